@@ -1,0 +1,53 @@
+/**
+ * Every failure that intake-sync knows carries a verdict: what the caller does about it.
+ *
+ * Invariant: `message`, `mend` and `code` never hold a payload, a name, an answer, a credential or any text that
+ * came from the service; they may hold ids of runs and streams, paths, status codes and counts.
+ */
+
+/**
+ * - `retry`: the same call may succeed later (throttled, unreachable, 5xx, a lock).
+ * - `stop`: the run cannot go on (credentials, configuration, a source that cannot be trusted).
+ * - `set_aside`: this one record or event is at fault; it becomes a dead letter and the rest goes on.
+ * - `gone`: the resource does not exist (404); whether that means anything is for the caller to say.
+ */
+export type Verdict = 'retry' | 'stop' | 'set_aside' | 'gone'
+
+export interface FailureDetails {
+  /** Stable, for scripts: `throttled`, `bad_credentials`, `page_repeated`, … */
+  readonly code: string
+  readonly verdict: Verdict
+  /** What the reader can do about it, as an instruction. */
+  readonly mend?: string
+  readonly cause?: unknown
+}
+
+export class IntakeError extends Error {
+  readonly code: string
+  readonly verdict: Verdict
+  readonly mend: string | undefined
+
+  constructor(message: string, details: FailureDetails) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.name = 'IntakeError'
+    this.code = details.code
+    this.verdict = details.verdict
+    this.mend = details.mend
+  }
+}
+
+/** Wrong usage or configuration: exit code 2. `variable` names the option or environment variable at fault. */
+export class UsageError extends IntakeError {
+  readonly variable: string | undefined
+
+  constructor(message: string, mend?: string, variable?: string) {
+    super(message, { code: 'usage', verdict: 'stop', ...(mend === undefined ? {} : { mend }) })
+    this.name = 'UsageError'
+    this.variable = variable
+  }
+}
+
+/** The verdict of any thrown value; what we do not know is a fault of ours and stops the slice it happened in. */
+export function verdictOf(error: unknown): Verdict {
+  return error instanceof IntakeError ? error.verdict : 'stop'
+}

@@ -1,0 +1,90 @@
+/**
+ * Reading JSON without losing a value (law 4).
+ *
+ * Invariant: every number in the result either prints back exactly as it was written, or is a `LosslessNumber` that
+ * holds its text; every byte that was not UTF-8 is a lone surrogate U+DC80…U+DCFF in the result, and `invalidUtf8`
+ * says so. A repeated key keeps its last value, as `JSON.parse` does.
+ *
+ * The native parser is some twenty times faster than any parser written in JavaScript, so it reads every body in
+ * which no number can lose anything; one that looks as if it might is read by lossless-json instead.
+ */
+import { isUtf8 } from 'node:buffer'
+import { isLosslessNumber, LosslessNumber, parse as parseLossless } from 'lossless-json'
+
+export interface ParsedJson {
+  readonly value: unknown
+  readonly invalidUtf8: boolean
+}
+
+/** A JSON object: what every record of the service is. */
+export type JsonObject = { readonly [key: string]: unknown }
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isLosslessNumber(value)
+}
+
+export { isLosslessNumber, LosslessNumber }
+
+/**
+ * A number whose text may differ from what JavaScript prints for it: -0, more than fifteen digits, an ending zero
+ * after the point, an exponent. It may match inside a string too; that costs time, never truth.
+ */
+const LOSSY_NUMBER = /[[:,\s](?:-0|-?[\d.]{16,}|-?\d+\.\d*0|-?\d[\d.]*[eE][-+]?\d+)(?=[\s,\]}])/
+
+/** Parses a body of the service. Throws `SyntaxError` when it is not JSON, or is nested too deeply to read. */
+export function parseJson(body: Uint8Array): ParsedJson {
+  const invalidUtf8 = !isUtf8(body)
+  const text = withoutBom(
+    invalidUtf8
+      ? decodeEscaping(body)
+      : Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8'),
+  )
+  return { value: parseText(text), invalidUtf8 }
+}
+
+/** As `parseJson`, for text that is decoded already. */
+export function parseText(text: string): unknown {
+  const value: unknown = JSON.parse(text)
+  if (!LOSSY_NUMBER.test(text)) return value
+  try {
+    return parseLossless(text, null, { parseNumber, onDuplicateKey: ({ newValue }) => newValue })
+  } catch (error) {
+    if (error instanceof RangeError) throw new SyntaxError('nested too deeply to read')
+    throw error
+  }
+}
+
+function parseNumber(text: string): number | LosslessNumber {
+  const number = Number(text)
+  return String(number) === text ? number : new LosslessNumber(text)
+}
+
+function withoutBom(text: string): string {
+  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
+}
+
+/** UTF-8 where it is UTF-8; every other byte as the lone surrogate U+DC00 + byte. */
+function decodeEscaping(body: Uint8Array): string {
+  let text = ''
+  let start = 0
+  const buffer = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  for (let at = 0; at < buffer.length; ) {
+    const length = sequenceLength(buffer, at)
+    if (length > 0) {
+      at += length
+      continue
+    }
+    text += buffer.toString('utf8', start, at) + String.fromCharCode(0xdc00 + buffer[at]!)
+    at += 1
+    start = at
+  }
+  return text + buffer.toString('utf8', start)
+}
+
+/** Length of the valid UTF-8 sequence at `at`, 0 when there is none. */
+function sequenceLength(buffer: Buffer, at: number): number {
+  const first = buffer[at]!
+  if (first < 0x80) return 1
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2
+  return isUtf8(buffer.subarray(at, at + length)) && at + length <= buffer.length ? length : 0
+}
