@@ -1,0 +1,58 @@
+/**
+ * One record, or the news that it is gone, on its way to the warehouse (law 2).
+ *
+ * Invariant: `version` is the later of the record's own `updated_at` and `observedAt`, except that an `updated_at`
+ * more than five minutes ahead of the service's clock does not count. `supersedes` is a total order, so the state
+ * that a key ends in does not depend on the order in which its envelopes arrive.
+ */
+import type { Problem } from './problem.ts'
+import type { StreamName } from './streams.ts'
+import { type Instant, instantOf, laterOf, microsOf, parseInstant } from './time.ts'
+
+export interface Envelope {
+  readonly teamId: number
+  readonly stream: StreamName
+  readonly id: string
+  readonly version: Instant
+  readonly observedAt: Instant
+  /** Where it came from: `run:<id> page:<n>`, `run:<id> fetch`, `event:<id>`. */
+  readonly origin: string
+  readonly content: Content | null
+}
+
+/** What a record holds. An envelope without content is a tombstone. */
+export interface Content {
+  /** As it came, but for what Postgres cannot hold. */
+  readonly payload: { readonly [key: string]: unknown }
+  /** Canonical JSON text of the payload. */
+  readonly text: string
+  /** 32 hex digits. */
+  readonly hash: string
+  /** What had to be rewritten to be stored. */
+  readonly rewritten: readonly Problem[]
+}
+
+/** How far ahead of the service's clock an `updated_at` may be. */
+export const FUTURE_TOLERANCE_SECONDS = 300
+
+export interface VersionReading {
+  readonly version: Instant
+  readonly tooFarAhead: boolean
+}
+
+/** The version of a state read at `observedAt` whose record says it was updated at `updatedAt` (any value). */
+export function versionOf(updatedAt: unknown, observedAt: Instant): VersionReading {
+  const updated = typeof updatedAt === 'string' ? parseInstant(updatedAt) : null
+  if (updated === null || updated <= observedAt) return { version: observedAt, tooFarAhead: false }
+  const limit = instantOf(microsOf(observedAt) + FUTURE_TOLERANCE_SECONDS * 1_000_000)
+  if (updated > limit) return { version: observedAt, tooFarAhead: true }
+  return { version: laterOf(updated, observedAt), tooFarAhead: false }
+}
+
+/** True when `a` is the state that stays: the greater (version, tombstone, observed_at, content hash). */
+export function supersedes(a: Envelope, b: Envelope): boolean {
+  if (a.version !== b.version) return a.version > b.version
+  if ((a.content === null) !== (b.content === null)) return a.content === null
+  if (a.observedAt !== b.observedAt) return a.observedAt > b.observedAt
+  return (a.content?.hash ?? '') > (b.content?.hash ?? '')
+}

@@ -1,0 +1,77 @@
+/**
+ * What Postgres cannot hold, written so that a reader sees it (law 4): NUL and lone surrogates as `\u0000` and
+ * `\ud83d`, bytes that were not UTF-8 as `\x96`, numbers beyond `numeric` as text.
+ *
+ * Invariant: the result of `storable` can be stored as jsonb and as text by every Postgres; each place that was
+ * rewritten is reported with its path; a value with nothing to rewrite is returned as it is.
+ */
+import { isLosslessNumber, isObject } from './json.ts'
+import type { Problem } from './problem.ts'
+
+/** Found in canonical text only where a string or a number may need rewriting. */
+const SUSPECT = /\\u(?:0000|d[89a-f])|[\d.]{1000}|[:,[]-?[\d.]+[eE][-+]?\d{4}/
+
+const UNSTORABLE = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+
+/** Digits of a number that `numeric` surely holds on either side of the point. */
+const NUMERIC_DIGITS = 10_000
+
+/** Quick test on a record's canonical text: false means that `storable` would change nothing. */
+export function maybeUnstorable(canonical: string): boolean {
+  return SUSPECT.test(canonical)
+}
+
+/** Text that Postgres can hold; `invalidUtf8` says that lone surrogates U+DC80…U+DCFF stand for bytes. */
+export function storableText(text: string, invalidUtf8: boolean): string {
+  return text.replace(UNSTORABLE, (unit) => {
+    const code = unit.charCodeAt(0)
+    if (invalidUtf8 && code >= 0xdc80 && code <= 0xdcff) return `\\x${(code - 0xdc00).toString(16)}`
+    return `\\u${code.toString(16).padStart(4, '0')}`
+  })
+}
+
+/** A copy of `value` that Postgres can hold; `problems` gets one entry for each place that had to be rewritten. */
+export function storable(value: unknown, invalidUtf8: boolean, problems: Problem[], path = ''): unknown {
+  if (typeof value === 'string') {
+    const text = storableText(value, invalidUtf8)
+    if (text !== value)
+      problems.push({ path, reason: 'holds what Postgres cannot; written visibly', original: text })
+    return text
+  }
+  if (isLosslessNumber(value)) {
+    if (isWithinNumeric(value.value)) return value
+    problems.push({
+      path,
+      reason: 'a number beyond what Postgres can hold; kept as text',
+      original: value.value,
+    })
+    return value.value
+  }
+  if (Array.isArray(value))
+    return value.map((item, at) => storable(item, invalidUtf8, problems, `${path}[${at}]`))
+  if (!isObject(value)) return value
+  return storableObject(value, invalidUtf8, problems, path)
+}
+
+function storableObject(value: object, invalidUtf8: boolean, problems: Problem[], path: string): unknown {
+  const entries = new Map<string, unknown>()
+  for (const [key, item] of Object.entries(value)) {
+    let name = storableText(key, invalidUtf8)
+    while (entries.has(name)) name += "'"
+    const itemPath = path === '' ? name : `${path}.${name}`
+    if (name !== key) {
+      problems.push({
+        path: itemPath,
+        reason: 'a field name that Postgres cannot hold; written visibly',
+        original: name,
+      })
+    }
+    entries.set(name, storable(item, invalidUtf8, problems, itemPath))
+  }
+  return Object.fromEntries(entries)
+}
+
+function isWithinNumeric(text: string): boolean {
+  const [digits, exponent] = text.toLowerCase().split('e')
+  return digits!.length + Math.abs(Number(exponent ?? 0)) <= NUMERIC_DIGITS
+}

@@ -1,0 +1,15 @@
+/** The names of the streams, in the order in which a run reports them. */
+export const STREAM_NAMES = [
+  'patients',
+  'forms',
+  'packets',
+  'documents',
+  'responses',
+  'messages',
+  'exports',
+  'webhook_configs',
+  'webhook_deliveries',
+  'packet_responses',
+] as const
+
+export type StreamName = (typeof STREAM_NAMES)[number]

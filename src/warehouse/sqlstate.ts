@@ -1,0 +1,147 @@
+/** SQLSTATEs by meaning, and what each asks of us. Messages name tables at most, never values. */
+import { IntakeError, type Verdict } from '../core/errors.ts'
+
+export const SQLSTATE = {
+  uniqueViolation: '23505',
+  lockNotAvailable: '55P03',
+  deadlock: '40P01',
+  serializationFailure: '40001',
+  insufficientPrivilege: '42501',
+  undefinedTable: '42P01',
+  invalidPassword: '28P01',
+  invalidAuthorization: '28000',
+  unknownDatabase: '3D000',
+  tooManyConnections: '53300',
+  diskFull: '53100',
+  adminShutdown: '57P01',
+  crashShutdown: '57P02',
+  cannotConnectNow: '57P03',
+  queryCanceled: '57014',
+  readOnly: '25006',
+} as const
+
+const MEANING: Readonly<
+  Record<string, readonly [code: string, verdict: Verdict, message: string, mend: string]>
+> = {
+  [SQLSTATE.lockNotAvailable]: [
+    'table_locked',
+    'retry',
+    'a table of the warehouse is locked by another session',
+    'end or wait for the session that holds it (pg_locks, pg_stat_activity), then run again',
+  ],
+  [SQLSTATE.deadlock]: [
+    'deadlock',
+    'retry',
+    'two sessions of the warehouse waited for each other',
+    'run again',
+  ],
+  [SQLSTATE.serializationFailure]: [
+    'serialization',
+    'retry',
+    'the warehouse could not serialise a transaction',
+    'run again',
+  ],
+  [SQLSTATE.insufficientPrivilege]: [
+    'privilege',
+    'stop',
+    'the warehouse login lacks a privilege',
+    'connect as the owner of the intake schemas, or grant it intake_loader',
+  ],
+  [SQLSTATE.invalidPassword]: [
+    'login',
+    'stop',
+    'the warehouse refused the login',
+    'check user and password in DATABASE_URL',
+  ],
+  [SQLSTATE.invalidAuthorization]: [
+    'login',
+    'stop',
+    'the warehouse refused the login',
+    'check user and database in DATABASE_URL, and pg_hba.conf',
+  ],
+  [SQLSTATE.unknownDatabase]: [
+    'no_database',
+    'stop',
+    'the warehouse database does not exist',
+    'create it, or mend DATABASE_URL',
+  ],
+  [SQLSTATE.tooManyConnections]: [
+    'connections',
+    'retry',
+    'the warehouse has no connection left',
+    'raise max_connections, or end other sessions',
+  ],
+  [SQLSTATE.diskFull]: [
+    'disk_full',
+    'stop',
+    'the disk of the warehouse is full',
+    'free space, then run again',
+  ],
+  [SQLSTATE.adminShutdown]: ['shutdown', 'retry', 'the warehouse was shut down', 'start it, then run again'],
+  [SQLSTATE.crashShutdown]: ['shutdown', 'retry', 'the warehouse is recovering from a crash', 'run again'],
+  [SQLSTATE.cannotConnectNow]: [
+    'starting',
+    'retry',
+    'the warehouse is starting up or shutting down',
+    'run again in a moment',
+  ],
+  [SQLSTATE.readOnly]: [
+    'read_only',
+    'stop',
+    'the warehouse is read-only',
+    'point DATABASE_URL at the primary server',
+  ],
+}
+
+const NETWORK = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+])
+
+export function sqlstateOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : undefined
+}
+
+/** Any failure of the warehouse as an error that says what to do; what is ours already passes through. */
+export function warehouseError(error: unknown): IntakeError {
+  if (error instanceof IntakeError) return error
+  const code = sqlstateOf(error)
+  const table = (error as { table?: unknown }).table
+  const known = code === undefined ? undefined : MEANING[code]
+  if (known !== undefined) {
+    return new IntakeError(known[2] + (typeof table === 'string' ? ` (${table})` : ''), {
+      code: known[0],
+      verdict: known[1],
+      mend: known[3],
+      cause: error,
+    })
+  }
+  if (isConnectionLoss(error, code)) {
+    return new IntakeError('cannot reach the warehouse, or lost the connection to it', {
+      code: 'warehouse_unreachable',
+      verdict: 'retry',
+      cause: error,
+      mend: 'check that Postgres runs where DATABASE_URL says, then run again',
+    })
+  }
+  const place = typeof table === 'string' ? ` at table ${table}` : ''
+  return new IntakeError(`the warehouse answered with an error (SQLSTATE ${code ?? 'unknown'})${place}`, {
+    code: 'warehouse',
+    verdict: 'stop',
+    cause: error,
+  })
+}
+
+function isConnectionLoss(error: unknown, code: string | undefined): boolean {
+  if (code !== undefined) return NETWORK.has(code) || code.startsWith('08')
+  return (
+    error instanceof Error &&
+    /Connection terminated|timeout expired|connection timeout|not queryable/i.test(error.message)
+  )
+}

@@ -1,0 +1,88 @@
+/** The tables that are read and written through kysely by name; columns are described in sql/migrations. */
+import type { ColumnType, Generated } from 'kysely'
+
+type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
+/** bigint columns come as text from pg. */
+type BigInt_ = ColumnType<string, number | string | undefined, number | string>
+
+export interface Warehouse {
+  'intake.teams': { team_id: Generated<number>; name: string; environment: string | null }
+  'intake_raw.records': {
+    team_id: number
+    stream: string
+    id: string
+    version: Timestamp
+    observed_at: Timestamp
+    deleted: boolean
+    hash: Buffer
+    origin: string
+    payload: unknown
+  }
+  'intake_raw.set_aside': { dead_letter_id: BigInt_; body: Buffer }
+  'intake_ops.runs': {
+    run_id: Generated<string>
+    kind: string
+    status: ColumnType<string, string | undefined, string>
+    options: ColumnType<unknown, string | undefined, string>
+    started_at: Timestamp
+    finished_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+    error: string | null
+  }
+  'intake_ops.run_streams': {
+    run_id: BigInt_
+    team_id: number
+    stream: string
+    status: string
+    requests: BigInt_
+    throttled: BigInt_
+    fetched: BigInt_
+    changed: BigInt_
+    unchanged: BigInt_
+    deleted: BigInt_
+    dead_letters: BigInt_
+    problems: BigInt_
+    seconds: ColumnType<string, number, number>
+    note: string | null
+  }
+  'intake_ops.checkpoints': {
+    team_id: number
+    stream: string
+    slice: string
+    epoch: BigInt_
+    cursor: ColumnType<unknown, string | null, string | null>
+    run_id: BigInt_ | null
+    updated_at: Timestamp
+  }
+  'intake_ops.dead_letters': {
+    id: Generated<string>
+    team_id: number
+    stream: string
+    record_id: string | null
+    fingerprint: string
+    origin: string
+    reason: string
+    status: ColumnType<string, string | undefined, string>
+    seen: BigInt_
+    created_at: Timestamp
+    last_seen_at: Timestamp
+    last_run_id: BigInt_ | null
+  }
+  'intake_ops.problems': {
+    team_id: number
+    stream: string
+    path: string
+    reason: string
+    first_seen: Timestamp
+    last_seen: Timestamp
+    count: BigInt_
+  }
+  'intake_ops.drift': {
+    team_id: number
+    stream: string
+    path: string
+    type: string
+    first_seen: Timestamp
+    last_seen: Timestamp
+    count: BigInt_
+  }
+}
