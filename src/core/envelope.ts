@@ -28,8 +28,8 @@ export interface Content {
   readonly text: string
   /** 32 hex digits. */
   readonly hash: string
-  /** What had to be rewritten to be stored. */
-  readonly rewritten: readonly Problem[]
+  /** What was found before the record was mapped: parts rewritten to be stored, a version that does not count. */
+  readonly problems: readonly Problem[]
 }
 
 /** How far ahead of the service's clock an `updated_at` may be. */

@@ -46,8 +46,8 @@ export async function migrate(url: string): Promise<MigrationReport> {
 export async function migrationStatus(url: string): Promise<MigrationStatus> {
   await using session = await openSession({ url, purpose: 'migrate --status' })
   try {
-    const status = await statusOf(session)
-    refuseNewer(status.unknown)
+    const { unknown, ...status } = await statusOf(session)
+    refuseNewer(unknown)
     return status
   } catch (error) {
     throw warehouseError(error)

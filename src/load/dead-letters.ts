@@ -1,0 +1,89 @@
+/**
+ * Records set aside (laws 4 and 9): kept whole in intake_raw.set_aside, described without a value in
+ * intake_ops.dead_letters. Meeting the same thing again counts it and makes no second one.
+ */
+import { createHash } from 'node:crypto'
+import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../core/streams.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface DeadLetter {
+  readonly recordId: string | null
+  readonly origin: string
+  /** Says what is wrong and holds no value. */
+  readonly reason: string
+  /** What is set aside, as text. */
+  readonly body: string
+}
+
+/** Writes the dead letters of a batch, in the batch's own transaction. */
+export async function setAside(
+  db: Kysely<Warehouse>,
+  place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string | null },
+  letters: readonly DeadLetter[],
+): Promise<void> {
+  for (const letter of letters) {
+    const body = Buffer.from(letter.body)
+    const { id } = await db
+      .insertInto('intake_ops.dead_letters')
+      .values({
+        team_id: place.teamId,
+        stream: place.stream,
+        record_id: letter.recordId,
+        fingerprint: createHash('sha256').update(letter.reason).update('\0').update(body).digest('hex'),
+        origin: letter.origin,
+        reason: letter.reason,
+        last_run_id: place.runId,
+        seen: 1,
+      })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['team_id', 'stream', 'fingerprint'])
+          .where('status', '=', sql.lit('waiting'))
+          .doUpdateSet((eb) => ({
+            seen: sql<string>`${eb.ref('intake_ops.dead_letters.seen')} + 1`,
+            last_seen_at: sql<Date>`now()`,
+            last_run_id: place.runId,
+          })),
+      )
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    await db
+      .insertInto('intake_raw.set_aside')
+      .values({ dead_letter_id: id, body })
+      .onConflict((conflict) => conflict.column('dead_letter_id').doNothing())
+      .execute()
+  }
+}
+
+/** After a complete scan: what it no longer met needs nobody. Returns how many still wait. */
+export async function resolveUnmet(
+  db: Kysely<Warehouse>,
+  place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string },
+): Promise<void> {
+  await db
+    .updateTable('intake_ops.dead_letters')
+    .set({ status: 'resolved' })
+    .where('team_id', '=', place.teamId)
+    .where('stream', '=', place.stream)
+    .where('status', '=', 'waiting')
+    .where('origin', 'like', 'run:%')
+    .where('last_run_id', 'is distinct from', place.runId)
+    .execute()
+}
+
+/** Dead letters of these streams that wait for a person. */
+export async function countWaiting(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  streams: readonly StreamName[],
+): Promise<number> {
+  const { count } = await db
+    .selectFrom('intake_ops.dead_letters')
+    .select((eb) => eb.fn.countAll<string>().as('count'))
+    .where('team_id', '=', teamId)
+    .where('stream', 'in', [...streams])
+    .where('status', '=', 'waiting')
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}

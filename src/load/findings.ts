@@ -1,0 +1,59 @@
+/** Problems and drift of a batch, added up in intake_ops within the batch's own transaction. */
+import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../core/streams.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import type { Findings } from './lines.ts'
+
+export async function recordFindings(
+  db: Kysely<Warehouse>,
+  place: { readonly teamId: number; readonly stream: StreamName },
+  findings: Findings,
+): Promise<void> {
+  const owner = { team_id: place.teamId, stream: place.stream }
+  const problems = [...findings.problemsAt].sort().map(([key, count]) => {
+    const [path, reason] = JSON.parse(key) as [string, string]
+    return { ...owner, path: shortened(path), reason, count }
+  })
+  if (problems.length > 0) {
+    await db
+      .insertInto('intake_ops.problems')
+      .values(merged(problems, (row) => `${row.path}\0${row.reason}`))
+      .onConflict((conflict) =>
+        conflict.columns(['team_id', 'stream', 'path', 'reason']).doUpdateSet({
+          count: sql<string>`intake_ops.problems.count + excluded.count`,
+          last_seen: sql<Date>`now()`,
+        }),
+      )
+      .execute()
+  }
+  const drift = [...findings.driftAt].sort().map(([key, count]) => {
+    const [path, type] = JSON.parse(key) as [string, string]
+    return { ...owner, path: shortened(path), type, count }
+  })
+  if (drift.length > 0) {
+    await db
+      .insertInto('intake_ops.drift')
+      .values(merged(drift, (row) => `${row.path}\0${row.type}`))
+      .onConflict((conflict) =>
+        conflict.columns(['team_id', 'stream', 'path', 'type']).doUpdateSet({
+          count: sql<string>`intake_ops.drift.count + excluded.count`,
+          last_seen: sql<Date>`now()`,
+        }),
+      )
+      .execute()
+  }
+}
+
+/** Paths are part of an index key, and a source whose field names are data must not fill the table with them. */
+function shortened(path: string): string {
+  return path.length > 200 ? `${path.slice(0, 199)}…` : path
+}
+
+function merged<Row extends { count: number }>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
+  const byKey = new Map<string, Row>()
+  for (const row of rows) {
+    const known = byKey.get(keyOf(row))
+    byKey.set(keyOf(row), known === undefined ? row : { ...known, count: known.count + row.count })
+  }
+  return [...byKey.values()]
+}

@@ -1,0 +1,167 @@
+/**
+ * One batch → the warehouse, in one transaction: raw, root, children, dead letters, findings and the check that the
+ * slice is still ours (laws 2, 3 and 4).
+ *
+ * Invariant: loading a batch again, or any part of it in any order beside any other, ends in the same tables. A
+ * record that Postgres refuses becomes a dead letter and the rest of its batch is loaded.
+ */
+import { sql } from 'kysely'
+import type { Envelope } from '../core/envelope.ts'
+import type { StreamName } from '../core/streams.ts'
+import type { Stream } from '../streams/stream.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
+import { sendCopy } from './copy.ts'
+import { type DeadLetter, setAside } from './dead-letters.ts'
+import { recordFindings } from './findings.ts'
+import { type BatchLines, linesOf } from './lines.ts'
+import { assertOurs, type TakenSlice } from './slice.ts'
+import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
+import { withoutUnchanged } from './unchanged.ts'
+
+/** What commits together. Envelopes have one team and stream, and no key twice. */
+export interface Batch {
+  readonly stream: Stream
+  readonly taken: TakenSlice
+  readonly envelopes: readonly Envelope[]
+  readonly deadLetters: readonly DeadLetter[]
+}
+
+export interface LoadResult {
+  readonly changed: number
+  readonly unchanged: number
+  readonly deadLetters: number
+  readonly problems: number
+  /** Ids that lost to another content although they arrived later: the source has to be asked again. */
+  readonly contested: readonly string[]
+}
+
+/**
+ * Loads a batch. `untouched` says that the warehouse held nothing of this stream when the run began: rows then go
+ * straight to the tables, and through staging after all if one of them turns out to be there.
+ */
+export async function loadBatch(session: Session, batch: Batch, untouched: boolean): Promise<LoadResult> {
+  const changed = untouched ? batch.envelopes : await withoutUnchanged(session, batch.envelopes)
+  const unchanged = batch.envelopes.length - changed.length
+  if (changed.length === 0 && batch.deadLetters.length === 0) {
+    return { changed: 0, unchanged, deadLetters: 0, problems: 0, contested: [] }
+  }
+  const loaded = await loadOrBisect(session, batch, changed, batch.deadLetters, untouched)
+  return { ...loaded, unchanged }
+}
+
+type Loaded = Omit<LoadResult, 'unchanged'>
+
+async function loadOrBisect(
+  session: Session,
+  batch: Batch,
+  envelopes: readonly Envelope[],
+  letters: readonly DeadLetter[],
+  straight: boolean,
+): Promise<Loaded> {
+  try {
+    return await loadInOneTransaction(session, batch, envelopes, letters, straight)
+  } catch (error) {
+    const state = sqlstateOf(error)
+    if (straight && state === SQLSTATE.uniqueViolation) {
+      return loadOrBisect(session, batch, envelopes, letters, false)
+    }
+    if (!isRefusalOfData(state) || envelopes.length === 0) throw error
+    const [only] = envelopes
+    if (envelopes.length === 1 && only !== undefined) {
+      return loadOrBisect(session, batch, [], [...letters, refusedLetter(only, state)], false)
+    }
+    const middle = envelopes.length >> 1
+    const first = await loadOrBisect(session, batch, envelopes.slice(0, middle), letters, straight)
+    const second = await loadOrBisect(session, batch, envelopes.slice(middle), [], straight)
+    return {
+      changed: first.changed + second.changed,
+      deadLetters: first.deadLetters + second.deadLetters,
+      problems: first.problems + second.problems,
+      contested: [...first.contested, ...second.contested],
+    }
+  }
+}
+
+async function loadInOneTransaction(
+  session: Session,
+  batch: Batch,
+  envelopes: readonly Envelope[],
+  letters: readonly DeadLetter[],
+  straight: boolean,
+): Promise<Loaded> {
+  const { client, db } = session
+  const { stream, taken } = batch
+  const statements = statementsOf(stream)
+  const lines = linesOf(stream, straight ? inKeyOrder(envelopes) : envelopes)
+  if (!straight) await client.query(statements.createStaging)
+  await client.query('begin')
+  try {
+    let contested: readonly string[] = []
+    let lost = 0
+    if (straight) await copyAll(session, statements.copy.straight, lines)
+    else ({ contested, lost } = await mergeAll(session, statements, lines))
+    const place: { teamId: number; stream: StreamName; runId: string } = taken
+    await setAside(db, place, letters)
+    await recordFindings(db, place, lines.findings)
+    await assertOurs(db, taken)
+    await client.query('commit')
+    const { problems } = lines.findings
+    return { changed: envelopes.length - lost, deadLetters: letters.length, problems, contested }
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+async function mergeAll(session: Session, statements: LoadStatements, lines: BatchLines) {
+  await copyAll(session, statements.copy.staged, lines)
+  const { rows: losers } = await session.client.query<{ id: string; contested: boolean }>(
+    statements.mergeRecords,
+  )
+  if (losers.length > 0) {
+    const ids = losers.map((loser) => loser.id)
+    for (const statement of statements.dropLosers) await session.client.query(statement, [ids])
+  }
+  await session.client.query(statements.mergeTables)
+  return {
+    lost: losers.length,
+    contested: losers.filter((loser) => loser.contested).map((loser) => loser.id),
+  }
+}
+
+async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {
+  if (lines.records !== '') await sendCopy(client, to.records, lines.records)
+  if (lines.root !== '') await sendCopy(client, to.root, lines.root)
+  for (let at = 0; at < lines.children.length; at++) {
+    if (lines.children[at] !== '') await sendCopy(client, to.children[at]!, lines.children[at]!)
+  }
+}
+
+/** Staged rows are sorted by their merge; rows that go straight to the tables are sorted here. */
+function inKeyOrder(envelopes: readonly Envelope[]): readonly Envelope[] {
+  return [...envelopes].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
+}
+
+/** Data exceptions, violated constraints and exceeded limits: the fault of some record, not of the connection. */
+function isRefusalOfData(state: string | undefined): boolean {
+  return state !== undefined && /^(?:22|23|54)/.test(state)
+}
+
+function refusedLetter(envelope: Envelope, state: string | undefined): DeadLetter {
+  return {
+    recordId: envelope.id,
+    origin: envelope.origin,
+    reason: `the warehouse refused the record (SQLSTATE ${state ?? 'unknown'})`,
+    body: envelope.content?.text ?? 'null',
+  }
+}
+
+/** True when the warehouse holds nothing of this stream of this team. */
+export async function isUntouched(session: Session, teamId: number, stream: Stream): Promise<boolean> {
+  const { rows } = await sql<{ touched: boolean }>`
+    select exists (select from intake_raw.records where team_id = ${teamId} and stream = ${stream.name}) as touched`.execute(
+    session.db,
+  )
+  return rows[0]?.touched === false
+}

@@ -1,0 +1,87 @@
+/**
+ * Taking and settling a slice (law 3).
+ *
+ * Invariant: whoever takes a slice raises its epoch; every transaction of the worker checks the epoch under which it
+ * took the slice, so a worker that was paused while another took over changes nothing when it wakes up.
+ */
+import { type Kysely, sql } from 'kysely'
+import { IntakeError } from '../core/errors.ts'
+import type { StreamName } from '../core/streams.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface SliceKey {
+  readonly teamId: number
+  readonly stream: StreamName
+  /** Empty for the whole stream. */
+  readonly slice: string
+}
+
+export interface TakenSlice extends SliceKey {
+  readonly epoch: string
+  readonly runId: string
+  readonly cursor: unknown
+}
+
+export async function takeSlice(db: Kysely<Warehouse>, key: SliceKey, runId: string): Promise<TakenSlice> {
+  const { epoch, cursor } = await db
+    .insertInto('intake_ops.checkpoints')
+    .values({
+      team_id: key.teamId,
+      stream: key.stream,
+      slice: key.slice,
+      epoch: 1,
+      run_id: runId,
+      cursor: null,
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['team_id', 'stream', 'slice']).doUpdateSet({
+        epoch: sql<string>`intake_ops.checkpoints.epoch + 1`,
+        run_id: runId,
+        updated_at: sql<Date>`now()`,
+      }),
+    )
+    .returning(['epoch', 'cursor'])
+    .executeTakeFirstOrThrow()
+  return { ...key, epoch, runId, cursor }
+}
+
+/** Fails unless the slice is still ours; keeps others from taking it until the transaction ends. */
+export async function assertOurs(db: Kysely<Warehouse>, taken: TakenSlice): Promise<void> {
+  const held = await ours(db.selectFrom('intake_ops.checkpoints').select('epoch'), taken)
+    .forShare()
+    .executeTakeFirst()
+  if (held === undefined) throw lostSlice(taken)
+}
+
+/** Moves the slice's cursor, if the slice is still ours. */
+export async function settleSlice(db: Kysely<Warehouse>, taken: TakenSlice, cursor: unknown): Promise<void> {
+  const settled = await db
+    .updateTable('intake_ops.checkpoints')
+    .set({ cursor: JSON.stringify(cursor), updated_at: sql<Date>`now()` })
+    .where('team_id', '=', taken.teamId)
+    .where('stream', '=', taken.stream)
+    .where('slice', '=', taken.slice)
+    .where('epoch', '=', taken.epoch)
+    .executeTakeFirst()
+  if (settled.numUpdatedRows === 0n) throw lostSlice(taken)
+}
+
+interface Narrowable {
+  where(column: 'team_id' | 'stream' | 'slice' | 'epoch', operator: '=', value: unknown): this
+}
+
+function ours<Query extends Narrowable>(query: Query, taken: TakenSlice): Query {
+  return query
+    .where('team_id', '=', taken.teamId)
+    .where('stream', '=', taken.stream)
+    .where('slice', '=', taken.slice)
+    .where('epoch', '=', taken.epoch)
+}
+
+function lostSlice(taken: TakenSlice): IntakeError {
+  return new IntakeError(`another worker has taken over ${taken.stream}; this one changed nothing more`, {
+    code: 'slice_lost',
+    verdict: 'stop',
+    mend: 'nothing is wrong with the data; let the other run finish',
+  })
+}

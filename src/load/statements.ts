@@ -1,0 +1,167 @@
+/**
+ * The statements that load a stream, built from its declaration: the one place where loading SQL is made of names.
+ *
+ * Invariant: a record wins in `intake_raw.records` by the total order of law 2 or not at all, and the tables of
+ * `intake` are written only for those that won. Rows are written in the order of their keys, so that two writers
+ * wait for each other and never deadlock.
+ */
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type RawBuilder,
+  sql,
+} from 'kysely'
+import type { Stream } from '../streams/stream.ts'
+
+export interface LoadStatements {
+  /** Creates the session's staging tables where they are missing. */
+  readonly createStaging: string
+  /** `copy … from stdin`, straight and to staging, for records, root and children. */
+  readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
+  /** Moves staged records into `intake_raw.records`; returns `id, contested` of those that lost. */
+  readonly mergeRecords: string
+  /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
+  readonly dropLosers: readonly string[]
+  /** Moves root and children staging into the tables; several statements in one text, without parameters. */
+  readonly mergeTables: string
+}
+
+export interface TableStatements {
+  readonly records: string
+  readonly root: string
+  readonly children: readonly string[]
+}
+
+const RECORD_COLUMNS = [
+  'team_id',
+  'stream',
+  'id',
+  'version',
+  'observed_at',
+  'deleted',
+  'hash',
+  'origin',
+  'payload',
+]
+const ROOT_META = ['_version', '_deleted_at', '_origin', '_hash', '_extra', '_problems']
+
+const compiler = new Kysely<unknown>({
+  dialect: {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  },
+})
+
+const built = new WeakMap<Stream, LoadStatements>()
+
+export function statementsOf(stream: Stream): LoadStatements {
+  const known = built.get(stream)
+  if (known !== undefined) return known
+  const statements = buildStatements(stream)
+  built.set(stream, statements)
+  return statements
+}
+
+interface Target {
+  readonly table: RawBuilder<unknown>
+  readonly stage: RawBuilder<unknown>
+  readonly columns: readonly string[]
+  readonly parent: string
+}
+
+function buildStatements(stream: Stream): LoadStatements {
+  const records = target('intake_raw', 'records', 'id', RECORD_COLUMNS)
+  const root = target('intake', stream.table, 'id', rootColumns(stream))
+  const children = stream.children.map((child) =>
+    target('intake', child.table, child.parent, ['team_id', child.parent, ...child.columns]),
+  )
+  const tables = [records, root, ...children]
+  const copies = (place: 'table' | 'stage'): TableStatements => ({
+    records: copy(records, place),
+    root: copy(root, place),
+    children: children.map((child) => copy(child, place)),
+  })
+  return {
+    createStaging: tables.map(createStage).join(';\n'),
+    copy: { straight: copies('table'), staged: copies('stage') },
+    mergeRecords: mergeRecords(records),
+    dropLosers: [root, ...children].map(dropLosers),
+    mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),
+  }
+}
+
+/** Columns of a root table that a load writes, in the order of its lines; `_loaded_at` has a default. */
+function rootColumns(stream: Stream): readonly string[] {
+  return ['team_id', 'id', ...stream.columns.map((column) => column.name), ...ROOT_META]
+}
+
+function target(schema: string, table: string, parent: string, columns: readonly string[]): Target {
+  return {
+    table: sql.table(`${schema}.${table}`),
+    stage: sql.table(`pg_temp.stage_${table}`),
+    columns,
+    parent,
+  }
+}
+
+function createStage({ table, stage }: Target): string {
+  return text(
+    sql`create temporary table if not exists ${stage} (like ${table} including defaults) on commit delete rows`,
+  )
+}
+
+function copy(target: Target, place: 'table' | 'stage'): string {
+  return text(sql`copy ${target[place]} (${refs(target.columns)}) from stdin`)
+}
+
+function mergeRecords({ table, stage, columns }: Target): string {
+  return text(sql`
+    with accepted as (
+      insert into ${table} as held (${refs(columns)})
+      select ${refs(columns)} from ${stage} order by team_id, stream, id
+      on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3))}
+      where (excluded.version, excluded.deleted, excluded.observed_at, excluded.hash)
+          > (held.version, held.deleted, held.observed_at, held.hash)
+      returning id
+    )
+    select came.id, (held.hash is distinct from came.hash or held.deleted is distinct from came.deleted) as contested
+    from ${stage} came
+    left join ${table} held using (team_id, stream, id)
+    where came.id not in (select id from accepted)`)
+}
+
+function dropLosers({ stage, parent }: Target): string {
+  return text(sql`delete from ${stage} where ${sql.ref(parent)} = any ($1::text[])`)
+}
+
+function mergeRoot({ table, stage, columns }: Target): string {
+  return text(sql`
+    insert into ${table} (${refs(columns)})
+    select ${refs(columns)} from ${stage} order by team_id, id
+    on conflict (team_id, id) do update set ${assignments(columns.slice(2))}, _loaded_at = now()`)
+}
+
+function replaceChildren({ table, stage, columns, parent }: Target, root: Target): string {
+  return text(sql`
+    delete from ${table}
+    where team_id = (select min(team_id) from ${root.stage})
+      and ${sql.ref(parent)} = any (array(select id from ${root.stage}));
+    insert into ${table} (${refs(columns)}) select ${refs(columns)} from ${stage}`)
+}
+
+function refs(columns: readonly string[]): RawBuilder<unknown> {
+  return sql.join(columns.map((column) => sql.ref(column)))
+}
+
+function assignments(columns: readonly string[]): RawBuilder<unknown> {
+  return sql.join(columns.map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`))
+}
+
+function text(statement: RawBuilder<unknown>): string {
+  return statement.compile(compiler).sql
+}

@@ -1,0 +1,49 @@
+/** Documents (specification, sections 2.3 and 9): `input_fields` come only when version v2.1 is asked for. */
+import { isObject } from '../core/json.ts'
+import type { Problem } from '../core/problem.ts'
+import type { Cell } from './cell.ts'
+import { cellsOf, type Item, itemsOf, objectOf } from './parts.ts'
+import { type Child, column, type Stream, text, time } from './stream.ts'
+
+const FIELD_COLUMNS = [
+  column('reference', 'id', 'uid', 'field_id'),
+  text('name'),
+  text('label'),
+  text('field_type', 'type'),
+  column('boolean', 'required'),
+  column('integer', 'page'),
+]
+
+const inputFields: Child = {
+  table: 'document_input_fields',
+  parent: 'document_id',
+  columns: ['position', 'field_id', 'name', 'label', 'field_type', 'required', 'page'],
+  rows(record, problems) {
+    const rows: Cell[][] = []
+    for (const item of fieldItems(record.input_fields, problems)) {
+      const field =
+        typeof item.value === 'string' ? { name: item.value } : objectOf(item.value, item.path, problems)
+      if (field !== null)
+        rows.push([String(item.position), ...cellsOf(FIELD_COLUMNS, field, item.path, problems)])
+    }
+    return rows
+  },
+}
+
+/** An array, or an object keyed by the fields' names. */
+function fieldItems(value: unknown, problems: Problem[]): readonly Item[] {
+  if (!isObject(value)) return itemsOf(value, 'input_fields', problems)
+  return Object.entries(value).map(([name, field], at) => ({
+    value: isObject(field) ? { name, ...field } : (field ?? { name }),
+    position: at + 1,
+    path: `input_fields.${name}`,
+  }))
+}
+
+export const documents: Stream = {
+  name: 'documents',
+  table: 'documents',
+  columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
+  children: [inputFields],
+  otherFields: ['input_fields'],
+}

@@ -1,0 +1,24 @@
+/** Packets (specification, section 2.3): forms sent together. */
+import { type Cell, readCell } from './cell.ts'
+import { itemsOf } from './parts.ts'
+import { type Child, type Stream, text, time } from './stream.ts'
+
+const forms: Child = {
+  table: 'packet_forms',
+  parent: 'packet_id',
+  columns: ['position', 'form_id'],
+  rows: (record, problems) =>
+    itemsOf(record.forms, 'forms', problems).map((item): Cell[] => [
+      String(item.position),
+      readCell('reference', item.value, item.path, problems),
+    ]),
+}
+
+export const packets: Stream = {
+  name: 'packets',
+  table: 'packets',
+  columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
+  children: [forms],
+  otherFields: ['forms'],
+  isSummary: (record) => !('forms' in record),
+}
