@@ -1,0 +1,86 @@
+/**
+ * Starts Postgres, or takes over one that still runs because its supervisor was killed.
+ *
+ * Invariant: Postgres's own lock on the data directory decides who may serve it; a second server never starts. The
+ * log is for the operator and holds no value of a row (see settings.ts).
+ */
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, renameSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Home } from './home.ts'
+import { freePort } from './port.ts'
+import { endOrphans, findPostmaster, isGone, removeStalePidFile } from './postmaster.ts'
+import { giveToOwnerOfDirectory, readIfThere, writePrivate } from './private-file.ts'
+import { serverEnvironment, settings } from './settings.ts'
+import type { Orders } from './supervise.ts'
+
+export interface RunningServer {
+  readonly pid: number | undefined
+  readonly port: number
+  /** True when it accepts connections, false when it ended before. */
+  readonly ready: Promise<boolean>
+  readonly ended: Promise<void>
+}
+
+const POLL_MILLISECONDS = 25
+const ADOPTED_POLL_MILLISECONDS = 250
+const LOG_BYTES = 1_000_000
+
+export async function startServer({ home, bin, unsafe }: Orders): Promise<RunningServer> {
+  const running = findPostmaster(home.cluster)
+  if (running !== undefined) return watch(home, running.pid, running.port, whenGone(home, running.pid))
+  await removeStalePidFile(home.cluster)
+  await endOrphans(home.cluster, 3_000)
+  const portFile = join(home.directory, 'port')
+  const remembered = Number(await readIfThere(portFile))
+  const port = await freePort(remembered > 0 ? remembered : undefined)
+  await writePrivate(portFile, `${port}\n`)
+  const log = await openLog(home)
+  const parameters = Object.entries(settings(port, unsafe)).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ])
+  const child = spawn(join(bin, 'postgres'), ['-D', home.cluster, ...parameters], {
+    // Where it will work anyway; by that, and from its first moment, it is recognised as this directory's server.
+    cwd: home.cluster,
+    env: serverEnvironment(),
+    stdio: ['ignore', log, log],
+    windowsHide: true,
+    ...(home.user === undefined ? {} : { uid: home.user.uid, gid: home.user.gid }),
+  })
+  closeSync(log)
+  const ended = new Promise<void>((resolve) => {
+    child.once('exit', () => resolve()).once('error', () => resolve())
+  })
+  return watch(home, child.pid, port, ended)
+}
+
+function watch(home: Home, pid: number | undefined, port: number, ended: Promise<void>): RunningServer {
+  let over = false
+  const end = ended.then(() => {
+    over = true
+  })
+  const becomeReady = async (): Promise<boolean> => {
+    while (!over) {
+      const found = findPostmaster(home.cluster)
+      if (found?.pid === pid && found?.ready === true) return true
+      await sleep(POLL_MILLISECONDS)
+    }
+    return false
+  }
+  return { pid, port, ready: becomeReady(), ended: end }
+}
+
+async function whenGone(home: Home, pid: number): Promise<void> {
+  while (!isGone(pid, home.cluster)) await sleep(ADOPTED_POLL_MILLISECONDS)
+}
+
+async function openLog(home: Home): Promise<number> {
+  const path = join(home.directory, 'server.log')
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (size > LOG_BYTES) renameSync(path, `${path}.old`)
+  const log = openSync(path, 'a', 0o600)
+  await giveToOwnerOfDirectory(path)
+  return log
+}

@@ -1,0 +1,75 @@
+/**
+ * A fresh database for a test: a clone of the migrated template, or an empty one.
+ *
+ * Invariant: tests share nothing but the server's roles; and a test whose code left a connection open fails, with the
+ * name that the connection gave itself.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { inject } from 'vitest'
+import type {} from './global-setup.ts'
+
+export interface TestDatabase {
+  readonly url: string
+  /** Removes the database. Throws, after removing it, when connections to it were left open. */
+  drop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** How long a connection may take to go after its client said good-bye. */
+const GRACE_MILLISECONDS = 2_000
+/** Cloning takes turns: Postgres lets nobody be connected to a template meanwhile. Any number, as long as it is one. */
+const TURN = 7_301_118
+
+export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
+  const { url: serverUrl, template, prefix } = inject('testServer')
+  const name = `${prefix}${randomBytes(6).toString('hex')}`
+  const source = options.empty === true ? "encoding 'UTF8' template template0" : `template ${template}`
+  await onServer(serverUrl, async (client) => {
+    await client.query('select pg_advisory_lock($1)', [TURN])
+    await client.query(`create database ${name} ${source}`)
+  })
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  let dropping: Promise<void> | undefined
+  const drop = () => {
+    dropping ??= onServer(serverUrl, (client) => dropDatabase(client, name))
+    return dropping
+  }
+  return { url: url.href, drop, [Symbol.asyncDispose]: drop }
+}
+
+async function dropDatabase(client: pg.Client, name: string): Promise<void> {
+  const left = await connectionsLeft(client, name)
+  await client.query(`drop database if exists ${name} with (force)`)
+  if (left.length === 0) return
+  throw new Error(`the test left ${left.length} connection(s) to its database open: ${left.join('; ')}`)
+}
+
+/** Who they are and what they do, never what they asked. */
+async function connectionsLeft(client: pg.Client, name: string): Promise<string[]> {
+  const deadline = Date.now() + GRACE_MILLISECONDS
+  for (;;) {
+    const { rows } = await client.query<{ application_name: string; state: string }>(
+      `select application_name, coalesce(state, '') as state from pg_stat_activity
+       where datname = $1 and backend_type = 'client backend'`,
+      [name],
+    )
+    if (rows.length === 0 || Date.now() > deadline) {
+      return rows.map((row) => `${row.application_name || 'unnamed'} (${row.state})`)
+    }
+    await sleep(20)
+  }
+}
+
+async function onServer<T>(url: string, action: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url, application_name: 'intake-sync test support' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await action(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * One Postgres for a whole test run, and on it one migrated template database that tests clone (database.ts).
+ *
+ * Invariant: whatever was chosen, nothing of ours is left when the run ends: no process, port, file or database. What
+ * a run that was killed left in the temporary directory is removed by the next.
+ */
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { migrate } from '../../src/warehouse/migrate.ts'
+import { openTestServer } from './server.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    testServer: TestServerAddress
+  }
+}
+
+export interface TestServerAddress {
+  /** A database on the server to create others from. */
+  readonly url: string
+  /** The migrated database that is cloned. */
+  readonly template: string
+  /** How this run's databases begin, so that a crashed test's can be found. */
+  readonly prefix: string
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const server = await openTestServer()
+  process.stdout.write(`tests use ${server.description}\n`)
+  const prefix = `intake_test_${randomBytes(4).toString('hex')}_`
+  const template = `${prefix}template`
+  const close = async () => {
+    await withClient(server.url, (client) => dropAll(client, prefix))
+    await server.close()
+  }
+  try {
+    await withClient(server.url, (client) =>
+      client.query(`create database ${template} encoding 'UTF8' template template0`),
+    )
+    const url = new URL(server.url)
+    url.pathname = `/${template}`
+    await migrate(url.href)
+  } catch (error) {
+    await close().catch(() => undefined)
+    throw error
+  }
+  project.provide('testServer', { url: server.url, template, prefix })
+  return close
+}
+
+async function dropAll(client: pg.Client, prefix: string): Promise<void> {
+  const { rows } = await client.query<{ datname: string }>(
+    'select datname from pg_database where starts_with(datname, $1)',
+    [prefix],
+  )
+  for (const { datname } of rows) await client.query(`drop database if exists ${datname} with (force)`)
+}
+
+async function withClient<T>(url: string, action: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url, application_name: 'intake-sync tests' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await action(client)
+  } finally {
+    await client.end()
+  }
+}

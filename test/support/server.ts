@@ -1,0 +1,106 @@
+/**
+ * The Postgres of a test run: the one that TEST_DATABASE_URL names, else a container where Docker answers, else the
+ * embedded server in a temporary directory.
+ *
+ * Invariant: `close` leaves nothing behind; and Docker costs a second at most where there is none.
+ */
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { get } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
+
+export interface TestServer {
+  /** Holds a password: not for a log. */
+  readonly url: string
+  readonly description: string
+  close(): Promise<void>
+}
+
+const DIRECTORY = /^intake-sync-test-(\d+)-/
+
+export async function openTestServer(): Promise<TestServer> {
+  const named = process.env.TEST_DATABASE_URL
+  if (named !== undefined && named !== '') {
+    return { url: named, description: 'the Postgres of TEST_DATABASE_URL', close: async () => undefined }
+  }
+  return ((await dockerAnswers()) && (await openContainer())) || openTemporary()
+}
+
+/** Asks the daemon's socket itself; the command-line client need not be installed. */
+function dockerAnswers(): Promise<boolean> {
+  const host = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'
+  const address = host.startsWith('unix://')
+    ? { socketPath: host.slice('unix://'.length) }
+    : { host: hostOf(host)?.hostname ?? 'localhost', port: hostOf(host)?.port || 2375 }
+  return new Promise((resolve) => {
+    const request = get({ ...address, path: '/_ping', timeout: 1_000 }, (response) => {
+      response.resume()
+      resolve(response.statusCode === 200)
+    })
+    request.once('error', () => resolve(false))
+    request.once('timeout', () => request.destroy())
+  })
+}
+
+function hostOf(host: string): URL | undefined {
+  return URL.canParse(host) ? new URL(host) : undefined
+}
+
+/** False when Docker answers but cannot bring the image, as it may be without a network. */
+async function openContainer(): Promise<TestServer | false> {
+  const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
+  const parameters = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_wal_size=2GB']
+  try {
+    const container = await new PostgreSqlContainer('postgres:18')
+      .withCommand(['postgres', ...parameters.flatMap((parameter) => ['-c', parameter])])
+      .start()
+    return {
+      url: container.getConnectionUri(),
+      description: 'a container of postgres:18',
+      close: async () => {
+        await container.stop()
+      },
+    }
+  } catch {
+    process.stdout.write('Docker answers, but did not start postgres:18\n')
+    return false
+  }
+}
+
+async function openTemporary(): Promise<TestServer> {
+  removeForgotten()
+  const directory = mkdtempSync(join(tmpdir(), `intake-sync-test-${process.pid}-`))
+  // Run by root, the server is another user, who must be able to pass through.
+  chmodSync(directory, 0o711)
+  const server = await openEmbedded({ dataDir: directory, unsafe: true })
+  return {
+    url: server.url,
+    description: `the embedded Postgres in ${server.directory}`,
+    close: async () => {
+      await server.stop()
+      for (const path of [server.directory, directory]) rmSync(path, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Directories of runs that were killed. Their servers stopped by themselves. */
+function removeForgotten(): void {
+  for (const entry of readdirSync(tmpdir())) {
+    const maker = DIRECTORY.exec(entry)?.[1]
+    if (maker === undefined || runs(Number(maker))) continue
+    const path = join(tmpdir(), entry)
+    if (statSync(path, { throwIfNoEntry: false })?.uid === process.getuid?.()) {
+      rmSync(path, { recursive: true, force: true })
+    }
+  }
+}
+
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
