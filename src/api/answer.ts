@@ -1,0 +1,44 @@
+/**
+ * What goes into a call and what comes back, for every endpoint alike.
+ *
+ * Invariant: times of our own clock are microseconds; times of the service's clock are milliseconds and come only
+ * from its `Date` header.
+ */
+import type { Query } from './query.ts'
+
+/** Counted by the client while it works; one a stream, and one for the client as a whole. */
+export interface Meter {
+  requests: number
+  throttled: number
+}
+
+export interface RequestOptions {
+  /** Values of the path's `{name}` parts. */
+  readonly params?: { readonly [name: string]: string }
+  readonly query?: Query
+  readonly meter?: Meter
+  readonly signal?: AbortSignal
+  /** Sent as JSON, unless it is bytes, which go as they are with `contentType`. */
+  readonly body?: unknown
+  readonly contentType?: string
+  /** True for a POST that changes nothing and may be repeated like a GET (the CSV export). */
+  readonly read?: boolean
+  /** `bytes` leaves the body as it came (a Uint8Array). */
+  readonly as?: 'json' | 'bytes'
+}
+
+export interface Answer {
+  readonly status: number
+  /** Names in lower case. */
+  readonly headers: { readonly [name: string]: string }
+  /** The parsed JSON, null for an empty body; a Uint8Array where bytes were asked for. */
+  readonly body: unknown
+  readonly invalidUtf8: boolean
+  /** When the attempt that succeeded was started, in microseconds of our own clock. */
+  readonly startedAt: number
+  readonly receivedAt: number
+  /** The `Date` header in milliseconds since 1970 of the service's clock, or null. */
+  readonly serviceDate: number | null
+  /** Size of the body, unpacked. */
+  readonly bytes: number
+}

@@ -1,0 +1,94 @@
+/**
+ * Every path of the service, in one table (specification, section 4; those it does not show are guesses that the
+ * configuration's `paths` mends).
+ *
+ * Invariant: an id never leaves its own segment of a path. It is percent-encoded, and `.` and `..`, which encoding
+ * does not change and a server may resolve, are refused.
+ */
+import { IntakeError, UsageError } from '../core/errors.ts'
+
+export const DEFAULT_PATHS = {
+  patients: '/v2/patients',
+  patient: '/v2/patients/{id}',
+  patientUploads: '/v2/patients/batch-upload',
+  patientUpload: '/v2/patients/batch-upload/{id}',
+  messages: '/v2/messages',
+  message: '/v2/messages/{id}',
+  scheduledMessage: '/v2/messages/{id}/scheduled',
+  forms: '/v2/forms',
+  form: '/v2/forms/{id}',
+  packets: '/v2/packets',
+  packet: '/v2/packets/{id}',
+  documents: '/v2/documents',
+  document: '/v2/documents/{id}',
+  responses: '/v2/responses',
+  response: '/v2/responses/{id}',
+  exports: '/v2/export-csv',
+  webhookConfigs: '/v2/webhooks',
+  webhookConfig: '/v2/webhooks/{id}',
+  webhookDeliveries: '/v2/webhooks/events',
+  webhookTest: '/v2/webhooks/events/test',
+} as const
+
+export type PathName = keyof typeof DEFAULT_PATHS
+export type Paths = { readonly [name in PathName]: string }
+
+/** The default table with the team's own paths over it. Throws `UsageError` for an unknown name or an unusable path. */
+export function pathsWith(overrides: { readonly [name: string]: string } = {}): Paths {
+  const paths: { [name: string]: string } = { ...DEFAULT_PATHS }
+  for (const [name, path] of Object.entries(overrides)) {
+    const standard = Object.hasOwn(DEFAULT_PATHS, name) ? DEFAULT_PATHS[name as PathName] : undefined
+    if (standard === undefined) {
+      throw new UsageError(
+        `paths.${name} is not a path of the service`,
+        `Use one of: ${Object.keys(DEFAULT_PATHS).join(', ')}.`,
+        'paths',
+      )
+    }
+    if (problemOf(path) !== null || path.includes('{id}') !== standard.includes('{id}')) {
+      throw new UsageError(
+        `paths.${name} ${problemOf(path) ?? (standard.includes('{id}') ? 'must hold {id}' : 'must not hold {id}')}`,
+        `Write it like the default, ${standard}.`,
+        'paths',
+      )
+    }
+    paths[name] = path
+  }
+  return paths as Paths
+}
+
+/** Why a path cannot be requested, or null. */
+function problemOf(path: string): string | null {
+  if (!path.startsWith('/') || path.startsWith('//')) return 'must begin with one slash'
+  if (!/^[\x21-\x7e]*$/.test(path) || /[?#\\]/.test(path)) return 'must be a plain path, without a query'
+  if (path.split('/').some((segment) => isDots(segment))) return 'must not hold a segment of dots'
+  return null
+}
+
+function isDots(segment: string): boolean {
+  return /^(?:\.|%2e){1,2}$/i.test(segment)
+}
+
+/**
+ * The path to request: `template` with each `{name}` replaced by the encoded value of `params`. Throws with verdict
+ * `set_aside` for an id that no path can carry, `stop` for a template that is no path.
+ */
+export function expandPath(
+  template: string,
+  params: { readonly [name: string]: string | undefined } = {},
+): string {
+  const path = template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = params[name]
+    if (value === undefined || value === '' || isDots(value) || !value.isWellFormed()) {
+      throw new IntakeError(`${template}: no path can carry this ${name}`, {
+        code: 'bad_id',
+        verdict: 'set_aside',
+        mend: 'An id must be text that is not empty, "." or "..".',
+      })
+    }
+    return encodeURIComponent(value)
+  })
+  const problem = problemOf(path)
+  if (problem !== null) throw new UsageError(`the path ${problem}`, 'Write it like /v2/patients.')
+  return path
+}

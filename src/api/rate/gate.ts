@@ -1,0 +1,128 @@
+/**
+ * The door that every request of a team passes: holds callers back until the limit's model lets one more through.
+ *
+ * Invariant: callers pass in the order they came, repeated attempts before new ones; a pass is given back exactly
+ * once, whatever happened; nobody who gave up (an aborted signal) is let through. One timer is set at most.
+ */
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import { Limit } from './limit.ts'
+
+/** Leave to send one request now. The first of its functions to be called gives it back; later calls do nothing. */
+export interface Pass {
+  /** An answer came that the service counted. */
+  accepted(): void
+  /** 429; `retryAfter` in milliseconds, or null when the answer does not say. */
+  throttled(retryAfter: number | null): void
+  /** No answer came. */
+  lost(): void
+}
+
+export interface Gate {
+  /** Resolves when one request may be sent; `again` puts it before those that never were. Rejects on abort. */
+  enter(signals: readonly AbortSignal[], again: boolean): Promise<Pass>
+  /** Requests per second, or null while no limit has shown. */
+  permittedRate(): number | null
+}
+
+interface Caller {
+  readonly admit: (pass: Pass) => void
+}
+
+/** Microseconds between two lines of the log that speak of throttling. */
+const QUIET = 10_000_000
+
+export function openGate(options: { concurrency: number; clock: Clock; logger: Logger }): Gate {
+  const { clock, logger } = options
+  const limit = new Limit(options.concurrency)
+  const anew: Set<Caller> = new Set()
+  const repeated: Set<Caller> = new Set()
+  let wake: AbortController | null = null
+  let saidAt = Number.NEGATIVE_INFINITY
+  let unsaid = 0
+
+  function enter(signals: readonly AbortSignal[], again: boolean): Promise<Pass> {
+    return new Promise((resolve, reject) => {
+      const aborted = signals.find((signal) => signal.aborted)
+      if (aborted) return reject(aborted.reason)
+      const line = again ? repeated : anew
+      const unlisten = () => {
+        for (const signal of signals) signal.removeEventListener('abort', onAbort)
+      }
+      const caller: Caller = {
+        admit: (pass) => {
+          unlisten()
+          resolve(pass)
+        },
+      }
+      const onAbort = (event: Event) => {
+        unlisten()
+        line.delete(caller)
+        reject((event.target as AbortSignal).reason)
+      }
+      for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true })
+      line.add(caller)
+      admit()
+    })
+  }
+
+  function admit(): void {
+    wake?.abort()
+    wake = null
+    for (;;) {
+      const line = repeated.size > 0 ? repeated : anew
+      const [caller] = line
+      if (caller === undefined) return
+      const now = clock.now()
+      const wait = limit.wait(now)
+      if (wait > 0) {
+        if (wait !== Number.POSITIVE_INFINITY) sleep(wait)
+        return
+      }
+      line.delete(caller)
+      caller.admit(pass(now))
+    }
+  }
+
+  function sleep(micros: number): void {
+    const mine = new AbortController()
+    wake = mine
+    clock.sleep(Math.max(1, Math.ceil(micros / 1000)), mine.signal).then(
+      () => {
+        if (wake === mine) admit()
+      },
+      () => {},
+    )
+  }
+
+  function pass(now: number): Pass {
+    const ticket = limit.sent(now)
+    let back = false
+    const giveBack = (tell: () => void) => {
+      if (back) return
+      back = true
+      tell()
+      admit()
+    }
+    return {
+      accepted: () => giveBack(() => limit.accepted(ticket, clock.now())),
+      throttled: (retryAfter) =>
+        giveBack(() => {
+          limit.rejected(ticket, clock.now(), retryAfter === null ? null : retryAfter * 1000)
+          report(retryAfter)
+        }),
+      lost: () => giveBack(() => limit.lost(ticket)),
+    }
+  }
+
+  function report(retryAfter: number | null): void {
+    unsaid += 1
+    const now = clock.now()
+    if (now - saidAt < QUIET) return
+    logger.info({ throttled: unsaid, retryAfterMs: retryAfter, permittedRate: limit.rate }, 'throttled')
+    saidAt = now
+    unsaid = 0
+  }
+
+  return { enter, permittedRate: () => limit.rate }
+}

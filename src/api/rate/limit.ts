@@ -1,0 +1,270 @@
+/**
+ * A model of the service's unknown limit, learned from nothing but the answers: N requests in any window of length W.
+ *
+ *     free ──429──► held (everybody waits) ──► paced ──a long while without 429──► raised by a little, and on
+ *                     ▲                          │                                            │
+ *                     └───────────429────────────┴────────────────────429─────────────────────┘
+ *
+ * Invariant: while paced, request i + N is not sent before W and a margin after request i, which is what keeps a
+ * sliding window content whatever the gaps; and requests are spread, which keeps a token bucket content. No pacing
+ * before the first 429. Pure: time comes in as an argument, in microseconds; nothing here waits.
+ */
+import { Sends } from './sends.ts'
+import { blindPause, windowWithin } from './windows.ts'
+
+const SECOND = 1_000_000
+/** While no limit is known, this many in flight, so that finding it costs as many 429 at most, … */
+const FIRST_IN_FLIGHT = 2
+/** … until this long has passed; then one more for every so many accepted requests. */
+const CAUTIOUS_FOR = 2 * SECOND
+const ACCEPTED_PER_IN_FLIGHT = 50
+/** Without 429 for this long, and pressed against the limit: try a little more. */
+const FIRST_PATIENCE = 30 * SECOND
+const LONGEST_PATIENCE = 900 * SECOND
+const FIRST_RAISE = 0.05
+/** Share of the window that stays unused, whatever the jitter; and the most that a margin may take. */
+const LEAST_MARGIN = 0.008
+const LARGEST_MARGIN = 0.05
+
+/** One request under way. */
+export interface Ticket {
+  readonly sentAt: number
+}
+
+interface Episode {
+  /** When the first rejected request was sent, and when its 429 came. */
+  readonly sentAt: number
+  readonly seenAt: number
+  /** How many rejections in a row, without an accepted request between. */
+  rejections: number
+  /** The latest `Retry-After`, in microseconds. */
+  retryAfter: number | null
+  /** Requests sent before the 429 was seen whose answers are still out. */
+  pending: number
+}
+
+export class Limit {
+  readonly #concurrency: number
+  readonly #sends = new Sends()
+  #inFlight = 0
+  #accepted = 0
+  #startedAt: number | null = null
+  #heldUntil = Number.NEGATIVE_INFINITY
+  #episode: Episode | null = null
+  #lastEpisode: Episode | null = null
+  /** N and W, once known; and the N that was in force before the present raise. */
+  #count: number | null = null
+  #window = SECOND
+  #proven: number | null = null
+  #extraMargin = 0
+  /** Above 1: pace faster than N/W in between, as a sliding window allows; 1: strictly even, as a bucket wants. */
+  #spread = 1.2
+  #contradictions = 0
+  #due = Number.NEGATIVE_INFINITY
+  #roundTrip: { mean: number; deviation: number } | null = null
+  #raise = 0
+  #raisedAt = 0
+  #quietSince = 0
+  #patience = FIRST_PATIENCE
+  #pressedAt = Number.NEGATIVE_INFINITY
+
+  constructor(concurrency: number) {
+    this.#concurrency = concurrency
+  }
+
+  /** Permitted requests per second as far as known; null while no limit has shown. */
+  get rate(): number | null {
+    return this.#count === null ? null : this.#count / (this.#window / SECOND)
+  }
+
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  /** 0: a request may be sent now. Else microseconds until it is worth asking again; Infinity: not before an answer. */
+  wait(now: number): number {
+    if (this.#inFlight >= this.#cap(now)) return Number.POSITIVE_INFINITY
+    if (this.#episode !== null && now >= this.#heldUntil) this.#settle()
+    if (now < this.#heldUntil) return this.#heldUntil - now
+    // After a blind pause one request tries whether the service is open again.
+    if (this.#episode !== null && this.#inFlight > 0) return Number.POSITIVE_INFINITY
+    if (this.#count === null || this.#episode !== null) return 0
+    this.#raiseWhenQuiet(now)
+    const oldest = this.#sends.newest(this.#count)
+    const byWindow = oldest === undefined ? now : oldest + this.#window + this.#margin()
+    const bySpread = this.#due - this.#window * 0.1
+    const at = Math.max(byWindow, bySpread)
+    if (at <= now) return 0
+    this.#pressedAt = now
+    return at - now
+  }
+
+  sent(now: number): Ticket {
+    this.#startedAt ??= now
+    this.#inFlight += 1
+    this.#sends.add(now)
+    if (this.#count !== null) {
+      const interval = (this.#window + this.#margin()) / (this.#count * this.#spread)
+      this.#due = Math.max(now, this.#due) + interval
+      if (this.#sends.size > 4096) this.#sends.forgetUpTo(now - 2 * this.#window - SECOND)
+    }
+    return { sentAt: now }
+  }
+
+  /** The request was counted by the service, whatever else its answer says. */
+  accepted(ticket: Ticket, now: number): void {
+    this.#leave(ticket)
+    this.#accepted += 1
+    this.#measure(now - ticket.sentAt)
+    const episode = this.#episode
+    if (episode !== null && ticket.sentAt > episode.seenAt) this.#reopen(episode, now)
+  }
+
+  /** No answer came; the service may have counted the request. */
+  lost(ticket: Ticket): void {
+    this.#leave(ticket)
+  }
+
+  /** 429. `retryAfter` in microseconds, or null when the answer does not say. */
+  rejected(ticket: Ticket, now: number, retryAfter: number | null): void {
+    this.#leave(ticket)
+    this.#sends.remove(ticket.sentAt)
+    let episode = this.#episode
+    const late = this.#lastEpisode !== null && ticket.sentAt <= this.#lastEpisode.seenAt
+    if (episode === null && late) {
+      // Sent before everybody was held, answered after the model was settled: it costs a 429, and teaches nothing.
+      this.#heldUntil = Math.max(this.#heldUntil, now + (retryAfter ?? 0))
+      return
+    }
+    if (episode === null) {
+      episode = { sentAt: ticket.sentAt, seenAt: now, rejections: 1, retryAfter, pending: this.#inFlight }
+      this.#episode = episode
+    } else if (ticket.sentAt > episode.seenAt) {
+      episode.rejections += 1
+      episode.retryAfter = retryAfter
+    }
+    const pause = retryAfter ?? blindPause(episode.rejections)
+    this.#heldUntil = Math.max(this.#heldUntil, now + pause)
+  }
+
+  #cap(now: number): number {
+    if (this.#count !== null) return this.#concurrency
+    if (this.#startedAt === null || now - this.#startedAt < CAUTIOUS_FOR) {
+      return Math.min(this.#concurrency, FIRST_IN_FLIGHT)
+    }
+    const earned = Math.floor(this.#accepted / ACCEPTED_PER_IN_FLIGHT)
+    return Math.min(this.#concurrency, Math.max(FIRST_IN_FLIGHT, earned))
+  }
+
+  #leave(ticket: Ticket): void {
+    this.#inFlight -= 1
+    const episode = this.#episode
+    if (episode !== null && ticket.sentAt <= episode.seenAt && episode.pending > 0) episode.pending -= 1
+  }
+
+  /** The pause is over. With a `Retry-After` the model can be settled at once; without, a first request must tell. */
+  #settle(): void {
+    const episode = this.#episode!
+    if (episode.retryAfter === null) return
+    const elapsed = episode.sentAt - (this.#startedAt ?? episode.sentAt)
+    this.#learn(episode, elapsed + episode.retryAfter - SECOND, elapsed + episode.retryAfter + this.#jitter())
+  }
+
+  /** After blind pauses a request was accepted: the window is longer than the last failed wait, and no longer than this. */
+  #reopen(episode: Episode, now: number): void {
+    const start = this.#startedAt ?? episode.sentAt
+    const failed = episode.rejections > 1 ? this.#heldUntil - blindPause(episode.rejections) : episode.sentAt
+    this.#learn(episode, failed - start, now - start)
+  }
+
+  #learn(episode: Episode, above: number, upTo: number): void {
+    const brief = (episode.retryAfter ?? blindPause(1)) <= SECOND && episode.rejections === 1
+    const asked = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
+    if (this.#count === null) this.#window = brief ? SECOND : windowWithin(Math.max(asked, above), upTo)
+    else if (asked >= this.#window) this.#window = windowWithin(asked, Number.POSITIVE_INFINITY)
+
+    const jitter = this.#jitter()
+    const start = episode.sentAt - this.#window
+    const most = this.#sends.between(start - jitter, episode.seenAt)
+    const least = this.#sends.between(start + jitter, episode.sentAt - jitter)
+    this.#count = this.#judge(Math.max(1, most), Math.max(1, least), episode)
+    this.#raise = 0
+    this.#proven = null
+    this.#quietSince = episode.seenAt
+    this.#due = Number.NEGATIVE_INFINITY
+    this.#lastEpisode = episode
+    this.#episode = null
+  }
+
+  /** The new N, given that between `least` and `most` accepted requests stood in the window when one was rejected. */
+  #judge(most: number, least: number, episode: Episode): number {
+    const before = this.#count
+    if (before === null) {
+      // Hardly anything of ours filled the window: somebody else did, or the run before. Look again soon.
+      this.#patience = most <= 3 ? 5 * this.#window : FIRST_PATIENCE
+      return most
+    }
+    const proven = this.#proven ?? before
+    if (this.#proven !== null && most >= proven) {
+      // A raise that went too far: back to where it was good, or as far as it surely was.
+      this.#patience = Math.min(LONGEST_PATIENCE, this.#patience * 2)
+      return Math.max(proven, Math.min(most, before))
+    }
+    this.#patience = FIRST_PATIENCE
+    if (most < before) {
+      this.#contradictions += 1
+      const since = this.#lastEpisode?.sentAt
+      if (this.#contradictions < 2 || since === undefined) return most
+      // Not what a sliding window does, twice: a bucket. Between two rejections it gave just what flowed into it.
+      this.#spread = 1
+      const elapsed = episode.sentAt - since
+      const flowed = (this.#sends.between(since, episode.sentAt) / elapsed) * this.#window
+      return elapsed < this.#window ? most : Math.max(1, Math.min(most, Math.floor(flowed)))
+    }
+    if (least > before) return least
+    // The model was right and still one was rejected: requests overtake each other by more than the margin.
+    const room = this.#window * LARGEST_MARGIN
+    if (this.#margin() < room) this.#extraMargin = Math.min(room, this.#extraMargin + this.#window * 0.01)
+    else return Math.max(1, Math.floor(before * 0.98))
+    return before
+  }
+
+  #raiseWhenQuiet(now: number): void {
+    const settled = this.#window + this.#margin() + (this.#roundTrip?.mean ?? 0) * 2
+    const pressed = now - this.#pressedAt < Math.max(SECOND, this.#window / 4)
+    if (this.#raise === 0) {
+      const patience = Math.max(this.#patience, 2 * this.#window, (300 * this.#window) / this.#count!)
+      if (now - this.#quietSince < patience || !pressed) return
+      this.#raise = FIRST_RAISE
+    } else if (now - this.#raisedAt < settled || !pressed) {
+      return
+    } else {
+      this.#raise = Math.min(1, this.#raise * 2)
+    }
+    this.#proven = this.#count
+    this.#count = this.#count! + Math.max(1, Math.floor(this.#count! * this.#raise))
+    this.#raisedAt = now
+  }
+
+  #measure(roundTrip: number): void {
+    const past = this.#roundTrip
+    if (past === null) {
+      this.#roundTrip = { mean: roundTrip, deviation: 0 }
+      return
+    }
+    past.deviation += (Math.abs(roundTrip - past.mean) - past.deviation) / 32
+    past.mean += (roundTrip - past.mean) / 32
+  }
+
+  /** By how much two requests may overtake each other on their way. */
+  #jitter(): number {
+    const deviation = this.#roundTrip?.deviation ?? 0
+    return Math.min(this.#window * 0.1, Math.max(1_000, 2 * deviation))
+  }
+
+  #margin(): number {
+    const deviation = this.#roundTrip?.deviation ?? 0
+    const least = this.#window * LEAST_MARGIN + Math.min(2 * deviation, this.#window * 0.02)
+    return Math.min(this.#window * LARGEST_MARGIN, least + this.#extraMargin)
+  }
+}

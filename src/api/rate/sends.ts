@@ -1,0 +1,80 @@
+/**
+ * When requests were sent that the service counted, or may have: what a sliding window at the service holds.
+ *
+ * Invariant: instants ascend; at most `CAPACITY` of them are kept, the newest, in a ring that grows as needed.
+ */
+
+const CAPACITY = 1 << 17
+
+export class Sends {
+  #ring = new Float64Array(256)
+  #first = 0
+  #size = 0
+  /** Instant before which sends may have been forgotten. */
+  forgottenUpTo = Number.NEGATIVE_INFINITY
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** The n-th newest, from 1; undefined when there are fewer. */
+  newest(n: number): number | undefined {
+    return n < 1 || n > this.#size ? undefined : this.#at(this.#size - n)
+  }
+
+  add(instant: number): void {
+    if (this.#size === CAPACITY) this.#forgetOldest()
+    if (this.#size === this.#ring.length) this.#grow()
+    const at = this.#size > 0 ? Math.max(instant, this.#at(this.#size - 1)) : instant
+    this.#ring[(this.#first + this.#size) % this.#ring.length] = at
+    this.#size += 1
+  }
+
+  /** Takes back a send that turned out not to count. */
+  remove(instant: number): void {
+    const index = this.#firstAfter(instant) - 1
+    if (index < 0) return
+    for (let at = index; at < this.#size - 1; at++) {
+      this.#ring[(this.#first + at) % this.#ring.length] = this.#at(at + 1)
+    }
+    this.#size -= 1
+  }
+
+  /** How many lie in (from, to]. */
+  between(from: number, to: number): number {
+    return Math.max(0, this.#firstAfter(to) - this.#firstAfter(from))
+  }
+
+  forgetUpTo(instant: number): void {
+    while (this.#size > 0 && this.#at(0) <= instant) this.#forgetOldest()
+  }
+
+  #forgetOldest(): void {
+    this.forgottenUpTo = this.#at(0)
+    this.#first = (this.#first + 1) % this.#ring.length
+    this.#size -= 1
+  }
+
+  #at(index: number): number {
+    return this.#ring[(this.#first + index) % this.#ring.length]!
+  }
+
+  /** Index of the first instant after `instant`; the size when there is none. */
+  #firstAfter(instant: number): number {
+    let low = 0
+    let high = this.#size
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#at(middle) <= instant) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #grow(): void {
+    const ring = new Float64Array(this.#ring.length * 2)
+    for (let index = 0; index < this.#size; index++) ring[index] = this.#at(index)
+    this.#ring = ring
+    this.#first = 0
+  }
+}

@@ -1,0 +1,31 @@
+/** A form with its questions (specification, section 2.3; choices and nesting are not shown). */
+import { z } from 'zod'
+import { Id, identified, Optional } from './record.ts'
+
+export const Choice = z.union([
+  z.string(),
+  z.looseObject({ ...identified, text_value: Optional, text: Optional }),
+])
+
+export const Question = z.looseObject({
+  ...identified,
+  question_type: z
+    .union([z.string(), z.looseObject({ question_type: Optional, question_subtype: Optional })])
+    .nullish(),
+  text: Optional,
+  help_text: Optional,
+  order: Id.nullish(),
+  choices: z.array(Choice).nullish(),
+})
+
+export const Form = z.looseObject({
+  ...identified,
+  name: Optional,
+  text: Optional,
+  enabled: z.boolean().nullish(),
+  questions: z.array(Question).nullish(),
+  created_at: Optional,
+  updated_at: Optional,
+})
+
+export type Form = z.infer<typeof Form>
