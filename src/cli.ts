@@ -1,2 +1,81 @@
 #!/usr/bin/env node
-export {}
+/**
+ * The command line: commands → functions. The only place that reads the environment and ends the process.
+ *
+ * Invariant: exit codes are those of the contract: 0 done, 1 failed, 2 wrong usage or configuration, 3 held by
+ * another run, 4 needs a person, 130 and 143 interrupted.
+ */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { backfillCommand } from './commands/backfill.ts'
+import { type Context, ExitCode } from './commands/context.ts'
+import { emulatorCommand } from './commands/emulator.ts'
+import { migrateCommand } from './commands/migrate.ts'
+import { statusCommand } from './commands/status.ts'
+import { IntakeError, UsageError } from './core/errors.ts'
+import { warehouseError } from './warehouse/sqlstate.ts'
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string
+}
+
+const stop = new AbortController()
+
+for (const name of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(name, () => {
+    // A second signal means now.
+    if (stop.signal.aborted) process.exit(name === 'SIGTERM' ? 143 : 130)
+    stop.abort(name)
+  })
+}
+
+// A reader of our output that goes away (`| head`) does not stop a run.
+for (const output of [process.stdout, process.stderr]) {
+  output.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
+}
+
+const context: Context = {
+  env: process.env,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  signal: stop.signal,
+  version,
+}
+
+process.exitCode = await main(process.argv)
+
+async function main(argv: readonly string[]): Promise<number> {
+  const program = new Command('intake-sync')
+    .description('Keeps a Postgres warehouse equal to a hosted Intake Forms Service.')
+    .version(version)
+    .showHelpAfterError('(--help shows what there is)')
+  for (const command of [
+    migrateCommand(context),
+    backfillCommand(context),
+    statusCommand(context),
+    emulatorCommand(),
+  ]) {
+    program.addCommand(command)
+  }
+  for (const command of [program, ...program.commands]) command.exitOverride()
+  try {
+    await program.parseAsync(argv)
+    return 0
+  } catch (error) {
+    return exitCodeFor(error)
+  }
+}
+
+function exitCodeFor(error: unknown): number {
+  if (error instanceof ExitCode) return error.exitCode
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+  if (stop.signal.aborted && error === stop.signal.reason) return error === 'SIGTERM' ? 143 : 130
+  const failure = error instanceof IntakeError ? error : warehouseError(error)
+  process.stderr.write(
+    `error: ${failure.message}\n${failure.mend === undefined ? '' : `  mend: ${failure.mend}\n`}`,
+  )
+  if (failure instanceof UsageError) return 2
+  return failure.code === 'held_by_another_run' ? 3 : 1
+}

@@ -28,8 +28,11 @@ export interface Batch {
 }
 
 export interface LoadResult {
+  /** Records written, new or changed. */
   readonly changed: number
   readonly unchanged: number
+  /** Tombstones written. */
+  readonly deleted: number
   readonly deadLetters: number
   readonly problems: number
   /** Ids that lost to another content although they arrived later: the source has to be asked again. */
@@ -37,16 +40,22 @@ export interface LoadResult {
 }
 
 /**
- * Loads a batch. `untouched` says that the warehouse held nothing of this stream when the run began: rows then go
- * straight to the tables, and through staging after all if one of them turns out to be there.
+ * - `straight`: the warehouse held nothing of this stream when the run began, so rows go straight to the tables, and
+ *   through staging after all if one of them turns out to be there.
+ * - `skip_unchanged`: records that the warehouse holds with the same content are left alone. Legal only where no other
+ *   state of them is still on its way to be loaded, because their version does not move on.
+ * - `merge`: every record is merged; one with the same content moves its version on.
  */
-export async function loadBatch(session: Session, batch: Batch, untouched: boolean): Promise<LoadResult> {
-  const changed = untouched ? batch.envelopes : await withoutUnchanged(session, batch.envelopes)
+export type LoadMode = 'straight' | 'skip_unchanged' | 'merge'
+
+export async function loadBatch(session: Session, batch: Batch, mode: LoadMode): Promise<LoadResult> {
+  const changed =
+    mode === 'skip_unchanged' ? await withoutUnchanged(session, batch.envelopes) : batch.envelopes
   const unchanged = batch.envelopes.length - changed.length
   if (changed.length === 0 && batch.deadLetters.length === 0) {
-    return { changed: 0, unchanged, deadLetters: 0, problems: 0, contested: [] }
+    return { changed: 0, unchanged, deleted: 0, deadLetters: 0, problems: 0, contested: [] }
   }
-  const loaded = await loadOrBisect(session, batch, changed, batch.deadLetters, untouched)
+  const loaded = await loadOrBisect(session, batch, changed, batch.deadLetters, mode === 'straight')
   return { ...loaded, unchanged }
 }
 
@@ -76,6 +85,7 @@ async function loadOrBisect(
     const second = await loadOrBisect(session, batch, envelopes.slice(middle), [], straight)
     return {
       changed: first.changed + second.changed,
+      deleted: first.deleted + second.deleted,
       deadLetters: first.deadLetters + second.deadLetters,
       problems: first.problems + second.problems,
       contested: [...first.contested, ...second.contested],
@@ -97,37 +107,47 @@ async function loadInOneTransaction(
   if (!straight) await client.query(statements.createStaging)
   await client.query('begin')
   try {
-    let contested: readonly string[] = []
-    let lost = 0
+    let losers: readonly Loser[] = []
     if (straight) await copyAll(session, statements.copy.straight, lines)
-    else ({ contested, lost } = await mergeAll(session, statements, lines))
+    else losers = await mergeAll(session, statements, lines)
     const place: { teamId: number; stream: StreamName; runId: string } = taken
     await setAside(db, place, letters)
     await recordFindings(db, place, lines.findings)
     await assertOurs(db, taken)
     await client.query('commit')
-    const { problems } = lines.findings
-    return { changed: envelopes.length - lost, deadLetters: letters.length, problems, contested }
+    return { ...written(envelopes, losers), deadLetters: letters.length, problems: lines.findings.problems }
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
   }
 }
 
-async function mergeAll(session: Session, statements: LoadStatements, lines: BatchLines) {
+interface Loser {
+  readonly id: string
+  readonly contested: boolean
+}
+
+async function mergeAll(
+  session: Session,
+  statements: LoadStatements,
+  lines: BatchLines,
+): Promise<readonly Loser[]> {
   await copyAll(session, statements.copy.staged, lines)
-  const { rows: losers } = await session.client.query<{ id: string; contested: boolean }>(
-    statements.mergeRecords,
-  )
+  const { rows: losers } = await session.client.query<Loser>(statements.mergeRecords)
   if (losers.length > 0) {
     const ids = losers.map((loser) => loser.id)
     for (const statement of statements.dropLosers) await session.client.query(statement, [ids])
   }
   await session.client.query(statements.mergeTables)
-  return {
-    lost: losers.length,
-    contested: losers.filter((loser) => loser.contested).map((loser) => loser.id),
-  }
+  return losers
+}
+
+function written(envelopes: readonly Envelope[], losers: readonly Loser[]) {
+  const lost = new Set(losers.map((loser) => loser.id))
+  const won = envelopes.filter((envelope) => !lost.has(envelope.id))
+  const deleted = won.filter((envelope) => envelope.content === null).length
+  const contested = losers.filter((loser) => loser.contested).map((loser) => loser.id)
+  return { changed: won.length - deleted, deleted, contested }
 }
 
 async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {

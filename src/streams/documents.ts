@@ -42,6 +42,8 @@ function fieldItems(value: unknown, problems: Problem[]): readonly Item[] {
 
 export const documents: Stream = {
   name: 'documents',
+  list: 'documents',
+  one: 'document',
   table: 'documents',
   columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
   children: [inputFields],

@@ -71,6 +71,8 @@ function choiceRows(question: Question, problems: Problem[]): Cell[][] {
 
 export const forms: Stream = {
   name: 'forms',
+  list: 'forms',
+  one: 'form',
   table: 'forms',
   columns: [text('name'), text('text'), column('boolean', 'enabled'), time('created_at'), time('updated_at')],
   children: [questions, choices],

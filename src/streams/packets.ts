@@ -16,6 +16,8 @@ const forms: Child = {
 
 export const packets: Stream = {
   name: 'packets',
+  list: 'packets',
+  one: 'packet',
   table: 'packets',
   columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
   children: [forms],

@@ -77,6 +77,8 @@ function customFieldRows(fields: JsonObject, problems: Problem[]): Cell[][] {
 
 export const patients: Stream = {
   name: 'patients',
+  list: 'patients',
+  one: 'patient',
   table: 'patients',
   columns: [
     text('external_id'),

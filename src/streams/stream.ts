@@ -2,6 +2,7 @@
  * What a stream is: data that says how a record of one resource is keyed, read and laid into tables. The stages
  * (extract, load, verify …) are given a stream; none of them asks which one it is.
  */
+import type { PathName } from '../api/paths.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { StreamName } from '../core/streams.ts'
@@ -27,6 +28,9 @@ export interface Child {
 
 export interface Stream {
   readonly name: StreamName
+  /** Paths of the API's table: the list, and one record by id. */
+  readonly list: PathName
+  readonly one: PathName
   /** Root table in schema `intake`, keyed by team and id. */
   readonly table: string
   readonly columns: readonly Column[]

@@ -130,10 +130,23 @@ export function warehouseError(error: unknown): IntakeError {
       mend: 'check that Postgres runs where DATABASE_URL says, then run again',
     })
   }
-  const place = typeof table === 'string' ? ` at table ${table}` : ''
-  return new IntakeError(`the warehouse answered with an error (SQLSTATE ${code ?? 'unknown'})${place}`, {
-    code: 'warehouse',
+  if (code !== undefined && /^[0-9A-Z]{5}$/.test(code)) {
+    const place = typeof table === 'string' ? ` at table ${table}` : ''
+    const message = `the warehouse answered with an error (SQLSTATE ${code})${place}`
+    return new IntakeError(message, { code: 'warehouse', verdict: 'stop', cause: error })
+  }
+  return internalError(error)
+}
+
+/** A fault of our own: its kind and place, and nothing it says, since its message may quote a record. */
+function internalError(error: unknown): IntakeError {
+  const kind = error instanceof Error ? error.name : typeof error
+  const place =
+    error instanceof Error ? /at .*?([\w.-]+:\d+):\d+\)?$/m.exec(error.stack ?? '')?.[1] : undefined
+  return new IntakeError(`unexpected ${kind}${place === undefined ? '' : ` at ${place}`}`, {
+    code: 'internal',
     verdict: 'stop',
+    mend: 'this is a fault of intake-sync: report it with this line',
     cause: error,
   })
 }

@@ -1,0 +1,93 @@
+/** What a backfill says at its end, for people and as the document of `--json`. */
+import type { BackfillSummary } from '../extract/backfill.ts'
+import type { StreamReport } from '../load/runs.ts'
+import { table } from './table.ts'
+
+type Figures = Record<string, number | string | null>
+
+function figuresOf(report: StreamReport): Figures {
+  const { deadLetters, ...rest } = report
+  const { requests, throttled, fetched, changed, unchanged, deleted, problems, seconds, status, note } = rest
+  return {
+    requests,
+    throttled,
+    fetched,
+    changed,
+    unchanged,
+    deleted,
+    dead_letters: deadLetters,
+    problems,
+    seconds,
+    status,
+    note,
+  }
+}
+
+/** `streams` adds up all teams; `teams` has each by itself. */
+export function backfillDocument(summary: BackfillSummary): unknown {
+  const streams: Record<string, Figures> = {}
+  for (const team of summary.teams) {
+    for (const { stream, report } of team.streams) streams[stream] = added(streams[stream], figuresOf(report))
+  }
+  const teams = summary.teams.map((team) => [
+    team.name,
+    {
+      streams: Object.fromEntries(team.streams.map(({ stream, report }) => [stream, figuresOf(report)])),
+      dead_letters_waiting: team.waiting,
+    },
+  ])
+  const runId = summary.runId === null ? null : Number(summary.runId)
+  return { run_id: runId, status: summary.status, streams, teams: Object.fromEntries(teams) }
+}
+
+function added(sum: Figures | undefined, more: Figures): Figures {
+  if (sum === undefined) return more
+  const result: Figures = { ...sum }
+  for (const [name, value] of Object.entries(more)) {
+    if (typeof value === 'number') result[name] = Number(sum[name] ?? 0) + value
+  }
+  const worst = ['failed', 'interrupted', 'needs_attention', 'succeeded'].find(
+    (each) => each === sum.status || each === more.status,
+  )
+  result.status = worst ?? null
+  result.note = [sum.note, more.note].filter((note) => note !== null).join('; ') || null
+  return result
+}
+
+export function backfillText(summary: BackfillSummary): string {
+  const head = [
+    'stream',
+    'fetched',
+    'changed',
+    'unchanged',
+    'deleted',
+    'set aside',
+    'problems',
+    'requests',
+    'seconds',
+  ]
+  const several = summary.teams.length > 1
+  const rows = summary.teams.flatMap((team) =>
+    team.streams.map(({ stream, report }) => [
+      several ? `${team.name}/${stream}` : stream,
+      report.fetched,
+      report.changed,
+      report.unchanged,
+      report.deleted,
+      report.deadLetters,
+      report.problems,
+      report.requests,
+      Number(report.seconds.toFixed(1)),
+    ]),
+  )
+  const notes = summary.teams.flatMap((team) => [
+    ...team.streams.flatMap(({ stream, report }) =>
+      report.note === null ? [] : [`${stream}: ${report.note}`],
+    ),
+    ...(team.waiting > 0
+      ? [`${team.waiting} dead letter(s) of ${team.name} wait: see intake_ops.dead_letters`]
+      : []),
+  ])
+  const what = summary.runId === null ? 'dry run, nothing written' : `run ${summary.runId}`
+  return `${table([head, ...rows])}\n${[`${what}: ${summary.status.replace('_', ' ')}`, ...notes].join('\n')}\n`
+}

@@ -1,0 +1,69 @@
+/**
+ * What a command is given: the world outside it. Built once in cli.ts; a test builds its own.
+ *
+ * Invariant: stdout holds results only, stderr logs, progress and errors; a reader that goes away stops neither.
+ */
+import pino, { type Logger } from 'pino'
+import pretty from 'pino-pretty'
+import type { Config } from '../config.ts'
+import { openEmbedded } from '../warehouse/embedded/server.ts'
+
+export interface Context {
+  readonly env: NodeJS.ProcessEnv
+  readonly stdout: Output
+  readonly stderr: Output
+  /** Aborted by the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal
+  readonly version: string
+}
+
+export interface Output {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+  readonly columns?: number
+}
+
+/** Ends a command with an exit code that is no failure of its own: 3, 4, 130 … */
+export class ExitCode extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number) {
+    super(`exit ${exitCode}`)
+    this.exitCode = exitCode
+  }
+}
+
+export function openLogger(context: Context, config: Config): Logger {
+  const options = { level: config.logLevel, base: null }
+  const write = { write: (line: string) => void context.stderr.write(line) }
+  if (context.stderr.isTTY !== true) return pino(options, write)
+  return pino(
+    options,
+    pretty({ colorize: true, ignore: 'pid,hostname', destination: asStream(context.stderr) }),
+  )
+}
+
+function asStream(output: Output): NodeJS.WritableStream {
+  return output as unknown as NodeJS.WritableStream
+}
+
+export interface OpenWarehouse extends AsyncDisposable {
+  readonly url: string
+  /** "embedded" or "DATABASE_URL": where it is, without saying how to get in. */
+  readonly kind: 'embedded' | 'DATABASE_URL'
+}
+
+/** The warehouse of the configuration; the embedded server stops when its last user is done. */
+export async function openWarehouse(context: Context, config: Config): Promise<OpenWarehouse> {
+  if (config.databaseUrl !== null) {
+    return { url: config.databaseUrl, kind: 'DATABASE_URL', [Symbol.asyncDispose]: async () => {} }
+  }
+  const onNotice = (line: string) => void context.stderr.write(`${line}\n`)
+  const server = await openEmbedded({ dataDir: config.dataDir, onNotice })
+  return { url: server.url, kind: 'embedded', [Symbol.asyncDispose]: () => server.stop() }
+}
+
+/** Writes the one JSON document of `--json`. */
+export function printJson(context: Context, document: unknown): void {
+  context.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
+}

@@ -1,0 +1,36 @@
+/** Settings by name: from the environment, or from the file that `NAME_FILE` points at (Docker secrets). */
+import { readFileSync } from 'node:fs'
+import { UsageError } from './core/errors.ts'
+
+export interface Settings {
+  /** The value of `name`, or null when it is not set; a file's last line end is not part of it. */
+  get(name: string): string | null
+}
+
+export function settingsOf(env: NodeJS.ProcessEnv): Settings {
+  return {
+    get(name) {
+      const value = env[name]
+      const file = env[`${name}_FILE`]
+      if (file === undefined || file === '') return value ?? null
+      if (value !== undefined && value !== '') {
+        throw new UsageError(`${name} and ${name}_FILE are both set`, 'set one of the two', name)
+      }
+      return readSetting(`${name}_FILE`, file)
+    },
+  }
+}
+
+/** Reads a file that a setting names. */
+export function readSetting(variable: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
+    throw new UsageError(
+      `${variable} names a file that cannot be read (${code})`,
+      'check the path and its permissions',
+      variable,
+    )
+  }
+}

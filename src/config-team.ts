@@ -1,0 +1,113 @@
+/** One team of the configuration, with the settings that every team shares as defaults. */
+import { z } from 'zod'
+import type { Settings } from './config-settings.ts'
+import { UsageError } from './core/errors.ts'
+
+const names = z.record(z.string(), z.string())
+
+/** A team as the configuration file holds it; unknown keys are refused, because a mistyped one would be ignored. */
+export const teamShape = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[\w.-]{1,63}$/, 'letters, digits, dot, dash and underscore')
+    .default('default'),
+  baseUrl: z.string(),
+  apiKey: z.string().min(1),
+  apiSecret: z.string().min(1),
+  apiVersion: z.string().optional(),
+  webhookSecrets: z.array(z.string().min(1)).default([]),
+  timezone: z.string().optional(),
+  concurrency: z.number().int().min(1).max(64).optional(),
+  pageSize: z.number().int().min(1).max(100_000).optional(),
+  paths: names.optional(),
+  bodyKeys: names.optional(),
+})
+
+export interface TeamConfig {
+  readonly name: string
+  readonly baseUrl: string
+  readonly apiKey: string
+  readonly apiSecret: string
+  readonly apiVersion: string
+  readonly webhookSecrets: readonly string[]
+  readonly timezone: string
+  readonly concurrency: number
+  readonly pageSize?: number
+  readonly paths?: { readonly [name: string]: string }
+  readonly bodyKeys?: { readonly [name: string]: string }
+}
+
+/** `nameOf` turns a key into what the user wrote it as: a variable, or a place in the file. */
+export function teamOf(
+  given: z.infer<typeof teamShape>,
+  settings: Settings,
+  nameOf: (key: string) => string,
+): TeamConfig {
+  const { pageSize, paths, bodyKeys } = given
+  return Object.freeze({
+    name: given.name,
+    baseUrl: checkedUrl(given.baseUrl, nameOf('baseUrl'), settings.get('INTAKE_ALLOW_HTTP') === '1'),
+    apiKey: headerText(given.apiKey, nameOf('apiKey')),
+    apiSecret: headerText(given.apiSecret, nameOf('apiSecret')),
+    apiVersion: headerText(
+      given.apiVersion ?? settings.get('INTAKE_API_VERSION') ?? 'v2.1',
+      'INTAKE_API_VERSION',
+    ),
+    webhookSecrets: given.webhookSecrets,
+    timezone: checkedZone(
+      given.timezone ?? (settings.get('INTAKE_TIMEZONE') || 'UTC'),
+      given.timezone ? nameOf('timezone') : 'INTAKE_TIMEZONE',
+    ),
+    concurrency: given.concurrency ?? checkedConcurrency(settings.get('INTAKE_CONCURRENCY') || '4'),
+    ...(pageSize === undefined ? {} : { pageSize }),
+    ...(paths === undefined ? {} : { paths }),
+    ...(bodyKeys === undefined ? {} : { bodyKeys }),
+  })
+}
+
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+
+function checkedUrl(text: string, variable: string, allowHttp: boolean): string {
+  const url = URL.canParse(text) ? new URL(text) : null
+  const fail = (what: string, mend: string): never => {
+    throw new UsageError(`${variable} ${what}`, mend, variable)
+  }
+  if (url === null || !/^https?:$/.test(url.protocol))
+    return fail('is not an http(s) URL', 'write it as https://host')
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    return fail('holds more than scheme, host and path', 'leave out user, password, query and fragment')
+  }
+  if (url.protocol === 'http:' && !allowHttp && !LOOPBACK.test(url.hostname)) {
+    return fail(
+      'is http, which would send health data in the clear',
+      'use https, or set INTAKE_ALLOW_HTTP=1 if the network is private',
+    )
+  }
+  return text.replace(/\/+$/, '')
+}
+
+function headerText(text: string, variable: string): string {
+  if (/^[\x20-\x7e]*$/.test(text)) return text
+  throw new UsageError(
+    `${variable} holds characters that cannot be sent`,
+    'copy it again; look for line ends and quotes',
+    variable,
+  )
+}
+
+function checkedZone(zone: string, variable: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone
+  } catch {
+    throw new UsageError(`${variable} is not a time zone`, 'write it as Europe/Berlin or UTC', variable)
+  }
+}
+
+function checkedConcurrency(text: string): number {
+  if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= 64) return Number(text)
+  throw new UsageError(
+    'INTAKE_CONCURRENCY is not a whole number from 1 to 64',
+    'set it to 4, say',
+    'INTAKE_CONCURRENCY',
+  )
+}

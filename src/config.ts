@@ -1,0 +1,159 @@
+/**
+ * Environment and configuration file → one frozen Config. Read once, by cli.ts.
+ *
+ * Invariant: every value is checked before anything is opened; a bad one stops with `UsageError`, which names the
+ * variable and says how it should look, and never shows what it held.
+ */
+import { z } from 'zod'
+import { readTeamsFile } from './config-file.ts'
+import { type Settings, settingsOf } from './config-settings.ts'
+import { type TeamConfig, teamOf, teamShape } from './config-team.ts'
+import { UsageError } from './core/errors.ts'
+
+export type { TeamConfig } from './config-team.ts'
+
+export interface Config {
+  /** Null: the embedded server in `dataDir`. */
+  readonly databaseUrl: string | null
+  readonly dataDir: string
+  readonly inboxDays: number
+  readonly webhookHost: string
+  readonly webhookPort: number
+  readonly adminHost: string
+  readonly adminPort: number
+  /** Null: no schedule. */
+  readonly cron: string | null
+  readonly lookbackDays: number
+  readonly encryptionKey: string | null
+  readonly analyticsKey: string | null
+  readonly logLevel: string
+  /** Empty where the service's variables are not set: what needs no service still works. */
+  readonly teams: readonly TeamConfig[]
+}
+
+const port = z.coerce.number().int().min(0).max(65_535)
+
+const days = (least: number) => z.coerce.number().int().min(least).max(3_650)
+
+/** What each variable must look like, in words for the error, and the check itself. */
+const VARIABLES = {
+  DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().regex(/^postgres(?:ql)?:\/\//)],
+  INTAKE_DATA_DIR: ['a folder', z.string()],
+  INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
+  INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
+  INTAKE_WEBHOOK_PORT: ['a port', port],
+  INTAKE_ADMIN_HOST: ['a host name or address', z.string()],
+  INTAKE_ADMIN_PORT: ['a port', port],
+  INTAKE_CRON: ['a cron expression of five fields, or off', z.string().regex(/^(?:off|(?:\S+\s+){4}\S+)$/)],
+  INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
+  INTAKE_ENCRYPTION_KEY: [
+    '32 bytes in base64',
+    z.string().refine((text) => Buffer.from(text, 'base64').length === 32),
+  ],
+  INTAKE_ANALYTICS_KEY: ['at least 16 characters', z.string().min(16)],
+  LOG_LEVEL: [
+    'trace, debug, info, warn, error, fatal or silent',
+    z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
+  ],
+} as const satisfies Record<string, readonly [string, z.ZodType]>
+
+type Variables = typeof VARIABLES
+
+/** Reads the configuration from `env`. Throws `UsageError`. */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const settings = settingsOf(env)
+  const value = <Name extends keyof Variables>(name: Name): z.infer<Variables[Name][1]> | null =>
+    read(settings, name)
+  const cron = value('INTAKE_CRON') ?? '0 2 * * *'
+  return Object.freeze({
+    databaseUrl: value('DATABASE_URL'),
+    dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',
+    inboxDays: value('INTAKE_INBOX_DAYS') ?? 30,
+    webhookHost: value('INTAKE_WEBHOOK_HOST') ?? '127.0.0.1',
+    webhookPort: value('INTAKE_WEBHOOK_PORT') ?? 8080,
+    adminHost: value('INTAKE_ADMIN_HOST') ?? '127.0.0.1',
+    adminPort: value('INTAKE_ADMIN_PORT') ?? 9090,
+    cron: cron === 'off' ? null : cron,
+    lookbackDays: value('INTAKE_LOOKBACK_DAYS') ?? 2,
+    encryptionKey: value('INTAKE_ENCRYPTION_KEY'),
+    analyticsKey: value('INTAKE_ANALYTICS_KEY'),
+    logLevel: value('LOG_LEVEL') ?? 'info',
+    teams: Object.freeze(teamsOf(settings)),
+  })
+}
+
+function read<Name extends keyof Variables>(
+  settings: Settings,
+  name: Name,
+): z.infer<Variables[Name][1]> | null {
+  const text = settings.get(name)
+  if (text === null || text === '') return null
+  const [expected, check] = VARIABLES[name]
+  const result = check.safeParse(text)
+  if (result.success) return result.data as z.infer<Variables[Name][1]>
+  throw new UsageError(`${name} is not ${expected}`, `set ${name} to ${expected}`, name)
+}
+
+/** The teams of the configuration file, else the one that the environment describes, else none. */
+function teamsOf(settings: Settings): readonly TeamConfig[] {
+  const file = settings.get('INTAKE_CONFIG')
+  if (file !== null && file !== '') return readTeamsFile(file, settings)
+  const given = {
+    name: settings.get('INTAKE_TEAM') || undefined,
+    baseUrl: settings.get('INTAKE_BASE_URL') || undefined,
+    apiKey: settings.get('INTAKE_API_KEY') || undefined,
+    apiSecret: settings.get('INTAKE_API_SECRET') || undefined,
+    webhookSecrets: (settings.get('INTAKE_WEBHOOK_SECRETS') ?? '')
+      .split(',')
+      .filter((secret) => secret !== ''),
+  }
+  const names = {
+    name: 'INTAKE_TEAM',
+    baseUrl: 'INTAKE_BASE_URL',
+    apiKey: 'INTAKE_API_KEY',
+    apiSecret: 'INTAKE_API_SECRET',
+  }
+  if (given.baseUrl === undefined && given.apiKey === undefined && given.apiSecret === undefined) return []
+  const missing = (['baseUrl', 'apiKey', 'apiSecret'] as const).filter((key) => given[key] === undefined)
+  if (missing.length > 0) {
+    const list = missing.map((key) => names[key]).join(' and ')
+    throw new UsageError(
+      `${list} must be set too`,
+      'set INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET together',
+      names[missing[0]!],
+    )
+  }
+  if (given.name !== undefined && !teamShape.shape.name.safeParse(given.name).success) {
+    throw new UsageError(
+      'INTAKE_TEAM is not a name',
+      'use letters, digits, dot, dash and underscore',
+      'INTAKE_TEAM',
+    )
+  }
+  return [
+    teamOf(
+      teamShape.parse(given),
+      settings,
+      (key) => names[key as keyof typeof names] ?? `INTAKE_${key.toUpperCase()}`,
+    ),
+  ]
+}
+
+/** The teams, or an error that names what is not set: for the commands that call the service. */
+export function requireTeams(config: Config, name?: string): readonly TeamConfig[] {
+  if (config.teams.length === 0) {
+    throw new UsageError(
+      'INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set',
+      'set the three, or INTAKE_CONFIG for several teams; `intake-sync emulator` prints a set to try with',
+      'INTAKE_BASE_URL',
+    )
+  }
+  if (name === undefined) return config.teams
+  const named = config.teams.filter((team) => team.name === name)
+  if (named.length > 0) return named
+  throw new UsageError(
+    '--team names no configured team',
+    `use one of: ${config.teams.map((team) => team.name).join(', ')}`,
+    '--team',
+  )
+}

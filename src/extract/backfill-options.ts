@@ -1,0 +1,63 @@
+/** What a backfill is given, and the opened source of one team. */
+import type { Logger } from 'pino'
+import { type Client, type ClientOptions, openClient } from '../api/client.ts'
+import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
+import type { Clock } from '../core/clock.ts'
+import type { StreamName } from '../core/streams.ts'
+import type { Stream } from '../streams/stream.ts'
+import type { Progress } from './source.ts'
+
+/** One team of the service: where it is and how to get in. */
+export interface TeamSource
+  extends Pick<
+    ClientOptions,
+    'baseUrl' | 'apiKey' | 'apiSecret' | 'apiVersion' | 'concurrency' | 'paths' | 'bodyKeys' | 'pageSize'
+  > {
+  readonly name: string
+}
+
+export interface BackfillOptions {
+  /** Of the warehouse. */
+  readonly url: string
+  readonly teams: readonly TeamSource[]
+  readonly streams: readonly Stream[]
+  readonly allowMassDelete: boolean
+  /** Fetch and compare, write nothing. */
+  readonly dry: boolean
+  /** False when the warehouse has no tables yet, as a dry run may find it. */
+  readonly migrated: boolean
+  readonly clock: Clock
+  readonly random: () => number
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  readonly version?: string
+  readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
+}
+
+export interface OpenTeam extends AsyncDisposable {
+  readonly name: string
+  readonly teamId: number
+  readonly client: Client
+  readonly serviceClock: ServiceClock
+  readonly signal: AbortSignal
+  /** Ends every stream of the team with this reason: its credentials were refused, say. */
+  giveUp(reason: unknown): void
+}
+
+export function openTeam(team: TeamSource & { readonly teamId: number }, options: BackfillOptions): OpenTeam {
+  const { clock, random, logger } = options
+  const giveUp = new AbortController()
+  const signal = AbortSignal.any([options.signal, giveUp.signal])
+  const { name, teamId, ...connection } = team
+  const version = options.version === undefined ? {} : { version: options.version }
+  const client = openClient({ ...connection, ...version, clock, random, logger, signal })
+  return {
+    name,
+    teamId,
+    client,
+    serviceClock: openServiceClock(),
+    signal,
+    giveUp: (reason) => giveUp.abort(reason),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * One run: every stream of every team asked for, side by side under each team's request budget.
+ *
+ *     locks ─► run row ─► slices through p-queue ─► run_streams ─► status
+ *
+ * Invariant: a run starts only when it holds the lock of every stream asked for; a stream that fails leaves the
+ * others to go on, and the run says so.
+ */
+import PQueue from 'p-queue'
+import { IntakeError } from '../core/errors.ts'
+import type { StreamName } from '../core/streams.ts'
+import { countWaiting } from '../load/dead-letters.ts'
+import { openLoaders } from '../load/loaders.ts'
+import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
+import { teamIdOf } from '../load/teams.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { tryLock } from '../warehouse/locks.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import { type BackfillOptions, openTeam, type TeamSource } from './backfill-options.ts'
+import { runStream } from './run-stream.ts'
+
+export interface BackfillSummary {
+  /** Null for a dry run. */
+  readonly runId: string | null
+  readonly status: RunStatus
+  readonly teams: readonly TeamSummary[]
+}
+
+export interface TeamSummary {
+  readonly name: string
+  readonly streams: readonly { readonly stream: StreamName; readonly report: StreamReport }[]
+  /** Dead letters of these streams that wait for a person. */
+  readonly waiting: number
+}
+
+/** Streams read side by side; their requests share the team's budget. */
+const STREAMS_AT_ONCE = 4
+
+export async function backfill(options: BackfillOptions): Promise<BackfillSummary> {
+  const { url, clock, dry, signal } = options
+  await using control = await openSession({ url, purpose: 'backfill' })
+  try {
+    const teams = await openTeams(options, control)
+    if (!dry) await lockStreams(control, options, teams)
+    const asked = { streams: options.streams.map((each) => each.name), teams: teams.map((team) => team.name) }
+    const runId = dry
+      ? null
+      : await beginRun(control, 'backfill', { ...asked, allow_mass_delete: options.allowMassDelete })
+    await using loaders = openLoaders({
+      url,
+      clock,
+      onRetry: (code, attempt) =>
+        options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
+    })
+    const queue = new PQueue({ concurrency: STREAMS_AT_ONCE })
+    const summaries = await Promise.all(
+      teams.map(async (team): Promise<TeamSummary> => {
+        await using opened = openTeam(team, options)
+        const streams = await Promise.all(
+          options.streams.map((stream) =>
+            queue.add(async () => {
+              const report = await runStream({ options, team: opened, stream, loaders, runId })
+              if (runId !== null)
+                await recordStream(control.db, { runId, teamId: team.teamId, stream: stream.name }, report)
+              return { stream: stream.name, report }
+            }),
+          ),
+        )
+        const names = options.streams.map((stream) => stream.name)
+        const waiting = options.migrated ? await countWaiting(control.db, team.teamId, names) : 0
+        return { name: team.name, streams, waiting }
+      }),
+    )
+    const status = signal.aborted ? 'interrupted' : statusOf(summaries)
+    if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
+    return { runId, status, teams: summaries }
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+export interface NumberedTeam extends TeamSource {
+  readonly teamId: number
+}
+
+async function openTeams(options: BackfillOptions, control: Session): Promise<readonly NumberedTeam[]> {
+  const numbered: NumberedTeam[] = []
+  for (const team of options.teams) {
+    const teamId = options.dry
+      ? await knownTeamId(options, control, team.name)
+      : await teamIdOf(control.db, team.name)
+    numbered.push({ ...team, teamId })
+  }
+  return numbered
+}
+
+/** A dry run gives no numbers: a team that the warehouse does not know has none of its rows. */
+async function knownTeamId(options: BackfillOptions, control: Session, name: string): Promise<number> {
+  if (!options.migrated) return -1
+  const held = await control.db
+    .selectFrom('intake.teams')
+    .select('team_id')
+    .where('name', '=', name)
+    .executeTakeFirst()
+  return held?.team_id ?? -1
+}
+
+async function lockStreams(
+  control: Session,
+  options: BackfillOptions,
+  teams: readonly NumberedTeam[],
+): Promise<void> {
+  const held: string[] = []
+  for (const team of teams) {
+    for (const stream of options.streams) {
+      if (!(await tryLock(control, 'stream', `${team.teamId}/${stream.name}`)))
+        held.push(`${stream.name} of ${team.name}`)
+    }
+  }
+  if (held.length === 0) return
+  throw new IntakeError(`another run holds ${held.join(', ')}; nothing was started`, {
+    code: 'held_by_another_run',
+    verdict: 'stop',
+    mend: 'wait for the other run to end, or stop it',
+  })
+}
+
+function statusOf(teams: readonly TeamSummary[]): RunStatus {
+  const statuses = teams.flatMap((team) => team.streams.map(({ report }) => report.status))
+  if (statuses.includes('failed')) return 'failed'
+  const attention = statuses.includes('needs_attention') || teams.some((team) => team.waiting > 0)
+  return attention ? 'needs_attention' : 'succeeded'
+}
+
+function notesOf(teams: readonly TeamSummary[]): string | null {
+  const notes = teams.flatMap((team) =>
+    team.streams.flatMap(({ stream, report }) =>
+      report.note === null ? [] : [`${team.name}/${stream}: ${report.note}`],
+    ),
+  )
+  return notes.length === 0 ? null : notes.join('\n')
+}

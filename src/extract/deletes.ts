@@ -1,0 +1,78 @@
+/**
+ * Finds and proves deletes (law 6).
+ *
+ * Invariant: a tombstone is written only for an id that a steady scan missed and that a GET by id then answered with
+ * 404. When more are missing than the guard allows, none is asked for and none is written.
+ */
+
+import type { Envelope } from '../core/envelope.ts'
+import type { DeadLetter } from '../load/dead-letters.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { openBatcher } from './batcher.ts'
+import { fetchOne } from './fetch-one.ts'
+import { countLive } from './ledger.ts'
+import { tombstone } from './read-record.ts'
+import type { ScanReport } from './scan.ts'
+import type { Source } from './source.ts'
+
+/** Deletes of one scan that need nobody: this many, or this share of the stream's live rows. */
+export const GUARD_ROWS = 50
+export const GUARD_SHARE = 0.05
+
+/** Ids proved and settled together. */
+const PORTION = 500
+
+export type DeleteReport =
+  | { readonly kind: 'done'; readonly contested: readonly string[] }
+  | { readonly kind: 'held'; readonly missing: number; readonly allowed: number }
+
+export async function proveDeletes(
+  source: Source,
+  session: Session,
+  scan: ScanReport,
+  allowMassDelete: boolean,
+): Promise<DeleteReport> {
+  const { stream, taken } = source
+  const place = { teamId: taken.teamId, stream: stream.name }
+  const { count: missing } = await scan.ledger.missing(place, scan.startedAt, 1)
+  if (missing === 0) return { kind: 'done', contested: [] }
+  const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
+  if (missing > allowed && !allowMassDelete) return { kind: 'held', missing, allowed }
+  const batcher = openBatcher(source, 'merge')
+  const contested: string[] = []
+  let proved = 0
+  while (proved < missing) {
+    // What is proved is gone from the list of the missing, unless it turned out to be alive: those are stepped over.
+    const { ids } = await scan.ledger.missing(place, scan.startedAt, PORTION)
+    if (ids.length === 0) break
+    for (const id of ids) scan.ledger.add(id)
+    const found = await Promise.all(ids.map((id) => prove(source, id)))
+    await batcher.add(
+      found.flatMap((each) => each.envelopes),
+      found.flatMap((each) => each.letters),
+    )
+    contested.push(...(await batcher.finish()))
+    proved += ids.length
+  }
+  return { kind: 'done', contested }
+}
+
+interface Proof {
+  readonly envelopes: readonly Envelope[]
+  readonly letters: readonly DeadLetter[]
+}
+
+async function prove(source: Source, id: string): Promise<Proof> {
+  const { stream, taken } = source
+  const found = await fetchOne(source, id, 'proof')
+  if (found.kind === 'record') return { envelopes: [found.envelope], letters: [] }
+  if (found.kind === 'dead') return { envelopes: [], letters: [found.letter] }
+  const origin = `run:${taken.runId} proof`
+  const gone = tombstone(id, {
+    teamId: taken.teamId,
+    stream: stream.name,
+    origin,
+    observedAt: found.observedAt,
+  })
+  return { envelopes: [gone], letters: [] }
+}

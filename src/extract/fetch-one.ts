@@ -1,0 +1,42 @@
+/** One record by id. Invariant: only an answer of 404 says that it is gone; every other failure is thrown. */
+import { ApiError } from '../api/errors.ts'
+import type { Instant } from '../core/time.ts'
+import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
+import type { Source } from './source.ts'
+
+export type Fetched = ReadRecord | { readonly kind: 'gone'; readonly observedAt: Instant }
+
+/** Fetches the record `id`; `purpose` says why, in the record's origin: `fetch`, `proof` or `refetch`. */
+export async function fetchOne(
+  source: Source,
+  id: string,
+  purpose: 'fetch' | 'proof' | 'refetch',
+): Promise<Fetched> {
+  const { client, serviceClock, clock, stream, taken, meter, signal } = source
+  const askedAt = clock.now()
+  try {
+    const answer = await client.get(client.paths[stream.one], { params: { id }, meter, signal })
+    serviceClock.sample(answer)
+    const reading: Reading = {
+      teamId: taken.teamId,
+      stream: stream.name,
+      origin: `run:${taken.runId} ${purpose}`,
+      observedAt: serviceClock.observedAt(answer.startedAt) as Instant,
+      invalidUtf8: answer.invalidUtf8,
+    }
+    const read = readRecord(answer.body, reading)
+    if (read.kind === 'record' && read.envelope.id !== id) {
+      const reason = 'the record fetched by id has another id'
+      return {
+        kind: 'dead',
+        letter: { recordId: id, origin: reading.origin, reason, body: read.envelope.content?.text ?? '' },
+      }
+    }
+    return read
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) {
+      return { kind: 'gone', observedAt: serviceClock.observedAt(askedAt) as Instant }
+    }
+    throw error
+  }
+}

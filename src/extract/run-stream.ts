@@ -1,0 +1,89 @@
+/**
+ * One stream of one team within a run, from its first request to its report.
+ *
+ * Invariant: never throws; what went wrong is the report's note, without a value of the source.
+ */
+import type { Meter } from '../api/client.ts'
+import type { IntakeError } from '../core/errors.ts'
+import { compareBatch } from '../load/compare.ts'
+import { loadBatch } from '../load/load.ts'
+import type { Loaders } from '../load/loaders.ts'
+import type { RunStatus, StreamReport } from '../load/runs.ts'
+import { type TakenSlice, takeSlice } from '../load/slice.ts'
+import type { Stream } from '../streams/stream.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
+import { runSlice, type SliceNote } from './run-slice.ts'
+import { emptyTally } from './source.ts'
+
+export interface StreamRun {
+  readonly options: BackfillOptions
+  readonly team: OpenTeam
+  readonly stream: Stream
+  readonly loaders: Loaders
+  /** Null for a dry run. */
+  readonly runId: string | null
+}
+
+export async function runStream(run: StreamRun): Promise<StreamReport> {
+  const { options, team, stream } = run
+  const meter: Meter = { requests: 0, throttled: 0 }
+  const tally = emptyTally()
+  const begun = options.clock.now()
+  const report = (status: RunStatus, note: string | null): StreamReport => ({
+    status,
+    ...meter,
+    ...tally,
+    seconds: Math.round((options.clock.now() - begun) / 1000) / 1000,
+    note,
+  })
+  try {
+    const note = await readAndLoad(run, meter, tally)
+    if (note.text !== null) options.logger.warn({ team: team.name, stream: stream.name }, note.text)
+    return report(note.attention ? 'needs_attention' : 'succeeded', note.text)
+  } catch (error) {
+    if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run goes on')
+    const failure = warehouseError(error)
+    if (refusesCredentials(failure)) team.giveUp(failure)
+    const note = failure.mend === undefined ? failure.message : `${failure.message} — ${failure.mend}`
+    options.logger.error({ team: team.name, stream: stream.name, code: failure.code }, note)
+    return report('failed', note)
+  }
+}
+
+async function readAndLoad(
+  run: StreamRun,
+  meter: Meter,
+  tally: ReturnType<typeof emptyTally>,
+): Promise<SliceNote> {
+  const { options, team, stream, loaders, runId } = run
+  const { clock, logger, dry, migrated, allowMassDelete } = options
+  await using session = await openSession({ url: options.url, purpose: `scan ${stream.name}` })
+  const taken = await take(session, run)
+  const source = {
+    client: team.client,
+    serviceClock: team.serviceClock,
+    clock,
+    logger,
+    signal: team.signal,
+    loaders,
+    stream,
+    taken,
+    load: runId === null ? compareBatch : loadBatch,
+    meter,
+    tally,
+    onProgress: options.onProgress.bind(null, team.name, stream.name),
+  }
+  return await runSlice(source, session, { allowMassDelete, dry, migrated })
+}
+
+function take(session: Session, { team, stream, runId }: StreamRun): Promise<TakenSlice> | TakenSlice {
+  const key = { teamId: team.teamId, stream: stream.name, slice: '' }
+  return runId === null ? { ...key, epoch: '0', runId: '0', cursor: null } : takeSlice(session.db, key, runId)
+}
+
+function refusesCredentials(error: IntakeError): boolean {
+  const status = (error as { status?: unknown }).status
+  return status === 401 || status === 403
+}

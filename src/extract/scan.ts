@@ -1,0 +1,105 @@
+/**
+ * Reads a whole list into the warehouse.
+ *
+ *     page ─► whole entries ─────────────────────────┐
+ *        └──► summaries ─► fetched by id, in parallel ┴─► batches ─► loaders
+ *        └──► every id ─► ledger
+ *
+ * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
+ * distinct ids seen. A scan that is not steady has lost nothing: what it read is loaded, and it is to be repeated.
+ */
+import type { Page } from '../api/pages.ts'
+import { recordId } from '../core/identifiers.ts'
+import { isObject } from '../core/json.ts'
+import type { Instant } from '../core/time.ts'
+import type { LoadMode } from '../load/load.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { type Batcher, openBatcher } from './batcher.ts'
+import { fetchOne } from './fetch-one.ts'
+import { type Ledger, openLedger } from './ledger.ts'
+import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
+import type { Source } from './source.ts'
+
+export interface ScanReport {
+  readonly steady: boolean
+  /** Why it is not steady. */
+  readonly reason: string | null
+  /** Records held since before this moment and not seen may be gone. */
+  readonly startedAt: Instant
+  readonly ledger: Ledger
+  /** Ids whose newest state is in doubt. */
+  readonly contested: readonly string[]
+}
+
+export async function scanStream(source: Source, session: Session, mode: LoadMode): Promise<ScanReport> {
+  const { client, clock, serviceClock, stream, meter, signal, tally } = source
+  const ledger = await openLedger(session)
+  const batcher = openBatcher(source, mode)
+  const begunAt = clock.now()
+  const fetchedBefore = tally.fetched
+  let unkeyed = 0
+  const pages = client.pages(client.paths[stream.list], { resource: stream.list, meter, signal })
+  for await (const page of pages) {
+    serviceClock.sample(page)
+    const entries = readPage(source, page)
+    unkeyed += noteIds(entries, ledger)
+    tally.fetched += page.records.length
+    source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
+    await loadEntries(source, batcher, entries)
+    await ledger.flushIfFull()
+  }
+  // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
+  const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
+  const { complete, stable, count, reason } = pages.outcome
+  const startedAt = serviceClock.observedAt(begunAt) as Instant
+  const report = { startedAt, ledger, contested }
+  if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
+  const distinct = (await ledger.count()) + unkeyed
+  if (count !== null && distinct !== count) return { ...report, steady: false, reason: 'rows_repeated' }
+  return { ...report, steady: true, reason: null }
+}
+
+interface Entry {
+  readonly value: unknown
+  readonly read: ReadRecord
+}
+
+function readPage(source: Source, page: Page): readonly Entry[] {
+  const { stream, taken, serviceClock } = source
+  const reading: Reading = {
+    teamId: taken.teamId,
+    stream: stream.name,
+    origin: `run:${taken.runId} page:${page.number}`,
+    observedAt: serviceClock.observedAt(page.startedAt) as Instant,
+    invalidUtf8: page.invalidUtf8,
+  }
+  return page.records.map((value) => ({ value, read: readRecord(value, reading) }))
+}
+
+/** Notes every id in the ledger and returns the number of entries that have none. */
+function noteIds(entries: readonly Entry[], ledger: Ledger): number {
+  let unkeyed = 0
+  for (const { value, read } of entries) {
+    if (read.kind === 'record') ledger.add(read.envelope.id)
+    else {
+      const id = isObject(value) ? recordId(value) : null
+      if (id?.kind === 'id') ledger.add(id.id)
+      else unkeyed += 1
+    }
+  }
+  return unkeyed
+}
+
+async function loadEntries(source: Source, batcher: Batcher, entries: readonly Entry[]): Promise<void> {
+  const { isSummary } = source.stream
+  const reads = await Promise.all(
+    entries.map(({ value, read }) => {
+      if (read.kind !== 'record' || !isSummary || !isObject(value) || !isSummary(value)) return read
+      return fetchOne(source, read.envelope.id, 'fetch')
+    }),
+  )
+  await batcher.add(
+    reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
+    reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
+  )
+}

@@ -1,0 +1,46 @@
+/** What reading one stream of one team needs: handed down, never looked up. */
+import type { Logger } from 'pino'
+import type { Client, Meter } from '../api/client.ts'
+import type { ServiceClock } from '../api/service-clock.ts'
+import type { Clock } from '../core/clock.ts'
+import type { loadBatch } from '../load/load.ts'
+import type { Loaders } from '../load/loaders.ts'
+import type { TakenSlice } from '../load/slice.ts'
+import type { Stream } from '../streams/stream.ts'
+
+export interface Source {
+  readonly client: Client
+  readonly serviceClock: ServiceClock
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  readonly loaders: Loaders
+  readonly stream: Stream
+  readonly taken: TakenSlice
+  /** Loads a batch, or only compares it where nothing may be written. */
+  readonly load: typeof loadBatch
+  readonly meter: Meter
+  readonly tally: Tally
+  /** Told of each page and batch. */
+  readonly onProgress: (progress: Progress) => void
+}
+
+/** What a run did to a stream so far. */
+export interface Tally {
+  fetched: number
+  changed: number
+  unchanged: number
+  deleted: number
+  deadLetters: number
+  problems: number
+}
+
+export interface Progress {
+  readonly fetched: number
+  /** The service's count, or null where it tells none. */
+  readonly expected: number | null
+}
+
+export function emptyTally(): Tally {
+  return { fetched: 0, changed: 0, unchanged: 0, deleted: 0, deadLetters: 0, problems: 0 }
+}

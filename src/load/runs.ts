@@ -1,0 +1,88 @@
+/**
+ * The history of runs.
+ *
+ * Invariant: a run that is marked `running` is running: each holds a lock as long as it lives, and the next run marks
+ * those whose lock is free as interrupted.
+ */
+import type { Kysely } from 'kysely'
+import type { StreamName } from '../core/streams.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { tryLock, unlock } from '../warehouse/locks.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
+
+export interface StreamReport {
+  readonly status: RunStatus
+  readonly requests: number
+  readonly throttled: number
+  readonly fetched: number
+  readonly changed: number
+  readonly unchanged: number
+  readonly deleted: number
+  readonly deadLetters: number
+  readonly problems: number
+  readonly seconds: number
+  /** Why it failed or needs a person; null when it succeeded. */
+  readonly note: string | null
+}
+
+/** Begins a run on `session`, which must stay open until `finishRun`. */
+export async function beginRun(session: Session, kind: string, options: unknown): Promise<string> {
+  await markInterrupted(session)
+  const { run_id } = await session.db
+    .insertInto('intake_ops.runs')
+    .values({ kind, options: JSON.stringify(options), error: null })
+    .returning('run_id')
+    .executeTakeFirstOrThrow()
+  await tryLock(session, 'run', run_id)
+  return run_id
+}
+
+export async function finishRun(
+  db: Kysely<Warehouse>,
+  runId: string,
+  status: RunStatus,
+  error: string | null,
+): Promise<void> {
+  await db
+    .updateTable('intake_ops.runs')
+    .set({ status, error, finished_at: new Date() })
+    .where('run_id', '=', runId)
+    .execute()
+}
+
+export async function recordStream(
+  db: Kysely<Warehouse>,
+  key: { readonly runId: string; readonly teamId: number; readonly stream: StreamName },
+  report: StreamReport,
+): Promise<void> {
+  const { deadLetters, ...counts } = report
+  await db
+    .insertInto('intake_ops.run_streams')
+    .values({
+      run_id: key.runId,
+      team_id: key.teamId,
+      stream: key.stream,
+      dead_letters: deadLetters,
+      ...counts,
+    })
+    .execute()
+}
+
+async function markInterrupted(session: Session): Promise<void> {
+  const running = await session.db
+    .selectFrom('intake_ops.runs')
+    .select('run_id')
+    .where('status', '=', 'running')
+    .execute()
+  for (const { run_id } of running) {
+    if (!(await tryLock(session, 'run', run_id))) continue
+    await session.db
+      .updateTable('intake_ops.runs')
+      .set({ status: 'interrupted', error: 'the process ended before the run did' })
+      .where('run_id', '=', run_id)
+      .execute()
+    await unlock(session, 'run', run_id)
+  }
+}
