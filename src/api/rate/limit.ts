@@ -13,15 +13,18 @@ import { Sends } from './sends.ts'
 import { blindPause, windowWithin } from './windows.ts'
 
 const SECOND = 1_000_000
-/** While no limit is known, this many in flight, so that finding it costs as many 429 at most, … */
+/** While no limit is known, this many in flight, so that finding it costs as many 429 at most; … */
 const FIRST_IN_FLIGHT = 2
-/** … until this long has passed; then one more for every so many accepted requests. */
-const CAUTIOUS_FOR = 2 * SECOND
+/** … after so many accepted requests this many, and then one for each fifty accepted. */
+const CAUTIOUS_REQUESTS = 100
+const LATER_IN_FLIGHT = 4
 const ACCEPTED_PER_IN_FLIGHT = 50
 /** Without 429 for this long, and pressed against the limit: try a little more. */
 const FIRST_PATIENCE = 30 * SECOND
 const LONGEST_PATIENCE = 900 * SECOND
 const FIRST_RAISE = 0.05
+/** Up to here one request more or less in a window is worth a 429 to know. */
+const FEW = 25
 /** Share of the window that stays unused, whatever the jitter; and the most that a margin may take. */
 const LEAST_MARGIN = 0.008
 const LARGEST_MARGIN = 0.05
@@ -60,8 +63,10 @@ export class Limit {
   /** Above 1: pace faster than N/W in between, as a sliding window allows; 1: strictly even, as a bucket wants. */
   #spread = 1.2
   #contradictions = 0
+  /** N may be one too small, and so small that one matters. */
+  #unsure = false
   #due = Number.NEGATIVE_INFINITY
-  #roundTrip: { mean: number; deviation: number } | null = null
+  #roundTrip: { mean: number; deviation: number; samples: number } | null = null
   #raise = 0
   #raisedAt = 0
   #quietSince = 0
@@ -83,7 +88,7 @@ export class Limit {
 
   /** 0: a request may be sent now. Else microseconds until it is worth asking again; Infinity: not before an answer. */
   wait(now: number): number {
-    if (this.#inFlight >= this.#cap(now)) return Number.POSITIVE_INFINITY
+    if (this.#inFlight >= this.#cap()) return Number.POSITIVE_INFINITY
     if (this.#episode !== null && now >= this.#heldUntil) this.#settle()
     if (now < this.#heldUntil) return this.#heldUntil - now
     // After a blind pause one request tries whether the service is open again.
@@ -147,13 +152,11 @@ export class Limit {
     this.#heldUntil = Math.max(this.#heldUntil, now + pause)
   }
 
-  #cap(now: number): number {
+  #cap(): number {
     if (this.#count !== null) return this.#concurrency
-    if (this.#startedAt === null || now - this.#startedAt < CAUTIOUS_FOR) {
-      return Math.min(this.#concurrency, FIRST_IN_FLIGHT)
-    }
     const earned = Math.floor(this.#accepted / ACCEPTED_PER_IN_FLIGHT)
-    return Math.min(this.#concurrency, Math.max(FIRST_IN_FLIGHT, earned))
+    const cautious = this.#accepted < CAUTIOUS_REQUESTS
+    return Math.min(this.#concurrency, cautious ? FIRST_IN_FLIGHT : Math.max(LATER_IN_FLIGHT, earned))
   }
 
   #leave(ticket: Ticket): void {
@@ -178,16 +181,17 @@ export class Limit {
   }
 
   #learn(episode: Episode, above: number, upTo: number): void {
-    const brief = (episode.retryAfter ?? blindPause(1)) <= SECOND && episode.rejections === 1
     const asked = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
-    if (this.#count === null) this.#window = brief ? SECOND : windowWithin(Math.max(asked, above), upTo)
+    if (this.#count === null) this.#window = this.#guessWindow(episode, Math.max(asked, above), upTo)
     else if (asked >= this.#window) this.#window = windowWithin(asked, Number.POSITIVE_INFINITY)
 
     const jitter = this.#jitter()
     const start = episode.sentAt - this.#window
     const most = this.#sends.between(start - jitter, episode.seenAt)
     const least = this.#sends.between(start + jitter, episode.sentAt - jitter)
+    const before = this.#count
     this.#count = this.#judge(Math.max(1, most), Math.max(1, least), episode)
+    this.#unsure = before !== this.#count && this.#proven === null && this.#count < Math.min(most, FEW)
     this.#raise = 0
     this.#proven = null
     this.#quietSince = episode.seenAt
@@ -196,31 +200,33 @@ export class Limit {
     this.#episode = null
   }
 
+  #guessWindow(episode: Episode, above: number, upTo: number): number {
+    const brief = (episode.retryAfter ?? blindPause(1)) <= SECOND && episode.rejections === 1
+    if (!brief) return windowWithin(above, upTo)
+    // A second's wait fits a window of a second at any time, and a longer one that our first request is just about
+    // to leave. It is the longer one if we went no faster than before and were refused all the same.
+    const longer = windowWithin(above, upTo)
+    const { sentAt } = episode
+    const last = this.#sends.between(sentAt - SECOND, sentAt)
+    const previous = this.#sends.between(sentAt - 2 * SECOND, sentAt - SECOND)
+    return above > 3 * SECOND && longer <= upTo && last <= 1.05 * previous + 1 ? longer : SECOND
+  }
+
   /** The new N, given that between `least` and `most` accepted requests stood in the window when one was rejected. */
   #judge(most: number, least: number, episode: Episode): number {
+    const likely = Math.floor((most + least) / 2)
     const before = this.#count
     if (before === null) {
       // Hardly anything of ours filled the window: somebody else did, or the run before. Look again soon.
       this.#patience = most <= 3 ? 5 * this.#window : FIRST_PATIENCE
-      return most
+      return episode.seenAt - this.#startedAt! < this.#window ? most : likely
     }
-    const proven = this.#proven ?? before
-    if (this.#proven !== null && most >= proven) {
+    if (this.#proven !== null && most >= this.#proven) {
       // A raise that went too far: back to where it was good, or as far as it surely was.
       this.#patience = Math.min(LONGEST_PATIENCE, this.#patience * 2)
-      return Math.max(proven, Math.min(most, before))
+      return Math.max(this.#proven, Math.min(least, before))
     }
-    this.#patience = FIRST_PATIENCE
-    if (most < before) {
-      this.#contradictions += 1
-      const since = this.#lastEpisode?.sentAt
-      if (this.#contradictions < 2 || since === undefined) return most
-      // Not what a sliding window does, twice: a bucket. Between two rejections it gave just what flowed into it.
-      this.#spread = 1
-      const elapsed = episode.sentAt - since
-      const flowed = (this.#sends.between(since, episode.sentAt) / elapsed) * this.#window
-      return elapsed < this.#window ? most : Math.max(1, Math.min(most, Math.floor(flowed)))
-    }
+    if (most < before) return this.#lowered(before, most, likely, episode)
     if (least > before) return least
     // The model was right and still one was rejected: requests overtake each other by more than the margin.
     const room = this.#window * LARGEST_MARGIN
@@ -229,11 +235,28 @@ export class Limit {
     return before
   }
 
+  /** Fewer stood in the window than the model permits: the limit sank, others share it, or it is no window. */
+  #lowered(before: number, most: number, likely: number, episode: Episode): number {
+    if (most > before * 0.9) return likely
+    this.#patience = FIRST_PATIENCE
+    const since = this.#lastEpisode?.sentAt
+    const soon = since !== undefined && episode.sentAt - since < 10 * this.#window
+    this.#contradictions = soon ? this.#contradictions + 1 : 1
+    if (this.#contradictions < 2 || since === undefined) return likely
+    // Twice in a row is not what a sliding window does. A bucket gives, between two rejections, just what flowed
+    // into it; but go there in steps, for a client that shares the limit looks the same.
+    this.#spread = 1
+    const flowed = (this.#sends.between(since, episode.sentAt) / (episode.sentAt - since)) * this.#window
+    return Math.max(1, Math.min(most, Math.floor(Math.max(flowed, most * 0.85))))
+  }
+
   #raiseWhenQuiet(now: number): void {
     const settled = this.#window + this.#margin() + (this.#roundTrip?.mean ?? 0) * 2
     const pressed = now - this.#pressedAt < Math.max(SECOND, this.#window / 4)
     if (this.#raise === 0) {
-      const patience = Math.max(this.#patience, 2 * this.#window, (300 * this.#window) / this.#count!)
+      const patience = this.#unsure
+        ? 10 * this.#window
+        : Math.max(this.#patience, 2 * this.#window, (300 * this.#window) / this.#count!)
       if (now - this.#quietSince < patience || !pressed) return
       this.#raise = FIRST_RAISE
     } else if (now - this.#raisedAt < settled || !pressed) {
@@ -249,11 +272,13 @@ export class Limit {
   #measure(roundTrip: number): void {
     const past = this.#roundTrip
     if (past === null) {
-      this.#roundTrip = { mean: roundTrip, deviation: 0 }
+      this.#roundTrip = { mean: roundTrip, deviation: 0, samples: 1 }
       return
     }
-    past.deviation += (Math.abs(roundTrip - past.mean) - past.deviation) / 32
-    past.mean += (roundTrip - past.mean) / 32
+    const weight = Math.min(past.samples, 32)
+    past.deviation += (Math.abs(roundTrip - past.mean) - past.deviation) / weight
+    past.mean += (roundTrip - past.mean) / (weight + 1)
+    past.samples += 1
   }
 
   /** By how much two requests may overtake each other on their way. */
