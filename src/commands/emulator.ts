@@ -1,0 +1,153 @@
+/**
+ * `intake-sync emulator`: the service, for rehearsal.
+ *
+ * Invariant: stdout holds the addresses and credentials and nothing else; it runs until SIGINT or SIGTERM and then
+ * ends with 0. An option that cannot be used ends with 2 and is named.
+ */
+import { Command, Option } from 'commander'
+import { UsageError } from '../core/errors.ts'
+import { FAULTS } from '../emulator/faults/fired.ts'
+import {
+  type Emulator,
+  EmulatorOptionError,
+  type EmulatorOptions,
+  startEmulator,
+} from '../emulator/server.ts'
+import { describeShape, SHAPE_NAMES } from '../emulator/shapes/catalogue.ts'
+import type { Context } from './context.ts'
+
+type Surroundings = Pick<Context, 'stdout' | 'stderr'>
+
+interface Flags {
+  port: string
+  seed: string
+  patients?: string
+  responses?: string
+  apiKey?: string
+  apiSecret?: string
+  pageSize?: string
+  rateLimit?: string
+  shape?: string
+  faults?: string
+  activity?: string
+  timeScale?: string
+  json?: true
+  importPatients?: string
+  importQuestionnaires?: string
+  importSurvey?: string
+}
+
+export function emulatorCommand(context: Surroundings = process): Command {
+  return new Command('emulator')
+    .description('run the service itself, for rehearsal; prints its addresses and credentials')
+    .option('--port <number>', 'production listens here, sandbox on the next; 0 takes any two', '4010')
+    .option('--seed <text>', 'the same seed makes the same world', '1')
+    .option('--patients <number>', 'generated patients of each team (200)')
+    .option('--responses <number>', 'not available in this version')
+    .option('--api-key <key>', 'of the first team of production')
+    .option('--api-secret <secret>', 'of the first team of production')
+    .option('--page-size <number>', 'rows of a page when the caller does not say (100)')
+    .option('--rate-limit <N/s>', 'requests of each team: 10/s, 600/m, 5000/h; none without it')
+    .option('--shape <name>', 'an alternative shape, several joined by +, or random; "list" names them')
+    .option(
+      '--faults <spec>',
+      'what goes wrong: name[@resource][=probability[:argument]],…; "list" names them',
+    )
+    .option('--activity <N/s>', 'changes that happen by themselves')
+    .option('--time-scale <factor>', 'how many times faster the service’s clock runs (1)')
+    .option('--import-patients <file>', 'patients from a CSV or JSON file')
+    .option('--import-questionnaires <dir>', 'forms from FHIR Questionnaires, JSON or YAML')
+    .addOption(new Option('--import-survey <file>', 'not available in this version'))
+    .option('--json', 'print one JSON document')
+    .action((flags: Flags) => run(flags, context))
+}
+
+async function run(flags: Flags, context: Surroundings): Promise<void> {
+  const catalogue = flags.shape === 'list' ? shapeList() : flags.faults === 'list' ? faultList() : undefined
+  if (catalogue !== undefined) {
+    const text = catalogue.map(([name, does]) => `${name.padEnd(28)}${does}\n`).join('')
+    context.stdout.write(flags.json ? `${JSON.stringify(Object.fromEntries(catalogue), null, 2)}\n` : text)
+    return
+  }
+  // Listening for the signals first: one that comes while a great import is read must end it too.
+  const stopped = new Promise<void>((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve())
+  })
+  const emulator = await startEmulator(optionsOf(flags)).catch((error: unknown) => {
+    if (!(error instanceof EmulatorOptionError)) throw error
+    throw new UsageError(
+      error.message,
+      'intake-sync emulator --help shows what there is',
+      `--${error.option}`,
+    )
+  })
+  try {
+    announce(emulator, flags, context)
+    await stopped
+  } finally {
+    await emulator.close()
+  }
+}
+
+function announce(emulator: Emulator, flags: Flags, context: Surroundings): void {
+  const { environments, imported } = emulator
+  for (const { file, reason } of imported.failed) context.stderr.write(`not imported: ${file}: ${reason}\n`)
+  if (flags.importPatients !== undefined || flags.importQuestionnaires !== undefined) {
+    const { patients, forms, questions, skipped } = imported
+    const text = `imported ${patients} patients, ${forms} forms with ${questions} questions`
+    context.stderr.write(`${text}; ${skipped.length} files are no questionnaires\n`)
+  }
+  context.stdout.write(flags.json ? `${JSON.stringify({ environments })}\n` : announcement(emulator))
+}
+
+function optionsOf(flags: Flags): EmulatorOptions {
+  const { json: _json, port, patients, responses, pageSize, rateLimit, activity, timeScale, ...texts } = flags
+  return {
+    ...texts,
+    port: numberOf('port', port),
+    ...(patients === undefined ? {} : { patients: numberOf('patients', patients) }),
+    ...(responses === undefined ? {} : { responses: numberOf('responses', responses) }),
+    ...(pageSize === undefined ? {} : { pageSize: numberOf('page-size', pageSize) }),
+    ...(rateLimit === undefined ? {} : { rateLimit: rateOf('rate-limit', rateLimit) }),
+    ...(activity === undefined ? {} : { activity: pace('activity', activity) }),
+    ...(timeScale === undefined ? {} : { timeScale: numberOf('time-scale', timeScale) }),
+  }
+}
+
+function numberOf(option: string, text: string): number {
+  if (text.trim() !== '' && Number.isFinite(Number(text))) return Number(text)
+  throw new UsageError(`--${option}: "${text}" is not a number`, undefined, `--${option}`)
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
+
+function rateOf(option: string, text: string): number | { requests: number; seconds: number } {
+  const match = /^(\d+(?:\.\d+)?)(?:\/(s|m|h))?$/.exec(text.trim())
+  if (match === null)
+    throw new UsageError(`--${option}: write it as 10/s, 600/m or 5000/h`, undefined, `--${option}`)
+  const seconds = SECONDS[match[2] ?? 's']!
+  return seconds === 1 ? Number(match[1]) : { requests: Math.floor(Number(match[1])), seconds }
+}
+
+function pace(option: string, text: string): number {
+  const rate = rateOf(option, text)
+  return typeof rate === 'number' ? rate : rate.requests / rate.seconds
+}
+
+function shapeList(): [string, string][] {
+  return ['default', 'random', ...SHAPE_NAMES].map((name) => [name, describeShape(name)])
+}
+
+function faultList(): [string, string][] {
+  return Object.entries(FAULTS)
+}
+
+function announcement({ environments }: Emulator): string {
+  const lines = environments.flatMap(({ name, base_url, teams }) => [
+    `${name}  ${base_url}`,
+    ...teams.map((team) => `  ${team.name}  key ${team.api_key}  secret ${team.api_secret}`),
+  ])
+  const { base_url, teams } = environments[0]!
+  const variables = `INTAKE_BASE_URL=${base_url} INTAKE_API_KEY=${teams[0]!.api_key} INTAKE_API_SECRET=${teams[0]!.api_secret}`
+  return `${lines.join('\n')}\n\nTo use the first team:\n\nexport ${variables}\n\nCtrl-C ends it.\n`
+}

@@ -1,0 +1,57 @@
+/**
+ * The emulator's two clocks: real time, by which callers are throttled and faults are delayed, and the service's
+ * time, which stamps records and answers and may run faster or be set wrong.
+ *
+ * Invariant: stamps are whole microseconds since 1970; the service's time never goes back unless its skew is changed.
+ */
+export interface Clock {
+  /** Microseconds since 1970. */
+  now(): number
+  sleep(milliseconds: number, signal?: AbortSignal): Promise<void>
+}
+
+export const wallClock: Clock = {
+  now: () => Math.round((performance.timeOrigin + performance.now()) * 1000),
+  sleep: (milliseconds, signal) =>
+    new Promise((resolve) => {
+      const timer = setTimeout(done, milliseconds)
+      function done(): void {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      if (signal?.aborted === true) done()
+      else signal?.addEventListener('abort', done, { once: true })
+    }),
+}
+
+export class ServiceClock {
+  readonly #real: Clock
+  readonly #scale: number
+  readonly #start: number
+  /** Microseconds by which the service is wrong about the time. */
+  skew = 0
+
+  constructor(real: Clock, scale: number) {
+    this.#real = real
+    this.#scale = scale
+    this.#start = real.now()
+  }
+
+  now(): number {
+    return Math.round(this.#start + (this.#real.now() - this.#start) * this.#scale) + this.skew
+  }
+
+  /** Real milliseconds that `milliseconds` of the service's time take. */
+  real(milliseconds: number): number {
+    return milliseconds / this.#scale
+  }
+}
+
+/** ISO 8601 in UTC with microseconds; without a fraction when there is none, as the service writes them. */
+export function stamp(microseconds: number): string {
+  const milliseconds = Math.floor(microseconds / 1000)
+  const fraction = microseconds - Math.floor(microseconds / 1_000_000) * 1_000_000
+  const seconds = new Date(milliseconds).toISOString().slice(0, 19)
+  return fraction === 0 ? `${seconds}Z` : `${seconds}.${String(fraction).padStart(6, '0')}Z`
+}

@@ -1,0 +1,118 @@
+/**
+ * The handle by which a test, or a rehearsal in the same process, changes the service behind its API.
+ *
+ * Invariant: what is done here has the same effects, stamps and events as the same thing done over HTTP or by the
+ * service's own staff; it is never throttled and strikes no fault.
+ */
+import type { ServiceClock } from './clock.ts'
+import { type FaultRule, parseFaults } from './faults/fired.ts'
+import type { Settings } from './http/environment.ts'
+import { NO_FIELDS, type PatientFields } from './http/patient-body.ts'
+import type { Counters, RequestLog, RequestRecord } from './http/request-log.ts'
+import type { Team } from './http/teams.ts'
+import type { RateLimit } from './http/throttle.ts'
+import { rateLimitOf } from './options.ts'
+import type { QuestionPlan } from './world/form-library.ts'
+import { layOut } from './world/make-form.ts'
+import type { Form, Patient } from './world/records.ts'
+import type { World } from './world/world.ts'
+
+/** `team` is a team's name; without it, the first team of production. */
+export interface Control {
+  /** All data of a team, for comparing with what was loaded. */
+  world(team?: string): World
+  createPatient(fields: Partial<PatientFields>, team?: string): Patient
+  updatePatient(id: string, fields: Partial<PatientFields>, team?: string): Patient
+  deletePatient(id: string, team?: string): void
+  addForm(form: { name: string; text?: string; questions?: readonly QuestionPlan[] }, team?: string): Form
+  /** Gives a form another name. */
+  renameForm(id: string, name: string, team?: string): Form
+  /** Rewords one question; it keeps its id. */
+  renameQuestion(formId: string, questionId: string, text: string, team?: string): Form
+  deleteForm(id: string, team?: string): void
+  /** Replaces all faults by those of `spec`, which reads as on the command line; empty for none. */
+  setFaults(spec: string): void
+  faults(): readonly FaultRule[]
+  /** Strikes the next `times` requests whose path begins with `path` with one fault, then no more. */
+  failNext(path: string, fault: string, times?: number): void
+  setRateLimit(limit: number | RateLimit | null): void
+  /** The newest requests of both environments, oldest first. */
+  requests(): readonly RequestRecord[]
+  counters(team?: string): Counters
+  resetCounters(): void
+}
+
+export function makeControl(
+  teams: readonly Team[],
+  settings: Settings,
+  log: RequestLog,
+  clock: ServiceClock,
+): Control {
+  const teamOf = (name?: string): Team => {
+    const team = name === undefined ? teams[0] : teams.find((one) => one.name === name)
+    if (team === undefined) throw new RangeError(`no team is named "${name}"`)
+    return team
+  }
+  const world = (name?: string) => teamOf(name).world
+  const changeForm = (id: string, change: (form: Form) => Form, team?: string) =>
+    must(world(team).forms.update(id, (form) => ({ ...change(form), updated_at: world(team).now() })))
+  return {
+    world,
+    createPatient(fields, team) {
+      const now = world(team).now()
+      const build = (id: string) => ({ id, ...NO_FIELDS, ...fields, created_at: now, updated_at: now })
+      return world(team).patients.create(build)
+    },
+    updatePatient(id, fields, team) {
+      const change = (old: Patient) => ({ ...old, ...fields, updated_at: world(team).now() })
+      return must(world(team).patients.update(id, change))
+    },
+    deletePatient: (id, team) => void must(world(team).patients.remove(id)),
+    addForm({ name, text = '', questions = [] }, team) {
+      const { key, forms } = world(team)
+      const now = world(team).now()
+      return forms.create((id, index) => ({
+        id,
+        name,
+        text,
+        enabled: true,
+        created_at: now,
+        updated_at: now,
+        questions: layOut({ questions }, key, index),
+      }))
+    },
+    renameForm: (id, name, team) => changeForm(id, (form) => ({ ...form, name }), team),
+    renameQuestion(formId, questionId, text, team) {
+      const reword = (form: Form): Form => {
+        if (!form.questions.some(({ id }) => id === questionId)) throw new RangeError('no such question')
+        const questions = form.questions.map((one) => (one.id === questionId ? { ...one, text } : one))
+        return { ...form, questions }
+      }
+      return changeForm(formId, reword, team)
+    },
+    deleteForm: (id, team) => void must(world(team).forms.remove(id)),
+    setFaults(spec) {
+      const rules = parseFaults(spec)
+      const skew = rules.find(({ name }) => name === 'clock-skew')
+      settings.faults = rules
+      clock.skew = Math.round(Number(skew?.argument ?? 0) * 1_000_000)
+    },
+    faults: () => settings.faults,
+    failNext(path, fault, times = 1) {
+      const [rule] = parseFaults(fault)
+      if (rule === undefined) throw new RangeError('no fault is named')
+      for (let at = 0; at < times; at += 1) settings.next.push({ path, rule })
+    },
+    setRateLimit(limit) {
+      settings.rateLimit = rateLimitOf(limit)
+    },
+    requests: () => log.records(),
+    counters: (team) => log.counters(teamOf(team).name),
+    resetCounters: () => log.reset(),
+  }
+}
+
+function must<T>(found: T | undefined): T {
+  if (found === undefined) throw new RangeError('no such record')
+  return found
+}

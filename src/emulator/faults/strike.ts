@@ -1,0 +1,101 @@
+/**
+ * What a fault does to one exchange: before the handler is asked (`interrupt`), and on the way out (`sendFaulty`).
+ *
+ * Invariant: an exchange that no fault struck is not touched; one that is cut off ends its connection, so that no
+ * later answer can be mistaken for the rest of this one.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '../clock.ts'
+import type { Rendered } from '../http/render.ts'
+import type { FaultName, FiredFaults } from './fired.ts'
+
+const HTML =
+  '<!doctype html><html><head><title>Error</title></head><body><h1>Something is wrong</h1></body></html>'
+
+function json(status: number, detail: string, headers: Record<string, string> = {}): Rendered {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ detail }),
+  }
+}
+
+const html = (status: number): Rendered => ({ status, headers: { 'content-type': 'text/html' }, body: HTML })
+
+export type Interruption =
+  | { readonly type: 'answer'; readonly rendered: Rendered }
+  /** The connection ends without an answer. */
+  | { readonly type: 'reset' }
+  /** The connection stays open without an answer. */
+  | { readonly type: 'hang' }
+
+/** What is done in place of answering; undefined when the request goes its way. `here` and `elsewhere` are origins. */
+export function interrupt(faults: FiredFaults, url: string, elsewhere: string): Interruption | undefined {
+  if (faults.size === 0) return undefined
+  if (faults.has('reset')) return { type: 'reset' }
+  if (faults.has('hang')) return { type: 'hang' }
+  const rendered = answerOf(faults, url, elsewhere)
+  return rendered === undefined ? undefined : { type: 'answer', rendered }
+}
+
+function answerOf(faults: FiredFaults, url: string, elsewhere: string): Rendered | undefined {
+  const seconds = (name: FaultName) => String(Math.max(0, Math.ceil(Number(faults.get(name) ?? 1))))
+  if (faults.has('throttle')) {
+    const wait = seconds('throttle')
+    const detail = `Request was throttled. Expected available in ${wait} seconds.`
+    return json(429, detail, { 'retry-after': wait })
+  }
+  if (faults.has('throttle-silent')) return json(429, 'Request was throttled.')
+  if (faults.has('http-500')) return json(500, 'Internal server error.')
+  if (faults.has('http-503')) {
+    return json(503, 'Service unavailable.', { 'retry-after': seconds('http-503') })
+  }
+  if (faults.has('html-502')) return html(502)
+  if (faults.has('html-504')) return html(504)
+  if (faults.has('html-200')) return html(200)
+  if (faults.has('empty-body')) {
+    return { status: 200, headers: { 'content-type': 'application/json' }, body: '' }
+  }
+  if (!faults.has('redirect')) return undefined
+  const [path = '', query] = url.split('?')
+  const tail = query === undefined ? '' : `?${query}`
+  const location = faults.get('redirect') === 'slash' ? `${path}/${tail}` : `${elsewhere}${url}`
+  return { status: 302, headers: { location }, body: '' }
+}
+
+/** The body with what damages it done. */
+export function damage(faults: FiredFaults, body: string): Buffer {
+  const whole = Buffer.from(body)
+  const middle = Math.floor(whole.length / 2)
+  if (faults.has('cut-json')) return whole.subarray(0, middle)
+  const damaged = Buffer.from(whole)
+  if (faults.has('corrupt-json')) damaged[0] = 0x21
+  if (faults.has('invalid-utf8')) {
+    const text = whole.indexOf('"last_name":"') >= 0 ? '"last_name":"' : '"text":"'
+    const at = whole.indexOf(text) + text.length
+    if (at >= text.length && damaged[at] !== 0x22) damaged[at] = 0x96
+  }
+  return damaged
+}
+
+/** Sends `body` in a way that fails or takes its time; the caller has given the connection up. */
+export async function sendFaulty(
+  raw: ServerResponse,
+  faults: FiredFaults,
+  { status, headers }: Omit<Rendered, 'body'>,
+  body: Buffer,
+  clock: Clock,
+): Promise<void> {
+  raw.writeHead(status, { ...headers, 'content-length': body.length })
+  if (faults.has('truncate')) {
+    raw.write(body.subarray(0, Math.floor(body.length / 2)), () => raw.destroy())
+    return
+  }
+  const pause = Number(faults.get('drip') ?? 200)
+  const step = Math.max(1, Math.ceil(body.length / 10))
+  for (let at = 0; at < body.length && !raw.destroyed; at += step) {
+    if (at > 0) await clock.sleep(pause)
+    raw.write(body.subarray(at, at + step))
+  }
+  raw.end()
+}

@@ -1,0 +1,31 @@
+/**
+ * `/_control`: what may be changed while the emulator runs in another process. Not part of the service, so it asks
+ * for no credentials; the emulator listens on loopback only.
+ *
+ * Invariant: a specification that cannot be read changes nothing and is answered 400 with the reason.
+ */
+import type { FastifyInstance } from 'fastify'
+import type { Control } from '../control.ts'
+import type { FaultRule } from '../faults/fired.ts'
+
+export function addControlRoutes(app: FastifyInstance, control: Control): void {
+  app.get('/_control/faults', async () => ({ faults: control.faults().map(written) }))
+  app.post('/_control/faults', async (request, reply) => {
+    try {
+      const body: unknown = JSON.parse(String(request.body ?? ''))
+      const spec = typeof body === 'object' && body !== null && 'faults' in body ? body.faults : body
+      if (typeof spec !== 'string')
+        return reply.code(400).send({ detail: 'Send {"faults": "name=probability,…"}.' })
+      control.setFaults(spec)
+      return { faults: control.faults().map(written) }
+    } catch (error) {
+      if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error
+      return reply.code(400).send({ detail: error.message })
+    }
+  })
+}
+
+function written({ name, resource, probability, argument }: FaultRule): string {
+  const target = resource === null ? '' : `@${resource}`
+  return `${name}${target}=${probability}${argument === null ? '' : `:${argument}`}`
+}

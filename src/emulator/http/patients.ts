@@ -1,0 +1,108 @@
+/**
+ * Patients (specification, section 4.1).
+ *
+ * Invariant: PUT clears what it leaves out, PATCH replaces each field it names as a whole, and nothing is changed by
+ * a request that is answered 4xx.
+ */
+import { filtered } from '../world/filtered.ts'
+import type { Patient } from '../world/records.ts'
+import { type Answer, type Call, failure, type JsonRecord, NOT_FOUND, type Route } from './call.ts'
+import { type Listing, listPage } from './paging.ts'
+import { NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
+
+const EXACT = ['email', 'first_name', 'last_name', 'phone_number', 'external_id'] as const
+const SEARCHED = ['first_name', 'last_name', 'email', 'phone_number', 'external_id'] as const
+
+const showPatient = (patient: Patient): JsonRecord => ({ ...patient })
+
+async function list(call: Call): Promise<Answer> {
+  return listPage(call, 'patients', await matching(call), ['search', ...EXACT], showPatient)
+}
+
+async function matching({ world, query }: Call): Promise<Listing<Patient>> {
+  const exact = EXACT.flatMap((name) => (query.has(name) ? [{ name, text: query.get(name) }] : []))
+  const search = (query.get('search') ?? '').toLowerCase()
+  if (exact.length === 0 && search === '') return world.patients
+  return filtered(
+    world.patients,
+    (patient) =>
+      exact.every(({ name, text }) => patient[name] === text) &&
+      (search === '' || SEARCHED.some((name) => patient[name]?.toLowerCase().includes(search))),
+  )
+}
+
+function create(call: Call): Answer {
+  const read = readBody(call)
+  if ('type' in read) return read
+  const fault = missingName(read)
+  if (fault !== undefined) return failure(400, 'Validation error.', fault)
+  const now = call.world.now()
+  const patient = call.world.patients.create((id) => ({
+    id,
+    ...NO_FIELDS,
+    ...read,
+    created_at: now,
+    updated_at: now,
+  }))
+  return { type: 'record', status: 201, resource: 'patients', record: showPatient(patient) }
+}
+
+function change(call: Call, full: boolean): Answer {
+  const id = pathId(call)
+  if (id === undefined || call.world.patients.get(id) === undefined) return failure(404, NOT_FOUND.patients)
+  const read = readBody(call)
+  if ('type' in read) return read
+  const fault = full ? missingName(read) : undefined
+  if (fault !== undefined) return failure(400, 'Validation error.', fault)
+  const cleared = full ? NO_FIELDS : {}
+  const patient = call.world.patients.update(id, (old) => ({
+    ...old,
+    ...cleared,
+    ...read,
+    updated_at: call.world.now(),
+  }))
+  if (patient === undefined) return failure(404, NOT_FOUND.patients)
+  return { type: 'record', status: 200, resource: 'patients', record: showPatient(patient) }
+}
+
+function readBody(call: Call): Partial<PatientFields> | ReturnType<typeof failure> {
+  let body: unknown
+  try {
+    body = JSON.parse(call.body.toString('utf8'))
+  } catch {
+    return failure(400, 'Validation error.')
+  }
+  const read = readPatientFields(body)
+  return 'fault' in read ? failure(400, 'Validation error.', read.fault) : read.fields
+}
+
+function missingName(fields: Partial<PatientFields>): string | undefined {
+  if (fields.first_name === undefined) return 'first_name'
+  return fields.last_name === undefined ? 'last_name' : undefined
+}
+
+function pathId({ shape, params, world }: Call): string | undefined {
+  return shape.id(params.id ?? '', world.patients.ids)
+}
+
+export const PATIENT_ROUTES: readonly Route[] = [
+  { path: '/v2/patients', methods: { GET: list, POST: create } },
+  {
+    path: '/v2/patients/:id',
+    methods: {
+      GET: (call) => {
+        const id = pathId(call)
+        const patient = id === undefined ? undefined : call.world.patients.get(id)
+        if (patient === undefined) return failure(404, NOT_FOUND.patients)
+        return { type: 'record', status: 200, resource: 'patients', record: showPatient(patient) }
+      },
+      PUT: (call) => change(call, true),
+      PATCH: (call) => change(call, false),
+      DELETE: (call) => {
+        const id = pathId(call)
+        const gone = id === undefined ? undefined : call.world.patients.remove(id)
+        return gone === undefined ? failure(404, NOT_FOUND.patients) : { type: 'empty', status: 204 }
+      },
+    },
+  },
+]

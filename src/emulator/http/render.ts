@@ -1,0 +1,53 @@
+/**
+ * Writes an answer as the shape in force says.
+ *
+ * Invariant: the body is complete text with its exact length known, so that faults can cut or damage it knowingly.
+ */
+import type { Shape } from '../shapes/shape.ts'
+import type { Answer } from './call.ts'
+
+export interface Rendered {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+const JSON_TYPE = 'application/json'
+
+export function render(answer: Answer, shape: Shape): Rendered {
+  switch (answer.type) {
+    case 'empty':
+      return { status: answer.status, headers: {}, body: '' }
+    case 'record': {
+      if (answer.status === 201 && shape.has('empty-success')) return { status: 204, headers: {}, body: '' }
+      const record = shape.record(answer.record, { resource: answer.resource, inList: false })
+      return written(answer.status, record, shape)
+    }
+    case 'page': {
+      const context = { resource: answer.resource, inList: true }
+      const rows = answer.rows.map((row) => shape.record(row, context))
+      const { value, headers } = shape.envelope({ ...answer, rows })
+      return written(200, value, shape, headers)
+    }
+    case 'failure': {
+      const { value, headers, type } = shape.failure(answer)
+      const merged = { ...answer.headers, ...headers }
+      const kept = Object.fromEntries(Object.entries(merged).filter(([, text]) => text !== ''))
+      if (type === undefined) return written(answer.status, value, shape, kept)
+      return { status: answer.status, headers: { 'content-type': type, ...kept }, body: String(value) }
+    }
+  }
+}
+
+function written(
+  status: number,
+  value: unknown,
+  shape: Shape,
+  headers: Readonly<Record<string, string>> = {},
+): Rendered {
+  return {
+    status,
+    headers: { 'content-type': JSON_TYPE, ...headers },
+    body: shape.text(JSON.stringify(value)),
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * The teams of one environment and their credentials (specification, section 5).
+ *
+ * Invariant: a missing header is told apart from a wrong pair, and nothing else about a pair is told.
+ */
+import { randomUUID, timingSafeEqual } from 'node:crypto'
+import { keyOf } from '../world/draw.ts'
+import { stableId } from '../world/id-space.ts'
+import type { World } from '../world/world.ts'
+import { type Failure, failure } from './call.ts'
+import type { SlidingWindow } from './throttle.ts'
+
+export interface Team {
+  readonly name: string
+  readonly environment: string
+  readonly apiKey: string
+  readonly apiSecret: string
+  readonly world: World
+  readonly window: SlidingWindow
+}
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>
+
+export function authenticate(teams: readonly Team[], headers: Headers): Team | Failure {
+  const key = headers['x-api-key']
+  const secret = headers['x-api-secret']
+  if (typeof key !== 'string' || typeof secret !== 'string' || key === '' || secret === '') {
+    return failure(401, 'No credentials provided.')
+  }
+  const team = teams.find((one) => same(one.apiKey, key) && same(one.apiSecret, secret))
+  return team ?? failure(403, 'Invalid credentials.')
+}
+
+function same(expected: string, given: string): boolean {
+  const a = Buffer.from(expected)
+  const b = Buffer.from(given)
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+/** Credentials that depend on the seed, or on nothing when there is none. */
+export function makeCredentials(
+  seed: string | null,
+  ...path: (string | number)[]
+): { key: string; secret: string } {
+  if (seed === null) return { key: randomUUID(), secret: randomUUID().replaceAll('-', '') }
+  const key = keyOf(seed, 'credentials', ...path)
+  return { key: stableId(key, 0, 1), secret: (stableId(key, 0, 2) + stableId(key, 0, 3)).replaceAll('-', '') }
+}

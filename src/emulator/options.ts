@@ -1,0 +1,131 @@
+/**
+ * The options of the emulator, read and completed.
+ *
+ * Invariant: what comes out of `completeOptions` can be started; an option that cannot be used, or that this version
+ * does not have yet, is an `EmulatorOptionError` that names it, and is never left out silently.
+ */
+import { type Clock, wallClock } from './clock.ts'
+import { type FaultRule, parseFaults } from './faults/fired.ts'
+import type { RateLimit } from './http/throttle.ts'
+import { EmulatorOptionError } from './option-error.ts'
+import { shapeNamed } from './shapes/catalogue.ts'
+import type { Shape } from './shapes/shape.ts'
+
+export interface EmulatorOptions {
+  /** Production listens here, sandbox on the next port; 0 takes any two that are free. */
+  readonly port?: number
+  readonly seed?: string | number
+  /** Generated patients of each team. */
+  readonly patients?: number
+  readonly responses?: number
+  /** Generated forms of each team (12). */
+  readonly forms?: number
+  readonly packets?: number
+  readonly documents?: number
+  /** Credentials of the first team of production. */
+  readonly apiKey?: string
+  readonly apiSecret?: string
+  /** Rows of a page when the caller does not say. */
+  readonly pageSize?: number
+  /** Requests a second and team, or so many in so many seconds; null for no limit. */
+  readonly rateLimit?: number | RateLimit | null
+  readonly shape?: string
+  readonly faults?: string
+  /** Changes a second that the first team of production makes by itself. */
+  readonly activity?: number
+  /** How many times faster than real time the service's clock runs. */
+  readonly timeScale?: number
+  readonly importPatients?: string
+  readonly importQuestionnaires?: string
+  readonly importSurvey?: string
+  /** Real time; a test may drive it. */
+  readonly clock?: Clock
+}
+
+export interface CompleteOptions {
+  readonly port: number
+  readonly seed: string
+  readonly sizes: { patients: number; forms: number; packets: number; documents: number }
+  readonly apiKey: string | undefined
+  readonly apiSecret: string | undefined
+  readonly pageSize: number
+  readonly rateLimit: RateLimit | null
+  readonly shape: Shape
+  readonly faults: readonly FaultRule[]
+  readonly activity: number
+  readonly timeScale: number
+  readonly importPatients: string | undefined
+  readonly importQuestionnaires: string | undefined
+  readonly clock: Clock
+}
+
+const GREATEST_WORLD = 2 ** 31
+
+export function completeOptions(options: EmulatorOptions): CompleteOptions {
+  refuse('responses', options.responses)
+  refuse('import-survey', options.importSurvey)
+  const seed = String(options.seed ?? 1)
+  return {
+    port: whole('port', options.port ?? 4010, 0, 65_534),
+    seed,
+    sizes: {
+      patients: whole('patients', options.patients ?? 200, 0, GREATEST_WORLD),
+      forms: whole('forms', options.forms ?? 12, 0, GREATEST_WORLD),
+      packets: whole('packets', options.packets ?? 4, 0, GREATEST_WORLD),
+      documents: whole('documents', options.documents ?? 4, 0, GREATEST_WORLD),
+    },
+    apiKey: filled('api-key', options.apiKey),
+    apiSecret: filled('api-secret', options.apiSecret),
+    pageSize: whole('page-size', options.pageSize ?? 100, 1, 100_000),
+    rateLimit: rateLimitOf(options.rateLimit ?? null),
+    shape: named('shape', () => shapeNamed(options.shape ?? 'default', seed)),
+    faults: named('faults', () => parseFaults(options.faults ?? '')),
+    activity: positive('activity', options.activity ?? 0, true),
+    timeScale: positive('time-scale', options.timeScale ?? 1, false),
+    importPatients: filled('import-patients', options.importPatients),
+    importQuestionnaires: filled('import-questionnaires', options.importQuestionnaires),
+    clock: options.clock ?? wallClock,
+  }
+}
+
+/** A limit as code gives it: a bare number is requests a second; below one, one request in so many seconds. */
+export function rateLimitOf(limit: number | RateLimit | null): RateLimit | null {
+  if (limit === null) return null
+  if (typeof limit === 'number') positive('rate-limit', limit, false)
+  const full = typeof limit !== 'number' ? limit : perSecond(limit)
+  if (!(full.requests >= 1) || !(full.seconds > 0))
+    throw new EmulatorOptionError('rate-limit', 'must be more than 0')
+  return full
+}
+
+function perSecond(rate: number): RateLimit {
+  return rate >= 1 ? { requests: Math.floor(rate), seconds: 1 } : { requests: 1, seconds: 1 / rate }
+}
+
+function refuse(option: string, value: unknown): void {
+  if (value !== undefined) throw new EmulatorOptionError(option, 'is not available in this version')
+}
+
+function whole(option: string, value: number, least: number, greatest: number): number {
+  if (Number.isInteger(value) && value >= least && value <= greatest) return value
+  throw new EmulatorOptionError(option, `must be a whole number from ${least} to ${greatest}`)
+}
+
+function positive(option: string, value: number, orZero: boolean): number {
+  if (Number.isFinite(value) && (value > 0 || (orZero && value === 0))) return value
+  throw new EmulatorOptionError(option, `must be a number ${orZero ? 'not below' : 'above'} 0`)
+}
+
+function filled(option: string, value: string | undefined): string | undefined {
+  if (value === '') throw new EmulatorOptionError(option, 'must not be empty')
+  return value
+}
+
+function named<T>(option: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof RangeError) throw new EmulatorOptionError(option, error.message)
+    throw error
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * The service itself, for rehearsal, demo and tests: two environments at two loopback addresses, each with two teams
+ * whose data are separate.
+ *
+ * Invariant: the same options give the same world; after `close` nothing listens, runs or is scheduled.
+ */
+import { startActivity } from './activity.ts'
+import { ServiceClock } from './clock.ts'
+import { type Control, makeControl } from './control.ts'
+import type { Route } from './http/call.ts'
+import { addControlRoutes } from './http/control-routes.ts'
+import { type Environment, openEnvironment, type Settings } from './http/environment.ts'
+import { FORM_ROUTES } from './http/forms.ts'
+import { PATIENT_ROUTES } from './http/patients.ts'
+import { RequestLog } from './http/request-log.ts'
+import { makeCredentials, type Team } from './http/teams.ts'
+import { SlidingWindow } from './http/throttle.ts'
+import { type ImportReport, readImports } from './imports/read-imports.ts'
+import { EmulatorOptionError } from './option-error.ts'
+import { type CompleteOptions, completeOptions, type EmulatorOptions } from './options.ts'
+import { type Imported, World } from './world/world.ts'
+
+export { EmulatorOptionError } from './option-error.ts'
+export type { EmulatorOptions } from './options.ts'
+
+export interface EmulatorTeam {
+  readonly name: string
+  readonly api_key: string
+  readonly api_secret: string
+}
+
+export interface EmulatorEnvironment {
+  readonly name: 'production' | 'sandbox'
+  readonly base_url: string
+  readonly teams: readonly EmulatorTeam[]
+}
+
+export interface Emulator extends AsyncDisposable {
+  readonly environments: readonly EmulatorEnvironment[]
+  /** What the imports brought, and the files they could not use. */
+  readonly imported: ImportReport
+  /** Drives the world from inside the process: what a test does to the service behind its API. */
+  readonly control: Control
+  close(): Promise<void>
+}
+
+const ENVIRONMENTS = ['production', 'sandbox'] as const
+const TEAM_NAMES = ['Riverside Clinic', 'Harbour Practice'] as const
+const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES]
+
+/** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
+export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
+  const complete = completeOptions(options)
+  const { imported, report } = readImports(complete.importPatients, complete.importQuestionnaires)
+  const { seed, shape, pageSize, rateLimit, faults, clock } = complete
+  const settings: Settings = {
+    seed,
+    shape,
+    defaultPageSize: pageSize,
+    rateLimit,
+    faults,
+    next: [],
+    requests: 0,
+  }
+  const serviceClock = new ServiceClock(clock, complete.timeScale)
+  const log = new RequestLog()
+  const teams = ENVIRONMENTS.map((name) => makeTeams(name, complete, imported, serviceClock))
+  const opened = ENVIRONMENTS.map((name, at) =>
+    openEnvironment(name, teams[at]!, ROUTES, settings, log, clock, serviceClock),
+  )
+  const control = makeControl(teams.flat(), settings, log, serviceClock)
+  if (options.faults !== undefined) control.setFaults(options.faults)
+  for (const { app } of opened) addControlRoutes(app, control)
+  const stop = new AbortController()
+  const close = async () => {
+    stop.abort()
+    await Promise.all(opened.map(({ app }) => app.close()))
+  }
+  const urls = await listenAll(opened, complete.port).catch(async (error: unknown) => {
+    await close()
+    throw error
+  })
+  opened[0]!.elsewhere = urls[1]!
+  opened[1]!.elsewhere = urls[0]!
+  if (complete.activity > 0) startActivity(teams[0]![0]!.world, complete.activity, seed, clock, stop.signal)
+  return {
+    environments: ENVIRONMENTS.map((name, at) => ({
+      name,
+      base_url: urls[at]!,
+      teams: teams[at]!.map((team) => ({
+        name: team.name,
+        api_key: team.apiKey,
+        api_secret: team.apiSecret,
+      })),
+    })),
+    imported: report,
+    control,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+const NOTHING: Imported = { patients: [], forms: [] }
+
+/** Imports go to the first team of production, whose credentials are those of the command line. */
+function makeTeams(
+  environment: (typeof ENVIRONMENTS)[number],
+  { seed, sizes, apiKey, apiSecret }: CompleteOptions,
+  imported: Imported,
+  clock: ServiceClock,
+): Team[] {
+  return TEAM_NAMES.map((base, at) => {
+    const first = environment === 'production' && at === 0
+    const { key, secret } = makeCredentials(seed, environment, at)
+    return {
+      name: environment === 'production' ? base : `${base} (${environment})`,
+      environment,
+      apiKey: first ? (apiKey ?? key) : key,
+      apiSecret: first ? (apiSecret ?? secret) : secret,
+      world: new World([seed, environment, at], sizes, first ? imported : NOTHING, clock),
+      window: new SlidingWindow(),
+    }
+  })
+}
+
+async function listenAll(environments: readonly Environment[], port: number): Promise<string[]> {
+  const urls: string[] = []
+  for (const [at, { app }] of environments.entries()) {
+    const wanted = port === 0 ? 0 : port + at
+    try {
+      urls.push(await app.listen({ host: '127.0.0.1', port: wanted }))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+      throw new EmulatorOptionError('port', `port ${wanted} is in use; 0 takes any two that are free`)
+    }
+  }
+  return urls
+}

@@ -1,0 +1,48 @@
+/** How identifiers are written. Each is a one-to-one image of the UUIDs of the default shape. */
+import type { JsonRecord } from '../http/call.ts'
+import type { ShapePart } from './shape.ts'
+
+/** A record with every `id`, at any depth, put under `name` as `write` makes it. Blocks refer to questions. */
+function withIds(value: unknown, name: string, write: (id: string) => unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => withIds(item, name, write))
+  if (typeof value !== 'object' || value === null) return value
+  const changed: Record<string, unknown> = {}
+  for (const [key, item] of Object.entries(value)) {
+    if (key === 'id' && typeof item === 'string') changed[name] = write(item)
+    else if (key === 'block' && typeof item === 'string') changed[key] = write(item)
+    else if (key === 'custom_fields') changed[key] = item
+    else changed[key] = withIds(item, name, write)
+  }
+  return changed
+}
+
+const prefix = (id: string, digits: number) => id.replaceAll('-', '').slice(0, digits)
+
+/** JSON has no way to say a number beyond 2^53 here but to write it after the fact. */
+const BIG = /"#number:(\d+)#"/g
+
+export const IDS = {
+  'uid-ids': {
+    matter: 'ids',
+    summary: 'identifiers are named `uid`',
+    record: (record) => withIds(record, 'uid', (id) => id) as JsonRecord,
+  },
+  'numeric-ids': {
+    matter: 'ids',
+    summary: 'identifiers are JSON numbers',
+    record: (record) => withIds(record, 'id', (id) => Number.parseInt(prefix(id, 12), 16)) as JsonRecord,
+    id: (text, ids) =>
+      /^\d{1,16}$/.test(text) ? ids.withPrefix(Number(text).toString(16).padStart(12, '0')) : undefined,
+  },
+  'huge-ids': {
+    matter: 'ids',
+    summary: 'identifiers are JSON numbers beyond 2^53, which most readers round',
+    record: (record) =>
+      withIds(record, 'id', (id) => `#number:${BigInt(`0x1${prefix(id, 15)}`)}#`) as JsonRecord,
+    text: (json) => json.replace(BIG, '$1'),
+    id: (text, ids) => {
+      const hex = /^\d{1,20}$/.test(text) ? BigInt(text).toString(16) : ''
+      return hex.length === 16 && hex.startsWith('1') ? ids.withPrefix(hex.slice(1)) : undefined
+    },
+  },
+} satisfies Record<string, ShapePart>

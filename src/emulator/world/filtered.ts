@@ -1,0 +1,37 @@
+/**
+ * The rows of a table that satisfy a condition, found by reading all of it.
+ *
+ * Invariant: other requests are served in between (a scan of a million rows gives way every few thousand), and the
+ * order is that of the table.
+ */
+import type { Row, Table } from './table.ts'
+
+const TURN = 4000
+
+export interface Filtered<T> {
+  readonly size: number
+  slice(position: number, limit: number, newestFirst?: boolean): T[]
+  scan(token: number, limit: number): { rows: T[]; next: number | null }
+}
+
+export async function filtered<T extends Row>(
+  table: Table<T>,
+  matches: (row: T) => boolean,
+): Promise<Filtered<T>> {
+  const found: T[] = []
+  for (let token: number | null = 0; token !== null; ) {
+    const { rows, next }: { rows: T[]; next: number | null } = table.scan(token, TURN)
+    for (const row of rows) if (matches(row)) found.push(row)
+    token = next
+    if (token !== null) await new Promise((resolve) => setImmediate(resolve))
+  }
+  return {
+    size: found.length,
+    slice: (position, limit, newestFirst = false) =>
+      (newestFirst ? found.toReversed() : found).slice(position, position + limit),
+    scan: (token, limit) => ({
+      rows: found.slice(token, token + limit),
+      next: token + limit < found.length ? token + limit : null,
+    }),
+  }
+}

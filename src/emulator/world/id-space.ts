@@ -1,0 +1,83 @@
+/**
+ * UUIDs that hold the index of their record, so that a million ids need no map.
+ *
+ * Invariant: `indexOf(idAt(i)) === i` for every i below 2^32, and `indexOf` of any text that `idAt` of the same
+ * space did not write is undefined: ids of another team, environment, seed or kind are never taken for one's own.
+ * The first word is the index under a keyed permutation; the other three repeat it under other keys, as a check.
+ */
+import { type Key, mix } from './draw.ts'
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+export class IdSpace {
+  readonly #key: Key
+
+  constructor(key: Key) {
+    this.#key = key
+  }
+
+  idAt(index: number): string {
+    const { a, b } = this.#key
+    const word1 = mix(Math.imul(index, 0x9e3779b1) ^ b)
+    const word2 = mix(word1 ^ a)
+    const word3 = mix(word2 + b)
+    return format(scramble(index, a, b), word1, word2, word3)
+  }
+
+  indexOf(id: string): number | undefined {
+    if (!UUID.test(id)) return undefined
+    const lower = id.toLowerCase()
+    const index = unscramble(Number.parseInt(lower.slice(0, 8), 16), this.#key.a, this.#key.b)
+    return this.idAt(index) === lower ? index : undefined
+  }
+
+  /** The id that begins with these twelve or more hex digits, dashes left out; undefined when there is none. */
+  withPrefix(hex: string): string | undefined {
+    const id = this.idAt(unscramble(Number.parseInt(hex.slice(0, 8), 16), this.#key.a, this.#key.b))
+    return id.replaceAll('-', '').startsWith(hex) ? id : undefined
+  }
+}
+
+/** A UUID that only has to be stable and unlike others: ids of questions, choices and the like. */
+export function stableId(key: Key, major: number, minor: number): string {
+  const start = mix(key.a ^ Math.imul(major, 0x85ebca6b)) ^ Math.imul(minor, 0x9e3779b1)
+  const word1 = mix(start ^ key.b)
+  const word2 = mix(word1 + minor)
+  const word3 = mix(word2 ^ major)
+  return format(mix(start), word1, word2, word3)
+}
+
+/** A Feistel network of four rounds over two 16-bit halves: a permutation of 32-bit words. */
+function scramble(word: number, a: number, b: number): number {
+  let left = (word >>> 16) & 0xffff
+  let right = word & 0xffff
+  for (let round = 0; round < 4; round += 1) {
+    const next = left ^ (mix(right ^ (round % 2 === 0 ? a : b) ^ (round << 16)) & 0xffff)
+    left = right
+    right = next
+  }
+  return ((left << 16) | right) >>> 0
+}
+
+function unscramble(word: number, a: number, b: number): number {
+  let left = (word >>> 16) & 0xffff
+  let right = word & 0xffff
+  for (let round = 3; round >= 0; round -= 1) {
+    const previous = right ^ (mix(left ^ (round % 2 === 0 ? a : b) ^ (round << 16)) & 0xffff)
+    right = left
+    left = previous
+  }
+  return ((left << 16) | right) >>> 0
+}
+
+function hex(word: number): string {
+  return HEX[word >>> 24]! + HEX[(word >>> 16) & 255]! + HEX[(word >>> 8) & 255]! + HEX[word & 255]!
+}
+
+/** Four words as a UUID of version 4 and the usual variant. */
+function format(word0: number, word1: number, word2: number, word3: number): string {
+  const second = hex((word1 & 0xffff0fff) | 0x4000)
+  const third = hex((word2 & 0x3fffffff) | 0x80000000)
+  return `${hex(word0)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hex(word3)}`
+}

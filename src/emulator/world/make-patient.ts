@@ -1,0 +1,133 @@
+/**
+ * A patient from a seed and an index.
+ *
+ * Invariant: `makePatient(space, i)` is always the same record; every optional part is somewhere missing, empty,
+ * partial and full, and `updated_at` is never before `created_at`.
+ */
+import { stamp } from '../clock.ts'
+import { Draw, type Key } from './draw.ts'
+import { type IdSpace, stableId } from './id-space.ts'
+import type { EmergencyContact, Patient, Tag } from './records.ts'
+import {
+  CUSTOM_FIELDS,
+  FIRST_NAMES,
+  LAST_NAMES,
+  PLACES,
+  RELATIONSHIPS,
+  SECOND_LINES,
+  SEXES,
+  STREETS,
+  TAGS,
+} from './vocabulary.ts'
+
+/** 2025-01-01T00:00:00Z in microseconds: nothing seeded is older. */
+export const WORLD_START = 1_735_689_600_000_000
+/** Everything seeded happened in the year and a quarter after it. */
+const YEAR = 31_536_000_000_000
+const QUARTER = 7_776_000_000_000
+
+export function makePatient(ids: IdSpace, key: Key, index: number): Patient {
+  const draw = new Draw(key, index)
+  const first = draw.pick(FIRST_NAMES)
+  const last = draw.pick(LAST_NAMES)
+  const place = draw.pick(PLACES)
+  const hasAddress = draw.chance(0.85)
+  const { created, updated } = makeTimes(draw)
+  return {
+    id: ids.idAt(index),
+    external_id: draw.chance(0.7) ? `EHR-${index + 1}` : null,
+    first_name: first,
+    last_name: last,
+    email: makeEmail(draw, index),
+    phone_number: makePhone(draw),
+    date_birth: makeBirthDate(draw),
+    sex_at_birth: draw.chance(0.05) ? null : draw.pick(SEXES),
+    provider: draw.chance(0.6) ? stableId(key, 1, draw.below(7)) : null,
+    address: hasAddress ? `${1 + draw.below(9999)} ${draw.pick(STREETS)}` : '',
+    address2: hasAddress ? draw.pick(SECOND_LINES) : '',
+    city: hasAddress ? place.city : '',
+    state: hasAddress ? place.state : '',
+    zipcode: hasAddress ? place.zip : '',
+    emergency_contact: makeContact(draw, last),
+    patient_tags: makeTags(draw),
+    custom_fields: makeCustomFields(draw),
+    created_at: stamp(created),
+    updated_at: stamp(updated),
+  }
+}
+
+/** When a seeded record was made and last changed; one in three was never changed, one in twenty has whole seconds. */
+export function makeTimes(draw: Draw): { created: number; updated: number } {
+  const created = WORLD_START + Math.floor((draw.word() / 0x1_0000_0000) * YEAR)
+  if (draw.chance(0.05)) return { created: whole(created), updated: whole(created) }
+  if (draw.chance(0.35)) return { created, updated: created }
+  return { created, updated: created + Math.floor((draw.word() / 0x1_0000_0000) * QUARTER) }
+}
+
+function whole(microseconds: number): number {
+  return microseconds - (microseconds % 1_000_000)
+}
+
+function makeEmail(draw: Draw, index: number): string | null {
+  if (draw.chance(0.08)) return null
+  if (draw.chance(0.03)) return ''
+  const domain = draw.pick(['example.com', 'example.org', 'mail.example.net', 'EXAMPLE.com'])
+  return `${draw.pick(['patient', 'family+kids', 'p.q', "o'neil", 'client_'])}${index + 1}@${domain}`
+}
+
+function makePhone(draw: Draw): string | null {
+  switch (draw.below(8)) {
+    case 0:
+      return null
+    case 1:
+      return ''
+    case 2:
+      return `+1 (555) ${draw.digits(3)}-${draw.digits(4)}`
+    case 3:
+      return `+44 20 7946 ${draw.digits(4)}`
+    case 4:
+      return `555.${draw.digits(3)}.${draw.digits(4)} x${draw.digits(2)}`
+    default:
+      return `555${draw.digits(7)}`
+  }
+}
+
+function makeBirthDate(draw: Draw): string | null {
+  if (draw.chance(0.04)) return null
+  if (draw.chance(0.02)) return draw.pick(['1980-02-29', '2000-02-29', '1900-01-01', '2024-12-31'])
+  const year = 1925 + draw.below(99)
+  return `${year}-${String(1 + draw.below(12)).padStart(2, '0')}-${String(1 + draw.below(28)).padStart(2, '0')}`
+}
+
+function makeContact(draw: Draw, last: string): EmergencyContact | null {
+  const kind = draw.below(10)
+  if (kind < 3) return null
+  const contact: EmergencyContact = {
+    first_name: draw.pick(FIRST_NAMES),
+    last_name: draw.chance(0.7) ? last : draw.pick(LAST_NAMES),
+    phone_number: makePhone(draw) ?? '',
+    relationship: draw.pick(RELATIONSHIPS),
+  }
+  if (kind < 7) return contact
+  const place = draw.pick(PLACES)
+  const address = `${1 + draw.below(999)} ${draw.pick(STREETS)}`
+  const rest = { address2: draw.pick(SECOND_LINES), city: place.city, state: place.state, zipcode: place.zip }
+  return { ...contact, address, ...rest }
+}
+
+function makeTags(draw: Draw): Tag[] {
+  const start = draw.below(TAGS.length)
+  const count = Math.max(0, draw.below(6) - 2)
+  return Array.from({ length: count }, (_, at) => TAGS[(start + at) % TAGS.length]!)
+}
+
+function makeCustomFields(draw: Draw): Record<string, string> {
+  const fields: Record<string, string> = {}
+  const start = draw.below(CUSTOM_FIELDS.length)
+  const count = Math.max(0, draw.below(7) - 2)
+  for (let at = 0; at < count; at += 1) {
+    const field = CUSTOM_FIELDS[(start + at) % CUSTOM_FIELDS.length]!
+    fields[field.key] = draw.pick<string>(field.values)
+  }
+  return fields
+}

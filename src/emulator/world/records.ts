@@ -1,0 +1,132 @@
+/**
+ * The records of the service in their default shape (specification, section 2): what the emulator keeps. What it
+ * sends is this, after the transforms of `shapes/`.
+ *
+ * Invariant: references are ids here; how they are shown is decided where a record is rendered.
+ */
+export interface EmergencyContact {
+  readonly first_name?: string
+  readonly last_name?: string
+  readonly phone_number?: string
+  readonly relationship?: string
+  readonly address?: string
+  readonly address2?: string
+  readonly city?: string
+  readonly state?: string
+  readonly zipcode?: string
+}
+
+export interface Tag {
+  readonly name: string
+  readonly color: string
+}
+
+export interface Patient {
+  readonly id: string
+  readonly external_id: string | null
+  readonly first_name: string
+  readonly last_name: string
+  readonly email: string | null
+  readonly phone_number: string | null
+  readonly date_birth: string | null
+  readonly sex_at_birth: string | null
+  readonly provider: string | null
+  readonly address: string
+  readonly address2: string
+  readonly city: string
+  readonly state: string
+  readonly zipcode: string
+  readonly emergency_contact: EmergencyContact | null
+  readonly patient_tags: readonly Tag[]
+  readonly custom_fields: Readonly<Record<string, string>>
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+export const QUESTION_TYPES = [
+  'short_text',
+  'long_text',
+  'number',
+  'date',
+  'datetime',
+  'time',
+  'single_choice',
+  'multiple_choice',
+  'checkbox',
+  'matrix',
+  'repeated_block',
+  'file',
+  'signature',
+  'display_only',
+] as const
+
+export type QuestionType = (typeof QUESTION_TYPES)[number]
+
+export interface Choice {
+  readonly id: string
+  readonly text_value: string
+  readonly code?: string
+}
+
+/** A row or a column of a matrix. */
+export interface Heading {
+  readonly id: string
+  readonly text: string
+}
+
+export interface Question {
+  readonly id: string
+  readonly question_type: { readonly question_type: QuestionType; readonly question_subtype: string | null }
+  readonly text: string
+  readonly help_text: string
+  /** Counts through the whole form, from 1. */
+  readonly order: number
+  readonly page: number
+  readonly section: number
+  readonly row: number
+  readonly choices: readonly Choice[]
+  readonly rows?: readonly Heading[]
+  readonly columns?: readonly Heading[]
+  /** Id of the repeated block or table that this question is a member of. */
+  readonly block?: string
+  /** The name an imported questionnaire gave it. */
+  readonly link_id?: string
+}
+
+export interface Form {
+  readonly id: string
+  readonly name: string
+  readonly text: string
+  readonly enabled: boolean
+  readonly created_at: string
+  readonly updated_at: string
+  readonly questions: readonly Question[]
+}
+
+export interface Packet {
+  readonly id: string
+  readonly name: string
+  readonly text: string
+  /** Ids of the member forms, in the order in which they are filled in; a form may stand in it twice. */
+  readonly forms: readonly string[]
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+export interface InputField {
+  readonly id: string
+  readonly name: string
+  readonly label: string
+  readonly field_type: 'text' | 'date' | 'checkbox' | 'signature' | 'initials'
+  readonly required: boolean
+  readonly page: number
+}
+
+export interface Document {
+  readonly id: string
+  readonly name: string
+  readonly text: string
+  readonly created_at: string
+  readonly updated_at: string
+  readonly input_fields: readonly InputField[]
+}
