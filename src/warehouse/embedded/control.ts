@@ -37,6 +37,8 @@ export interface Attachment {
 
 export type AttachResult = Attachment | 'none' | 'failed'
 
+/** Longer than the supervisor takes to stop a server by force. */
+const LEAVE_MILLISECONDS = 120_000
 const ADDRESS_FILE = 'supervisor.json'
 
 export async function writeAddress(home: Home, address: SupervisorAddress): Promise<void> {
@@ -47,8 +49,12 @@ export async function writeAddress(home: Home, address: SupervisorAddress): Prom
 export async function readAddress(home: Home): Promise<SupervisorAddress | undefined> {
   const text = await readIfThere(join(home.directory, ADDRESS_FILE))
   if (text === undefined) return undefined
-  const address = JSON.parse(text) as SupervisorAddress
-  return isRunning(address.identity) ? address : undefined
+  try {
+    const address = JSON.parse(text) as SupervisorAddress
+    return isRunning(address.identity) ? address : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Becomes a user of the running server. `none`: nobody supervises one (any more); start one. */
@@ -91,9 +97,13 @@ function attachment(
       leaving = true
       socket.ref()
       socket.write('leave\n')
+      const late = sleep(LEAVE_MILLISECONDS, 'closed' as const, { ref: false })
       for (;;) {
-        const line = await Promise.race([nextLine(), closed])
-        if (line === 'closed') return 'lost'
+        const line = await Promise.race([nextLine(), closed, late])
+        if (line === 'closed') {
+          socket.destroy()
+          return 'lost'
+        }
         if (line === 'left' || line === 'stopped') {
           await closed
           if (line === 'stopped') await whenEnded(supervisor)
@@ -118,7 +128,8 @@ async function whenEnded(supervisor: string): Promise<void> {
 function lineReader(socket: Socket): () => Promise<string> {
   const waiting: ((line: string) => void)[] = []
   const lines: string[] = []
-  createInterface({ input: socket }).on('line', (line) => {
+  const reader = createInterface({ input: socket }).on('error', () => undefined)
+  reader.on('line', (line) => {
     const first = waiting.shift()
     if (first === undefined) lines.push(line)
     else first(line)

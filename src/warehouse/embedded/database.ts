@@ -4,6 +4,7 @@
  * Invariant: we are where we think we are. A stranger on our port knows neither our password nor our data directory.
  */
 import { realpathSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { IntakeError } from '../../core/errors.ts'
 import type { Home } from './home.ts'
@@ -12,6 +13,9 @@ import { ROLE } from './initialise.ts'
 const DATABASE = 'intake'
 /** SQLSTATEs of losing a race for the same `create database`. */
 const DATABASE_EXISTS = new Set(['42P04', '23505'])
+/** Starting up or shutting down, or not listening. */
+const MAY_PASS = new Set(['57P01', '57P02', '57P03', 'ECONNREFUSED', 'ECONNRESET'])
+const CONNECT_MILLISECONDS = 10_000
 
 export function databaseUrl(port: number, password: string, database: string = DATABASE): string {
   return `postgres://${ROLE}:${password}@127.0.0.1:${port}/${database}`
@@ -40,13 +44,25 @@ async function checkPlace(home: Home, client: pg.Client): Promise<void> {
 }
 
 async function query(url: string, action: (client: pg.Client) => Promise<void>): Promise<void> {
-  const client = new pg.Client({ connectionString: url, application_name: 'intake-sync' })
-  client.on('error', () => undefined)
-  await client.connect()
+  const client = await connect(url)
   try {
     await action(client)
   } finally {
     await client.end()
+  }
+}
+
+/** The server was ready a moment ago; if it died since, the supervisor is starting it again. */
+async function connect(url: string): Promise<pg.Client> {
+  for (const deadline = Date.now() + CONNECT_MILLISECONDS; ; await sleep(100)) {
+    const client = new pg.Client({ connectionString: url, application_name: 'intake-sync' })
+    client.on('error', () => undefined)
+    try {
+      await client.connect()
+      return client
+    } catch (error) {
+      if (!MAY_PASS.has(codeOf(error)) || Date.now() > deadline) throw error
+    }
   }
 }
 

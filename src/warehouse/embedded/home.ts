@@ -32,14 +32,14 @@ export async function findHome(dataDir: string, onNotice: (line: string) => void
   const real = await realpath(dataDir)
   const pointed = (await readIfThere(join(real, POINTER)))?.trim()
   const user = await findServerUser([join(pointed ?? real, 'cluster'), real])
-  if (pointed === undefined && (await canReach(user, real))) return checked(real, user)
+  if (pointed === undefined && (await canReach(user, real))) return await checked(real, user)
   const directory = pointed ?? (await choose(real))
   await makeDirectory(directory)
   onNotice(
     `running as root: the embedded Postgres runs as the user ${user?.name}, who cannot reach ${real}; ` +
       `its files are in ${directory}`,
   )
-  return checked(await realpath(directory), user)
+  return await checked(await realpath(directory), user)
 }
 
 /** A new home outside, and the pointer to it. */
@@ -90,11 +90,23 @@ async function makeDirectory(path: string): Promise<void> {
   }
 }
 
-function checked(directory: string, user: ServerUser | undefined): Home {
-  if (!SHELL_CHARACTERS.test(directory)) return { directory, cluster: join(directory, 'cluster'), user }
-  throw new UsageError(
-    `Postgres cannot be set up in ${directory}: its tools misread quotes, $, \` and \\ in a path`,
-    'Set INTAKE_DATA_DIR to a path without them.',
-    'INTAKE_DATA_DIR',
-  )
+/** The home, if Postgres can be set up in it and it is ours. */
+async function checked(directory: string, user: ServerUser | undefined): Promise<Home> {
+  if (SHELL_CHARACTERS.test(directory)) {
+    throw new UsageError(
+      `Postgres cannot be set up in ${directory}: its tools misread quotes, $, \` and \\ in a path`,
+      'Set INTAKE_DATA_DIR to a path without them.',
+      'INTAKE_DATA_DIR',
+    )
+  }
+  try {
+    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
+    return { directory, cluster: join(directory, 'cluster'), user }
+  } catch {
+    throw new UsageError(
+      `the data directory ${directory} belongs to another user, or cannot be written`,
+      'Run intake-sync as the user who made it, or set INTAKE_DATA_DIR to another directory.',
+      'INTAKE_DATA_DIR',
+    )
+  }
 }

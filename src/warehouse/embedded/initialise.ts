@@ -24,7 +24,7 @@ const OLD_MILLISECONDS = 3_600_000
 /** Makes what is missing in the home. Called under the start-up lock. */
 export async function initialise(home: Home, binaries: Binaries, unsafe: boolean): Promise<void> {
   await removeDrafts(home)
-  const version = (await readIfThereAs(join(home.cluster, 'PG_VERSION')))?.trim()
+  const version = (await readIfThere(join(home.cluster, 'PG_VERSION')))?.trim()
   if (version !== undefined) return checkVersion(home, version, binaries.major)
   await createPrivate(join(home.directory, 'password'), randomBytes(24).toString('base64url'))
   const draft = join(home.directory, `.draft-${process.pid}-${randomBytes(4).toString('hex')}`)
@@ -41,7 +41,7 @@ export async function initialise(home: Home, binaries: Binaries, unsafe: boolean
 }
 
 export async function readPassword(home: Home): Promise<string> {
-  const password = await readIfThereAs(join(home.directory, 'password'))
+  const password = await readIfThere(join(home.directory, 'password'))
   if (password !== undefined) return password
   throw new UsageError(
     `the password file of the embedded Postgres is missing in ${home.directory}`,
@@ -106,18 +106,6 @@ async function removeDrafts(home: Home): Promise<void> {
     const age = Date.now() - ((await lstat(path).catch(() => undefined))?.mtimeMs ?? 0)
     if (identityOf(Number(maker)) !== undefined && age < OLD_MILLISECONDS) continue
     await rm(path, { recursive: true, force: true }).catch(() => undefined)
-  }
-}
-
-async function readIfThereAs(path: string): Promise<string | undefined> {
-  try {
-    return await readIfThere(path)
-  } catch {
-    throw new UsageError(
-      `the embedded Postgres belongs to another user: ${path} cannot be read`,
-      'Run intake-sync as the user who made it, or set INTAKE_DATA_DIR to another directory.',
-      'INTAKE_DATA_DIR',
-    )
   }
 }
 

@@ -36,25 +36,31 @@ export interface EmbeddedServer {
   readonly directory: string
   /** Ends our use. When it resolves and nobody else uses the server, no process of it is left. */
   stop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
 }
 
 const LOCK_PATIENCE_MILLISECONDS = 300_000
 /** Another process started the server while we waited, or it is just ending. */
 const SHORT_MILLISECONDS = 20
+const LEAVE_ATTEMPTS = 3
 const SLOW_MILLISECONDS = 5_000
 
 /** Starts the server of `dataDir`, or joins the one that runs. Throws `UsageError` where none can run. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const onNotice = options.onNotice ?? (() => undefined)
   const home = await findHome(options.dataDir, onNotice)
-  const join = () => use(home, options.unsafe ?? false, onNotice)
-  let attachment = await join()
+  const enter = () => use(home, options.unsafe ?? false, onNotice)
+  let attachment = await enter()
   let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= leave(attachment, enter)
+    return stopping
+  }
   const keep = () =>
     attachment.onLost(() => {
       if (stopping !== undefined) return
       // The supervisor was killed; another one takes the server over, which goes on running meanwhile.
-      join().then(
+      enter().then(
         (next) => {
           attachment = next
           if (stopping === undefined) keep()
@@ -64,15 +70,14 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       )
     })
   keep()
-  const password = await readPassword(home)
-  await ensureDatabase(attachment.port, password, home)
-  return {
-    url: databaseUrl(attachment.port, password),
-    directory: home.directory,
-    stop: () => {
-      stopping ??= leave(attachment, join)
-      return stopping
-    },
+  try {
+    const password = await readPassword(home)
+    await ensureDatabase(attachment.port, password, home)
+    const url = databaseUrl(attachment.port, password)
+    return { url, directory: home.directory, stop, [Symbol.asyncDispose]: stop }
+  } catch (error) {
+    await stop()
+    throw error
   }
 }
 
@@ -97,11 +102,17 @@ async function use(home: Home, unsafe: boolean, onNotice: (line: string) => void
   }
 }
 
-async function leave(attachment: Attachment, rejoin: () => Promise<Attachment>): Promise<void> {
-  for (let attempt = 0, current = attachment; attempt < 3; attempt += 1, current = await rejoin()) {
-    if ((await current.leave()) !== 'lost') return
+/** Leaves; a supervisor that was killed meanwhile is replaced first, since the server it left must be stopped too. */
+async function leave(attachment: Attachment, enter: () => Promise<Attachment>): Promise<void> {
+  let current = attachment
+  for (let attempt = 1; (await current.leave()) === 'lost'; attempt += 1) {
+    if (attempt === LEAVE_ATTEMPTS) throw notStopped()
+    current = await enter()
   }
-  throw new IntakeError('the embedded Postgres could not be stopped', {
+}
+
+function notStopped(): IntakeError {
+  return new IntakeError('the embedded Postgres could not be stopped', {
     code: 'embedded_not_stopped',
     verdict: 'stop',
     mend: 'The next command takes it over, and stops it at its end.',

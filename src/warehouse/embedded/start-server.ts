@@ -10,8 +10,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Home } from './home.ts'
 import { freePort } from './port.ts'
-import { endOrphans, findPostmaster, isGone, removeStalePidFile } from './postmaster.ts'
+import { endOrphans, findPostmaster, removeStalePidFile } from './postmaster.ts'
 import { giveToOwnerOfDirectory, readIfThere, writePrivate } from './private-file.ts'
+import { serves } from './server-process.ts'
 import { serverEnvironment, settings } from './settings.ts'
 import type { Orders } from './supervise.ts'
 
@@ -28,10 +29,10 @@ const ADOPTED_POLL_MILLISECONDS = 250
 const LOG_BYTES = 1_000_000
 
 export async function startServer({ home, bin, unsafe }: Orders): Promise<RunningServer> {
-  const running = findPostmaster(home.cluster)
+  const running = findPostmaster(home)
   if (running !== undefined) return watch(home, running.pid, running.port, whenGone(home, running.pid))
-  await removeStalePidFile(home.cluster)
-  await endOrphans(home.cluster, 3_000)
+  await removeStalePidFile(home)
+  await endOrphans(home, 3_000)
   const portFile = join(home.directory, 'port')
   const remembered = Number(await readIfThere(portFile))
   const port = await freePort(remembered > 0 ? remembered : undefined)
@@ -63,7 +64,7 @@ function watch(home: Home, pid: number | undefined, port: number, ended: Promise
   })
   const becomeReady = async (): Promise<boolean> => {
     while (!over) {
-      const found = findPostmaster(home.cluster)
+      const found = findPostmaster(home)
       if (found?.pid === pid && found?.ready === true) return true
       await sleep(POLL_MILLISECONDS)
     }
@@ -73,7 +74,7 @@ function watch(home: Home, pid: number | undefined, port: number, ended: Promise
 }
 
 async function whenGone(home: Home, pid: number): Promise<void> {
-  while (!isGone(pid, home.cluster)) await sleep(ADOPTED_POLL_MILLISECONDS)
+  while (serves(pid, home)) await sleep(ADOPTED_POLL_MILLISECONDS)
 }
 
 async function openLog(home: Home): Promise<number> {

@@ -83,7 +83,8 @@ function enter(next: State, line: string): void {
 
 function receive(socket: Socket): void {
   socket.on('error', () => undefined)
-  createInterface({ input: socket }).on('line', (line) => {
+  const lines = createInterface({ input: socket }).on('error', () => undefined)
+  lines.on('line', (line) => {
     if (users.has(socket)) {
       if (line === 'leave') leave(socket)
     } else if (!isToken(line)) socket.destroy()
@@ -115,7 +116,7 @@ function stopWithoutUsers(farewell?: () => void): void {
 
 async function stop(): Promise<void> {
   const pid = server?.pid
-  if (pid !== undefined) await stopPostmaster(pid, home.cluster, orders.bin)
+  if (pid !== undefined) await stopPostmaster(pid, home, orders.bin)
 }
 
 /** Takes the address away, unless another supervisor has put its own there, and lets the last user go. */

@@ -1,0 +1,194 @@
+/**
+ * Directories and processes for the tests of the embedded server.
+ *
+ * Invariant: `cleanUp` ends every process that was started here and removes every directory, also those that a server
+ * for root was moved to; it fails when a server is still there after its users ended.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
+import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
+
+export interface Opened {
+  readonly url: string
+  readonly directory: string
+  readonly notices: readonly string[]
+}
+
+export interface Command {
+  readonly process: ChildProcess
+  /** What it said when it had opened the server, or why it could not. */
+  readonly opened: Promise<Opened>
+  /** Ends it politely; its last line. */
+  stop(): Promise<unknown>
+  kill(): Promise<void>
+}
+
+export const ROOT = process.getuid?.() === 0
+/** A user without rights, for what an ordinary user does. */
+export const NOBODY = 65534
+
+const PROGRAM = fileURLToPath(new URL('./embedded-command.ts', import.meta.url))
+const directories: string[] = []
+const commands: Command[] = []
+
+/** A directory that the server's user can pass through. */
+export function temporaryDirectory(): string {
+  const directory = lastingDirectory()
+  directories.push(directory)
+  return directory
+}
+
+/** A data directory that is set up, for `copyOf`; setting one up takes a second. The caller removes it. */
+export async function makeOnce(): Promise<string> {
+  const directory = lastingDirectory()
+  const server = await openEmbedded({ dataDir: directory, unsafe: true })
+  await server.stop()
+  return directory
+}
+
+function lastingDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), `intake-sync-test-${process.pid}-`))
+  chmodSync(directory, 0o711)
+  return directory
+}
+
+/** A directory of the user `uid`. */
+export function directoryOf(uid: number): string {
+  const directory = join(temporaryDirectory(), 'hers')
+  mkdirSync(directory)
+  chownSync(directory, uid, uid)
+  return directory
+}
+
+/** A data directory that was set up already: a copy of `made`, owners and all. */
+export function copyOf(made: string): string {
+  const directory = join(temporaryDirectory(), 'data')
+  execFileSync('cp', ['-a', made, directory])
+  return directory
+}
+
+/** Why no process of an ordinary user can run this project here; undefined when one can. */
+export function whyNoOrdinaryUser(): string | undefined {
+  if (!ROOT) return 'this run is an ordinary user already'
+  try {
+    const parameters = ['-e', `require('fs').readFileSync(${JSON.stringify(PROGRAM)})`]
+    execFileSync(process.execPath, parameters, { uid: NOBODY, gid: NOBODY, cwd: '/', stdio: 'ignore' })
+    return undefined
+  } catch {
+    return 'an ordinary user can read neither node nor this checkout'
+  }
+}
+
+/** Starts a command on `dataDir`, in a process group of its own; through `wrapper` if there is one. */
+export function start(dataDir: string, options: { uid?: number; wrapper?: string[] } = {}): Command {
+  const words = [...(options.wrapper ?? []), process.execPath, '--import', 'tsx', PROGRAM, dataDir]
+  const { NODE_OPTIONS: _, ...env } = process.env
+  const child = spawn(words[0]!, words.slice(1), {
+    detached: true,
+    env,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
+  })
+  const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
+  const ended = once(child, 'exit')
+  const next = async () => JSON.parse((await lines.next()).value ?? '{"error":"ended without a word"}')
+  const opened = next().then((line) => {
+    if ('error' in line) throw new Error(`${line.error} ${line.mend ?? ''}`)
+    return line as Opened
+  })
+  opened.catch(() => undefined)
+  const command: Command = {
+    process: child,
+    opened,
+    async stop() {
+      child.stdin!.end()
+      const line = await next()
+      await ended
+      return line
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+  commands.push(command)
+  return command
+}
+
+export async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url, application_name: 'tests' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+export function postmasterOf(home: string): number {
+  return Number(readFileSync(join(home, 'cluster', 'postmaster.pid'), 'utf8').split('\n')[0])
+}
+
+export function supervisorOf(home: string): number {
+  return Number.parseInt(JSON.parse(readFileSync(join(home, 'supervisor.json'), 'utf8')).identity, 10)
+}
+
+export function isServed(home: string): boolean {
+  return existsSync(join(home, 'cluster', 'postmaster.pid')) && identityOf(postmasterOf(home)) !== undefined
+}
+
+/** Waits until `condition` holds; fails after ten seconds. */
+export async function until(what: string, condition: () => boolean): Promise<void> {
+  for (const deadline = Date.now() + 10_000; !condition(); await sleep(20)) {
+    if (Date.now() > deadline) throw new Error(`waited ten seconds in vain: ${what}`)
+  }
+}
+
+export async function cleanUp(): Promise<void> {
+  for (const command of commands.splice(0))
+    if (command.process.exitCode === null) await command.kill().catch(() => undefined)
+  for (const directory of directories.splice(0)) {
+    for (const home of homesBelow(directory)) {
+      await until(
+        `the server in ${home} stops`,
+        () => !isServed(home) && !existsSync(join(home, 'supervisor.json')),
+      )
+      rmSync(home, { recursive: true, force: true })
+    }
+    rmSync(directory, { recursive: true, force: true })
+  }
+  for (const parent of ['/var/lib/intake-sync']) {
+    try {
+      rmdirSync(parent)
+    } catch {
+      // Not empty, so not only ours; or never made.
+    }
+  }
+}
+
+function homesBelow(directory: string): string[] {
+  const find = (name: string) =>
+    execFileSync('find', [directory, '-maxdepth', '5', '-name', name], { encoding: 'utf8' })
+      .split('\n')
+      .filter(Boolean)
+  const elsewhere = find('server-files-are-in').map((pointer) => readFileSync(pointer, 'utf8').trim())
+  return [...find('cluster').map((cluster) => join(cluster, '..')), ...elsewhere]
+}
