@@ -7,7 +7,8 @@
 import type { Document, Form, Packet } from '../world/records.ts'
 import type { Row, Table } from '../world/table.ts'
 import type { World } from '../world/world.ts'
-import { type Call, failure, type JsonRecord, NOT_FOUND, type Resource, type Route } from './call.ts'
+import { failure, type JsonRecord, NOT_FOUND, type Resource } from './answer.ts'
+import type { Call, Route } from './call.ts'
 import { listPage } from './paging.ts'
 
 const showForm = (form: Form): JsonRecord => ({ ...form })

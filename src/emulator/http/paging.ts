@@ -4,8 +4,8 @@
  * Invariant: walking `next` from the first page shows every row exactly once as long as nothing is created or deleted
  * and no fault strikes; `count` is the number of rows that match.
  */
-import type { Answer, Call, JsonRecord, Resource } from './call.ts'
-import { failure } from './call.ts'
+import { type Answer, failure, type JsonRecord, type Resource } from './answer.ts'
+import type { Call } from './call.ts'
 
 /** Rows in their order; `scan` goes on from a token that an earlier `scan` gave. */
 export interface Listing<T> {

@@ -6,7 +6,8 @@
  */
 import { filtered } from '../world/filtered.ts'
 import type { Patient } from '../world/records.ts'
-import { type Answer, type Call, failure, type JsonRecord, NOT_FOUND, type Route } from './call.ts'
+import { type Answer, failure, type JsonRecord, NOT_FOUND } from './answer.ts'
+import type { Call, Route } from './call.ts'
 import { type Listing, listPage } from './paging.ts'
 import { NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
 

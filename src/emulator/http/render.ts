@@ -4,7 +4,7 @@
  * Invariant: the body is complete text with its exact length known, so that faults can cut or damage it knowingly.
  */
 import type { Shape } from '../shapes/shape.ts'
-import type { Answer } from './call.ts'
+import type { Answer } from './answer.ts'
 
 export interface Rendered {
   readonly status: number

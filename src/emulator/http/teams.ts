@@ -7,7 +7,7 @@ import { randomUUID, timingSafeEqual } from 'node:crypto'
 import { keyOf } from '../world/draw.ts'
 import { stableId } from '../world/id-space.ts'
 import type { World } from '../world/world.ts'
-import { type Failure, failure } from './call.ts'
+import { type Failure, failure } from './answer.ts'
 import type { SlidingWindow } from './throttle.ts'
 
 export interface Team {

@@ -1,5 +1,5 @@
 /** How a list is wrapped. Every one of them holds all rows of the page. */
-import type { Page } from '../http/call.ts'
+import type { Page } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 
 const linkHeader = ({ next }: Page) => (next === null ? {} : { headers: { link: `<${next}>; rel="next"` } })

@@ -1,5 +1,5 @@
 /** How identifiers are written. Each is a one-to-one image of the UUIDs of the default shape. */
-import type { JsonRecord } from '../http/call.ts'
+import type { JsonRecord } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 
 /** A record with every `id`, at any depth, put under `name` as `write` makes it. Blocks refer to questions. */

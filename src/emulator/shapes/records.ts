@@ -1,5 +1,5 @@
 /** How records are written: what is absent, null, nested, or of another type. */
-import type { JsonRecord } from '../http/call.ts'
+import type { JsonRecord } from '../http/answer.ts'
 import { groupBy } from './group.ts'
 import type { ShapePart } from './shape.ts'
 

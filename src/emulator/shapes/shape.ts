@@ -4,7 +4,7 @@
  * Invariant: a shape changes how things are written, never what is true: the same records, in the same number, can be
  * read from every shape (but for what its name takes away).
  */
-import type { Failure, JsonRecord, Page, Resource } from '../http/call.ts'
+import type { Failure, JsonRecord, Page, Resource } from '../http/answer.ts'
 
 export interface Paging {
   /** `whole`: everything in one answer unless the caller asks for a page. */

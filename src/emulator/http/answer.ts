@@ -1,0 +1,49 @@
+/**
+ * What the service has to say, before it is decided how that is written.
+ *
+ * Invariant: an answer holds records in the default shape and a failure its `detail`; nothing in it depends on the
+ * shape in force.
+ */
+export const RESOURCES = ['patients', 'forms', 'packets', 'documents'] as const
+export type Resource = (typeof RESOURCES)[number]
+
+export type JsonRecord = Readonly<Record<string, unknown>>
+
+export type Answer =
+  | {
+      readonly type: 'record'
+      readonly status: 200 | 201
+      readonly resource: Resource
+      readonly record: JsonRecord
+    }
+  | ({ readonly type: 'page' } & Page)
+  | { readonly type: 'empty'; readonly status: 204 }
+  | Failure
+
+export interface Page {
+  readonly resource: Resource
+  readonly rows: readonly JsonRecord[]
+  readonly count: number
+  readonly next: string | null
+  readonly previous: string | null
+}
+
+export interface Failure {
+  readonly type: 'failure'
+  readonly status: number
+  readonly detail: string
+  /** The field at fault, for shapes that tell it. */
+  readonly field?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export function failure(status: number, detail: string, field?: string): Failure {
+  return { type: 'failure', status, detail, ...(field === undefined ? {} : { field }) }
+}
+
+export const NOT_FOUND: Readonly<Record<Resource, string>> = {
+  patients: 'Patient not found.',
+  forms: 'Form not found.',
+  packets: 'Packet not found.',
+  documents: 'Document not found.',
+}

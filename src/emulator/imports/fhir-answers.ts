@@ -1,0 +1,75 @@
+/**
+ * What an item of a FHIR Questionnaire allows as answers.
+ *
+ * Invariant: every option of the item, or of a value set that the file itself contains, is one choice in the order of
+ * the file; a value set that lives elsewhere gives none. Reads R4, STU3 (`option`) and the form some servers write
+ * (`value: {Coding: …}`).
+ */
+export type Fhir = Readonly<Record<string, unknown>>
+
+export interface AnswerOption {
+  readonly text_value: string
+  readonly code?: string
+}
+
+export function isFhir(value: unknown): value is Fhir {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The objects of a list. Throws when there is something else where a list belongs. */
+export function listOf(value: unknown): Fhir[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) throw new Error('has something else where a list belongs')
+  if (!value.every(isFhir)) throw new Error('has something else where an object belongs')
+  return value
+}
+
+/** Text as it stands; other plain values as JSON writes them, nothing as an empty text. */
+export function textOf(value: unknown): string {
+  if (value === undefined || value === null) return ''
+  return typeof value === 'string'
+    ? value
+    : value instanceof Date
+      ? value.toISOString()
+      : JSON.stringify(value)
+}
+
+export function optionsOf(item: Fhir, questionnaire: Fhir): AnswerOption[] {
+  const own = [...listOf(item.answerOption), ...listOf(item.option)].map(optionOf)
+  return own.length > 0 ? own : fromValueSet(referenceOf(item), questionnaire)
+}
+
+function referenceOf(item: Fhir): string {
+  const given = item.answerValueSet ?? item.options
+  return isFhir(given) ? textOf(given.reference) : textOf(given)
+}
+
+function fromValueSet(reference: string, questionnaire: Fhir): AnswerOption[] {
+  const contained = listOf(questionnaire.contained)
+  const set = contained.find(
+    (one) =>
+      (one.id !== undefined && reference === `#${textOf(one.id)}`) ||
+      (one.url !== undefined && reference === one.url),
+  )
+  if (set === undefined || reference === '') return []
+  const expansion = isFhir(set.expansion) ? flattened(listOf(set.expansion.contains)) : []
+  const include = isFhir(set.compose) ? listOf(set.compose.include) : []
+  const concepts = expansion.length > 0 ? expansion : include.flatMap((one) => listOf(one.concept))
+  return concepts.map(codingOption)
+}
+
+function flattened(contains: readonly Fhir[]): Fhir[] {
+  return contains.flatMap((one) => [one, ...flattened(listOf(one.contains))])
+}
+
+function optionOf(option: Fhir): AnswerOption {
+  const nested = isFhir(option.value) ? Object.values(option.value)[0] : option.value
+  const value = nested ?? Object.entries(option).find(([name]) => /^value[A-Z]/.test(name))?.[1]
+  return isFhir(value) ? codingOption(value) : { text_value: textOf(value) }
+}
+
+function codingOption(coding: Fhir): AnswerOption {
+  const code = textOf(coding.code)
+  const text = textOf(coding.display ?? coding.reference) || code
+  return { text_value: text, ...(code === '' ? {} : { code }) }
+}

@@ -1,0 +1,119 @@
+/**
+ * One FHIR Questionnaire as a form.
+ *
+ * Invariant: every item that asks or shows something, and every group without items, is one question that keeps the
+ * item's linkId and text, in the order of the file, questions inside questions included. A group that is a table or
+ * repeats is a question of its own as well (`matrix`, `repeated_block`), and its items name it as their block.
+ */
+import { stamp } from '../clock.ts'
+import { Draw, type Key } from '../world/draw.ts'
+import { type IdSpace, stableId } from '../world/id-space.ts'
+import { makeTimes } from '../world/make-patient.ts'
+import type { Form, Question } from '../world/records.ts'
+import { type AnswerOption, type Fhir, listOf, optionsOf, textOf } from './fhir-answers.ts'
+import { isTable, questionTypeOf } from './fhir-types.ts'
+
+interface Plan extends Omit<Question, 'id' | 'choices' | 'rows' | 'columns' | 'block'> {
+  readonly options: readonly AnswerOption[]
+  readonly rowTexts?: readonly string[]
+  readonly columnTexts?: readonly string[]
+  /** Place of the table or repeated block in the list of plans. */
+  readonly blockAt?: number
+}
+
+interface Place {
+  readonly page: number
+  readonly section: number
+  readonly blockAt?: number
+}
+
+/** The form of a questionnaire, complete but for what depends on where it stands. Throws when it is malformed. */
+export function formOf(questionnaire: Fhir): {
+  questions: number
+  build: (ids: IdSpace, key: Key, index: number) => Form
+} {
+  const plans = plan(questionnaire)
+  const name = textOf(questionnaire.title) || textOf(questionnaire.name) || textOf(questionnaire.id)
+  const text = textOf(questionnaire.description)
+  const enabled = questionnaire.status !== 'retired'
+  return {
+    questions: plans.length,
+    build(ids, key, index) {
+      const times = makeTimes(new Draw(key, index))
+      const [created_at, updated_at] = [stamp(times.created), stamp(times.updated)]
+      const questions = plans.map((one, at) => questionOf(one, at, key, index))
+      return { id: ids.idAt(index), name, text, enabled, created_at, updated_at, questions }
+    },
+  }
+}
+
+function questionOf(plan: Plan, at: number, key: Key, index: number): Question {
+  const { options, rowTexts, columnTexts, blockAt, ...rest } = plan
+  const id = (place: number) => stableId(key, index, (at + 1) * 100_000 + place)
+  const headings = (texts: readonly string[], from: number) =>
+    texts.map((text, place) => ({ id: id(from + place), text }))
+  return {
+    id: stableId(key, index, at + 1),
+    ...rest,
+    choices: options.map((option, place) => ({ id: id(place), ...option })),
+    ...(rowTexts === undefined ? {} : { rows: headings(rowTexts, 40_000) }),
+    ...(columnTexts === undefined ? {} : { columns: headings(columnTexts, 70_000) }),
+    ...(blockAt === undefined ? {} : { block: stableId(key, index, blockAt + 1) }),
+  }
+}
+
+function plan(questionnaire: Fhir): Plan[] {
+  const plans: Plan[] = []
+  const lastRow = new Map<string, number>()
+  const add = (item: Fhir, place: Place, more: Partial<Plan> = {}) => {
+    const where = `${place.page}/${place.section}`
+    const row = (lastRow.get(where) ?? 0) + 1
+    lastRow.set(where, row)
+    plans.push({
+      question_type: questionTypeOf(item),
+      text: textOf(item.text),
+      help_text: textOf(item.prefix),
+      order: plans.length + 1,
+      page: place.page,
+      section: place.section,
+      row,
+      link_id: textOf(item.linkId),
+      options: optionsOf(item, questionnaire),
+      ...(place.blockAt === undefined ? {} : { blockAt: place.blockAt }),
+      ...more,
+    })
+    return plans.length - 1
+  }
+  const walk = (items: readonly Fhir[], depth: number, start: Place) => {
+    let place = start
+    for (const item of items) {
+      const children = listOf(item.item)
+      if (item.type !== 'group' || children.length === 0) {
+        add(item, place)
+        walk(children, depth + 1, place)
+        continue
+      }
+      const table = isTable(item)
+      const blockAt =
+        table || item.repeats === true ? add(item, place, blockPlan(item, children, table)) : undefined
+      walk(children, depth + 1, blockAt === undefined ? place : { ...place, blockAt })
+      // What follows a group on the two outer levels is a page, or a section, of its own.
+      if (depth === 0) place = { ...place, page: place.page + 1, section: 1 }
+      else if (depth === 1) place = { ...place, section: place.section + 1 }
+    }
+  }
+  walk(listOf(questionnaire.item), 0, { page: 1, section: 1 })
+  return plans
+}
+
+/** A table that repeats is a block of questions; one that does not has its items, or their items, as rows. */
+function blockPlan(item: Fhir, children: readonly Fhir[], table: boolean): Partial<Plan> {
+  if (!table || item.repeats === true) {
+    return { question_type: { question_type: 'repeated_block', question_subtype: table ? 'table' : null } }
+  }
+  const rowTexts = children.map((child) => textOf(child.text))
+  const inner = children.flatMap((child) => listOf(child.item)).map((child) => textOf(child.text))
+  const shared = inner.length > 0 ? inner : optionsOf(children[0]!, {}).map(({ text_value }) => text_value)
+  const type = { question_type: 'matrix', question_subtype: 'table' } as const
+  return { question_type: type, rowTexts, columnTexts: [...new Set(shared)] }
+}
