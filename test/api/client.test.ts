@@ -1,0 +1,463 @@
+import { createServer } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import type { ApiError } from '../../src/api/errors.ts'
+import { getPatient } from '../../src/api/patients.ts'
+import { clientOf, errorOf, type Handler, json, KEY, SECRET, startService } from './support/service.ts'
+
+const PRIVATE = 'jane.doe@example.com'
+
+async function failing(
+  handler: Handler,
+  timeouts?: { headers?: number; bodyIdle?: number; attempt?: number },
+) {
+  await using service = await startService(handler)
+  await using heard = clientOf(service.url, timeouts === undefined ? {} : { timeouts })
+  const meter = { requests: 0, throttled: 0 }
+  const error = (await errorOf(
+    heard.client.get('/v2/patients', { query: { email: PRIVATE }, meter }),
+  )) as ApiError
+  const said = `${error.message} ${error.mend} ${JSON.stringify(error)} ${error.stack} ${String(error.cause)} ${heard.lines.join()}`
+  for (const secret of [PRIVATE, encodeURIComponent(PRIVATE), SECRET, KEY, 'DETAIL'])
+    expect(said).not.toContain(secret)
+  return { error, tries: service.received.length, meter }
+}
+
+const status =
+  (code: number, headers = {}): Handler =>
+  (_, response) =>
+    json(response, { detail: `DETAIL ${PRIVATE}` }, code, headers)
+
+describe('a status ends a read with its verdict, and no word of the answer is passed on', () => {
+  test.each([
+    [400, 'refused', 'stop', 1],
+    [401, 'no_credentials', 'stop', 1],
+    [403, 'bad_credentials', 'stop', 1],
+    [404, 'not_found', 'gone', 1],
+    [405, 'not_allowed', 'stop', 1],
+    [410, 'not_found', 'gone', 1],
+    [422, 'refused', 'stop', 1],
+    [500, 'unavailable', 'retry', 6],
+    [502, 'unavailable', 'retry', 6],
+    [503, 'unavailable', 'retry', 6],
+    [504, 'unavailable', 'retry', 6],
+    [599, 'unavailable', 'retry', 6],
+  ])('%i is %s: %s, after %i tries', async (code, name, verdict, tries) => {
+    const seen = await failing(status(code))
+    expect(seen.error).toMatchObject({ name: 'ApiError', code: name, verdict, status: code, tries })
+    expect(seen.error.message).toContain(`GET /v2/patients`)
+    expect(seen.error.message).toContain(String(code))
+    expect(seen.error.mend).toBeTruthy()
+    expect(seen.tries).toBe(tries)
+    expect(seen.meter).toEqual({ requests: tries, throttled: 0 })
+  })
+
+  test('refused credentials name the two variables and the sandbox', async () => {
+    const { error } = await failing(status(403))
+    expect(error.message).toBe('GET /v2/patients: the service refused the credentials (403)')
+    expect(error.mend).toContain('INTAKE_API_KEY and INTAKE_API_SECRET')
+    expect(error.mend).toContain('sandbox')
+  })
+
+  test('an id that is refused sets one record aside, and is not in the message', async () => {
+    await using service = await startService(status(400))
+    await using heard = clientOf(service.url)
+    const error = (await errorOf(getPatient(heard.client, 'weird id/1'))) as ApiError
+    expect(error.verdict).toBe('set_aside')
+    expect(error.message).toContain('GET /v2/patients/{id}')
+    expect(service.received[0]!.url).toBe('/v2/patients/weird%20id%2F1')
+  })
+})
+
+describe('a fault of the network ends a read with verdict retry, after several tries', () => {
+  test('HTML from a proxy with 502', async () => {
+    const html: Handler = (_, response) =>
+      response.writeHead(502, { 'content-type': 'text/html' }).end('<html>DETAIL')
+    expect((await failing(html)).error).toMatchObject({ code: 'unavailable', verdict: 'retry', status: 502 })
+  })
+
+  test('HTML with 200', async () => {
+    const html: Handler = (_, response) =>
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<html>DETAIL')
+    expect((await failing(html)).error).toMatchObject({ code: 'not_json', verdict: 'retry', tries: 6 })
+  })
+
+  test('JSON cut off, although the length was kept', async () => {
+    const cut: Handler = (_, response) => response.writeHead(200, { 'content-length': '9' }).end('{"id":"a"')
+    expect((await failing(cut)).error).toMatchObject({ code: 'not_json', verdict: 'retry' })
+  })
+
+  test('a body shorter than its length', async () => {
+    const short: Handler = (_, response) => {
+      response.writeHead(200, { 'content-length': '100' })
+      response.write('[1', () => response.destroy())
+    }
+    expect((await failing(short)).error).toMatchObject({
+      code: 'connection_lost',
+      verdict: 'retry',
+      tries: 6,
+    })
+  })
+
+  test('a chunked body without end', async () => {
+    const short: Handler = (_, response) => {
+      response.writeHead(200)
+      response.write('[1', () => response.destroy())
+    }
+    expect((await failing(short)).error).toMatchObject({
+      code: 'connection_lost',
+      verdict: 'retry',
+      tries: 6,
+    })
+  })
+
+  test('a connection reset before the answer', async () => {
+    const reset: Handler = (_, response) => response.socket!.resetAndDestroy()
+    expect((await failing(reset)).error).toMatchObject({
+      code: 'connection_lost',
+      verdict: 'retry',
+      tries: 6,
+    })
+  })
+
+  test('an answer that never begins', async () => {
+    const { error } = await failing(() => {}, { headers: 40 })
+    expect(error).toMatchObject({ code: 'timeout', verdict: 'retry', tries: 6 })
+    expect(error.message).toContain('no answer came in time')
+  })
+
+  test('a body that stops half-way', async () => {
+    const slow: Handler = (_, response) => response.writeHead(200).write('[1')
+    const { error } = await failing(slow, { bodyIdle: 40 })
+    expect(error).toMatchObject({ code: 'timeout', verdict: 'retry', tries: 6 })
+  })
+
+  test('a body that trickles for ever', async () => {
+    const trickle: Handler = (_, response) => {
+      response.writeHead(200)
+      const timer = setInterval(() => response.write(' '), 5)
+      response.on('close', () => clearInterval(timer))
+    }
+    expect((await failing(trickle, { attempt: 60 })).error).toMatchObject({
+      code: 'timeout',
+      verdict: 'retry',
+    })
+  })
+
+  test('an answer that is not HTTP, whose bytes are not quoted', async () => {
+    const server = createServer((socket) => socket.on('data', () => socket.end(`DETAIL ${PRIVATE}\r\n\r\n`)))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as { port: number }
+    await using heard = clientOf(`http://127.0.0.1:${port}`)
+    const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
+    expect(error).toMatchObject({ code: 'connection_lost', verdict: 'retry' })
+    expect(JSON.stringify([error, error.message, error.stack, heard.lines])).not.toContain(PRIVATE)
+    expect(error.cause).toBeUndefined()
+    server.close()
+  })
+
+  test('one bad answer among good ones is not seen by the caller', async () => {
+    await using service = await startService((_, response, index) =>
+      index < 3 ? json(response, {}, 500) : json(response, { ok: true }),
+    )
+    await using heard = clientOf(service.url)
+    expect((await heard.client.get('/v2/forms')).body).toEqual({ ok: true })
+    expect(heard.client.totals.requests).toBe(4)
+  })
+})
+
+describe('a host that does not answer is told within ten seconds, by address', () => {
+  test('a refused connection', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+    const { port } = server.address() as { port: number }
+    await new Promise((resolve) => server.close(resolve))
+    await using heard = clientOf(`http://127.0.0.1:${port}`, { random: () => 1 })
+    const began = Date.now()
+    const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
+    expect(Date.now() - began).toBeLessThan(10_000)
+    expect(error).toMatchObject({ code: 'unreachable', verdict: 'retry', tries: 4 })
+    expect(error.message).toContain(`cannot reach 127.0.0.1:${port} (ECONNREFUSED)`)
+  })
+
+  test('a name that does not exist', async () => {
+    await using heard = clientOf('https://no-such-host.invalid')
+    const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
+    expect(error).toMatchObject({ code: 'unreachable', verdict: 'retry' })
+    expect(error.message).toContain('cannot reach no-such-host.invalid:443')
+  })
+
+  test('a server that does not speak TLS stops at once', async () => {
+    await using service = await startService((_, response) => json(response, {}))
+    await using heard = clientOf(service.url.replace('http:', 'https:'))
+    expect(await errorOf(heard.client.get('/v2/patients'))).toMatchObject({
+      code: 'tls',
+      verdict: 'stop',
+      tries: 1,
+    })
+  })
+})
+
+describe('a body is read whole or not at all', () => {
+  test('nested too deeply', async () => {
+    const depth = 200_000
+    const deep: Handler = (_, response) => response.end(`${'['.repeat(depth)}1.0${']'.repeat(depth)}`)
+    expect((await failing(deep)).error).toMatchObject({ code: 'too_deep', verdict: 'stop', tries: 1 })
+  })
+
+  test('over the limit, packed or not', async () => {
+    await using service = await startService((request, response) =>
+      request.url.endsWith('packed')
+        ? response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(100_000, ' ')))
+        : response.end(Buffer.alloc(100_000, ' ')),
+    )
+    await using heard = clientOf(service.url, { maxBytes: 50_000 })
+    for (const path of ['/plain', '/packed']) {
+      expect(await errorOf(heard.client.get(path))).toMatchObject({ code: 'too_large', verdict: 'stop' })
+    }
+  })
+
+  test('gzip is unpacked; a broken one is tried again', async () => {
+    await using service = await startService((_, response, index) =>
+      response
+        .writeHead(200, { 'content-encoding': 'gzip' })
+        .end(index === 0 ? gzipSync('{"n":1}').subarray(0, 15) : gzipSync('{"n":1}')),
+    )
+    await using heard = clientOf(service.url)
+    expect((await heard.client.get('/v2/forms')).body).toEqual({ n: 1 })
+    expect(service.received).toHaveLength(2)
+  })
+
+  test('bytes that are not UTF-8 are told', async () => {
+    await using service = await startService((_, response) =>
+      response.end(Buffer.from('{"a":"\x96"}', 'latin1')),
+    )
+    await using heard = clientOf(service.url)
+    const answer = await heard.client.get('/v2/forms')
+    expect(answer).toMatchObject({ invalidUtf8: true, body: { a: '\udc96' }, bytes: 9 })
+  })
+})
+
+describe('a write is sent again only when nothing was done', () => {
+  test.each([
+    ['5xx', status(500)],
+    ['a reset', ((_, response) => response.socket!.resetAndDestroy()) as Handler],
+    ['HTML', ((_, response) => response.end('<html>')) as Handler],
+  ])('not after %s, and the doubt is said', async (_name, handler) => {
+    await using service = await startService(handler)
+    await using heard = clientOf(service.url)
+    const error = (await errorOf(
+      heard.client.request('POST', '/v2/messages', { body: { a: 1 } }),
+    )) as ApiError
+    expect(service.received).toHaveLength(1)
+    expect(error.outcomeKnown).toBe(false)
+    expect(error.verdict).toBe('stop')
+    expect(error.message).toContain('whether it took effect is not known')
+  })
+
+  test('after 429 it is', async () => {
+    await using service = await startService((_, response, index) =>
+      index === 0 ? json(response, {}, 429, { 'retry-after': '0' }) : json(response, { id: 'm1' }, 201),
+    )
+    await using heard = clientOf(service.url)
+    expect((await heard.client.request('POST', '/v2/messages', { body: {} })).status).toBe(201)
+    expect(service.received).toHaveLength(2)
+  })
+
+  test('a POST that only reads is repeated like a GET', async () => {
+    await using service = await startService((_, response, index) =>
+      index === 0 ? json(response, {}, 500) : response.end('a,b\r\n'),
+    )
+    await using heard = clientOf(service.url)
+    const call = { body: { id: 'e1' }, query: { type: 'raw_text' }, read: true, as: 'bytes' as const }
+    const answer = await heard.client.request('POST', '/v2/export-csv', call)
+    expect(Buffer.from(answer.body as Uint8Array).toString()).toBe('a,b\r\n')
+    expect(service.received.map(({ url }) => url)).toEqual(Array(2).fill('/v2/export-csv?type=raw_text'))
+  })
+
+  test('an empty answer is no error', async () => {
+    await using service = await startService((_, response) => response.writeHead(204).end())
+    await using heard = clientOf(service.url)
+    expect(await heard.client.request('DELETE', '/v2/patients/{id}', { params: { id: 'p1' } })).toMatchObject(
+      {
+        status: 204,
+        body: null,
+      },
+    )
+  })
+})
+
+describe('throttling', () => {
+  test('Retry-After holds back every request of the team', async () => {
+    const arrivals: number[] = []
+    let refusedAt = 0
+    await using service = await startService((_, response, index) => {
+      arrivals.push(Date.now())
+      if (index !== 1) return json(response, {})
+      refusedAt = Date.now()
+      json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '1' })
+    })
+    await using heard = clientOf(service.url)
+    const meter = { requests: 0, throttled: 0 }
+    await heard.client.get('/v2/forms')
+    await Promise.all(
+      ['/v2/forms', '/v2/packets', '/v2/documents'].map((path) => heard.client.get(path, { meter })),
+    )
+    expect(meter).toEqual({ requests: 4, throttled: 1 })
+    expect(heard.client.totals).toEqual({ requests: 5, throttled: 1 })
+    expect(heard.client.permittedRate).not.toBeNull()
+    // One more may have been under way when the answer came.
+    expect(arrivals.filter((at) => at > refusedAt + 100 && at < refusedAt + 990)).toEqual([])
+    expect(arrivals.filter((at) => at >= refusedAt + 990).length).toBeGreaterThanOrEqual(2)
+  })
+
+  test.each([
+    ['a date', (): [object, unknown] => [{ 'retry-after': new Date(Date.now() + 1000).toUTCString() }, {}]],
+    [
+      'the sentence alone',
+      (): [object, unknown] => [{}, { detail: 'Request was throttled. Expected available in 1 seconds.' }],
+    ],
+    ['nothing', (): [object, unknown] => [{}, '<html>']],
+  ])('%s is enough to go on', async (_name, answer) => {
+    await using service = await startService((_, response, index) => {
+      if (index > 0) return json(response, { ok: 1 })
+      const [headers, body] = answer()
+      json(response, body, 429, headers as { [name: string]: string })
+    })
+    await using heard = clientOf(service.url)
+    expect((await heard.client.get('/v2/forms')).body).toEqual({ ok: 1 })
+    expect(service.received).toHaveLength(2)
+  })
+
+  test('a wait beyond reason is an error with verdict retry', async () => {
+    await using service = await startService(status(429, { 'retry-after': '86400' }))
+    await using heard = clientOf(service.url)
+    expect(await errorOf(heard.client.get('/v2/forms'))).toMatchObject({
+      code: 'throttled',
+      verdict: 'retry',
+      tries: 1,
+    })
+  })
+})
+
+describe('nothing leaves the configured origin', () => {
+  test('a redirect is not followed, and the error says so', async () => {
+    await using other = await startService((_, response) => json(response, []))
+    for (const code of [301, 302, 303, 307, 308]) {
+      await using service = await startService(status(code, { location: `${other.url}/v2/patients` }))
+      await using heard = clientOf(service.url)
+      const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
+      expect(error).toMatchObject({ code: 'redirected', verdict: 'stop', status: code, tries: 1 })
+      expect(error.message).toContain('redirects are not followed')
+      expect(error.mend).toContain('INTAKE_BASE_URL')
+    }
+    expect(other.received).toHaveLength(0)
+  })
+
+  test('one to the same path with a slash says what mends it, and `paths` does', async () => {
+    await using service = await startService((request, response) =>
+      request.url === '/v2/patients/'
+        ? json(response, [])
+        : response.writeHead(301, { location: '/v2/patients/' }).end(),
+    )
+    await using heard = clientOf(service.url)
+    const error = (await errorOf(heard.client.get(heard.client.paths.patients))) as ApiError
+    expect(error.message).toContain('slash')
+    expect(error.mend).toContain('`paths`')
+    await using mended = clientOf(service.url, { paths: { patients: '/v2/patients/' } })
+    expect((await mended.client.get(mended.client.paths.patients)).body).toEqual([])
+  })
+
+  test.each([
+    '//evil.example/x',
+    'http://evil.example/',
+    '/a\\b',
+    '/v2/../x',
+    '/v2/%2e%2e/x',
+    '/v2?x',
+    'v2',
+    '/a b',
+  ])('the path %s is refused unsent', async (path) => {
+    await using service = await startService((_, response) => json(response, []))
+    await using heard = clientOf(service.url)
+    expect(await errorOf(heard.client.get(path))).toMatchObject({ verdict: 'stop', code: 'usage' })
+    expect(service.received).toHaveLength(0)
+  })
+
+  test.each(['.', '..', '', '\ud800'])('the id %j is refused unsent', async (id) => {
+    await using service = await startService((_, response) => json(response, {}))
+    await using heard = clientOf(service.url)
+    expect(await errorOf(getPatient(heard.client, id))).toMatchObject({
+      code: 'bad_id',
+      verdict: 'set_aside',
+    })
+    expect(service.received).toHaveLength(0)
+  })
+
+  test('an id stays in its segment', async () => {
+    await using service = await startService((_, response) => json(response, { id: 'x' }))
+    await using heard = clientOf(service.url)
+    await getPatient(heard.client, '../forms?a=b#c')
+    expect(service.received[0]!.url).toBe('/v2/patients/..%2Fforms%3Fa%3Db%23c')
+  })
+})
+
+describe('what is sent', () => {
+  test('credentials, version and what is accepted; the path of the base URL leads', async () => {
+    await using service = await startService((_, response) => json(response, []))
+    await using heard = clientOf(`${service.url}/intake/`, { version: '1.2.3' })
+    const answer = await heard.client.get('/v2/forms', { query: { a: 'ä b', none: null, off: undefined } })
+    const { url, headers } = service.received[0]!
+    expect(url).toBe('/intake/v2/forms?a=%C3%A4+b')
+    expect(headers).toMatchObject({
+      'x-api-key': KEY,
+      'x-api-secret': SECRET,
+      'x-api-version': 'v2.1',
+      'user-agent': 'intake-sync/1.2.3',
+      accept: 'application/json',
+    })
+    expect(Math.abs(answer.serviceDate! - Date.now())).toBeLessThan(2000)
+    expect(answer.startedAt).toBeLessThanOrEqual(answer.receivedAt)
+  })
+
+  test('no version where none is wanted', async () => {
+    await using service = await startService((_, response) => json(response, []))
+    await using heard = clientOf(service.url, { apiVersion: '' })
+    await heard.client.get('/v2/forms')
+    expect(service.received[0]!.headers).not.toHaveProperty('x-api-version')
+  })
+
+  test('startedAt is that of the attempt that succeeded', async () => {
+    let failedAt = 0
+    await using service = await startService((_, response, index) => {
+      if (index === 0) failedAt = Date.now()
+      setTimeout(() => json(response, {}, index === 0 ? 500 : 200), 30)
+    })
+    await using heard = clientOf(service.url)
+    expect((await heard.client.get('/v2/forms')).startedAt / 1000).toBeGreaterThan(failedAt + 25)
+  })
+})
+
+describe('an abort ends every wait with its own reason', () => {
+  test('while the answer is out, while pausing, and while held back', async () => {
+    await using service = await startService((request, response) => {
+      if (request.url === '/down') json(response, {}, 503, { 'retry-after': '60' })
+      if (request.url === '/throttled') json(response, {}, 429, { 'retry-after': '60' })
+    })
+    for (const path of ['/hangs', '/down', '/throttled']) {
+      const abort = new AbortController()
+      await using heard = clientOf(service.url)
+      const ended = errorOf(heard.client.get(path, { signal: abort.signal }))
+      setTimeout(() => abort.abort(new Error('stop it')), 60)
+      expect((await ended).message).toBe('stop it')
+    }
+  })
+
+  test('close ends what is under way', async () => {
+    await using service = await startService(() => {})
+    const heard = clientOf(service.url)
+    const ended = errorOf(heard.client.get('/v2/forms'))
+    setTimeout(() => heard.client.close(), 30)
+    expect((await ended).message).toBe('the client is closed')
+  })
+})
