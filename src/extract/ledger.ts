@@ -12,6 +12,12 @@ import type { Session } from '../warehouse/connect.ts'
 
 const FLUSH_AT = 10_000
 
+/**
+ * The ledger and the records are compared whole, and nothing is known of a temporary table's contents: a plan that
+ * looks ids up one by one would make a scan quadratic.
+ */
+export const LEDGER_PLANNER = ['enable_nestloop=off', 'jit=off']
+
 export interface Ledger {
   add(id: string): void
   /** Writes what was added, once enough has gathered. */

@@ -14,6 +14,7 @@ import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
+import { LEDGER_PLANNER } from './ledger.ts'
 import { runSlice, type SliceNote } from './run-slice.ts'
 import { emptyTally } from './source.ts'
 
@@ -59,7 +60,11 @@ async function readAndLoad(
 ): Promise<SliceNote> {
   const { options, team, stream, loaders, runId } = run
   const { clock, logger, dry, migrated, allowMassDelete } = options
-  await using session = await openSession({ url: options.url, purpose: `scan ${stream.name}` })
+  await using session = await openSession({
+    url: options.url,
+    purpose: `scan ${stream.name}`,
+    planner: LEDGER_PLANNER,
+  })
   const taken = await take(session, run)
   const source = {
     client: team.client,

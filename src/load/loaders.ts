@@ -27,6 +27,12 @@ export interface Loaders extends AsyncDisposable {
   close(): Promise<void>
 }
 
+/**
+ * A batch meets large tables by their keys, a few thousand rows at a time. Statistics may be missing (a first load) or
+ * stale, and a plan that reads a whole table for each batch would make a load quadratic.
+ */
+const PLANNER = ['enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off', 'jit=off']
+
 const ATTEMPTS = 3
 
 const PAUSE_MS = 500
@@ -35,12 +41,15 @@ export function openLoaders(options: LoadersOptions): Loaders {
   const { clock, count = 2 } = options
   const queue = new PQueue({ concurrency: count })
   const free: Session[] = []
+  const { lockTimeoutMs } = options
+  const sessionOptions = {
+    purpose: 'load',
+    planner: PLANNER,
+    ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }),
+  }
 
   async function attempt<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
-    const { url, lockTimeoutMs } = options
-    const session =
-      free.pop() ??
-      (await openSession({ url, purpose: 'load', ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }) }))
+    const session = free.pop() ?? (await openSession({ ...sessionOptions, url: options.url }))
     try {
       const result = await work(session)
       free.push(session)

@@ -18,6 +18,8 @@ export interface ConnectionOptions {
   /** Shown in pg_stat_activity, after "intake-sync". */
   readonly purpose: string
   readonly lockTimeoutMs?: number
+  /** Planner settings of the session, for statements whose one right plan is known. */
+  readonly planner?: readonly string[]
 }
 
 export interface WarehousePool extends AsyncDisposable {
@@ -63,11 +65,12 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
 
 function settings(options: ConnectionOptions): pg.ClientConfig {
   const lockTimeout = options.lockTimeoutMs ?? LOCK_TIMEOUT_MS
+  const planner = (options.planner ?? []).map((setting) => ` -c ${setting}`).join('')
   return {
     connectionString: options.url,
     application_name: `intake-sync ${options.purpose}`,
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
-    options: `-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=${lockTimeout} -c standard_conforming_strings=on`,
+    options: `-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=${lockTimeout} -c standard_conforming_strings=on${planner}`,
   }
 }

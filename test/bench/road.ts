@@ -1,0 +1,61 @@
+/**
+ * The road from page bytes to committed rows, without HTTP: what the extractor and the loaders cost by themselves.
+ * The client is replaced by one that parses bodies held in memory; everything behind it is the shipped code.
+ */
+import pino from 'pino'
+import type { Client } from '../../src/api/client.ts'
+import type { Page, Scan, ScanOutcome } from '../../src/api/pages.ts'
+import { pathsWith } from '../../src/api/paths.ts'
+import { openServiceClock } from '../../src/api/service-clock.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { isObject, parseJson } from '../../src/core/json.ts'
+import { LEDGER_PLANNER } from '../../src/extract/ledger.ts'
+import { runSlice } from '../../src/extract/run-slice.ts'
+import { emptyTally, type Tally } from '../../src/extract/source.ts'
+import { loadBatch } from '../../src/load/load.ts'
+import { openLoaders } from '../../src/load/loaders.ts'
+import { takeSlice } from '../../src/load/slice.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
+import { PAGE_SIZE } from './pages.ts'
+
+/** Reads all pages into the warehouse at `url`, as a backfill of one stream does, and returns what it did. */
+export async function runRoad(url: string, pageAt: (page: number) => Buffer, total: number): Promise<Tally> {
+  await using session = await openSession({ url, purpose: 'bench', planner: LEDGER_PLANNER })
+  await using loaders = openLoaders({ url, clock: systemClock })
+  const taken = await takeSlice(session.db, { teamId: 1, stream: 'patients', slice: '' }, '1')
+  const tally = emptyTally()
+  const source = {
+    client: bytesClient(pageAt, total),
+    serviceClock: openServiceClock(),
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    signal: new AbortController().signal,
+    loaders,
+    stream: patients,
+    taken,
+    load: loadBatch,
+    meter: { requests: 0, throttled: 0 },
+    tally,
+    onProgress: () => {},
+  }
+  await runSlice(source, session, { allowMassDelete: false, dry: false, migrated: true })
+  return tally
+}
+
+function bytesClient(pageAt: (page: number) => Buffer, total: number): Client {
+  const pages = Math.ceil(total / PAGE_SIZE)
+  const outcome: ScanOutcome = { complete: true, stable: true, count: total, pages, records: total }
+  async function* scan(): AsyncGenerator<Page, ScanOutcome, undefined> {
+    for (let at = 0; at < pages; at++) {
+      const startedAt = systemClock.now()
+      const { value, invalidUtf8 } = parseJson(pageAt(at))
+      const records = isObject(value) && Array.isArray(value.results) ? value.results : []
+      const times = { startedAt, receivedAt: systemClock.now(), serviceDate: null }
+      yield { number: at + 1, records, count: total, ...times, invalidUtf8, last: at === pages - 1 }
+    }
+    return outcome
+  }
+  const client = { paths: pathsWith(), pages: () => Object.assign(scan(), { outcome }) as Scan }
+  return client as unknown as Client
+}

@@ -1,0 +1,28 @@
+/** One line of the benchmark's table. Invariant: a figure stands beside the floor measured in the same run. */
+export interface BenchRow {
+  readonly what: string
+  readonly figure: number
+  readonly unit: string
+  /** What it is compared with. */
+  readonly floorIs: string
+  readonly floor: number
+  /** figure ÷ floor, in the sense of the aim. */
+  readonly ratio: number
+  readonly aim: string
+  readonly met: boolean
+  readonly notes?: string
+}
+
+export async function timed<Result>(
+  work: () => Promise<Result>,
+): Promise<{ readonly seconds: number; readonly result: Result }> {
+  const begun = performance.now()
+  const result = await work()
+  return { seconds: (performance.now() - begun) / 1000, result }
+}
+
+/** Runs `sample` several times and keeps the middle result: one noisy moment must not decide a figure. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[sorted.length >> 1] ?? 0
+}
