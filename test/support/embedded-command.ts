@@ -16,7 +16,6 @@ try {
     unsafe: true,
     onNotice: (line) => notices.push(line),
   })
-  say({ url: server.url, directory: server.directory, notices })
   const end = async (farewell: object) => {
     process.stdin.destroy()
     await server.stop()
@@ -31,6 +30,7 @@ try {
     await client.end()
     await end(rows[0])
   })
+  say({ url: server.url, directory: server.directory, notices })
 } catch (error) {
   say({ error: String(error), mend: error instanceof IntakeError ? error.mend : undefined })
   process.exitCode = 1

@@ -37,6 +37,8 @@ export interface Command {
   readonly opened: Promise<Opened>
   /** Ends it politely; its last line. */
   stop(): Promise<unknown>
+  /** Ctrl-C: SIGINT to its whole process group; its last line. */
+  interrupt(): Promise<unknown>
   kill(): Promise<void>
 }
 
@@ -119,6 +121,12 @@ export function start(dataDir: string, options: { uid?: number; wrapper?: string
     opened,
     async stop() {
       child.stdin!.end()
+      const line = await next()
+      await ended
+      return line
+    },
+    async interrupt() {
+      process.kill(-child.pid!, 'SIGINT')
       const line = await next()
       await ended
       return line

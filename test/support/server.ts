@@ -90,8 +90,11 @@ function removeForgotten(): void {
     const maker = DIRECTORY.exec(entry)?.[1]
     if (maker === undefined || runs(Number(maker))) continue
     const path = join(tmpdir(), entry)
-    if (statSync(path, { throwIfNoEntry: false })?.uid === process.getuid?.()) {
-      rmSync(path, { recursive: true, force: true })
+    if (statSync(path, { throwIfNoEntry: false })?.uid !== process.getuid?.()) continue
+    try {
+      rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+    } catch {
+      // Its server is still stopping, or another run removes it too; a later run will find it gone or remove it.
     }
   }
 }

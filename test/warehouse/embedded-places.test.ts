@@ -84,6 +84,7 @@ describe('for root, the embedded server', () => {
     rmSync(dataDir, { recursive: true })
     const third = start(dataDir)
     expect((await third.opened).directory).not.toBe(directory)
+    expect((await third.opened).notices[0]).toContain(`is left in ${directory};`)
     await expect(query((await third.opened).url, 'select * from kept')).rejects.toMatchObject({
       code: '42P01',
     })

@@ -172,9 +172,7 @@ describe('the embedded server', () => {
     const directory = copyOf(made)
     const command = start(directory)
     await command.opened
-    process.kill(-command.process.pid!, 'SIGINT')
-    await once(command.process, 'exit')
-    expect(command.process.exitCode).toBe(0)
+    expect(await command.interrupt()).toEqual({ answer: 1 })
     expect(isServed(directory)).toBe(false)
   })
 

@@ -33,7 +33,7 @@ export async function findHome(dataDir: string, onNotice: (line: string) => void
   const pointed = (await readIfThere(join(real, POINTER)))?.trim()
   const user = await findServerUser([join(pointed ?? real, 'cluster'), real])
   if (pointed === undefined && (await canReach(user, real))) return await checked(real, user)
-  const directory = pointed ?? (await choose(real))
+  const directory = pointed ?? (await choose(real, onNotice))
   await makeDirectory(directory)
   onNotice(
     `running as root: the embedded Postgres runs as the user ${user?.name}, who cannot reach ${real}; ` +
@@ -43,13 +43,16 @@ export async function findHome(dataDir: string, onNotice: (line: string) => void
 }
 
 /** A new home outside, and the pointer to it. */
-async function choose(real: string): Promise<string> {
+async function choose(real: string, onNotice: (line: string) => void): Promise<string> {
   const name = createHash('sha256').update(real).digest('hex').slice(0, 16)
   const parent = await outside()
   for (let attempt = 1; ; attempt += 1) {
     const directory = join(parent, attempt === 1 ? name : `${name}-${attempt}`)
     const taken = await lstat(directory).catch(() => undefined)
-    if (taken !== undefined) continue
+    if (taken !== undefined) {
+      onNotice(`an earlier warehouse of ${real} is left in ${directory}; remove it when nobody needs it`)
+      continue
+    }
     if (await createPrivate(join(real, POINTER), `${directory}\n`)) return directory
     return (await readIfThere(join(real, POINTER)))!.trim()
   }
