@@ -69,24 +69,39 @@ async function run(flags: Flags, context: Surroundings): Promise<void> {
     context.stdout.write(flags.json ? `${JSON.stringify(Object.fromEntries(catalogue), null, 2)}\n` : text)
     return
   }
-  // Listening for the signals first: one that comes while a great import is read must end it too.
-  const stopped = new Promise<void>((resolve) => {
-    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve())
-  })
-  const emulator = await startEmulator(optionsOf(flags)).catch((error: unknown) => {
+  const signals = listenForSignals()
+  try {
+    const emulator = await startEmulator(optionsOf(flags))
+    try {
+      announce(emulator, flags, context)
+      await signals.first
+    } finally {
+      await emulator.close()
+    }
+  } catch (error) {
     if (!(error instanceof EmulatorOptionError)) throw error
     throw new UsageError(
       error.message,
       'intake-sync emulator --help shows what there is',
       `--${error.option}`,
     )
-  })
-  try {
-    announce(emulator, flags, context)
-    await stopped
   } finally {
-    await emulator.close()
+    signals.stop()
   }
+}
+
+/** From now on: a signal that comes while a great import is read must end the emulator too. */
+function listenForSignals(): { first: Promise<void>; stop: () => void } {
+  let heard = () => {}
+  const first = new Promise<void>((resolve) => {
+    heard = resolve
+  })
+  const names = ['SIGINT', 'SIGTERM'] as const
+  for (const name of names) process.on(name, heard)
+  const stop = () => {
+    for (const name of names) process.off(name, heard)
+  }
+  return { first, stop }
 }
 
 function announce(emulator: Emulator, flags: Flags, context: Surroundings): void {

@@ -6,9 +6,9 @@
  */
 import type { ServiceClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/fired.ts'
-import type { Settings } from './http/environment.ts'
 import { NO_FIELDS, type PatientFields } from './http/patient-body.ts'
 import type { Counters, RequestLog, RequestRecord } from './http/request-log.ts'
+import type { Settings } from './http/settings.ts'
 import type { Team } from './http/teams.ts'
 import type { RateLimit } from './http/throttle.ts'
 import { rateLimitOf } from './options.ts'

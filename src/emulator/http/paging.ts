@@ -50,7 +50,7 @@ export function listPage<T>(
     return answer(rows, next === null ? null : { cursor: writeCursor(next) }, null)
   }
   const byOffset = query.has('limit') || query.has('offset')
-  if (paging.style === 'whole' && !byOffset && !query.has('page') && !query.has('page_size')) {
+  if (paging.style === 'whole' && !byOffset && !query.has('page')) {
     return answer(listing.slice(0, listing.size, paging.newestFirst), null, null)
   }
   if (paging.style === 'limit-offset' || (byOffset && paging.style !== 'whole')) {

@@ -2,13 +2,18 @@
  * Text of a file whose encoding nobody wrote down.
  *
  * Invariant: a file of valid UTF-8 is read as that, with or without a byte order mark; any other as Windows-1252,
- * which gives every byte a character.
+ * in which every byte is a character. (Node 20's TextDecoder takes that name for Latin-1, hence the table.)
  */
 import { isUtf8 } from 'node:buffer'
 import { readFileSync } from 'node:fs'
 
+/** The characters of bytes 0x80 to 0x9f; the five that are unassigned stay what they are in Latin-1. */
+const HIGH = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ'
+
 export function readText(file: string): string {
   const bytes = readFileSync(file)
-  const text = isUtf8(bytes) ? bytes.toString('utf8') : new TextDecoder('windows-1252').decode(bytes)
+  if (!isUtf8(bytes))
+    return bytes.toString('latin1').replaceAll(/[\x80-\x9f]/g, (one) => HIGH[one.charCodeAt(0) - 0x80]!)
+  const text = bytes.toString('utf8')
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
 }

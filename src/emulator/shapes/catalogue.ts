@@ -43,5 +43,7 @@ function randomNames(seed: string): string[] {
   const draw = new Draw(keyOf(seed, 'shape'), 0)
   const names = SHAPE_NAMES.filter((name) => !NOT_RANDOM.has(name))
   const matters = groupBy(names, (name) => PARTS[name]!.matter)
-  return [...matters.values()].flatMap((all) => (draw.chance(0.5) ? [draw.pick(all)] : []))
+  const drawn = [...matters.values()].flatMap((all) => (draw.chance(0.5) ? [draw.pick(all)] : []))
+  // A list that is whole has no pages to ask for in another way.
+  return drawn.includes('bare-array') ? drawn.filter((name) => PARTS[name]!.matter !== 'paging') : drawn
 }

@@ -1,0 +1,124 @@
+/**
+ * One request, from its credentials to its answer.
+ *
+ * Invariant: the order of checks is path, credentials, method, rate limit, faults, handler. A rejected request reaches
+ * no handler; a request that was throttled for good is struck by no fault and does not count for them.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type FiredFaults, fire } from '../faults/fired.ts'
+import { damage, interrupt, sendFaulty } from '../faults/strike.ts'
+import { type Answer, type Failure, failure } from './answer.ts'
+import type { Call, Handler, Route } from './call.ts'
+import { render } from './render.ts'
+import { send } from './send.ts'
+import type { Environment, Settings } from './settings.ts'
+import { authenticate, type Team } from './teams.ts'
+
+export async function exchange(
+  environment: Environment,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { settings, clock } = environment
+  const who = authenticate(environment.teams, request.headers)
+  const team = 'apiKey' in who ? who : undefined
+  const noted = environment.note(request, team?.name ?? null)
+  const answer = (given: Answer) => {
+    const rendered = render(given, settings.shape)
+    noted.status = rendered.status
+    return send(reply, rendered)
+  }
+  const handler = 'apiKey' in who ? admit(environment, route, request, who) : who
+  if (team === undefined || typeof handler !== 'function') return answer(handler as Failure)
+
+  const [path = '', query = ''] = request.url.split('?', 2)
+  const faults = draw(settings, path)
+  if (faults.has('slow')) await clock.sleep(Number(faults.get('slow') ?? 1000))
+  const interruption = interrupt(faults, request.url, environment.elsewhere)
+  if (interruption?.type === 'answer') {
+    noted.status = interruption.rendered.status
+    return send(reply, interruption.rendered)
+  }
+  if (interruption !== undefined) {
+    reply.hijack()
+    if (interruption.type === 'reset') request.raw.socket.resetAndDestroy()
+    return reply
+  }
+  const given = await handler(callOf(environment, team, request, path, query, faults))
+  if (faults.size === 0) return answer(given)
+  const rendered = render(given, settings.shape)
+  const body = damage(faults, rendered.body)
+  if (!faults.has('truncate') && !faults.has('drip')) {
+    noted.status = rendered.status
+    return send(reply, { ...rendered, body })
+  }
+  const headers = { ...(reply.getHeaders() as Record<string, string>), ...rendered.headers }
+  reply.hijack()
+  await sendFaulty(reply.raw, faults, { status: rendered.status, headers }, body, clock)
+  return reply
+}
+
+/** The handler of the request, or why it may not have one. */
+function admit(
+  { settings, clock, log }: Environment,
+  { methods }: Route,
+  request: FastifyRequest,
+  team: Team,
+): Handler | Failure {
+  const { id } = request.params as { id?: string }
+  if (id === '') return failure(404, 'Not found.')
+  const handler = Object.hasOwn(methods, request.method)
+    ? methods[request.method as keyof typeof methods]
+    : undefined
+  if (handler === undefined) {
+    const headers = { allow: Object.keys(methods).join(', ') }
+    return { ...failure(405, `Method "${request.method}" not allowed.`), headers }
+  }
+  const wait = settings.rateLimit === null ? 0 : team.window.admit(settings.rateLimit, clock.now())
+  if (wait === 0) return handler
+  log.throttled(team.name)
+  const seconds = String(Math.ceil(wait / 1_000_000))
+  const detail = `Request was throttled. Expected available in ${seconds} seconds.`
+  return { ...failure(429, detail), headers: { 'retry-after': seconds } }
+}
+
+const NO_FAULTS: FiredFaults = new Map()
+
+/** What strikes this request. */
+function draw(settings: Settings, path: string): FiredFaults {
+  settings.requests += 1
+  const planned = settings.next.findIndex((one) => path.startsWith(one.path))
+  if (planned >= 0) {
+    const { rule } = settings.next.splice(planned, 1)[0]!
+    return new Map([[rule.name, rule.argument]])
+  }
+  return settings.faults.length === 0
+    ? NO_FAULTS
+    : fire(settings.faults, settings.seed, settings.requests, path)
+}
+
+function callOf(
+  { settings, elsewhere }: Environment,
+  { world }: Team,
+  request: FastifyRequest,
+  path: string,
+  query: string,
+  faults: FiredFaults,
+): Call {
+  return {
+    world,
+    method: request.method,
+    origin: `http://${request.headers.host ?? '127.0.0.1'}`,
+    elsewhere,
+    path,
+    query: new URLSearchParams(query),
+    params: request.params as Record<string, string>,
+    headers: request.headers,
+    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+    version: String(request.headers['x-api-version'] ?? ''),
+    defaultPageSize: settings.defaultPageSize,
+    shape: settings.shape,
+    faults,
+  }
+}

@@ -1,0 +1,34 @@
+/** What holds for both environments; the part that is not `readonly` may be changed while the emulator runs. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Clock } from '../clock.ts'
+import type { FaultRule } from '../faults/fired.ts'
+import type { Shape } from '../shapes/shape.ts'
+import type { RequestLog, RequestRecord } from './request-log.ts'
+import type { Team } from './teams.ts'
+import type { RateLimit } from './throttle.ts'
+
+export interface Settings {
+  readonly seed: string
+  readonly shape: Shape
+  readonly defaultPageSize: number
+  rateLimit: RateLimit | null
+  faults: readonly FaultRule[]
+  /** Faults that strike the next requests, one each, before any rule is asked. */
+  readonly next: { readonly path: string; readonly rule: FaultRule }[]
+  /** Requests that could have been struck so far: what makes faults the same in every run. */
+  requests: number
+}
+
+/** One environment and what its requests need. */
+export interface Environment {
+  readonly name: string
+  readonly app: FastifyInstance
+  readonly teams: readonly Team[]
+  readonly settings: Settings
+  readonly clock: Clock
+  readonly log: RequestLog
+  /** Enters a request in the log. */
+  note(request: FastifyRequest, team: string | null): RequestRecord
+  /** Where faults send callers; set when the other environment listens. */
+  elsewhere: string
+}

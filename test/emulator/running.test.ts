@@ -1,0 +1,109 @@
+import { createServer } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { stamp } from '../../src/emulator/clock.ts'
+import { type EmulatorOptionError, startEmulator } from '../../src/emulator/server.ts'
+import { callerOf } from './caller.ts'
+
+describe('activity', () => {
+  it('creates, changes and deletes by itself, at about the pace asked for, and stops with the emulator', async () => {
+    const emulator = await startEmulator({ port: 0, patients: 100, activity: 400 })
+    const world = emulator.control.world()
+    const types: string[] = []
+    world.subscribe(({ type }) => types.push(type))
+    await expect.poll(() => types.length, { timeout: 5000 }).toBeGreaterThan(100)
+    expect(new Set(types)).toEqual(new Set(['created', 'updated', 'deleted']))
+    const rows = await callerOf(emulator).rows('/v2/patients?page_size=1000')
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length)
+    await emulator.close()
+    const { length } = types
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(types).toHaveLength(length)
+  })
+
+  it('is nothing unless it is asked for', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 5 })
+    const before = await callerOf(emulator).rows('/v2/patients')
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(await callerOf(emulator).rows('/v2/patients')).toEqual(before)
+  })
+})
+
+describe('the handle of a test', () => {
+  it('changes what callers see, with stamps of now', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 2 })
+    const { control } = emulator
+    const caller = callerOf(emulator)
+    const made = control.createPatient({ first_name: 'New', last_name: 'One' })
+    expect((await caller.get(`/v2/patients/${made.id}`)).body).toEqual(made)
+    control.updatePatient(made.id, { city: 'Ulm' })
+    expect((await caller.get(`/v2/patients/${made.id}`)).body.city).toBe('Ulm')
+    control.deletePatient(made.id)
+    expect((await caller.get(`/v2/patients/${made.id}`)).status).toBe(404)
+    const form = control.addForm({
+      name: 'Extra',
+      questions: [{ type: 'single_choice', text: 'Q', choices: ['a'] }],
+    })
+    const question = form.questions[0]!
+    control.renameQuestion(form.id, question.id, 'Q, reworded')
+    const { body } = await caller.get(`/v2/forms/${form.id}`)
+    expect(body.questions).toEqual([{ ...question, text: 'Q, reworded' }])
+    expect(Date.now() - Date.parse(body.updated_at)).toBeLessThan(5000)
+    control.deleteForm(form.id)
+    expect((await caller.get(`/v2/forms/${form.id}`)).status).toBe(404)
+  })
+
+  it('shows a renamed form under its new name in every packet that holds it', async () => {
+    await using emulator = await startEmulator({ port: 0 })
+    const caller = callerOf(emulator)
+    const [packet] = await caller.rows('/v2/packets')
+    emulator.control.renameForm(packet.forms[0].id, 'Renamed')
+    expect((await caller.get(`/v2/packets/${packet.id}`)).body.forms[0].name).toBe('Renamed')
+  })
+
+  it('reaches another team by its name, and no other', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 1 })
+    const { name } = emulator.environments[1]!.teams[1]!
+    const made = emulator.control.createPatient({ first_name: 'A', last_name: 'B' }, name)
+    expect((await callerOf(emulator, 1, 1).get(`/v2/patients/${made.id}`)).status).toBe(200)
+    expect((await callerOf(emulator).get(`/v2/patients/${made.id}`)).status).toBe(404)
+    expect(() => emulator.control.world('nobody')).toThrow(RangeError)
+  })
+})
+
+describe('time', () => {
+  it('runs faster by the scale, in stamps and in the Date header', async () => {
+    let now = Date.parse('2026-03-01T00:00:00Z') * 1000
+    const clock = { now: () => now, sleep: async () => {} }
+    await using emulator = await startEmulator({ port: 0, patients: 1, timeScale: 3600, clock })
+    now += 10_500_001
+    const made = emulator.control.createPatient({ first_name: 'A', last_name: 'B' })
+    expect(made.created_at).toBe('2026-03-01T10:30:00.003600Z')
+    expect((await callerOf(emulator).get('/v2/forms')).headers.get('date')).toBe(
+      'Sun, 01 Mar 2026 10:30:00 GMT',
+    )
+  })
+
+  it('is written with microseconds, and without a fraction when there is none', () => {
+    expect([
+      stamp(1_700_000_000_000_001),
+      stamp(1_700_000_000_120_000),
+      stamp(1_700_000_000_000_000),
+    ]).toEqual(['2023-11-14T22:13:20.000001Z', '2023-11-14T22:13:20.120000Z', '2023-11-14T22:13:20Z'])
+  })
+})
+
+describe('addresses', () => {
+  it('are a port and the next; one that is taken is wrong usage, and nothing is left listening', async () => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => taken.once('listening', resolve))
+    const { port } = taken.address() as { port: number }
+    const error = await startEmulator({ port: port - 1 }).catch((thrown: unknown) => thrown)
+    expect((error as EmulatorOptionError).option).toBe('port')
+    taken.close()
+    await using emulator = await startEmulator({ port: port - 1 })
+    expect(emulator.environments.map((one) => one.base_url)).toEqual([
+      `http://127.0.0.1:${port - 1}`,
+      `http://127.0.0.1:${port}`,
+    ])
+  })
+})
