@@ -65,7 +65,7 @@ function nextIn(body: { readonly [key: string]: unknown }): string | null | unde
 /** As `nextIn`, of a `Link` header: `<https://…?page=2>; rel="next", …`. */
 function linkHeader(header: string | undefined): string | null | undefined {
   if (header === undefined) return undefined
-  const links = [...header.matchAll(/<([^>]*)>((?:\s*;\s*[^;,"=]+(?:=(?:"[^"]*"|[^;,"]*))?)*)/g)]
+  const links = [...header.matchAll(/<([^>]*)>((?:\s*;[^;,"=]+(?:=(?:"[^"]*"|[^;,"]*))?)*)/g)]
   const paging = links.filter(([, , parameters]) =>
     /\brel="?[^";]*\b(?:next|prev|previous|first|last)\b/i.test(parameters!),
   )

@@ -28,6 +28,10 @@ const FEW = 25
 /** Share of the window that stays unused, whatever the jitter; and the most that a margin may take. */
 const LEAST_MARGIN = 0.008
 const LARGEST_MARGIN = 0.05
+const JITTER_MARGIN = 2
+/** By how much of the window a late answer may move its request. */
+const LARGEST_DELAY = 0.1
+const LARGEST_JITTER_MARGIN = 0.02
 
 /** One request under way. */
 export interface Ticket {
@@ -121,6 +125,10 @@ export class Limit {
     this.#leave(ticket)
     this.#accepted += 1
     this.#measure(now - ticket.sentAt)
+    // An answer that took long was perhaps counted late: the window is to be reckoned from then.
+    const { mean, deviation } = this.#roundTrip!
+    const counted = Math.min(now - mean - deviation, ticket.sentAt + this.#window * LARGEST_DELAY)
+    if (counted > ticket.sentAt) this.#sends.postpone(ticket.sentAt, counted)
     const episode = this.#episode
     if (episode !== null && ticket.sentAt > episode.seenAt) this.#reopen(episode, now)
   }
@@ -190,7 +198,8 @@ export class Limit {
     const most = this.#sends.between(start - jitter, episode.seenAt)
     const least = this.#sends.between(start + jitter, episode.sentAt - jitter)
     const before = this.#count
-    this.#count = this.#judge(Math.max(1, most), Math.max(1, least), episode)
+    const likely = Math.max(1, this.#sends.between(start, episode.sentAt))
+    this.#count = this.#judge(Math.max(1, most), Math.max(1, least), likely, episode)
     this.#unsure = before !== this.#count && this.#proven === null && this.#count < Math.min(most, FEW)
     this.#raise = 0
     this.#proven = null
@@ -212,9 +221,8 @@ export class Limit {
     return above > 3 * SECOND && longer <= upTo && last <= 1.05 * previous + 1 ? longer : SECOND
   }
 
-  /** The new N, given that between `least` and `most` accepted requests stood in the window when one was rejected. */
-  #judge(most: number, least: number, episode: Episode): number {
-    const likely = Math.floor((most + least) / 2)
+  /** The new N, given how many accepted requests stood in the window, at `least` and at `most`, when one was rejected. */
+  #judge(most: number, least: number, likely: number, episode: Episode): number {
     const before = this.#count
     if (before === null) {
       // Hardly anything of ours filled the window: somebody else did, or the run before. Look again soon.
@@ -226,7 +234,7 @@ export class Limit {
       this.#patience = Math.min(LONGEST_PATIENCE, this.#patience * 2)
       return Math.max(this.#proven, Math.min(least, before))
     }
-    if (most < before) return this.#lowered(before, most, likely, episode)
+    if (most < before - Math.max(1, before * 0.02)) return this.#lowered(before, most, likely, episode)
     if (least > before) return least
     // The model was right and still one was rejected: requests overtake each other by more than the margin.
     const room = this.#window * LARGEST_MARGIN
@@ -258,6 +266,11 @@ export class Limit {
         ? 10 * this.#window
         : Math.max(this.#patience, 2 * this.#window, (300 * this.#window) / this.#count!)
       if (now - this.#quietSince < patience || !pressed) return
+      if (this.#extraMargin > 0) {
+        this.#extraMargin = this.#extraMargin < this.#window * 0.005 ? 0 : this.#extraMargin / 2
+        this.#quietSince = now
+        return
+      }
       this.#raise = FIRST_RAISE
     } else if (now - this.#raisedAt < settled || !pressed) {
       return
@@ -276,7 +289,9 @@ export class Limit {
       return
     }
     const weight = Math.min(past.samples, 32)
-    past.deviation += (Math.abs(roundTrip - past.mean) - past.deviation) / weight
+    // One long pause of either process is no jitter of the way: it is let in by degrees.
+    const off = Math.min(Math.abs(roundTrip - past.mean), Math.max(1_000, 4 * past.deviation))
+    past.deviation += (off - past.deviation) / weight
     past.mean += (roundTrip - past.mean) / (weight + 1)
     past.samples += 1
   }
@@ -289,7 +304,8 @@ export class Limit {
 
   #margin(): number {
     const deviation = this.#roundTrip?.deviation ?? 0
-    const least = this.#window * LEAST_MARGIN + Math.min(2 * deviation, this.#window * 0.02)
+    const least =
+      this.#window * LEAST_MARGIN + Math.min(deviation * JITTER_MARGIN, this.#window * LARGEST_JITTER_MARGIN)
     return Math.min(this.#window * LARGEST_MARGIN, least + this.#extraMargin)
   }
 }

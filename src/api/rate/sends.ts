@@ -40,6 +40,14 @@ export class Sends {
     this.#size -= 1
   }
 
+  /** Moves a send, and those after it that would then come before it, to a later instant. */
+  postpone(instant: number, to: number): void {
+    for (let index = this.#firstAfter(instant) - 1; index >= 0 && index < this.#size; index++) {
+      if (this.#at(index) >= to) return
+      this.#ring[(this.#first + index) % this.#ring.length] = to
+    }
+  }
+
   /** How many lie in (from, to]. */
   between(from: number, to: number): number {
     return Math.max(0, this.#firstAfter(to) - this.#firstAfter(from))

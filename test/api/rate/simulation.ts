@@ -20,16 +20,17 @@ export function slidingWindow(
   seconds: number,
   changes: readonly [number, number][] = [],
 ): Limiter {
-  let taken: number[] = []
+  const taken: number[] = []
+  let first = 0
   const countAt = (now: number) => changes.findLast(([from]) => now >= from * SECOND)?.[1] ?? count
   return {
     take(now) {
-      taken = taken.filter((at) => at > now - seconds * SECOND)
-      if (taken.length < countAt(now)) {
+      while (first < taken.length && taken[first]! <= now - seconds * SECOND) first += 1
+      if (taken.length - first < countAt(now)) {
         taken.push(now)
         return null
       }
-      return taken[0]! + seconds * SECOND - now
+      return taken[first]! + seconds * SECOND - now
     },
     permitted(total) {
       let sum = 0
