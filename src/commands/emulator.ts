@@ -7,6 +7,7 @@
 import { Command, Option } from 'commander'
 import { UsageError } from '../core/errors.ts'
 import { FAULTS } from '../emulator/faults/fired.ts'
+import { parseRateLimit, type RateLimit } from '../emulator/http/throttle.ts'
 import {
   type Emulator,
   EmulatorOptionError,
@@ -134,19 +135,15 @@ function numberOf(option: string, text: string): number {
   throw new UsageError(`--${option}: "${text}" is not a number`, undefined, `--${option}`)
 }
 
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
-
-function rateOf(option: string, text: string): number | { requests: number; seconds: number } {
-  const match = /^(\d+(?:\.\d+)?)(?:\/(s|m|h))?$/.exec(text.trim())
-  if (match === null)
-    throw new UsageError(`--${option}: write it as 10/s, 600/m or 5000/h`, undefined, `--${option}`)
-  const seconds = SECONDS[match[2] ?? 's']!
-  return seconds === 1 ? Number(match[1]) : { requests: Math.floor(Number(match[1])), seconds }
+function rateOf(option: string, text: string): RateLimit {
+  const rate = parseRateLimit(text)
+  if (rate !== undefined) return rate
+  throw new UsageError(`--${option}: write it as 10/s, 600/m or 5000/h`, undefined, `--${option}`)
 }
 
 function pace(option: string, text: string): number {
-  const rate = rateOf(option, text)
-  return typeof rate === 'number' ? rate : rate.requests / rate.seconds
+  const { requests, seconds } = rateOf(option, text)
+  return requests / seconds
 }
 
 function shapeList(): [string, string][] {

@@ -76,6 +76,9 @@ describe('what is not there', () => {
     ['/v2/documents/null', 'Document not found.'],
     ['/v2/nothing', 'Not found.'],
     ['/v2/patients/', 'Not found.'],
+    ['/v2/patients/%zz', 'Not found.'],
+    [`/v2/patients/${'x'.repeat(300)}`, 'Not found.'],
+    ['//v2/patients', 'Not found.'],
     ['/', 'Not found.'],
   ])('%s answers 404 with "%s"', async (path, detail) => {
     const { status, body } = await first.get(path)
@@ -100,4 +103,9 @@ it('every answer names its environment, errors too', async () => {
       }
     }
   }
+})
+
+it('a body too large to read is refused with detail alone', async () => {
+  const { status, body } = await first.send('POST', '/v2/patients', 'x'.repeat(33 * 1024 * 1024))
+  expect({ status, body }).toEqual({ status: 413, body: { detail: 'Payload Too Large.' } })
 })

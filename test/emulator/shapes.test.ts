@@ -139,6 +139,24 @@ describe('the shape', () => {
     })
   })
 
+  it('empty-success writes and says nothing, and reads as ever', async () => {
+    await using emulator = await startEmulator({ ...SIZES, shape: 'empty-success' })
+    const caller = callerOf(emulator)
+    const [row] = (await caller.get('/v2/patients')).body.results
+    for (const [method, path] of [
+      ['POST', '/v2/patients'],
+      ['PUT', `/v2/patients/${row.id}`],
+      ['PATCH', `/v2/patients/${row.id}`],
+    ] as const) {
+      expect(await caller.send(method, path, { first_name: 'A', last_name: 'B' })).toMatchObject({
+        status: 204,
+        text: '',
+      })
+    }
+    expect((await caller.get(`/v2/patients/${row.id}`)).body.first_name).toBe('A')
+    expect(emulator.control.world().patients.size).toBe(24)
+  })
+
   it('trailing-slash redirects a path without one to the same path with it', async () => {
     const { status, headers } = await first('trailing-slash', 'patients', '?page=2')
     expect({ status, location: headers.get('location') }).toEqual({

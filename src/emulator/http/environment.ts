@@ -28,7 +28,16 @@ export function openEnvironment(
   clock: Clock,
   serviceClock: ServiceClock,
 ): Environment {
-  const app = Fastify({ bodyLimit: BODY_LIMIT, exposeHeadRoutes: false, forceCloseConnections: true })
+  const app = Fastify({
+    bodyLimit: BODY_LIMIT,
+    exposeHeadRoutes: false,
+    forceCloseConnections: true,
+    // A path that cannot be decoded, or is too long, is a path that does not exist.
+    frameworkErrors: (_error, _request, reply) => {
+      reply.header('X-Service-Environment', name)
+      send(reply, render(failure(404, 'Not found.'), settings.shape))
+    },
+  })
   const note = (request: FastifyRequest, team: string | null) =>
     log.open({
       at: clock.now(),

@@ -25,7 +25,7 @@ export async function exchange(
   const team = 'apiKey' in who ? who : undefined
   const noted = environment.note(request, team?.name ?? null)
   const answer = (given: Answer) => {
-    const rendered = render(given, settings.shape)
+    const rendered = render(given, settings.shape, request.method)
     noted.status = rendered.status
     return send(reply, rendered)
   }
@@ -47,7 +47,7 @@ export async function exchange(
   }
   const given = await handler(callOf(environment, team, request, path, query, faults))
   if (faults.size === 0) return answer(given)
-  const rendered = render(given, settings.shape)
+  const rendered = render(given, settings.shape, request.method)
   const body = damage(faults, rendered.body)
   if (!faults.has('truncate') && !faults.has('drip')) {
     noted.status = rendered.status

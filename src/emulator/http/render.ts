@@ -14,12 +14,13 @@ export interface Rendered {
 
 const JSON_TYPE = 'application/json'
 
-export function render(answer: Answer, shape: Shape): Rendered {
+/** `method` is that of the request; without it, a read. */
+export function render(answer: Answer, shape: Shape, method = 'GET'): Rendered {
   switch (answer.type) {
     case 'empty':
       return { status: answer.status, headers: {}, body: '' }
     case 'record': {
-      if (answer.status === 201 && shape.has('empty-success')) return { status: 204, headers: {}, body: '' }
+      if (method !== 'GET' && shape.has('empty-success')) return { status: 204, headers: {}, body: '' }
       const record = shape.record(answer.record, { resource: answer.resource, inList: false })
       return written(answer.status, record, shape)
     }

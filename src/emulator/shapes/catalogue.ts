@@ -6,13 +6,21 @@
 import { Draw, keyOf } from '../world/draw.ts'
 import { ENVELOPES } from './envelopes.ts'
 import { FAILURES } from './failures.ts'
+import { FORMS } from './forms.ts'
 import { groupBy } from './group.ts'
 import { IDS } from './ids.ts'
 import { PAGES } from './pages.ts'
 import { RECORDS } from './records.ts'
 import { type Shape, type ShapePart, wear } from './shape.ts'
 
-const PARTS: Readonly<Record<string, ShapePart>> = { ...ENVELOPES, ...PAGES, ...IDS, ...RECORDS, ...FAILURES }
+const PARTS: Readonly<Record<string, ShapePart>> = {
+  ...ENVELOPES,
+  ...PAGES,
+  ...IDS,
+  ...RECORDS,
+  ...FORMS,
+  ...FAILURES,
+}
 
 /** Names that `--shape` takes, `default` and `random` aside. */
 export const SHAPE_NAMES: readonly string[] = Object.keys(PARTS)
