@@ -128,7 +128,10 @@ async function lockStreams(
 function statusOf(teams: readonly TeamSummary[]): RunStatus {
   const statuses = teams.flatMap((team) => team.streams.map(({ report }) => report.status))
   if (statuses.includes('failed')) return 'failed'
-  const attention = statuses.includes('needs_attention') || teams.some((team) => team.waiting > 0)
+  const setAside = teams.some(
+    (team) => team.waiting > 0 || team.streams.some(({ report }) => report.deadLetters > 0),
+  )
+  const attention = statuses.includes('needs_attention') || setAside
   return attention ? 'needs_attention' : 'succeeded'
 }
 

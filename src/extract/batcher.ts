@@ -1,6 +1,8 @@
 /**
  * Gathers envelopes into batches and hands them to the loaders.
  *
+ *     added ─► [sifted: unchanged ones dropped at once] ─► gathered ─► batch ─► loader
+ *
  * Invariant: a batch holds each key once, in the state that supersedes the others; `add` waits while every loader is
  * busy, so that a fast source cannot fill the memory; `finish` resolves when every batch is committed and rejects
  * with the first failure.
@@ -8,6 +10,7 @@
 import { type Envelope, supersedes } from '../core/envelope.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
 import type { LoadMode } from '../load/load.ts'
+import { withoutUnchanged } from '../load/unchanged.ts'
 import type { Source } from './source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost does not show, little enough to be held. */
@@ -20,8 +23,16 @@ export interface Batcher {
   finish(): Promise<readonly string[]>
 }
 
-export function openBatcher(source: Source, mode: LoadMode): Batcher {
+/**
+ * - `straight`: the stream's tables were empty when the run began.
+ * - `sift`: what the warehouse holds already is dropped, page by page, so that it does not stay in memory.
+ * - `merge`: everything is loaded, and what is unchanged moves its version on.
+ */
+export type BatchMode = LoadMode | 'sift'
+
+export function openBatcher(source: Source, mode: BatchMode): Batcher {
   const { loaders, stream, taken, tally, load } = source
+  const loadMode: LoadMode = mode === 'straight' ? 'straight' : 'merge'
   const contested = new Set<string>()
   const running = new Set<Promise<void>>()
   let envelopes = new Map<string, Envelope>()
@@ -29,50 +40,71 @@ export function openBatcher(source: Source, mode: LoadMode): Batcher {
   let characters = 0
   let failure: { readonly error: unknown } | null = null
 
+  function run(work: Promise<void>): void {
+    const watched = work
+      .catch((error: unknown) => {
+        failure ??= { error }
+      })
+      .finally(() => running.delete(watched))
+    running.add(watched)
+  }
+
+  function sift(added: readonly Envelope[]): void {
+    const sifted = loaders.run((session) => withoutUnchanged(session, added))
+    run(
+      sifted.then((changed) => {
+        tally.unchanged += added.length - changed.length
+        gather(changed)
+      }),
+    )
+  }
+
+  function gather(added: readonly Envelope[]): void {
+    for (const envelope of added) {
+      const held = envelopes.get(envelope.id)
+      if (held !== undefined && supersedes(held, envelope)) continue
+      envelopes.set(envelope.id, envelope)
+      characters += envelope.content?.text.length ?? 0
+      if (envelopes.size >= MOST_RECORDS || characters >= MOST_CHARACTERS) send()
+    }
+  }
+
   function send(): void {
     const batch = { stream, taken, envelopes: [...envelopes.values()], deadLetters: letters }
     envelopes = new Map()
     letters = []
     characters = 0
-    const loading = loaders
-      .run((session) => load(session, batch, mode))
-      .then((result) => {
-        tally.changed += result.changed
-        tally.unchanged += result.unchanged
-        tally.deleted += result.deleted
-        tally.deadLetters += result.deadLetters
-        tally.problems += result.problems
-        for (const id of result.contested) contested.add(id)
-      })
-      .catch((error: unknown) => {
-        failure ??= { error }
-      })
-      .finally(() => running.delete(loading))
-    running.add(loading)
+    run(
+      loaders
+        .run((session) => load(session, batch, loadMode))
+        .then((result) => {
+          tally.changed += result.changed
+          tally.deleted += result.deleted
+          tally.deadLetters += result.deadLetters
+          tally.problems += result.problems
+          for (const id of result.contested) contested.add(id)
+        }),
+    )
   }
 
-  function put(envelope: Envelope): void {
-    const held = envelopes.get(envelope.id)
-    if (held !== undefined && supersedes(held, envelope)) return
-    envelopes.set(envelope.id, envelope)
-    characters += envelope.content?.text.length ?? 0
+  /** Waits for all that is under way, what it gathers included. */
+  async function settle(): Promise<void> {
+    while (running.size > 0) await Promise.all(running)
+    if (failure !== null) throw failure.error
   }
 
   return {
     async add(added, addedLetters) {
+      await loaders.ready()
+      if (failure !== null) throw failure.error
       letters.push(...addedLetters)
-      for (const envelope of added) {
-        put(envelope)
-        if (envelopes.size < MOST_RECORDS && characters < MOST_CHARACTERS) continue
-        await loaders.ready()
-        if (failure !== null) throw failure.error
-        send()
-      }
+      if (mode === 'sift' && added.length > 0) sift(added)
+      else gather(added)
     },
     async finish() {
+      await settle()
       if (envelopes.size > 0 || letters.length > 0) send()
-      await Promise.all(running)
-      if (failure !== null) throw failure.error
+      await settle()
       const ids = [...contested]
       contested.clear()
       return ids

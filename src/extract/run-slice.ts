@@ -43,7 +43,7 @@ export async function runSlice(source: Source, session: Session, options: SliceO
   const contested = new Set<string>()
   let scan: ScanReport
   for (let tries = 1; ; tries++) {
-    scan = await scanStream(source, session, untouched && tries === 1 ? 'straight' : 'skip_unchanged')
+    scan = await scanStream(source, session, untouched && tries === 1 ? 'straight' : 'sift')
     for (const id of scan.contested) contested.add(id)
     if (scan.steady || tries === SCANS) break
     logger.info(

@@ -12,9 +12,8 @@ import type { Page } from '../api/pages.ts'
 import { recordId } from '../core/identifiers.ts'
 import { isObject } from '../core/json.ts'
 import type { Instant } from '../core/time.ts'
-import type { LoadMode } from '../load/load.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { type Batcher, openBatcher } from './batcher.ts'
+import { type Batcher, type BatchMode, openBatcher } from './batcher.ts'
 import { fetchOne } from './fetch-one.ts'
 import { type Ledger, openLedger } from './ledger.ts'
 import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
@@ -31,7 +30,7 @@ export interface ScanReport {
   readonly contested: readonly string[]
 }
 
-export async function scanStream(source: Source, session: Session, mode: LoadMode): Promise<ScanReport> {
+export async function scanStream(source: Source, session: Session, mode: BatchMode): Promise<ScanReport> {
   const { client, clock, serviceClock, stream, meter, signal, tally } = source
   const ledger = await openLedger(session)
   const batcher = openBatcher(source, mode)

@@ -1,18 +1,15 @@
-/** What loading a batch would do, for a dry run. Invariant: writes nothing. */
+/** What loading a batch would do, for a dry run. Invariant: writes nothing. The batch holds only what is not unchanged. */
 import type { Session } from '../warehouse/connect.ts'
 import { linesOf } from './lines.ts'
-import type { Batch, LoadMode, LoadResult } from './load.ts'
-import { withoutUnchanged } from './unchanged.ts'
+import type { Batch, LoadResult } from './load.ts'
 
-export async function compareBatch(session: Session, batch: Batch, mode: LoadMode): Promise<LoadResult> {
-  const changed = mode === 'straight' ? batch.envelopes : await withoutUnchanged(session, batch.envelopes)
-  const deleted = changed.filter((envelope) => envelope.content === null).length
+export async function compareBatch(_session: Session, batch: Batch): Promise<LoadResult> {
+  const deleted = batch.envelopes.filter((envelope) => envelope.content === null).length
   return {
-    changed: changed.length - deleted,
-    unchanged: batch.envelopes.length - changed.length,
+    changed: batch.envelopes.length - deleted,
     deleted,
     deadLetters: batch.deadLetters.length,
-    problems: linesOf(batch.stream, changed).findings.problems,
+    problems: linesOf(batch.stream, batch.envelopes).findings.problems,
     contested: [],
   }
 }

@@ -17,7 +17,6 @@ import { recordFindings } from './findings.ts'
 import { type BatchLines, linesOf } from './lines.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
-import { withoutUnchanged } from './unchanged.ts'
 
 /** What commits together. Envelopes have one team and stream, and no key twice. */
 export interface Batch {
@@ -30,7 +29,6 @@ export interface Batch {
 export interface LoadResult {
   /** Records written, new or changed. */
   readonly changed: number
-  readonly unchanged: number
   /** Tombstones written. */
   readonly deleted: number
   readonly deadLetters: number
@@ -42,24 +40,14 @@ export interface LoadResult {
 /**
  * - `straight`: the warehouse held nothing of this stream when the run began, so rows go straight to the tables, and
  *   through staging after all if one of them turns out to be there.
- * - `skip_unchanged`: records that the warehouse holds with the same content are left alone. Legal only where no other
- *   state of them is still on its way to be loaded, because their version does not move on.
  * - `merge`: every record is merged; one with the same content moves its version on.
  */
-export type LoadMode = 'straight' | 'skip_unchanged' | 'merge'
+export type LoadMode = 'straight' | 'merge'
 
+/** Loads a batch in one transaction. Which records need loading at all is `withoutUnchanged`'s to say. */
 export async function loadBatch(session: Session, batch: Batch, mode: LoadMode): Promise<LoadResult> {
-  const changed =
-    mode === 'skip_unchanged' ? await withoutUnchanged(session, batch.envelopes) : batch.envelopes
-  const unchanged = batch.envelopes.length - changed.length
-  if (changed.length === 0 && batch.deadLetters.length === 0) {
-    return { changed: 0, unchanged, deleted: 0, deadLetters: 0, problems: 0, contested: [] }
-  }
-  const loaded = await loadOrBisect(session, batch, changed, batch.deadLetters, mode === 'straight')
-  return { ...loaded, unchanged }
+  return await loadOrBisect(session, batch, batch.envelopes, batch.deadLetters, mode === 'straight')
 }
-
-type Loaded = Omit<LoadResult, 'unchanged'>
 
 async function loadOrBisect(
   session: Session,
@@ -67,7 +55,7 @@ async function loadOrBisect(
   envelopes: readonly Envelope[],
   letters: readonly DeadLetter[],
   straight: boolean,
-): Promise<Loaded> {
+): Promise<LoadResult> {
   try {
     return await loadInOneTransaction(session, batch, envelopes, letters, straight)
   } catch (error) {
@@ -99,7 +87,7 @@ async function loadInOneTransaction(
   envelopes: readonly Envelope[],
   letters: readonly DeadLetter[],
   straight: boolean,
-): Promise<Loaded> {
+): Promise<LoadResult> {
   const { client, db } = session
   const { stream, taken } = batch
   const statements = statementsOf(stream)

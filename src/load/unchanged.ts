@@ -1,7 +1,8 @@
 /**
  * Which records of a batch the warehouse does not hold already: an unchanged record costs no write (law 2).
  *
- * Invariant: a record is left out only when the newest state held is alive and has the same content hash.
+ * Invariant: a record is left out only when the newest state held is alive and has the same content hash. Legal only
+ * where no other state of it is still on its way to be loaded, because the version of what is held does not move on.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'
