@@ -10,73 +10,15 @@
  * came before, or a `next` that did, ends the scan with an error, so a scan always ends. `complete && stable` is said
  * only of a scan whose pages were all full, all told the same count, and add up to it.
  */
-import type { Answer, Meter, RequestOptions } from './answer.ts'
+import type { Answer, RequestOptions } from './answer.ts'
 import { type ListBody, readList } from './envelope.ts'
 import { ApiError, ShapeError } from './errors.ts'
 import { type Numbered, numberedRest } from './numbered.ts'
+import type { Getter, Page, PagesOptions, Scan, ScanOutcome, Unsteady } from './page.ts'
 import { type Query, queryText, withOwn } from './query.ts'
 import { fingerprintOf } from './repeats.ts'
 
-export interface Page {
-  /** From 1, in the order of the list; pages may come in another order. */
-  readonly number: number
-  readonly records: readonly unknown[]
-  /** The service's count of the whole list, or null when it gives none. */
-  readonly count: number | null
-  /** Microseconds of our own clock: when the request was started, and when its answer was there. */
-  readonly startedAt: number
-  readonly receivedAt: number
-  /** The `Date` header in milliseconds since 1970 of the service's clock, or null. */
-  readonly serviceDate: number | null
-  readonly invalidUtf8: boolean
-  /** True when the service said that nothing follows this page. */
-  readonly last: boolean
-}
-
-export type Unsteady =
-  | 'count_drifted'
-  | 'count_mismatch'
-  | 'short_page'
-  | 'rows_vanished'
-  | 'page_repeated_while_changing'
-  | 'not_finished'
-
-export interface ScanOutcome {
-  /** The scan reached the end of the list. */
-  readonly complete: boolean
-  /** No sign that the list changed meanwhile. */
-  readonly stable: boolean
-  readonly count: number | null
-  readonly pages: number
-  readonly records: number
-  /** The first sign against it. */
-  readonly reason?: Unsteady
-}
-
-export interface PagesOptions {
-  /** Key of the list in an envelope of the form `{"patients": […]}`. */
-  readonly resource: string
-  readonly query?: Query
-  readonly meter?: Meter
-  readonly signal?: AbortSignal
-  readonly params?: { readonly [name: string]: string }
-  /** Pages under way at a time; the client's concurrency when left out. */
-  readonly concurrency?: number
-  /** `page_size` of the first request; the client's when left out, none when null. */
-  readonly pageSize?: number | null
-}
-
-/** Pages as they come; `outcome` is final once the iteration has ended, and is the generator's return value too. */
-export interface Scan extends AsyncGenerator<Page, ScanOutcome, undefined> {
-  readonly outcome: ScanOutcome
-}
-
-/** The part of a client that a scan needs. */
-export interface Getter {
-  readonly concurrency: number
-  readonly pageSize: number | undefined
-  get(path: string, options?: RequestOptions): Promise<Answer>
-}
+export type { Getter, Page, PagesOptions, Scan, ScanOutcome, Unsteady } from './page.ts'
 
 /** Empty pages with a `next` that are passed over before the scan gives up. */
 const MOST_EMPTY_PAGES = 20

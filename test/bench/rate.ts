@@ -7,59 +7,72 @@
 import pino from 'pino'
 import { openClient } from '../../src/api/client.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { startThrottledServer, type ThrottledServer } from '../support/throttled-server.ts'
+import { startEmulator } from '../../src/emulator/server.ts'
+import type { BenchRow } from './row.ts'
 
-export interface RateRow {
-  readonly name: string
-  readonly value: number
-  readonly floor: number
-  readonly ratio: number
-  readonly unit: string
-  readonly aim: string
-  readonly notes: string
+/** A service with a limit that the client is not told. */
+export interface LimitedService extends AsyncDisposable {
+  readonly url: string
+  readonly apiKey: string
+  readonly apiSecret: string
+  counts(): { readonly permitted: number; readonly refused: number }
 }
 
 export interface RateBench {
   /** Requests per second that the service permits. */
   readonly limits?: readonly number[]
   readonly seconds?: number
-  /** Starts the service to measure against; a small sliding-window server when left out. */
-  readonly start?: (
-    limit: number,
-  ) => Promise<Pick<ThrottledServer, 'url' | 'counts'> & AsyncDisposable & Partial<Credentials>>
+  /** Starts the service to measure against; the emulator when left out. */
+  readonly start?: (limit: number) => Promise<LimitedService>
 }
 
-interface Credentials {
-  readonly apiKey: string
-  readonly apiSecret: string
+async function startLimitedEmulator(limit: number): Promise<LimitedService> {
+  const emulator = await startEmulator({ port: 0, patients: 10, rateLimit: limit })
+  const { base_url, teams } = emulator.environments[0]!
+  return {
+    url: base_url,
+    apiKey: teams[0]!.api_key,
+    apiSecret: teams[0]!.api_secret,
+    counts: () => {
+      const { requests, throttled } = emulator.control.counters()
+      return { permitted: requests - throttled, refused: throttled }
+    },
+    [Symbol.asyncDispose]: () => emulator.close(),
+  }
 }
 
 /** Two rows a limit: requests accepted beside those permitted, and requests refused beside those sent. */
-export async function benchRate(options: RateBench = {}): Promise<RateRow[]> {
-  const { limits = [50, 500], seconds = 10, start = (limit) => startThrottledServer({ limit }) } = options
-  const rows: RateRow[] = []
+export async function benchRate(options: RateBench = {}): Promise<BenchRow[]> {
+  const { limits = [50, 500], seconds = 10, start = startLimitedEmulator } = options
+  const rows: BenchRow[] = []
   for (const limit of limits) {
     await using service = await start(limit)
     await press(service, seconds)
-    const { permitted: accepted, refused } = service.counts
+    const { permitted: accepted, refused } = service.counts()
     const permitted = limit * seconds
+    const used = accepted / permitted
+    const wasted = refused / (accepted + refused)
     rows.push(
       {
-        name: `requests used, limit ${limit}/s unknown to the client`,
-        value: accepted / seconds,
-        floor: limit,
-        ratio: accepted / permitted,
+        what: `requests used, limit ${limit}/s unknown to the client`,
+        figure: accepted / seconds,
         unit: 'requests/s',
+        floorIs: 'permitted by the service',
+        floor: limit,
+        ratio: used,
         aim: '≥ 0.95',
+        met: used >= 0.95,
         notes: `${accepted} of ${permitted} permitted in ${seconds} s, the search for the limit included`,
       },
       {
-        name: `requests wasted on 429, limit ${limit}/s unknown to the client`,
-        value: refused,
-        floor: accepted + refused,
-        ratio: refused / (accepted + refused),
+        what: `requests wasted on 429, limit ${limit}/s unknown to the client`,
+        figure: refused,
         unit: 'requests',
+        floorIs: 'sent',
+        floor: accepted + refused,
+        ratio: wasted,
         aim: '< 0.01',
+        met: wasted < 0.01,
         notes: `${refused} of ${accepted + refused} sent in ${seconds} s`,
       },
     )
@@ -68,16 +81,13 @@ export async function benchRate(options: RateBench = {}): Promise<RateRow[]> {
 }
 
 /** Asks for as much as the client lets through, for so many seconds. */
-async function press(
-  service: { readonly url: string } & Partial<Credentials>,
-  seconds: number,
-): Promise<void> {
+async function press(service: LimitedService, seconds: number): Promise<void> {
   const over = new AbortController()
   const timer = setTimeout(() => over.abort(), seconds * 1000)
   await using client = openClient({
     baseUrl: service.url,
-    apiKey: service.apiKey ?? '00000000-0000-4000-8000-000000000000',
-    apiSecret: service.apiSecret ?? 'bench',
+    apiKey: service.apiKey,
+    apiSecret: service.apiSecret,
     apiVersion: 'v2.1',
     concurrency: 4,
     clock: systemClock,
@@ -87,7 +97,7 @@ async function press(
   })
   const worker = async () => {
     while (!over.signal.aborted) {
-      await client.get(client.paths.forms).catch((error: unknown) => {
+      await client.get(client.paths.packets).catch((error: unknown) => {
         if (!over.signal.aborted) throw error
       })
     }

@@ -9,7 +9,9 @@ import type { AddressInfo } from 'node:net'
 
 export interface ThrottledServer extends AsyncDisposable {
   readonly url: string
-  readonly counts: { permitted: number; refused: number }
+  readonly apiKey: string
+  readonly apiSecret: string
+  counts(): { readonly permitted: number; readonly refused: number }
 }
 
 export async function startThrottledServer(options: {
@@ -52,7 +54,9 @@ export async function startThrottledServer(options: {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    counts,
+    apiKey: '00000000-0000-4000-8000-000000000000',
+    apiSecret: 'any',
+    counts: () => ({ ...counts }),
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))

@@ -9,6 +9,7 @@
  * sliding window content whatever the gaps; and requests are spread, which keeps a token bucket content. No pacing
  * before the first 429. Pure: time comes in as an argument, in microseconds; nothing here waits.
  */
+import { RoundTrip } from './round-trip.ts'
 import { Sends } from './sends.ts'
 import { blindPause, windowWithin } from './windows.ts'
 
@@ -28,10 +29,10 @@ const FEW = 25
 /** Share of the window that stays unused, whatever the jitter; and the most that a margin may take. */
 const LEAST_MARGIN = 0.008
 const LARGEST_MARGIN = 0.05
-const JITTER_MARGIN = 2
+const JITTER_MARGIN = 1
 /** By how much of the window a late answer may move its request. */
 const LARGEST_DELAY = 0.1
-const LARGEST_JITTER_MARGIN = 0.02
+const LARGEST_JITTER_MARGIN = 0.012
 
 /** One request under way. */
 export interface Ticket {
@@ -70,7 +71,7 @@ export class Limit {
   /** N may be one too small, and so small that one matters. */
   #unsure = false
   #due = Number.NEGATIVE_INFINITY
-  #roundTrip: { mean: number; deviation: number; samples: number } | null = null
+  readonly #roundTrip = new RoundTrip()
   #raise = 0
   #raisedAt = 0
   #quietSince = 0
@@ -124,10 +125,11 @@ export class Limit {
   accepted(ticket: Ticket, now: number): void {
     this.#leave(ticket)
     this.#accepted += 1
-    this.#measure(now - ticket.sentAt)
+    this.#roundTrip.measure(now - ticket.sentAt)
     // An answer that took long was perhaps counted late: the window is to be reckoned from then.
-    const { mean, deviation } = this.#roundTrip!
-    const counted = Math.min(now - mean - deviation, ticket.sentAt + this.#window * LARGEST_DELAY)
+    const { mean, deviation } = this.#roundTrip
+    const late = now - mean - deviation - this.#margin() / 2 // half the margin is there for just this
+    const counted = Math.min(late, ticket.sentAt + this.#window * LARGEST_DELAY)
     if (counted > ticket.sentAt) this.#sends.postpone(ticket.sentAt, counted)
     const episode = this.#episode
     if (episode !== null && ticket.sentAt > episode.seenAt) this.#reopen(episode, now)
@@ -259,7 +261,7 @@ export class Limit {
   }
 
   #raiseWhenQuiet(now: number): void {
-    const settled = this.#window + this.#margin() + (this.#roundTrip?.mean ?? 0) * 2
+    const settled = this.#window + this.#margin() + this.#roundTrip.mean * 2
     const pressed = now - this.#pressedAt < Math.max(SECOND, this.#window / 4)
     if (this.#raise === 0) {
       const patience = this.#unsure
@@ -282,28 +284,14 @@ export class Limit {
     this.#raisedAt = now
   }
 
-  #measure(roundTrip: number): void {
-    const past = this.#roundTrip
-    if (past === null) {
-      this.#roundTrip = { mean: roundTrip, deviation: 0, samples: 1 }
-      return
-    }
-    const weight = Math.min(past.samples, 32)
-    // One long pause of either process is no jitter of the way: it is let in by degrees.
-    const off = Math.min(Math.abs(roundTrip - past.mean), Math.max(1_000, 4 * past.deviation))
-    past.deviation += (off - past.deviation) / weight
-    past.mean += (roundTrip - past.mean) / (weight + 1)
-    past.samples += 1
-  }
-
   /** By how much two requests may overtake each other on their way. */
   #jitter(): number {
-    const deviation = this.#roundTrip?.deviation ?? 0
+    const { deviation } = this.#roundTrip
     return Math.min(this.#window * 0.1, Math.max(1_000, 2 * deviation))
   }
 
   #margin(): number {
-    const deviation = this.#roundTrip?.deviation ?? 0
+    const { deviation } = this.#roundTrip
     const least =
       this.#window * LEAST_MARGIN + Math.min(deviation * JITTER_MARGIN, this.#window * LARGEST_JITTER_MARGIN)
     return Math.min(this.#window * LARGEST_MARGIN, least + this.#extraMargin)
