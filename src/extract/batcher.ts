@@ -3,19 +3,20 @@
  *
  *     added ─► [sifted: unchanged ones dropped at once] ─► gathered ─► batch ─► loader
  *
- * Invariant: a batch holds each key once, in the state that supersedes the others; `add` waits while every loader is
+ * Invariant: a batch holds each key once; `add` waits while every loader is
  * busy, so that a fast source cannot fill the memory; `finish` resolves when every batch is committed and rejects
  * with the first failure.
  */
-import { type Envelope, supersedes } from '../core/envelope.ts'
+import type { Envelope } from '../core/envelope.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
+import { openLines } from '../load/lines.ts'
 import type { LoadMode } from '../load/load.ts'
 import { withoutUnchanged } from '../load/unchanged.ts'
 import type { Source } from './source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost does not show, little enough to be held. */
 const MOST_RECORDS = 2_000
-const MOST_CHARACTERS = 4_000_000
+const MOST_BYTES = 4_000_000
 
 export interface Batcher {
   add(envelopes: readonly Envelope[], letters: readonly DeadLetter[]): Promise<void>
@@ -35,9 +36,9 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   const loadMode: LoadMode = mode === 'straight' ? 'straight' : 'merge'
   const contested = new Set<string>()
   const running = new Set<Promise<void>>()
-  let envelopes = new Map<string, Envelope>()
+  const ids = new Set<string>()
+  let lines = openLines(stream)
   let letters: DeadLetter[] = []
-  let characters = 0
   let failure: { readonly error: unknown } | null = null
 
   function run(work: Promise<void>): void {
@@ -61,19 +62,19 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
 
   function gather(added: readonly Envelope[]): void {
     for (const envelope of added) {
-      const held = envelopes.get(envelope.id)
-      if (held !== undefined && supersedes(held, envelope)) continue
-      envelopes.set(envelope.id, envelope)
-      characters += envelope.content?.text.length ?? 0
-      if (envelopes.size >= MOST_RECORDS || characters >= MOST_CHARACTERS) send()
+      // A key that comes again goes into the next batch; whichever commits first, the greater state stays.
+      if (ids.has(envelope.id)) send()
+      ids.add(envelope.id)
+      lines.add(envelope)
+      if (lines.count >= MOST_RECORDS || lines.bytes >= MOST_BYTES) send()
     }
   }
 
   function send(): void {
-    const batch = { stream, taken, envelopes: [...envelopes.values()], deadLetters: letters }
-    envelopes = new Map()
+    const batch = { stream, taken, lines: lines.build(), deadLetters: letters }
+    ids.clear()
+    lines = openLines(stream)
     letters = []
-    characters = 0
     run(
       loaders
         .run((session) => load(session, batch, loadMode))
@@ -103,11 +104,11 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
     },
     async finish() {
       await settle()
-      if (envelopes.size > 0 || letters.length > 0) send()
+      if (lines.count > 0 || letters.length > 0) send()
       await settle()
-      const ids = [...contested]
+      const doubtful = [...contested]
       contested.clear()
-      return ids
+      return doubtful
     },
   }
 }

@@ -45,7 +45,7 @@ export async function openLedger(session: Session): Promise<Ledger> {
 
   async function flush(): Promise<void> {
     if (waiting.length === 0) return
-    const lines = `${waiting.map(copyCell).join('\n')}\n`
+    const lines = Buffer.from(`${waiting.map(copyCell).join('\n')}\n`)
     waiting = []
     await sendCopy(session.client, 'copy pg_temp.seen (id) from stdin', lines)
   }

@@ -24,8 +24,9 @@ export function copyCells(cells: readonly Cell[]): string {
   return line
 }
 
-/** Runs `statement` (`copy … from stdin`) and sends it `lines`. */
-export async function sendCopy(client: pg.Client, statement: string, lines: string): Promise<void> {
+/** Runs `statement` (`copy … from stdin`) and sends it `lines`; without lines there is nothing to run. */
+export async function sendCopy(client: pg.Client, statement: string, lines: Buffer): Promise<void> {
+  if (lines.length === 0) return
   const stream = client.query(copyFrom(statement))
   stream.end(lines)
   await finished(stream)

@@ -1,20 +1,25 @@
 /**
- * A batch as the lines that COPY takes: one text a table. Pure.
+ * A batch as the lines that COPY takes: one text a table, built record by record so that nothing of a record stays in
+ * memory but its lines.
  *
  * Invariant: the lines of a record are the same whether they go straight to the tables or to staging; a tombstone is
  * a line in `records` and in the root table whose data columns are null, and has no children.
  */
 import { canonicalText } from '../core/canonical.ts'
 import type { Envelope } from '../core/envelope.ts'
-import { mapRecord, withoutPositions } from '../streams/map.ts'
+import { type MappedRecord, mapRecord, withoutPositions } from '../streams/map.ts'
 import type { Stream } from '../streams/stream.ts'
 import { copyCell, copyCells } from './copy.ts'
+import { openTextBuffer } from './text-buffer.ts'
 
 export interface BatchLines {
-  readonly records: string
-  readonly root: string
+  /** Records, tombstones among them. */
+  readonly count: number
+  readonly tombstones: number
+  readonly records: Buffer
+  readonly root: Buffer
   /** In the order of the stream's children. */
-  readonly children: readonly string[]
+  readonly children: readonly Buffer[]
   readonly findings: Findings
 }
 
@@ -27,37 +32,80 @@ export interface Findings {
   readonly driftAt: Map<string, number>
 }
 
-export function linesOf(stream: Stream, envelopes: readonly Envelope[]): BatchLines {
-  const findings: Findings = { problems: 0, problemsAt: new Map(), driftAt: new Map() }
-  const children = stream.children.map(() => '')
+export function noFindings(): Findings {
+  return { problems: 0, problemsAt: new Map(), driftAt: new Map() }
+}
+
+/** Gathers the lines of one batch. The caller adds each key once. */
+export interface LinesBuilder {
+  readonly count: number
+  readonly bytes: number
+  add(envelope: Envelope): void
+  build(): BatchLines
+}
+
+export function openLines(stream: Stream): LinesBuilder {
+  const records = openTextBuffer()
+  const root = openTextBuffer()
+  const children = stream.children.map(openTextBuffer)
+  const findings = noFindings()
   const noCells = '\\N\t'.repeat(stream.columns.length)
-  let records = ''
-  let root = ''
-  for (const envelope of envelopes) {
-    const { teamId, version, content } = envelope
-    const id = copyCell(envelope.id)
-    const origin = copyCell(envelope.origin)
-    const key = `${teamId}\t${id}\t`
-    const record = `${teamId}\t${envelope.stream}\t${id}\t${version}\t${envelope.observedAt}\t`
-    if (content === null) {
-      records += `${record}t\t\\\\x\t${origin}\t\\N\n`
-      root += `${key}${noCells}${version}\t${version}\t${origin}\t\\N\t\\N\t\\N\n`
-      continue
-    }
-    const mapped = mapRecord(stream, content.payload, content.problems)
-    const problems = mapped.problems.length === 0 ? '\\N' : copyCell(canonicalText(mapped.problems))
-    const extra = copyCell(mapped.extra)
-    records += `${record}f\t\\\\x${content.hash}\t${origin}\t${copyCell(content.text)}\n`
-    root += `${key}${copyCells(mapped.root)}\t${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${extra}\t${problems}\n`
-    for (let at = 0; at < mapped.children.length; at++) {
-      for (const row of mapped.children[at]!) children[at] += `${key}${copyCells(row)}\n`
-    }
-    findings.problems += mapped.problems.length
-    for (const problem of mapped.problems)
-      count(findings.problemsAt, withoutPositions(problem.path), problem.reason)
-    for (const each of mapped.drift) count(findings.driftAt, each.path, each.type)
+  let count = 0
+  let tombstones = 0
+
+  return {
+    get count() {
+      return count
+    },
+    get bytes() {
+      return records.length
+    },
+    add(envelope) {
+      const { teamId, version, content } = envelope
+      const id = copyCell(envelope.id)
+      const origin = copyCell(envelope.origin)
+      const key = `${teamId}\t${id}\t`
+      const record = `${teamId}\t${envelope.stream}\t${id}\t${version}\t${envelope.observedAt}\t`
+      count += 1
+      if (content === null) {
+        tombstones += 1
+        records.append(`${record}t\t\\\\x\t${origin}\t\\N\n`)
+        root.append(`${key}${noCells}${version}\t${version}\t${origin}\t\\N\t\\N\t\\N\n`)
+        return
+      }
+      const mapped = mapRecord(stream, content.payload, content.problems)
+      const problems = mapped.problems.length === 0 ? '\\N' : copyCell(canonicalText(mapped.problems))
+      const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
+      records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t${copyCell(content.text)}\n`)
+      root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)
+      for (let at = 0; at < children.length; at++) {
+        for (const row of mapped.children[at]!) children[at]!.append(`${key}${copyCells(row)}\n`)
+      }
+      if (mapped.problems.length > 0 || mapped.drift.length > 0) note(findings, mapped)
+    },
+    build: () => ({
+      count,
+      tombstones,
+      records: records.take(),
+      root: root.take(),
+      children: children.map((child) => child.take()),
+      findings,
+    }),
   }
-  return { records, root, children, findings }
+}
+
+/** The lines of envelopes of which none has another's key. */
+export function linesOf(stream: Stream, envelopes: readonly Envelope[]): BatchLines {
+  const lines = openLines(stream)
+  for (const envelope of envelopes) lines.add(envelope)
+  return lines.build()
+}
+
+function note(findings: Findings, mapped: MappedRecord): void {
+  findings.problems += mapped.problems.length
+  for (const problem of mapped.problems)
+    count(findings.problemsAt, withoutPositions(problem.path), problem.reason)
+  for (const each of mapped.drift) count(findings.driftAt, each.path, each.type)
 }
 
 function count(counts: Map<string, number>, ...key: string[]): void {

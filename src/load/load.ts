@@ -6,23 +6,22 @@
  * record that Postgres refuses becomes a dead letter and the rest of its batch is loaded.
  */
 import { sql } from 'kysely'
-import type { Envelope } from '../core/envelope.ts'
-import type { StreamName } from '../core/streams.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import { sendCopy } from './copy.ts'
 import { type DeadLetter, setAside } from './dead-letters.ts'
 import { recordFindings } from './findings.ts'
-import { type BatchLines, linesOf } from './lines.ts'
+import type { BatchLines } from './lines.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
+import { onlyRecord, splitLines, withoutRecords } from './split-lines.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
 
-/** What commits together. Envelopes have one team and stream, and no key twice. */
+/** What commits together. The lines are of one team and stream, and hold no key twice. */
 export interface Batch {
   readonly stream: Stream
   readonly taken: TakenSlice
-  readonly envelopes: readonly Envelope[]
+  readonly lines: BatchLines
   readonly deadLetters: readonly DeadLetter[]
 }
 
@@ -46,31 +45,36 @@ export type LoadMode = 'straight' | 'merge'
 
 /** Loads a batch in one transaction. Which records need loading at all is `withoutUnchanged`'s to say. */
 export async function loadBatch(session: Session, batch: Batch, mode: LoadMode): Promise<LoadResult> {
-  return await loadOrBisect(session, batch, batch.envelopes, batch.deadLetters, mode === 'straight')
+  return await loadOrBisect(session, batch, batch.lines, batch.deadLetters, mode === 'straight')
 }
 
 async function loadOrBisect(
   session: Session,
   batch: Batch,
-  envelopes: readonly Envelope[],
+  lines: BatchLines,
   letters: readonly DeadLetter[],
   straight: boolean,
 ): Promise<LoadResult> {
   try {
-    return await loadInOneTransaction(session, batch, envelopes, letters, straight)
+    return await loadInOneTransaction(session, batch, lines, letters, straight)
   } catch (error) {
     const state = sqlstateOf(error)
     if (straight && state === SQLSTATE.uniqueViolation) {
-      return loadOrBisect(session, batch, envelopes, letters, false)
+      return loadOrBisect(session, batch, lines, letters, false)
     }
-    if (!isRefusalOfData(state) || envelopes.length === 0) throw error
-    const [only] = envelopes
-    if (envelopes.length === 1 && only !== undefined) {
-      return loadOrBisect(session, batch, [], [...letters, refusedLetter(only, state)], false)
+    if (!isRefusalOfData(state) || lines.count === 0) throw error
+    if (lines.count === 1) {
+      return loadOrBisect(
+        session,
+        batch,
+        withoutRecords(lines),
+        [...letters, refusedLetter(lines, state)],
+        false,
+      )
     }
-    const middle = envelopes.length >> 1
-    const first = await loadOrBisect(session, batch, envelopes.slice(0, middle), letters, straight)
-    const second = await loadOrBisect(session, batch, envelopes.slice(middle), [], straight)
+    const [head, tail] = splitLines(lines)
+    const first = await loadOrBisect(session, batch, head, letters, straight)
+    const second = await loadOrBisect(session, batch, tail, [], straight)
     return {
       changed: first.changed + second.changed,
       deleted: first.deleted + second.deleted,
@@ -84,26 +88,24 @@ async function loadOrBisect(
 async function loadInOneTransaction(
   session: Session,
   batch: Batch,
-  envelopes: readonly Envelope[],
+  lines: BatchLines,
   letters: readonly DeadLetter[],
   straight: boolean,
 ): Promise<LoadResult> {
   const { client, db } = session
   const { stream, taken } = batch
   const statements = statementsOf(stream)
-  const lines = linesOf(stream, straight ? inKeyOrder(envelopes) : envelopes)
   if (!straight) await client.query(statements.createStaging)
   await client.query('begin')
   try {
     let losers: readonly Loser[] = []
     if (straight) await copyAll(session, statements.copy.straight, lines)
     else losers = await mergeAll(session, statements, lines)
-    const place: { teamId: number; stream: StreamName; runId: string } = taken
-    await setAside(db, place, letters)
-    await recordFindings(db, place, lines.findings)
+    await setAside(db, taken, letters)
+    await recordFindings(db, taken, lines.findings)
     await assertOurs(db, taken)
     await client.query('commit')
-    return { ...written(envelopes, losers), deadLetters: letters.length, problems: lines.findings.problems }
+    return { ...written(lines, losers), deadLetters: letters.length, problems: lines.findings.problems }
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
@@ -112,6 +114,7 @@ async function loadInOneTransaction(
 
 interface Loser {
   readonly id: string
+  readonly tombstone: boolean
   readonly contested: boolean
 }
 
@@ -130,25 +133,17 @@ async function mergeAll(
   return losers
 }
 
-function written(envelopes: readonly Envelope[], losers: readonly Loser[]) {
-  const lost = new Set(losers.map((loser) => loser.id))
-  const won = envelopes.filter((envelope) => !lost.has(envelope.id))
-  const deleted = won.filter((envelope) => envelope.content === null).length
-  const contested = losers.filter((loser) => loser.contested).map((loser) => loser.id)
-  return { changed: won.length - deleted, deleted, contested }
+function written(lines: BatchLines, losers: readonly Loser[]) {
+  const deleted = lines.tombstones - losers.filter((loser) => loser.tombstone).length
+  const changed = lines.count - losers.length - deleted
+  return { changed, deleted, contested: losers.filter((loser) => loser.contested).map((loser) => loser.id) }
 }
 
 async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {
-  if (lines.records !== '') await sendCopy(client, to.records, lines.records)
-  if (lines.root !== '') await sendCopy(client, to.root, lines.root)
-  for (let at = 0; at < lines.children.length; at++) {
-    if (lines.children[at] !== '') await sendCopy(client, to.children[at]!, lines.children[at]!)
-  }
-}
-
-/** Staged rows are sorted by their merge; rows that go straight to the tables are sorted here. */
-function inKeyOrder(envelopes: readonly Envelope[]): readonly Envelope[] {
-  return [...envelopes].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
+  await sendCopy(client, to.records, lines.records)
+  await sendCopy(client, to.root, lines.root)
+  for (let at = 0; at < lines.children.length; at++)
+    await sendCopy(client, to.children[at]!, lines.children[at]!)
 }
 
 /** Data exceptions, violated constraints and exceeded limits: the fault of some record, not of the connection. */
@@ -156,12 +151,13 @@ function isRefusalOfData(state: string | undefined): boolean {
   return state !== undefined && /^(?:22|23|54)/.test(state)
 }
 
-function refusedLetter(envelope: Envelope, state: string | undefined): DeadLetter {
+function refusedLetter(lines: BatchLines, state: string | undefined): DeadLetter {
+  const { id, origin, body } = onlyRecord(lines)
   return {
-    recordId: envelope.id,
-    origin: envelope.origin,
+    recordId: id,
+    origin,
     reason: `the warehouse refused the record (SQLSTATE ${state ?? 'unknown'})`,
-    body: envelope.content?.text ?? 'null',
+    body,
   }
 }
 

@@ -21,7 +21,7 @@ export interface LoadStatements {
   readonly createStaging: string
   /** `copy … from stdin`, straight and to staging, for records, root and children. */
   readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
-  /** Moves staged records into `intake_raw.records`; returns `id, contested` of those that lost. */
+  /** Moves staged records into `intake_raw.records`; returns `id, tombstone, contested` of those that lost. */
   readonly mergeRecords: string
   /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
   readonly dropLosers: readonly string[]
@@ -129,7 +129,8 @@ function mergeRecords({ table, stage, columns }: Target): string {
           > (held.version, held.deleted, held.observed_at, held.hash)
       returning id
     )
-    select came.id, (held.hash is distinct from came.hash or held.deleted is distinct from came.deleted) as contested
+    select came.id, came.deleted as tombstone,
+      (held.hash is distinct from came.hash or held.deleted is distinct from came.deleted) as contested
     from ${stage} came
     left join ${table} held using (team_id, stream, id)
     where came.id not in (select id from accepted)`)

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Envelope, supersedes } from '../../src/core/envelope.ts'
+import { linesOf } from '../../src/load/lines.ts'
 import { type Batch, type LoadMode, loadBatch } from '../../src/load/load.ts'
 import { type TakenSlice, takeSlice } from '../../src/load/slice.ts'
 import { withoutUnchanged } from '../../src/load/unchanged.ts'
@@ -83,7 +84,8 @@ function take(teamId: number): Promise<TakenSlice> {
 }
 
 async function load(session: Session, taken: TakenSlice, envelopes: readonly Envelope[], mode: LoadMode) {
-  const batch: Batch = { stream: patients, taken, envelopes: greatestOfEach(envelopes), deadLetters: [] }
+  const lines = linesOf(patients, greatestOfEach(envelopes))
+  const batch: Batch = { stream: patients, taken, lines, deadLetters: [] }
   // Two connections that meet in the same keys may deadlock, which Postgres ends and the loaders repeat.
   for (let tries = 1; ; tries++) {
     try {

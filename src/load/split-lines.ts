@@ -1,0 +1,68 @@
+/**
+ * A batch that Postgres refused, cut in two to find the record at fault. Rare, so simplicity goes before speed.
+ *
+ * Invariant: the two parts together hold every line of the whole, each record's lines in one part; the findings of
+ * the whole go with the first.
+ */
+import { type BatchLines, noFindings } from './lines.ts'
+
+/** Cuts lines of two or more records. */
+export function splitLines(lines: BatchLines): readonly [BatchLines, BatchLines] {
+  const records = linesIn(lines.records)
+  const root = linesIn(lines.root)
+  const middle = records.length >> 1
+  const firstIds = new Set(root.slice(0, middle).map(idOf))
+  const children = lines.children.map(linesIn)
+  const part = (from: number, to: number, first: boolean): BatchLines => ({
+    count: to - from,
+    tombstones: records.slice(from, to).filter(isTombstone).length,
+    records: bytesOf(records.slice(from, to)),
+    root: bytesOf(root.slice(from, to)),
+    children: children.map((child) => bytesOf(child.filter((line) => firstIds.has(idOf(line)) === first))),
+    findings: first ? lines.findings : noFindings(),
+  })
+  return [part(0, middle, true), part(middle, records.length, false)]
+}
+
+export interface RefusedRecord {
+  readonly id: string
+  readonly origin: string
+  /** Payload as JSON text. */
+  readonly body: string
+}
+
+/** What lines of exactly one record hold. */
+export function onlyRecord(lines: BatchLines): RefusedRecord {
+  const cells = (linesIn(lines.records)[0] ?? '').split('\t').map(unescaped)
+  return { id: cells[2] ?? '', origin: cells[7] ?? '', body: cells[8] ?? '' }
+}
+
+/** Lines of no record that keep the findings. */
+export function withoutRecords(lines: BatchLines): BatchLines {
+  const none = Buffer.alloc(0)
+  const children = lines.children.map(() => none)
+  return { count: 0, tombstones: 0, records: none, root: none, children, findings: lines.findings }
+}
+
+function linesIn(bytes: Buffer): readonly string[] {
+  return bytes.length === 0 ? [] : bytes.toString('utf8').slice(0, -1).split('\n')
+}
+
+function bytesOf(lines: readonly string[]): Buffer {
+  return Buffer.from(lines.map((line) => `${line}\n`).join(''))
+}
+
+/** The id of a line of the root or of a child: its second cell. */
+function idOf(line: string): string {
+  const from = line.indexOf('\t') + 1
+  return line.slice(from, line.indexOf('\t', from))
+}
+
+function isTombstone(line: string): boolean {
+  return line.split('\t')[5] === 't'
+}
+
+function unescaped(cell: string): string {
+  const letters: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', '\\': '\\', N: '' }
+  return cell.replace(/\\(.)/g, (_, letter: string) => letters[letter] ?? letter)
+}

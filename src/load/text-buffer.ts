@@ -1,0 +1,37 @@
+/**
+ * Text gathered as UTF-8 bytes outside the JavaScript heap: a batch of lines held as strings would be copied by the
+ * garbage collector again and again. Invariant: `take` hands over what was appended, and starts anew.
+ */
+export interface TextBuffer {
+  readonly length: number
+  append(text: string): void
+  take(): Buffer
+}
+
+const FIRST_SIZE = 64 * 1024
+
+export function openTextBuffer(): TextBuffer {
+  let bytes = Buffer.alloc(0)
+  let length = 0
+  return {
+    get length() {
+      return length
+    },
+    append(text) {
+      // UTF-8 takes three bytes at most for each unit of a JavaScript string.
+      const needed = length + text.length * 3
+      if (needed > bytes.length) {
+        const larger = Buffer.allocUnsafeSlow(Math.max(FIRST_SIZE, bytes.length * 2, needed))
+        bytes.copy(larger, 0, 0, length)
+        bytes = larger
+      }
+      length += bytes.write(text, length, 'utf8')
+    },
+    take() {
+      const taken = bytes.subarray(0, length)
+      bytes = Buffer.alloc(0)
+      length = 0
+      return taken
+    },
+  }
+}

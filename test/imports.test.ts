@@ -1,0 +1,74 @@
+/** Imports run one way; the rules are in biome.json, which `npm run check` applies to every file. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { beforeAll, expect, test } from 'vitest'
+
+const biome = join(
+  dirname(createRequire(import.meta.url).resolve('@biomejs/biome/package.json')),
+  'bin/biome',
+)
+
+const FORBIDDEN: readonly (readonly [from: string, imported: string])[] = [
+  ['src/core/planted.ts', '../api/client.ts'],
+  ['src/core/planted.ts', '../streams/cell.ts'],
+  ['src/api/planted.ts', '../streams/stream.ts'],
+  ['src/api/shapes/planted.ts', '../../load/load.ts'],
+  ['src/warehouse/planted.ts', '../streams/stream.ts'],
+  ['src/streams/planted.ts', '../load/copy.ts'],
+  ['src/load/planted.ts', '../extract/scan.ts'],
+  ['src/load/planted.ts', '../api/client.ts'],
+  ['src/extract/planted.ts', '../operate/status.ts'],
+  ['src/operate/planted.ts', '../commands/table.ts'],
+  ['src/operate/planted.ts', '../config.ts'],
+  ['src/emulator/planted.ts', '../core/errors.ts'],
+  ['src/emulator/http/planted.ts', '../../api/client.ts'],
+]
+
+const ALLOWED: readonly (readonly [from: string, imported: string])[] = [
+  ['src/api/planted.ts', '../core/json.ts'],
+  ['src/streams/planted.ts', '../api/paths.ts'],
+  ['src/load/planted.ts', '../streams/stream.ts'],
+  ['src/extract/planted.ts', '../load/load.ts'],
+  ['src/emulator/planted.ts', '../core/signature.ts'],
+]
+
+/** Files of ours in which the rule was broken, of one that imports each of the above. */
+let broken: readonly string[]
+
+beforeAll(() => {
+  const folder = mkdtempSync(join(tmpdir(), 'intake-imports-'))
+  try {
+    const config = JSON.parse(readFileSync(new URL('../biome.json', import.meta.url), 'utf8'))
+    writeFileSync(join(folder, 'biome.json'), JSON.stringify({ ...config, vcs: undefined }))
+    for (const [from, imported] of [...FORBIDDEN, ...ALLOWED]) {
+      const path = join(folder, plantedName(from, imported))
+      mkdirSync(dirname(path), { recursive: true })
+      writeFileSync(path, `import type { X } from '${imported}'\n\nexport type Y = X\n`)
+    }
+    const options = ['lint', '--reporter=github', '--max-diagnostics=none', '.']
+    const { stdout } = spawnSync(process.execPath, [biome, ...options], { cwd: folder, encoding: 'utf8' })
+    broken = stdout.split('\n').filter((line) => line.includes('noRestrictedImports'))
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+/** A file name that no other pair has. */
+function plantedName(from: string, imported: string): string {
+  return from.replace('planted', `planted_${imported.replace(/\W+/g, '_')}`)
+}
+
+function isBroken(from: string, imported: string): boolean {
+  return broken.some((line) => line.includes(plantedName(from, imported)))
+}
+
+test.each(FORBIDDEN)('%s may not import %s, not even a type', (from, imported) => {
+  expect(isBroken(from, imported)).toBe(true)
+})
+
+test.each(ALLOWED)('%s may import %s', (from, imported) => {
+  expect(isBroken(from, imported)).toBe(false)
+})
