@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { backfillCommand } from './commands/backfill.ts'
 import { type Context, ExitCode } from './commands/context.ts'
+import { demoCommand } from './commands/demo.ts'
 import { emulatorCommand } from './commands/emulator.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { statusCommand } from './commands/status.ts'
@@ -56,6 +57,7 @@ async function main(argv: readonly string[]): Promise<number> {
     backfillCommand(context),
     statusCommand(context),
     emulatorCommand(),
+    demoCommand(context),
   ]) {
     program.addCommand(command)
   }

@@ -1,0 +1,86 @@
+/** What the demo says to people, step by step. Invariant: holds no password; the people it names are invented. */
+import type { BackfillSummary } from '../extract/backfill.ts'
+import { backfillText } from './backfill-report.ts'
+import type { DemoAnswer } from './demo-queries.ts'
+import type { ChangesMade } from './demo-service.ts'
+import { table } from './table.ts'
+
+/** Where the demo can be looked into. */
+export interface DemoPlaces {
+  /** What `INTAKE_DATA_DIR` has to be for other commands to see the demo's warehouse. */
+  readonly dataDir: string
+  /** Where the server's files are. */
+  readonly directory: string
+  readonly port: number
+  /** Variables by which other commands reach the demo's service. */
+  readonly variables: Readonly<Record<string, string>>
+}
+
+export function openingText(postgres: string, dataDir: string): string {
+  return [
+    'intake-sync demo. All people, names and answers in it are invented.',
+    '',
+    `warehouse  an embedded Postgres ${postgres} in ${dataDir}, emptied for this demo`,
+    '',
+  ].join('\n')
+}
+
+export function serviceText(url: string, records: Readonly<Record<string, number>>): string {
+  const held = Object.entries(records).map(([stream, count]) => `${count} ${stream}`)
+  return `service    an emulator at ${url} with ${held.join(', ')}\n`
+}
+
+export function headingText(number: number, title: string): string {
+  return `\n${number}. ${title}\n\n`
+}
+
+export function runText(summary: BackfillSummary, seconds: number, versions: number): string {
+  return `${backfillText(summary)}${seconds.toFixed(1)} s, ${versions} row versions written\n`
+}
+
+export function changesText(changes: ChangesMade): string {
+  const { created, updated, deleted, reworded } = changes
+  return `${created} patients created, ${updated} updated, ${deleted} deleted; ${reworded} question reworded.\n\n`
+}
+
+export function answerText({ question, sql, columns, rows }: DemoAnswer): string {
+  const result = table([columns, ...rows])
+  return `-- ${question}\n${sql};\n\n${result.replace(/^(?=.)/gm, '  ')}\n`
+}
+
+/** How to go on, once the demo has ended and nothing of it runs any more. */
+export function fartherText({ dataDir }: DemoPlaces): string {
+  return [
+    'The tables stay where they are until the next demo. To look further:',
+    '',
+    `  INTAKE_DATA_DIR=${quoted(dataDir)} npx intake-sync status`,
+    '  npm run demo -- --stay           keeps the warehouse and the service running',
+    '  npx intake-sync emulator         a service to try backfill, faults and rate limits with',
+    '',
+    '',
+  ].join('\n')
+}
+
+/** How to go on while warehouse and service stay. */
+export function stayText({ dataDir, directory, port, variables }: DemoPlaces): string {
+  return [
+    'Warehouse and service stay until Ctrl-C. From another terminal:',
+    '',
+    '  # SQL, with a psql of your own; the password stays in its file',
+    `  PGPASSWORD="$(cat ${quoted(`${directory}/password`)})" psql -h 127.0.0.1 -p ${port} -U intake intake`,
+    '',
+    '  # the other commands, with the made-up credentials of the emulator',
+    ...Object.entries({ INTAKE_DATA_DIR: dataDir, ...variables }).map(
+      ([name, value]) => `  export ${name}=${quoted(value)}`,
+    ),
+    '  npx intake-sync backfill',
+    '  npx intake-sync status',
+    '',
+    '',
+  ].join('\n')
+}
+
+/** For a POSIX shell. */
+function quoted(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}

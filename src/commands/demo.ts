@@ -1,0 +1,199 @@
+/**
+ * `intake-sync demo`: the whole road in seconds, on a warehouse and a service of its own.
+ *
+ *     empty warehouse ─► first backfill ─► a day passes ─► backfill ─► backfill, nothing new ─► queries ─► (stay)
+ *
+ * Invariant: needs no configuration and touches none of the user's data; every figure it prints was counted in this
+ * run, and one that is not what was done at the service ends it with 1. When it ends, nothing of it runs.
+ */
+import { Command } from 'commander'
+import { readConfig } from '../config.ts'
+import { systemClock } from '../core/clock.ts'
+import { IntakeError } from '../core/errors.ts'
+import type { Emulator } from '../emulator/server.ts'
+import { type BackfillSummary, backfill } from '../extract/backfill.ts'
+import { STREAMS } from '../streams/catalogue.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { type EmbeddedServer, openEmbedded } from '../warehouse/embedded/server.ts'
+import { backfillDocument } from './backfill-report.ts'
+import { type Context, ExitCode, openLogger, printJson } from './context.ts'
+import { ask, DEMO_QUERIES, type DemoAnswer } from './demo-queries.ts'
+import { countRecords, DEMO_TEAM, demoTeam, letTimePass, startDemoService } from './demo-service.ts'
+import * as say from './demo-text.ts'
+import { claimWarehouse, demoDirectory, markNow, rowVersionsSince } from './demo-warehouse.ts'
+import { openProgress } from './progress.ts'
+
+interface Options {
+  readonly stay?: true
+  readonly json?: true
+}
+
+/** What one backfill of the demo brought. */
+interface Run {
+  readonly name: string
+  readonly summary: BackfillSummary
+  readonly seconds: number
+  readonly row_versions: number
+}
+
+export function demoCommand(context: Context): Command {
+  return new Command('demo')
+    .description('show the whole road on an embedded warehouse and an emulated service')
+    .option('--stay', 'leave both running until Ctrl-C')
+    .option('--json', 'print one JSON document')
+    .action((options: Options) => runDemo(context, options))
+}
+
+async function runDemo(context: Context, options: Options): Promise<void> {
+  const print = (text: string) => void (options.json || context.stdout.write(text))
+  const begun = systemClock.now()
+  const dataDir = demoDirectory(readConfig(ownSettings(context.env)).dataDir)
+  const onNotice = (line: string) => void context.stderr.write(`${line}\n`)
+  await using server = await openEmbedded({ dataDir, onNotice })
+  context.signal.throwIfAborted()
+  await using session = await openSession({ url: server.url, purpose: 'demo' })
+  print(say.openingText(await claimWarehouse(session, server.url, dataDir), dataDir))
+  await using service = await startDemoService()
+  print(say.serviceText(service.environments[0]!.base_url, countRecords(service)))
+  const runs = await threeRuns({ context, server, session, service }, print)
+  print(say.headingText(4, 'Questions, in SQL'))
+  const answers: DemoAnswer[] = []
+  for (const query of DEMO_QUERIES) {
+    const answer = await ask(session, query)
+    answers.push(answer)
+    print(say.answerText(answer))
+  }
+  const places = placesOf(server, service, dataDir)
+  const seconds = secondsSince(begun)
+  if (options.json) printJson(context, document(seconds, runs, answers, options.stay === true, places))
+  print(`Everything is as it should be, after ${seconds.toFixed(1)} s.\n\n`)
+  if (!options.stay) return print(say.fartherText(places))
+  print(say.stayText(places))
+  await untilAborted(context.signal)
+}
+
+interface Stage {
+  readonly context: Context
+  readonly server: EmbeddedServer
+  readonly session: Session
+  readonly service: Emulator
+}
+
+async function threeRuns(stage: Stage, print: (text: string) => void): Promise<readonly Run[]> {
+  const { service } = stage
+  const run = async (name: string): Promise<Run> => {
+    const done = await runOnce(stage, name)
+    print(say.runText(done.summary, done.seconds, done.row_versions))
+    return done
+  }
+  print(say.headingText(1, 'First backfill: everything'))
+  const first = await run('first')
+  for (const [stream, count] of Object.entries(countRecords(service))) expect(first, stream, count, 0)
+  print(
+    say.headingText(
+      2,
+      'A day passes at the service; the next backfill writes what changed, and nothing else',
+    ),
+  )
+  const changes = letTimePass(service)
+  print(say.changesText(changes))
+  const second = await run('changed')
+  expect(second, 'patients', changes.created + changes.updated, changes.deleted)
+  expect(second, 'forms', changes.reworded, 0)
+  print(say.headingText(3, 'Nothing happened: the third backfill writes nothing'))
+  const third = await run('unchanged')
+  for (const { name } of STREAMS) expect(third, name, 0, 0)
+  if (third.row_versions !== 0) throw wrong(third.name, 'row versions', third.row_versions, 0)
+  // Live webhooks and `verify` take their places here with the commands that bring them.
+  return [first, second, third]
+}
+
+async function runOnce({ context, server, session, service }: Stage, name: string): Promise<Run> {
+  const mark = await markNow(session)
+  const begun = systemClock.now()
+  const summary = await loadAll(context, server.url, service)
+  const seconds = secondsSince(begun)
+  if (summary.status === 'interrupted') throw new ExitCode(context.signal.reason === 'SIGTERM' ? 143 : 130)
+  if (summary.status !== 'succeeded') {
+    throw new IntakeError(`the ${name} backfill of the demo ended as ${summary.status}`, {
+      code: 'demo_failed',
+      verdict: 'stop',
+    })
+  }
+  return { name, summary, seconds, row_versions: await rowVersionsSince(session, mark) }
+}
+
+async function loadAll(context: Context, url: string, service: Emulator): Promise<BackfillSummary> {
+  using progress = openProgress(context, false)
+  return await backfill({
+    url,
+    teams: [demoTeam(service)],
+    streams: STREAMS,
+    allowMassDelete: false,
+    dry: false,
+    migrated: true,
+    clock: systemClock,
+    random: Math.random,
+    logger: openLogger(context, readConfig(ownSettings(context.env))),
+    signal: context.signal,
+    version: context.version,
+    onProgress: progress.update,
+  })
+}
+
+/** Of the user's settings only where data go and how much is logged; a demo is no place for their credentials. */
+function ownSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { INTAKE_DATA_DIR, INTAKE_DATA_DIR_FILE, LOG_LEVEL = 'warn' } = env
+  return { INTAKE_DATA_DIR, INTAKE_DATA_DIR_FILE, LOG_LEVEL }
+}
+
+function expect({ name, summary }: Run, stream: string, changed: number, deleted: number): void {
+  const report = summary.teams[0]?.streams.find((each) => each.stream === stream)?.report
+  if (report?.changed !== changed) throw wrong(name, `changed ${stream}`, report?.changed, changed)
+  if (report.deleted !== deleted) throw wrong(name, `deleted ${stream}`, report.deleted, deleted)
+}
+
+function wrong(run: string, what: string, found: number | undefined, expected: number): IntakeError {
+  return new IntakeError(`the ${run} backfill of the demo: ${found ?? 'no'} ${what}, ${expected} expected`, {
+    code: 'demo_differs',
+    verdict: 'stop',
+  })
+}
+
+function placesOf(server: EmbeddedServer, service: Emulator, dataDir: string): say.DemoPlaces {
+  const { baseUrl, apiKey, apiSecret } = demoTeam(service)
+  const variables = {
+    INTAKE_TEAM: DEMO_TEAM,
+    INTAKE_BASE_URL: baseUrl,
+    INTAKE_API_KEY: apiKey,
+    INTAKE_API_SECRET: apiSecret,
+  }
+  return { dataDir, directory: server.directory, port: Number(new URL(server.url).port), variables }
+}
+
+function document(
+  seconds: number,
+  runs: readonly Run[],
+  queries: readonly DemoAnswer[],
+  stays: boolean,
+  { dataDir, directory, port, variables }: say.DemoPlaces,
+): unknown {
+  return {
+    seconds,
+    steps: runs.map(({ summary, ...rest }) => ({ ...rest, backfill: backfillDocument(summary) })),
+    queries,
+    warehouse: { data_dir: dataDir, password_file: `${directory}/password`, port: stays ? port : null },
+    service: stays ? variables : null,
+  }
+}
+
+function secondsSince(begun: number): number {
+  return Math.round((systemClock.now() - begun) / 1000) / 1000
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
