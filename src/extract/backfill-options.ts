@@ -1,4 +1,5 @@
 /** What a backfill is given, and the opened source of one team. */
+import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
@@ -48,6 +49,8 @@ export function openTeam(team: TeamSource & { readonly teamId: number }, options
   const { clock, random, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
+  // Every request that waits for its turn listens; many of them are no leak.
+  setMaxListeners(0, signal)
   const { name, teamId, ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }
   const client = openClient({ ...connection, ...version, clock, random, logger, signal })
