@@ -1,0 +1,98 @@
+/**
+ * A service, a warehouse and the variables that lead a command to both.
+ *
+ * Invariant: every scene has a database of its own; what it opened is closed with it.
+ */
+import pg from 'pg'
+import { type Emulator, type EmulatorOptions, startEmulator } from '../../../src/emulator/server.ts'
+import { type Ended, runCli, type Variables } from '../../support/cli.ts'
+import { createTestDatabase } from '../../support/database.ts'
+
+export interface Scene extends AsyncDisposable {
+  readonly emulator: Emulator
+  /** Of the warehouse. */
+  readonly url: string
+  readonly env: Variables
+  backfill(...args: string[]): Promise<Ended>
+  query<Row extends object>(text: string, values?: unknown[]): Promise<Row[]>
+}
+
+/** A small world: enough for several pages of each list. */
+export const SMALL: EmulatorOptions = {
+  port: 0,
+  patients: 45,
+  forms: 7,
+  packets: 5,
+  documents: 5,
+  pageSize: 10,
+}
+
+export async function openScene(
+  options: EmulatorOptions = {},
+  database: { empty?: boolean } = {},
+): Promise<Scene> {
+  const emulator = await startEmulator({ ...SMALL, ...options })
+  const warehouse = await openWarehouse(database)
+  const env = { ...variablesOf(emulator), DATABASE_URL: warehouse.url }
+  return {
+    emulator,
+    url: warehouse.url,
+    env,
+    backfill: (...args) => runCli(['backfill', ...args], env),
+    query: (text, values) => query(warehouse.url, text, values),
+    [Symbol.asyncDispose]: async () => {
+      await emulator.close()
+      await warehouse.drop()
+    },
+  }
+}
+
+export function openWarehouse(options: { empty?: boolean } = {}) {
+  return createTestDatabase(options)
+}
+
+/** What a user exports to reach the first team of production. */
+export function variablesOf(emulator: Emulator): Variables {
+  const { base_url, teams } = emulator.environments[0]!
+  return {
+    INTAKE_BASE_URL: base_url,
+    INTAKE_API_KEY: teams[0]!.api_key,
+    INTAKE_API_SECRET: teams[0]!.api_secret,
+  }
+}
+
+export async function query<Row extends object>(
+  url: string,
+  text: string,
+  values: unknown[] = [],
+): Promise<Row[]> {
+  const client = await connect(url)
+  try {
+    return (await client.query<Row>(text, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** A session of the test's own. */
+export async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'the test itself',
+    options: '-c timezone=UTC',
+  })
+  client.on('error', () => undefined)
+  await client.connect()
+  return client
+}
+
+export interface Document {
+  readonly run_id: number | null
+  readonly status: string
+  readonly streams: Readonly<Record<string, Readonly<Record<string, number>> & { note: string | null }>>
+}
+
+/** The one document of `backfill --json`. */
+export function documentOf(ended: Ended): Document {
+  return JSON.parse(ended.stdout) as Document
+}
