@@ -35,6 +35,8 @@ export interface Content {
 /** How far ahead of the service's clock an `updated_at` may be. */
 export const FUTURE_TOLERANCE_SECONDS = 300
 
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/
+
 export interface VersionReading {
   readonly version: Instant
   readonly tooFarAhead: boolean
@@ -42,7 +44,11 @@ export interface VersionReading {
 
 /** The version of a state read at `observedAt` whose record says it was updated at `updatedAt` (any value). */
 export function versionOf(updatedAt: unknown, observedAt: Instant): VersionReading {
-  const updated = typeof updatedAt === 'string' ? parseInstant(updatedAt) : null
+  // The usual stamp is in our own form and in the past: to see that, comparing texts is enough.
+  if (typeof updatedAt !== 'string' || (INSTANT.test(updatedAt) && updatedAt <= observedAt)) {
+    return { version: observedAt, tooFarAhead: false }
+  }
+  const updated = parseInstant(updatedAt)
   if (updated === null || updated <= observedAt) return { version: observedAt, tooFarAhead: false }
   const limit = instantOf(microsOf(observedAt) + FUTURE_TOLERANCE_SECONDS * 1_000_000)
   if (updated > limit) return { version: observedAt, tooFarAhead: true }
