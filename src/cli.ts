@@ -22,10 +22,18 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 
 const stop = new AbortController()
 
+/** One Ctrl-C comes twice where npm passes on what the terminal sent already. */
+const ECHO_MS = 500
+let stoppedAt = 0
+
 for (const name of ['SIGINT', 'SIGTERM'] as const) {
   process.on(name, () => {
     // A second signal means now.
-    if (stop.signal.aborted) process.exit(name === 'SIGTERM' ? 143 : 130)
+    if (stop.signal.aborted && performance.now() - stoppedAt > ECHO_MS) {
+      process.exit(name === 'SIGTERM' ? 143 : 130)
+    }
+    if (stop.signal.aborted) return
+    stoppedAt = performance.now()
     stop.abort(name)
   })
 }
@@ -51,7 +59,6 @@ async function main(argv: readonly string[]): Promise<number> {
   const program = new Command('intake-sync')
     .description('Keeps a Postgres warehouse equal to a hosted Intake Forms Service.')
     .version(version)
-    .showHelpAfterError('(--help shows what there is)')
   for (const command of [
     migrateCommand(context),
     backfillCommand(context),
@@ -61,7 +68,9 @@ async function main(argv: readonly string[]): Promise<number> {
   ]) {
     program.addCommand(command)
   }
-  for (const command of [program, ...program.commands]) command.exitOverride()
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().showHelpAfterError('(--help shows what there is)')
+  }
   try {
     await program.parseAsync(argv)
     return 0
