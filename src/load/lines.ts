@@ -32,6 +32,9 @@ export interface Findings {
   readonly driftAt: Map<string, number>
 }
 
+/** A problem holds its part of a record two levels deeper than the record itself, which was not too deep. */
+const PROBLEM_DEPTH = -2
+
 export function noFindings(): Findings {
   return { problems: 0, problemsAt: new Map(), driftAt: new Map() }
 }
@@ -74,7 +77,8 @@ export function openLines(stream: Stream): LinesBuilder {
         return
       }
       const mapped = mapRecord(stream, content.payload, content.problems)
-      const problems = mapped.problems.length === 0 ? '\\N' : copyCell(canonicalText(mapped.problems))
+      const problems =
+        mapped.problems.length === 0 ? '\\N' : copyCell(canonicalText(mapped.problems, PROBLEM_DEPTH))
       const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
       records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t${copyCell(content.text)}\n`)
       root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)

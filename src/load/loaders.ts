@@ -31,7 +31,7 @@ export interface Loaders extends AsyncDisposable {
  * A batch meets large tables by their keys, a few thousand rows at a time. Statistics may be missing (a first load) or
  * stale, and a plan that reads a whole table for each batch would make a load quadratic.
  */
-const PLANNER = ['enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off', 'jit=off']
+const PLANNER = ['enable_seqscan=off', 'jit=off']
 
 const ATTEMPTS = 3
 

@@ -129,10 +129,11 @@ function mergeRecords({ table, stage, columns }: Target): string {
           > (held.version, held.deleted, held.observed_at, held.hash)
       returning id
     )
-    select came.id, came.deleted as tombstone,
-      (held.hash is distinct from came.hash or held.deleted is distinct from came.deleted) as contested
+    select came.id, came.deleted as tombstone, coalesce((
+        select held.hash <> came.hash or held.deleted <> came.deleted from ${table} held
+        where held.team_id = came.team_id and held.stream = came.stream and held.id = came.id
+      ), true) as contested
     from ${stage} came
-    left join ${table} held using (team_id, stream, id)
     where came.id not in (select id from accepted)`)
 }
 

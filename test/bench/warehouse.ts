@@ -1,0 +1,65 @@
+/** An embedded Postgres of the benchmark's own, with its durability on, and the tables that the figures are about. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { patients } from '../../src/streams/patients.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
+import { migrate } from '../../src/warehouse/migrate.ts'
+
+/** Tables that loading patients writes. */
+export const TABLES = [
+  'intake_raw.records',
+  `intake.${patients.table}`,
+  ...patients.children.map((child) => `intake.${child.table}`),
+] as const
+
+export interface BenchWarehouse extends AsyncDisposable {
+  readonly url: string
+  readonly session: Session
+}
+
+export async function openBenchWarehouse(): Promise<BenchWarehouse> {
+  const folder = mkdtempSync(join(tmpdir(), 'intake-bench-'))
+  const server = await openEmbedded({ dataDir: folder })
+  await migrate(server.url)
+  const session = await openSession({ url: server.url, purpose: 'bench' })
+  return {
+    url: server.url,
+    session,
+    async [Symbol.asyncDispose]() {
+      await session.close()
+      await server.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Empties the tables, and lets the server finish what the emptying and earlier loads left to write. */
+export async function emptyTables({ session }: BenchWarehouse): Promise<void> {
+  await session.client.query(
+    `truncate ${TABLES.join(', ')}, intake_raw.record_history, intake_ops.checkpoints`,
+  )
+  await session.client.query('checkpoint')
+}
+
+/** Rows of each table, in the order of `TABLES`. */
+export async function countRows({ session }: BenchWarehouse): Promise<readonly number[]> {
+  const counts: number[] = []
+  for (const table of TABLES) {
+    const { rows } = await session.client.query<{ count: string }>(`select count(*) from ${table}`)
+    counts.push(Number(rows[0]?.count))
+  }
+  return counts
+}
+
+/** Changes with every row version that is written to the tables, and with nothing else. */
+export async function rowVersions({ session }: BenchWarehouse): Promise<string> {
+  const marks: string[] = []
+  for (const table of TABLES) {
+    const query = `select count(*) || ':' || coalesce(sum(hashtext(xmin::text || ctid::text)::bigint), 0) as mark from ${table}`
+    const { rows } = await session.client.query<{ mark: string }>(query)
+    marks.push(rows[0]?.mark ?? '')
+  }
+  return marks.join(' ')
+}
