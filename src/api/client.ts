@@ -66,6 +66,8 @@ export interface Client {
   readonly pageSize: number | undefined
   readonly concurrency: number
   readonly totals: Readonly<Meter>
+  /** What the service last called its environment (`X-Service-Environment`), or null while it has not. */
+  readonly environment: string | null
   /** Requests per second that the client has found to be permitted, or null while no limit has shown. */
   readonly permittedRate: number | null
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>
@@ -87,6 +89,7 @@ export function openClient(options: ClientOptions): Client {
   const address = base.port === '' ? `${base.hostname}:${base.protocol === 'http:' ? 80 : 443}` : base.host
   const closed = new AbortController()
   const totals: Meter = { requests: 0, throttled: 0 }
+  let environment: string | null = null
   const gate = openGate({ concurrency, clock, logger })
   const wire = openWire(
     base.origin,
@@ -125,6 +128,7 @@ export function openClient(options: ClientOptions): Client {
         const came = await wire.send({ method, target, headers, body }, signals)
         const receivedAt = clock.now()
         const serviceDate = dateOf(came.headers.date)
+        environment = came.headers['x-service-environment'] ?? environment
         if (came.status === 429) {
           totals.throttled += 1
           if (call.meter) call.meter.throttled += 1
@@ -189,6 +193,9 @@ export function openClient(options: ClientOptions): Client {
     pageSize: options.pageSize,
     concurrency,
     totals,
+    get environment() {
+      return environment
+    },
     get permittedRate() {
       return gate.permittedRate()
     },

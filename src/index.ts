@@ -1,0 +1,24 @@
+/**
+ * The public library: the typed client of the service, the streams, and what their types need.
+ *
+ * Invariant: what is exported here stays; everything else may change with any release.
+ */
+export type { Answer, Client, ClientOptions, Meter, RequestOptions } from './api/client.ts'
+export { openClient } from './api/client.ts'
+export { getDocument, listDocuments } from './api/documents.ts'
+export { ApiError, ShapeError } from './api/errors.ts'
+export { getForm, listForms } from './api/forms.ts'
+export { getPacket, listPackets } from './api/packets.ts'
+export type { Page, Scan, ScanOutcome } from './api/page.ts'
+export { getPatient, listPatients } from './api/patients.ts'
+export { Document } from './api/shapes/document.ts'
+export { Form, Question } from './api/shapes/form.ts'
+export { Packet } from './api/shapes/packet.ts'
+export { Patient } from './api/shapes/patient.ts'
+export { type Clock, systemClock } from './core/clock.ts'
+export { IntakeError, UsageError, type Verdict } from './core/errors.ts'
+export { isSigned, SIGNATURE_HEADER, sign } from './core/signature.ts'
+export { STREAM_NAMES, type StreamName } from './core/streams.ts'
+export { type Emulator, type EmulatorOptions, startEmulator } from './emulator/server.ts'
+export { STREAMS, streamNamed } from './streams/catalogue.ts'
+export type { Child, Column, Stream } from './streams/stream.ts'
