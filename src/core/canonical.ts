@@ -56,8 +56,10 @@ function keysInOrder(value: object): readonly string[] {
   const shape = keys.join('\u0000')
   const known = sortedKeys.get(shape)
   if (known !== undefined && known.length === keys.length) return known
+  // A key that holds the separator would make two shapes look alike: such a shape is not remembered.
+  const tellable = !keys.some((key) => key.includes('\u0000'))
   keys.sort()
-  if (sortedKeys.size < REMEMBERED) sortedKeys.set(shape, keys)
+  if (tellable && sortedKeys.size < REMEMBERED) sortedKeys.set(shape, keys)
   return keys
 }
 

@@ -55,10 +55,10 @@ export function storable(value: unknown, invalidUtf8: boolean, problems: Problem
 }
 
 function storableObject(value: object, invalidUtf8: boolean, problems: Problem[], path: string): unknown {
-  const entries = new Map<string, unknown>()
-  for (const [key, item] of Object.entries(value)) {
-    let name = storableText(key, invalidUtf8)
-    while (entries.has(name)) name += "'"
+  const keys = Object.keys(value)
+  const names = storableNames(keys, invalidUtf8)
+  const entries = keys.map((key): [string, unknown] => {
+    const name = names?.get(key) ?? key
     const itemPath = path === '' ? name : `${path}.${name}`
     if (name !== key) {
       problems.push({
@@ -67,9 +67,27 @@ function storableObject(value: object, invalidUtf8: boolean, problems: Problem[]
         original: name,
       })
     }
-    entries.set(name, storable(item, invalidUtf8, problems, itemPath))
-  }
+    return [name, storable((value as Record<string, unknown>)[key], invalidUtf8, problems, itemPath)]
+  })
   return Object.fromEntries(entries)
+}
+
+/**
+ * Names for the keys that cannot be stored as they are; none is another key's, whatever order the keys came in.
+ * Null when there are none.
+ */
+function storableNames(keys: readonly string[], invalidUtf8: boolean): ReadonlyMap<string, string> | null {
+  const unfit = keys.filter((key) => storableText(key, invalidUtf8) !== key)
+  if (unfit.length === 0) return null
+  const taken = new Set(keys)
+  const names = new Map<string, string>()
+  for (const key of unfit.sort()) {
+    let name = storableText(key, invalidUtf8)
+    while (taken.has(name)) name += "'"
+    taken.add(name)
+    names.set(key, name)
+  }
+  return names
 }
 
 function isWithinNumeric(text: string): boolean {

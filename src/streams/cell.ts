@@ -3,11 +3,12 @@
  *
  * Invariant (law 4): a value that cannot be read as the column's type gives null and a problem that holds the value
  * as it came; nothing is nulled silently. An empty string stays empty in a text column and is null, without a
- * problem, in any other. In a text column a number or boolean is its JSON text, and so is an object or array.
+ * problem, in any other. In a text column a number or boolean is its JSON text, and so is an object or array, its keys
+ * sorted: contents that are equal, and so have one hash, must not differ in a cell.
  */
-import { stringify } from 'lossless-json'
+import { canonicalText } from '../core/canonical.ts'
 import { referenceId } from '../core/identifiers.ts'
-import { isLosslessNumber } from '../core/json.ts'
+import { isLosslessNumber, isObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import { parseDate, parseInstant } from '../core/time.ts'
 
@@ -31,7 +32,7 @@ const EXPECTED: Readonly<Record<CellType, string>> = {
 }
 
 const READERS: Readonly<Record<CellType, (value: unknown) => Reading>> = {
-  text: (value) => (typeof value === 'string' ? value : jsonText(value)),
+  text: (value) => (typeof value === 'string' ? value : canonicalText(value)),
   boolean: readBoolean,
   time: (value) => (typeof value === 'string' ? (parseInstant(value) ?? UNREADABLE) : UNREADABLE),
   date: (value) => (typeof value === 'string' ? (parseDate(value) ?? UNREADABLE) : UNREADABLE),
@@ -51,11 +52,6 @@ export function readCell(type: CellType, value: unknown, path: string, problems:
   return null
 }
 
-/** The JSON text of a value, its keys in the order they came. */
-export function jsonText(value: unknown): string {
-  return isLosslessNumber(value) ? value.value : (stringify(value) ?? 'null')
-}
-
 function readBoolean(value: unknown): Reading {
   if (value === true || value === 'true') return 't'
   return value === false || value === 'false' ? 'f' : UNREADABLE
@@ -66,7 +62,7 @@ function readWhole(value: unknown, least: bigint, greatest: bigint): Reading {
     typeof value === 'string'
       ? value
       : typeof value === 'number' || isLosslessNumber(value)
-        ? jsonText(value)
+        ? canonicalText(value)
         : ''
   if (!/^-?\d{1,19}(?:\.0+)?$/.test(text)) return UNREADABLE
   const whole = BigInt(text.replace(/\..*/, ''))
@@ -78,7 +74,7 @@ function readNumber(value: unknown): Reading {
     typeof value === 'string'
       ? value
       : typeof value === 'number' || isLosslessNumber(value)
-        ? jsonText(value)
+        ? canonicalText(value)
         : ''
   return /^-?\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?$/.test(text) ? text : UNREADABLE
 }
@@ -86,5 +82,8 @@ function readNumber(value: unknown): Reading {
 function readReference(value: unknown): Reading {
   const reading = referenceId(value)
   if (reading.kind === 'id') return reading.id
-  return reading.kind === 'none' ? null : UNREADABLE
+  if (reading.kind !== 'none') return UNREADABLE
+  // An id that is null is no reference; an object that says something else instead is one we cannot read.
+  const saysElse = isObject(value) && Object.keys(value).length > 0 && !('id' in value) && !('uid' in value)
+  return saysElse ? UNREADABLE : null
 }

@@ -33,11 +33,11 @@ const inputFields: Child = {
 /** An array, or an object keyed by the fields' names. */
 function fieldItems(value: unknown, problems: Problem[]): readonly Item[] {
   if (!isObject(value)) return itemsOf(value, 'input_fields', problems)
-  return Object.entries(value).map(([name, field], at) => ({
-    value: isObject(field) ? { name, ...field } : (field ?? { name }),
-    position: at + 1,
-    path: `input_fields.${name}`,
-  }))
+  return Object.entries(value).map(([name, field], at) => {
+    const path = `input_fields.${name}`
+    const known = objectOf(field, path, problems) ?? {}
+    return { value: { ...known, name: known.name ?? name }, position: at + 1, path }
+  })
 }
 
 export const documents: Stream = {

@@ -35,10 +35,10 @@ export function questionsOf(form: JsonObject, problems: Problem[]): readonly Que
 
 function collect(node: JsonObject, path: string, into: Item[], problems: Problem[]): void {
   const at = (field: string) => (path === '' ? field : `${path}.${field}`)
-  if (node.questions !== undefined && node.questions !== null) {
-    into.push(...itemsOf(node.questions, at('questions'), problems))
-    return
-  }
+  const own = itemsOf(node.questions, at('questions'), problems)
+  into.push(...own)
+  // A form that lists its questions may repeat them in its pages.
+  if (own.length > 0) return
   for (const level of LEVELS) {
     for (const item of itemsOf(node[level], at(level), problems)) {
       if (isObject(item.value)) collect(item.value, item.path, into, problems)

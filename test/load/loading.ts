@@ -1,0 +1,42 @@
+/** Loading in tests: what stands between an envelope and `loadBatch`, with a slice taken for it. */
+import type { Envelope } from '../../src/core/envelope.ts'
+import type { DeadLetter } from '../../src/load/dead-letters.ts'
+import { linesOf } from '../../src/load/lines.ts'
+import { type LoadMode, type LoadResult, loadBatch } from '../../src/load/load.ts'
+import { type TakenSlice, takeSlice } from '../../src/load/slice.ts'
+import type { Stream } from '../../src/streams/stream.ts'
+import type { Session } from '../../src/warehouse/connect.ts'
+
+export function takeWhole(
+  session: Session,
+  stream: Stream,
+  teamId: number,
+  runId = '1',
+): Promise<TakenSlice> {
+  return takeSlice(session.db, { teamId, stream: stream.name, slice: '' }, runId)
+}
+
+export interface Loading {
+  readonly mode: LoadMode
+  readonly taken: TakenSlice
+  readonly deadLetters?: readonly DeadLetter[]
+}
+
+/** Loads envelopes, of which none has another's key, as one batch. */
+export function loadEnvelopes(
+  session: Session,
+  stream: Stream,
+  envelopes: readonly Envelope[],
+  { mode, taken, deadLetters = [] }: Loading,
+): Promise<LoadResult> {
+  return loadBatch(session, { stream, taken, lines: linesOf(stream, envelopes), deadLetters }, mode)
+}
+
+/** Rows of a query, as pg gives them. */
+export async function rowsOf<Row extends object = Record<string, unknown>>(
+  session: Session,
+  statement: string,
+  values: readonly unknown[] = [],
+): Promise<readonly Row[]> {
+  return (await session.client.query<Row>(statement, [...values])).rows
+}

@@ -1,0 +1,80 @@
+/** The tables that the contract promises for the streams built so far, written out by hand. */
+
+const meta = {
+  _version: 'timestamp with time zone',
+  _deleted_at: 'timestamp with time zone',
+  _origin: 'text',
+  _loaded_at: 'timestamp with time zone',
+  _hash: 'bytea',
+  _extra: 'jsonb',
+  _problems: 'jsonb',
+} as const
+
+const texts = (...names: string[]) => Object.fromEntries(names.map((name) => [name, 'text']))
+const times = (...names: string[]) =>
+  Object.fromEntries(names.map((name) => [name, 'timestamp with time zone']))
+
+export interface ExpectedTable {
+  /** The primary key, in order. */
+  readonly key: readonly string[]
+  readonly columns: Readonly<Record<string, string>>
+}
+
+const root = (columns: Record<string, string>): ExpectedTable => ({
+  key: ['team_id', 'id'],
+  columns: { team_id: 'smallint', id: 'text', ...columns, ...meta },
+})
+
+const child = (key: readonly string[], columns: Record<string, string>): ExpectedTable => ({
+  key: ['team_id', ...key],
+  columns: { team_id: 'smallint', ...columns },
+})
+
+export const EXPECTED_TABLES: Readonly<Record<string, ExpectedTable>> = {
+  patients: root({
+    ...texts('external_id', 'first_name', 'last_name', 'email', 'phone_number', 'sex_at_birth', 'provider'),
+    ...texts('address', 'address2', 'city', 'state', 'zipcode'),
+    date_birth: 'date',
+    ...times('created_at', 'updated_at'),
+  }),
+  patient_emergency_contacts: child(
+    ['patient_id'],
+    texts(
+      'patient_id',
+      'first_name',
+      'last_name',
+      'phone_number',
+      'relationship',
+      'address',
+      'address2',
+      'city',
+      'state',
+      'zipcode',
+    ),
+  ),
+  patient_tags: child(['patient_id', 'position'], {
+    ...texts('patient_id', 'name', 'color'),
+    position: 'integer',
+  }),
+  patient_custom_fields: child(['patient_id', 'key'], texts('patient_id', 'key', 'value')),
+  forms: root({ ...texts('name', 'text'), enabled: 'boolean', ...times('created_at', 'updated_at') }),
+  form_questions: child(['form_id', 'position'], {
+    ...texts('form_id', 'question_id', 'question_type', 'question_subtype', 'text', 'help_text'),
+    position: 'integer',
+    sort_order: 'integer',
+  }),
+  question_choices: child(['form_id', 'question_position', 'position'], {
+    ...texts('form_id', 'question_id', 'choice_id', 'text'),
+    question_position: 'integer',
+    position: 'integer',
+  }),
+  packets: root({ ...texts('name', 'text'), ...times('created_at', 'updated_at') }),
+  packet_forms: child(['packet_id', 'position'], { ...texts('packet_id', 'form_id'), position: 'integer' }),
+  documents: root({ ...texts('name', 'text'), ...times('created_at', 'updated_at') }),
+  document_input_fields: child(['document_id', 'position'], {
+    ...texts('document_id', 'field_id', 'name', 'label', 'field_type'),
+    position: 'integer',
+    required: 'boolean',
+    page: 'integer',
+  }),
+}
