@@ -6,6 +6,7 @@
  */
 
 import type { Envelope } from '../core/envelope.ts'
+import { instantOf, microsOf } from '../core/time.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
@@ -18,6 +19,13 @@ import type { Source } from './source.ts'
 /** Deletes of one scan that need nobody: this many, or this share of the stream's live rows. */
 export const GUARD_ROWS = 50
 export const GUARD_SHARE = 0.05
+
+/**
+ * How much the start of a scan, a lower bound in the service's clock, may lie before what an earlier run that began
+ * before it noted as seen: the bound of each run is off by another part of a second. Whatever this lets in is asked
+ * for by id like any other.
+ */
+const BOUND_MICROS = 1_000_000
 
 /** Ids proved and settled together. */
 const PORTION = 500
@@ -34,7 +42,8 @@ export async function proveDeletes(
 ): Promise<DeleteReport> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name }
-  const { count: missing } = await scan.ledger.missing(place, scan.startedAt, 1)
+  const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
+  const { count: missing } = await scan.ledger.missing(place, before, 1)
   if (missing === 0) return { kind: 'done', contested: [] }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   if (missing > allowed && !allowMassDelete) return { kind: 'held', missing, allowed }
@@ -43,7 +52,7 @@ export async function proveDeletes(
   let proved = 0
   while (proved < missing) {
     // What is proved is gone from the list of the missing, unless it turned out to be alive: those are stepped over.
-    const { ids } = await scan.ledger.missing(place, scan.startedAt, PORTION)
+    const { ids } = await scan.ledger.missing(place, before, PORTION)
     if (ids.length === 0) break
     for (const id of ids) scan.ledger.add(id)
     const found = await Promise.all(ids.map((id) => prove(source, id)))
@@ -57,12 +66,13 @@ export async function proveDeletes(
   return { kind: 'done', contested }
 }
 
-interface Proof {
+export interface Proof {
   readonly envelopes: readonly Envelope[]
   readonly letters: readonly DeadLetter[]
 }
 
-async function prove(source: Source, id: string): Promise<Proof> {
+/** Asks for a record that a steady scan missed: a tombstone when it is gone, else what it is now. */
+export async function prove(source: Source, id: string): Promise<Proof> {
   const { stream, taken } = source
   const found = await fetchOne(source, id, 'proof')
   if (found.kind === 'record') return { envelopes: [found.envelope], letters: [] }

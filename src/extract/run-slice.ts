@@ -10,7 +10,7 @@ import { isUntouched } from '../load/load.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
-import { proveDeletes } from './deletes.ts'
+import { type Proof, prove, proveDeletes } from './deletes.ts'
 import { fetchOne } from './fetch-one.ts'
 import { type ScanReport, scanStream } from './scan.ts'
 import type { Source } from './source.ts'
@@ -41,6 +41,7 @@ export async function runSlice(source: Source, session: Session, options: SliceO
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
   const untouched = !options.migrated || (await isUntouched(session, taken.teamId, stream))
   const contested = new Set<string>()
+  const missed = new Set<string>()
   let scan: ScanReport
   for (let tries = 1; ; tries++) {
     scan = await scanStream(source, session, untouched && tries === 1 ? 'straight' : 'sift')
@@ -55,7 +56,7 @@ export async function runSlice(source: Source, session: Session, options: SliceO
   if (scan.steady && options.migrated) {
     const deletes = await proveDeletes(source, session, scan, options.allowMassDelete)
     if (deletes.kind === 'held') note = heldNote(stream.name, deletes.missing, deletes.allowed)
-    else for (const id of deletes.contested) contested.add(id)
+    else for (const id of deletes.contested) missed.add(id)
     if (!options.dry) await resolveUnmet(session.db, place)
   } else if (!scan.steady) {
     logger.warn(
@@ -63,23 +64,37 @@ export async function runSlice(source: Source, session: Session, options: SliceO
       'the list kept changing; deletes are looked for next time',
     )
   }
-  await settleContested(source, contested)
+  await settle(source, contested, refetch)
+  await settle(source, missed, prove)
   if (!options.dry) await settleSlice(session.db, taken, { scanned_at: scan.startedAt, steady: scan.steady })
   return note
 }
 
 /** Asks the service for each record whose newest state is in doubt, until its answer wins or agrees. */
-async function settleContested(source: Source, contested: ReadonlySet<string>): Promise<void> {
+async function settle(
+  source: Source,
+  contested: ReadonlySet<string>,
+  ask: (source: Source, id: string) => Promise<Proof>,
+): Promise<void> {
   let ids: readonly string[] = [...contested]
   for (let round = 1; ids.length > 0 && round <= REFETCHES; round++) {
     if (round > 1) await source.clock.sleep(REFETCH_PAUSE_MS, source.signal)
     const batcher = openBatcher(source, 'merge')
-    const found = await Promise.all(ids.map((id) => fetchOne(source, id, 'refetch')))
+    const found = await Promise.all(ids.map((id) => ask(source, id)))
     await batcher.add(
-      found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : [])),
-      found.flatMap((each) => (each.kind === 'dead' ? [each.letter] : [])),
+      found.flatMap((each) => each.envelopes),
+      found.flatMap((each) => each.letters),
     )
     ids = await batcher.finish()
+  }
+}
+
+/** The record as it is now; one that is gone was in the list a moment ago, and the next scan will miss it. */
+async function refetch(source: Source, id: string): Promise<Proof> {
+  const found = await fetchOne(source, id, 'refetch')
+  return {
+    envelopes: found.kind === 'record' ? [found.envelope] : [],
+    letters: found.kind === 'dead' ? [found.letter] : [],
   }
 }
 

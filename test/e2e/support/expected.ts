@@ -48,7 +48,9 @@ export function expectedOf(world: World): Tables {
   }
   for (const { id, forms, ...fields } of rowsOf(world.packets)) {
     put('packets', { id, ...stamped(fields) })
-    forms.forEach((form_id, at) => {
+    // A form that was deleted is in no packet any more.
+    const members = forms.filter((form) => world.forms.get(form) !== undefined)
+    members.forEach((form_id, at) => {
       put('packet_forms', { packet_id: id, position: at + 1, form_id })
     })
   }

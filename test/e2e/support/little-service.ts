@@ -1,0 +1,92 @@
+/**
+ * A service whose records the test holds in its hands, for what no honest service does: a record that is in no list
+ * and yet found by id, one that comes back under an id that was deleted, an answer that waits until it is stale.
+ *
+ * Invariant: as long as `interfere` lets a request pass, lists and records are answered as specified, ten to a page.
+ */
+import type http from 'node:http'
+import { json, type Received, startService } from '../../api/support/service.ts'
+import type { Variables } from '../../support/cli.ts'
+
+export interface LittleRecord {
+  readonly id: string
+  readonly [field: string]: unknown
+}
+
+export interface LittleService extends AsyncDisposable {
+  readonly url: string
+  readonly received: readonly Received[]
+  /** By resource; a test changes it as it likes. */
+  readonly records: Record<'patients' | 'forms' | 'packets' | 'documents', LittleRecord[]>
+  /** Ids that the lists leave out. */
+  readonly unlisted: Set<string>
+  /** Sees a request first; true when it has answered, or will. */
+  interfere: (request: Received, response: http.ServerResponse) => boolean
+  readonly env: Variables
+}
+
+const PAGE = 10
+
+export async function startLittleService(patients: LittleRecord[] = []): Promise<LittleService> {
+  const records: LittleService['records'] = { patients, forms: [], packets: [], documents: [] }
+  const unlisted = new Set<string>()
+  const service = await startService((request, response) => {
+    if (!little.interfere(request, response)) answer(request, response)
+  })
+  const little: LittleService = {
+    url: service.url,
+    received: service.received,
+    records,
+    unlisted,
+    interfere: () => false,
+    env: { INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'little-key', INTAKE_API_SECRET: 'little-secret' },
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+  }
+
+  function answer(request: Received, response: http.ServerResponse): void {
+    const at = new URL(request.url, service.url)
+    const [, , resource = '', id] = at.pathname.split('/')
+    const all = records[resource as keyof typeof records]
+    const found = all?.find((record) => record.id === decodeURIComponent(id ?? ''))
+    if (all === undefined || (id !== undefined && found === undefined)) {
+      json(response, { detail: 'Not found.' }, 404)
+      return
+    }
+    if (id !== undefined) {
+      json(response, found)
+      return
+    }
+    json(
+      response,
+      pageOf(
+        all.filter((record) => !unlisted.has(record.id)),
+        at,
+      ),
+    )
+  }
+  return little
+}
+
+function pageOf(all: readonly LittleRecord[], at: URL): unknown {
+  const page = Number(at.searchParams.get('page') ?? 1)
+  const results = all.slice((page - 1) * PAGE, page * PAGE)
+  at.searchParams.set('page', String(page + 1))
+  return { count: all.length, next: page * PAGE < all.length ? at.href : null, previous: null, results }
+}
+
+/** Patients `p1` to `p<count>`. */
+export function littlePatients(count: number): LittleRecord[] {
+  return Array.from({ length: count }, (_, at) => littlePatient(`p${at + 1}`, 'first'))
+}
+
+export function littlePatient(id: string, lastName: string): LittleRecord {
+  const stamp = '2026-01-01T00:00:00Z'
+  return {
+    id,
+    first_name: 'A',
+    last_name: lastName,
+    custom_fields: { plan: lastName },
+    created_at: stamp,
+    updated_at: stamp,
+  }
+}
