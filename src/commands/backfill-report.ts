@@ -1,5 +1,5 @@
 /** What a backfill says at its end, for people and as the document of `--json`. */
-import type { BackfillSummary } from '../extract/backfill.ts'
+import type { BackfillSummary, TeamSummary } from '../extract/backfill.ts'
 import type { StreamReport } from '../load/runs.ts'
 import { table } from './table.ts'
 
@@ -81,13 +81,25 @@ export function backfillText(summary: BackfillSummary): string {
     ]),
   )
   const notes = summary.teams.flatMap((team) => [
-    ...team.streams.flatMap(({ stream, report }) =>
-      report.note === null ? [] : [`${stream}: ${report.note}`],
-    ),
+    ...notesOf(team, several),
     ...(team.waiting > 0
       ? [`${team.waiting} dead letter(s) of ${team.name} wait: see intake_ops.dead_letters`]
       : []),
   ])
   const what = summary.runId === null ? 'dry run, nothing written' : `run ${summary.runId}`
   return `${table([head, ...rows])}\n${[`${what}: ${summary.status.replace('_', ' ')}`, ...notes].join('\n')}\n`
+}
+
+/** One line a note; streams that say the same, but for the path it happened at, share one. */
+function notesOf(team: TeamSummary, several: boolean): readonly string[] {
+  const streamsOf = new Map<string, string[]>()
+  for (const { stream, report } of team.streams) {
+    if (report.note === null) continue
+    const what = report.note.replace(/^[A-Z]+ \/\S*: /, '')
+    streamsOf.set(what, [...(streamsOf.get(what) ?? []), stream])
+  }
+  return [...streamsOf].map(([what, streams]) => {
+    const only = team.streams.find(({ stream }) => streams.length === 1 && stream === streams[0])
+    return `${several ? `${team.name}: ` : ''}${streams.join(', ')}: ${only?.report.note ?? what}`
+  })
 }

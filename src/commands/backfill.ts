@@ -79,7 +79,11 @@ function streamsOf(names: string | undefined): readonly Stream[] {
   const unknown = asked.find((name) => !STREAMS.some((stream) => stream.name === name))
   if (unknown !== undefined) {
     const known = STREAMS.map((stream) => stream.name).join(', ')
-    throw new UsageError(`--streams names an unknown stream`, `use one or more of: ${known}`, '--streams')
+    throw new UsageError(
+      `--streams: there is no stream "${unknown}"`,
+      `use one or more of: ${known}`,
+      '--streams',
+    )
   }
   return STREAMS.filter((stream) => asked.includes(stream.name))
 }

@@ -53,6 +53,8 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
         options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
     })
     const queue = new PQueue({ concurrency: STREAMS_AT_ONCE })
+    // Streams end when they will; the one session that writes about them takes one statement at a time.
+    const notebook = new PQueue({ concurrency: 1 })
     const summaries = await Promise.all(
       teams.map(async (team): Promise<TeamSummary> => {
         await using opened = openTeam(team, options)
@@ -60,14 +62,16 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
           options.streams.map((stream) =>
             queue.add(async () => {
               const report = await runStream({ options, team: opened, stream, loaders, runId })
+              const key = { teamId: team.teamId, stream: stream.name }
               if (runId !== null)
-                await recordStream(control.db, { runId, teamId: team.teamId, stream: stream.name }, report)
+                await notebook.add(() => recordStream(control.db, { runId, ...key }, report))
               return { stream: stream.name, report }
             }),
           ),
         )
         const names = options.streams.map((stream) => stream.name)
-        const waiting = options.migrated ? await countWaiting(control.db, team.teamId, names) : 0
+        const count = () => countWaiting(control.db, team.teamId, names)
+        const waiting = options.migrated ? await notebook.add(count) : 0
         return { name: team.name, streams, waiting }
       }),
     )
