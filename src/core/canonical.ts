@@ -12,20 +12,36 @@ import { isLosslessNumber } from './json.ts'
 /** Deeper than any record of the service, and shallow enough for every Postgres to read as jsonb. */
 const DEEPEST = 400
 
+/**
+ * Stands before a number that Postgres cannot hold. No JSON has it there, and such a text is never stored: it is
+ * hashed, and then written again from the storable form of its value.
+ */
+const UNSTORABLE = '\\u'
+
 const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 
-/** Shapes remembered at most; a source whose keys are data (custom fields) must not fill the memory. */
-const REMEMBERED = 4096
+/** Shapes remembered for each number of keys; a source whose keys are data must not fill the memory. */
+const REMEMBERED = 16
 
-const sortedKeys = new Map<string, readonly string[]>()
-const quotedKeys = new Map<string, string>()
+/** Digits of a number that Postgres' `numeric` surely holds on either side of the point. */
+const NUMERIC_DIGITS = 10_000
+
+/** Keys as an object has them, the same sorted, and what comes before the value of each in the text. */
+interface Shape {
+  readonly keys: readonly string[]
+  readonly sorted: readonly string[]
+  readonly leads: readonly string[]
+}
+
+const shapes = new Map<number, Shape[]>()
 
 /** The canonical JSON text of a parsed value. Throws `IntakeError` (set aside) when it is nested too deeply. */
 export function canonicalText(value: unknown, depth = 0): string {
   if (typeof value === 'string') return NEEDS_ESCAPE.test(value) ? JSON.stringify(value) : `"${value}"`
   if (value === null || value === undefined) return 'null'
   if (typeof value !== 'object') return JSON.stringify(value)
-  if (isLosslessNumber(value)) return value.value
+  if (isLosslessNumber(value))
+    return isWithinNumeric(value.value) ? value.value : `${UNSTORABLE}${value.value}`
   if (depth > DEEPEST) {
     throw new IntakeError(`nested more than ${DEEPEST} levels deep`, {
       code: 'too_deep',
@@ -37,11 +53,11 @@ export function canonicalText(value: unknown, depth = 0): string {
     for (let at = 0; at < value.length; at++) text += (at ? ',' : '') + canonicalText(value[at], depth + 1)
     return `${text}]`
   }
-  const keys = keysInOrder(value)
-  let text = '{'
-  for (let at = 0; at < keys.length; at++) {
-    const key = keys[at]!
-    text += (at ? ',' : '') + quoted(key) + canonicalText((value as Record<string, unknown>)[key], depth + 1)
+  const { sorted, leads } = shapeOf(Object.keys(value))
+  if (sorted.length === 0) return '{}'
+  let text = ''
+  for (let at = 0; at < sorted.length; at++) {
+    text += leads[at]! + canonicalText((value as Record<string, unknown>)[sorted[at]!], depth + 1)
   }
   return `${text}}`
 }
@@ -51,22 +67,26 @@ export function contentHash(text: string): string {
   return hash('sha256', text, 'hex').slice(0, 32)
 }
 
-function keysInOrder(value: object): readonly string[] {
-  const keys = Object.keys(value)
-  const shape = keys.join('\u0000')
-  const known = sortedKeys.get(shape)
-  if (known !== undefined && known.length === keys.length) return known
-  // A key that holds the separator would make two shapes look alike: such a shape is not remembered.
-  const tellable = !keys.some((key) => key.includes('\u0000'))
-  keys.sort()
-  if (tellable && sortedKeys.size < REMEMBERED) sortedKeys.set(shape, keys)
-  return keys
+/** True when `numeric`, and so jsonb, can hold the number that `text` writes. */
+export function isWithinNumeric(text: string): boolean {
+  const [digits, exponent] = text.toLowerCase().split('e')
+  return digits!.length + Math.abs(Number(exponent ?? 0)) <= NUMERIC_DIGITS
 }
 
-function quoted(key: string): string {
-  const known = quotedKeys.get(key)
-  if (known !== undefined) return known
-  const text = `${JSON.stringify(key)}:`
-  if (quotedKeys.size < REMEMBERED) quotedKeys.set(key, text)
-  return text
+/** Object keys are interned, so comparing them one by one costs less than looking up a text made of them. */
+function shapeOf(keys: readonly string[]): Shape {
+  const known = shapes.get(keys.length) ?? []
+  for (const shape of known) {
+    if (hasKeys(shape, keys)) return shape
+  }
+  const sorted = [...keys].sort()
+  const leads = sorted.map((key, at) => `${at === 0 ? '{' : ','}${JSON.stringify(key)}:`)
+  const shape = { keys, sorted, leads }
+  if (known.length < REMEMBERED) shapes.set(keys.length, [...known, shape])
+  return shape
+}
+
+function hasKeys(shape: Shape, keys: readonly string[]): boolean {
+  for (let at = 0; at < keys.length; at++) if (shape.keys[at] !== keys[at]) return false
+  return true
 }

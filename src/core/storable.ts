@@ -5,21 +5,16 @@
  * Invariant: the result of `storable` can be stored as jsonb and as text by every Postgres; each place that was
  * rewritten is reported with its path; a value with nothing to rewrite is returned as it is.
  */
+import { isWithinNumeric } from './canonical.ts'
 import { isLosslessNumber, isObject } from './json.ts'
 import type { Problem } from './problem.ts'
 
-/** A number that may be beyond `numeric`, as canonical text writes it. */
-const HUGE_NUMBER = /[:,[]-?[\d.]{1000}|[:,[]-?[\d.]+[eE][-+]?\d{4}/
-
 const UNSTORABLE = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
-
-/** Digits of a number that `numeric` surely holds on either side of the point. */
-const NUMERIC_DIGITS = 10_000
 
 /** Quick test on a record's canonical text: false means that `storable` would change nothing. */
 export function maybeUnstorable(canonical: string): boolean {
-  // Canonical text escapes nothing else with \\u but control characters, and those are rare.
-  return canonical.includes('\\u') || HUGE_NUMBER.test(canonical)
+  // Canonical text holds `\\u` for control characters, lone surrogates and numbers beyond numeric only.
+  return canonical.includes('\\u')
 }
 
 /** Text that Postgres can hold; `invalidUtf8` says that lone surrogates U+DC80…U+DCFF stand for bytes. */
@@ -88,9 +83,4 @@ function storableNames(keys: readonly string[], invalidUtf8: boolean): ReadonlyM
     names.set(key, name)
   }
   return names
-}
-
-function isWithinNumeric(text: string): boolean {
-  const [digits, exponent] = text.toLowerCase().split('e')
-  return digits!.length + Math.abs(Number(exponent ?? 0)) <= NUMERIC_DIGITS
 }

@@ -14,6 +14,7 @@ import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
+import { jsonText } from '../streams/cell.ts'
 
 /** Where and when a record was read. */
 export interface Reading {
@@ -34,13 +35,11 @@ export function readRecord(value: unknown, reading: Reading): ReadRecord {
   try {
     text = canonicalText(value)
   } catch (error) {
-    // Too deep to be walked: the native writer, which does not recurse in our stack, keeps what it can.
-    const reason = error instanceof IntakeError ? error.message : 'cannot be read'
-    return dead(null, reason, '(too deep to keep)', reading)
+    return dead(error instanceof IntakeError ? error.message : 'cannot be read', value, reading)
   }
-  if (!isObject(value)) return dead(null, 'not an object', text, reading)
+  if (!isObject(value)) return dead('not an object', value, reading)
   const id = recordId(value)
-  if (id.kind !== 'id') return dead(null, ID_REASONS[id.kind], text, reading)
+  if (id.kind !== 'id') return dead(ID_REASONS[id.kind], value, reading)
   return { kind: 'record', envelope: envelopeOf(id.id, value, text, reading) }
 }
 
@@ -82,8 +81,22 @@ function envelopeOf(id: string, record: JsonObject, text: string, reading: Readi
   }
 }
 
-function dead(recordId: string | null, reason: string, body: string, reading: Reading): ReadRecord {
-  return { kind: 'dead', letter: { recordId, origin: reading.origin, reason, body } }
+function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {
+  const id = isObject(value) ? recordId(value) : null
+  return {
+    kind: 'dead',
+    letter: { recordId: id?.kind === 'id' ? id.id : null, origin, reason, body: wholeText(value) },
+  }
+}
+
+/** What came, as JSON text; of what is nested beyond the stack of any writer, a note in its place. */
+function wholeText(value: unknown): string {
+  try {
+    return jsonText(value)
+  } catch (error) {
+    if (error instanceof RangeError) return '(nested too deeply to be written)'
+    throw error
+  }
 }
 
 /** The news that a record is gone, as of `observedAt`. */
