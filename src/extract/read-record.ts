@@ -3,6 +3,7 @@
  *
  * Invariant: whatever came is in one of the two; a reason never holds a value.
  */
+import { stringify } from 'lossless-json'
 import { canonicalText, contentHash } from '../core/canonical.ts'
 import type { Envelope } from '../core/envelope.ts'
 import { FUTURE_TOLERANCE_SECONDS, versionOf } from '../core/envelope.ts'
@@ -14,7 +15,6 @@ import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
-import { jsonText } from '../streams/cell.ts'
 
 /** Where and when a record was read. */
 export interface Reading {
@@ -92,7 +92,7 @@ function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {
 /** What came, as JSON text; of what is nested beyond the stack of any writer, a note in its place. */
 function wholeText(value: unknown): string {
   try {
-    return jsonText(value)
+    return stringify(value) ?? 'null'
   } catch (error) {
     if (error instanceof RangeError) return '(nested too deeply to be written)'
     throw error
