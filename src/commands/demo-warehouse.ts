@@ -57,7 +57,7 @@ async function refuseForeign(session: Session, dataDir: string): Promise<void> {
   const names = await teamNames(session)
   if (names.every((name) => name === DEMO_TEAM)) return
   throw new UsageError(
-    `${dataDir} holds a warehouse that is not the demo's, and the demo would empty it`,
+    `${dataDir} holds a warehouse that is not the demo’s, and the demo would empty it`,
     'set INTAKE_DATA_DIR to another directory; the demo uses one beside it, with -demo at the end',
     'INTAKE_DATA_DIR',
   )

@@ -1,0 +1,26 @@
+# syntax=docker/dockerfile:1
+# intake-sync as a container: it runs as the user "node", writes nothing outside /tmp, and keeps its warehouse in the
+# Postgres that DATABASE_URL (or DATABASE_URL_FILE) names; the embedded one is left out.
+
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY scripts scripts
+COPY src src
+RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production
+WORKDIR /app
+COPY package.json ./
+COPY scripts/nightly.sh scripts/nightly.sh
+COPY sql sql
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+RUN ln -s /app/dist/cli.js /usr/local/bin/intake-sync
+USER node
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["intake-sync"]
+CMD ["--help"]
