@@ -48,7 +48,8 @@ export async function benchMemory(warehouse: BenchWarehouse, many: number): Prom
 async function load(warehouse: BenchWarehouse, records: number): Promise<ChildResult> {
   await emptyTables(warehouse)
   const child = fileURLToPath(new URL('memory-child.ts', import.meta.url))
-  const args = ['--import', 'tsx', child, warehouse.url, String(records)]
+  // The flags of the benchmark are those of the command line's first line.
+  const args = [...process.execArgv, child, warehouse.url, String(records)]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   const result = JSON.parse(stdout) as ChildResult
   if (result.changed !== records) throw new Error(`${result.changed} of ${records} were loaded`)
