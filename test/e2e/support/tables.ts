@@ -5,30 +5,33 @@ import { query } from './scene.ts'
 /** What depends on when and how a row came, not on what it says. */
 const CIRCUMSTANCES = ['team_id', '_version', '_origin', '_loaded_at']
 
-/** Rows of the live records by table, without `leaveOut`, in the order of their text. */
+/** Rows of a team's live records by table, without `leaveOut`, in the order of their text. */
 export async function liveRows(
   url: string,
+  team = 'default',
   leaveOut: readonly string[] = [],
 ): Promise<Record<string, readonly string[]>> {
   const tables: Record<string, readonly string[]> = {}
   const columns = [...CIRCUMSTANCES, ...leaveOut]
+  const own = `team_id = (select team_id from intake.teams where name = '${team}')`
   for (const stream of STREAMS) {
-    const live = 'where _deleted_at is null'
+    const live = `where ${own} and _deleted_at is null`
     tables[stream.table] = await linesOf(url, `intake.${stream.table}`, columns, live)
     for (const { table } of stream.children)
-      tables[table] = await linesOf(url, `intake.${table}`, columns, '')
+      tables[table] = await linesOf(url, `intake.${table}`, columns, `where ${own}`)
   }
   const raw = ['version', 'observed_at', 'origin', ...columns]
-  tables.records = await linesOf(url, 'intake_raw.records', raw, 'where not deleted')
+  tables.records = await linesOf(url, 'intake_raw.records', raw, `where ${own} and not deleted`)
   return tables
 }
 
 /** The same without what a shape writes otherwise: payloads, hashes, what is set aside of a record. */
 export async function mappedRows(
   url: string,
+  team = 'default',
   leaveOut: readonly string[] = [],
 ): Promise<Record<string, readonly string[]>> {
-  const { records: _, ...tables } = await liveRows(url, ['_hash', '_extra', '_problems', ...leaveOut])
+  const { records: _, ...tables } = await liveRows(url, team, ['_hash', '_extra', '_problems', ...leaveOut])
   return tables
 }
 

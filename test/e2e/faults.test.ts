@@ -1,0 +1,116 @@
+/** A service that fails now and then is read as if it did not; one whose lists are unsteady never loses a record. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
+import { type Ended, runCli } from '../support/cli.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { openScene, openWarehouse, query, SMALL } from './support/scene.ts'
+import { liveRows } from './support/tables.ts'
+import { configOf, teamOf, teamsIn } from './support/teams.ts'
+
+/** Answered by another attempt, so that the very first run is complete. */
+const PASSING = [
+  ...['http-500', 'http-503', 'html-502', 'html-504', 'html-200', 'reset', 'truncate', 'cut-json'],
+  ...['corrupt-json', 'throttle', 'throttle-silent', 'slow', 'drip'],
+]
+
+/** Rows of a page that are not those that belong there, at a chance that strikes most scans. */
+const UNSTEADY = ['shift-rows', 'duplicate-rows', 'drop-rows', 'wrong-count']
+
+/** The argument that a fault needs to be over soon. */
+const ARGUMENTS: Readonly<Record<string, string>> = { slow: ':300', drip: ':20' }
+
+const emulators = new Map<string, Emulator>()
+let warehouse: TestDatabase
+let first: Ended
+let second: Ended
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+  const world = { ...SMALL, patients: 80, pageSize: 5 }
+  emulators.set('default', await startEmulator(world))
+  for (const fault of [...PASSING, ...UNSTEADY, 'invalid-utf8']) {
+    const argument = ARGUMENTS[fault] ?? ''
+    const emulator = await startEmulator({ ...world, faults: `${fault}=0.1${argument}` })
+    emulator.control.failNext('/v2/patients', `${fault}=1${argument}`)
+    emulators.set(fault, emulator)
+  }
+  const teams = [...emulators].map(([name, emulator]) => teamOf(name, emulator))
+  const env = { ...configOf(teams), DATABASE_URL: warehouse.url, LOG_LEVEL: 'error' }
+  first = await runCli(['backfill', '--streams', 'patients', '--json'], env)
+  for (const emulator of emulators.values()) emulator.control.setFaults('')
+  second = await runCli(['backfill', '--streams', 'patients', '--json'], env)
+})
+
+afterAll(async () => {
+  for (const emulator of emulators.values()) await emulator.close()
+  await warehouse.drop()
+})
+
+describe('one run is enough', () => {
+  it.each(PASSING)('though one answer in ten is %s', async (fault) => {
+    const { streams } = teamsIn(first)[fault]!
+    for (const [stream, { status, note }] of Object.entries(streams)) {
+      expect({ stream, status, note }).toEqual({ stream, status: 'succeeded', note: null })
+    }
+    const requests = (name: string) => emulators.get(name)!.control.counters().requests
+    if (!['slow', 'drip'].includes(fault)) expect(requests(fault)).toBeGreaterThan(requests('default'))
+    expect(teamsIn(second)[fault]!.streams.patients).toMatchObject({ changed: 0, unchanged: 80 })
+    expect(await liveRows(warehouse.url, fault)).toEqual(await liveRows(warehouse.url))
+  })
+})
+
+describe('a run without the fault completes what the one with it left', () => {
+  it.each([...UNSTEADY, 'invalid-utf8'])('after %s, with no record deleted meanwhile', async (fault) => {
+    expect(teamsIn(second)[fault]!.streams.patients!.status).toBe('succeeded')
+    expect(await liveRows(warehouse.url, fault)).toEqual(await liveRows(warehouse.url))
+    const tombstones = await query(warehouse.url, 'select from intake_raw.records where deleted')
+    expect(tombstones).toEqual([])
+  })
+
+  it('and both runs end with 0, but for bytes that are not UTF-8, which are reported', async () => {
+    expect(second.code).toBe(0)
+    const marked = await query<{ team: string }>(
+      warehouse.url,
+      `select distinct name as team from intake_ops.problems join intake.teams using (team_id)`,
+    )
+    expect(marked).toEqual([{ team: 'invalid-utf8' }])
+  })
+})
+
+describe('a list that is never steady', () => {
+  it.each(['drop-rows', 'wrong-count', 'shift-rows'])(
+    '(%s on every page) is read three times and deletes nothing',
+    async (fault) => {
+      await using scene = await openScene({ patients: 30 })
+      expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
+      const { control } = scene.emulator
+      control.deletePatient(control.world().patients.at(0)!.id)
+      control.setFaults(`${fault}@patients=1`)
+      control.resetCounters()
+      const run = await scene.backfill('--streams', 'patients')
+      expect(run.code).toBe(0)
+      expect(run.stderr).toContain('the list kept changing; deletes are looked for next time')
+      const lists = control.requests().filter(({ url }) => /^.v2.patients(?:\?|$)/.test(url))
+      expect(lists.length).toBeGreaterThanOrEqual(9)
+      const held = await query<{ alive: number; gone: number }>(
+        scene.url,
+        `select count(*) filter (where _deleted_at is null)::int as alive,
+         count(_deleted_at)::int as gone from intake.patients`,
+      )
+      expect(held).toEqual([{ alive: 30, gone: 0 }])
+    },
+  )
+
+  it('because people come and go while it is read is right after the next quiet run, and never deleted the living', async () => {
+    await using scene = await openScene({ patients: 200, pageSize: 5, activity: 40, faults: 'slow=0.3:30' })
+    for (let run = 0; run < 2; run++) {
+      expect((await scene.backfill()).code).toBe(0)
+      const { patients } = scene.emulator.control.world()
+      const dead = await query<{ id: string }>(
+        scene.url,
+        "select id from intake_raw.records where deleted and stream = 'patients'",
+      )
+      for (const { id } of dead) expect(patients.get(id), id).toBeUndefined()
+    }
+  })
+})
