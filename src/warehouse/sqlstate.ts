@@ -112,7 +112,7 @@ export function sqlstateOf(error: unknown): string | undefined {
 export function warehouseError(error: unknown): IntakeError {
   if (error instanceof IntakeError) return error
   const code = sqlstateOf(error)
-  const table = (error as { table?: unknown }).table
+  const table = (error as { table?: unknown } | null | undefined)?.table
   const known = code === undefined ? undefined : MEANING[code]
   if (known !== undefined) {
     return new IntakeError(known[2] + (typeof table === 'string' ? ` (${table})` : ''), {

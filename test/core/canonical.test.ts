@@ -1,0 +1,100 @@
+/** Equal contents have one text and one hash, different contents have not. */
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { canonicalText, contentHash } from '../../src/core/canonical.ts'
+import { isLosslessNumber, parseText } from '../../src/core/json.ts'
+import { naughtyJson, tameJson } from './naughty.ts'
+
+/** The same content, the keys of every object in an order that `seed` says. */
+function shuffled(value: unknown, seed: number): unknown {
+  if (Array.isArray(value)) return value.map((item) => shuffled(item, seed + 1))
+  if (typeof value !== 'object' || value === null || isLosslessNumber(value)) return value
+  const entries = Object.entries(value).map(([key, item]): [string, unknown] => [
+    key,
+    shuffled(item, seed + 1),
+  ])
+  for (let at = entries.length - 1; at > 0; at--) {
+    const other = (seed * 7919 + at * 104729) % (at + 1)
+    ;[entries[at], entries[other]] = [entries[other]!, entries[at]!]
+  }
+  return Object.fromEntries(entries)
+}
+
+test('the order of keys changes nothing', () => {
+  fc.assert(
+    fc.property(naughtyJson, fc.nat(), (json, seed) => {
+      const value = parseText(json)
+      return canonicalText(shuffled(value, seed)) === canonicalText(value)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+test('the text reads back as the same content and as the same text', () => {
+  fc.assert(
+    fc.property(tameJson, (json) => {
+      const value = parseText(json)
+      const text = canonicalText(value)
+      return canonicalText(parseText(text)) === text && isDeepStrictEqual(parseText(text), value)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+test('different contents have different texts', () => {
+  fc.assert(
+    fc.property(naughtyJson, naughtyJson, (one, other) => {
+      const [a, b] = [parseText(one), parseText(other)]
+      return (canonicalText(a) === canonicalText(b)) === isDeepStrictEqual(a, b)
+    }),
+    { numRuns: 3000 },
+  )
+})
+
+test('keys that hold the mark between keys are told apart', () => {
+  const texts = [
+    { 'a\u0000b': 1, c: 2 },
+    { a: 1, 'b\u0000c': 2 },
+    { a: 1, b: 2, c: 3 },
+    { 'a\u0000b\u0000c': 1 },
+    { a: 1, 'b\u0000c': 2 },
+    { 'a\u0000b': 1, c: 2 },
+  ].map((value) => canonicalText(value))
+  expect(texts).toEqual([
+    '{"a\\u0000b":1,"c":2}',
+    '{"a":1,"b\\u0000c":2}',
+    '{"a":1,"b":2,"c":3}',
+    '{"a\\u0000b\\u0000c":1}',
+    '{"a":1,"b\\u0000c":2}',
+    '{"a\\u0000b":1,"c":2}',
+  ])
+})
+
+test('numbers that are equal but written another way are different contents', () => {
+  const texts = ['[1]', '[1.0]', '[1.00]', '[1e0]', '[10e-1]'].map((json) => canonicalText(parseText(json)))
+  expect(new Set(texts).size).toBe(5)
+})
+
+test('more shapes than are remembered stay right', () => {
+  for (let round = 0; round < 2; round++) {
+    for (let at = 0; at < 6000; at++) {
+      const key = `k${at}`
+      expect(canonicalText({ [key]: 1, a: 2 })).toBe(`{"a":2,"${key}":1}`)
+    }
+  }
+})
+
+test('400 levels are read, more are set aside', () => {
+  const deep = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown
+  expect(canonicalText(deep(401))).toHaveLength(802)
+  expect(() => canonicalText(deep(402))).toThrow(
+    expect.objectContaining({ code: 'too_deep', verdict: 'set_aside' }),
+  )
+})
+
+test('the hash is the first half of the SHA-256', () => {
+  expect(contentHash('')).toBe('e3b0c44298fc1c149afbf4c8996fb924')
+  expect(contentHash('abc')).toBe('ba7816bf8f01cfea414140de5dae2223')
+  expect(contentHash('é')).toBe(contentHash('\u00e9'))
+})

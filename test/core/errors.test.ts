@@ -1,0 +1,98 @@
+/** Every failure has a verdict, and what it says is for a log. */
+import { describe, expect, test } from 'vitest'
+import { IntakeError, UsageError, type Verdict, verdictOf } from '../../src/core/errors.ts'
+import { warehouseError } from '../../src/warehouse/sqlstate.ts'
+
+test('an error carries its verdict, code, mend and cause', () => {
+  const cause = new Error('inner')
+  const error = new IntakeError('said', { code: 'known', verdict: 'retry', mend: 'do this', cause })
+  expect(error).toMatchObject({
+    name: 'IntakeError',
+    message: 'said',
+    code: 'known',
+    verdict: 'retry',
+    mend: 'do this',
+    cause,
+  })
+  expect(error).toBeInstanceOf(Error)
+  expect('cause' in new IntakeError('said', { code: 'known', verdict: 'stop' })).toBe(false)
+})
+
+test('wrong usage stops, and names what is at fault', () => {
+  const error = new UsageError('wrong', 'write it so', 'INTAKE_TEAM')
+  expect(error).toMatchObject({
+    name: 'UsageError',
+    code: 'usage',
+    verdict: 'stop',
+    mend: 'write it so',
+    variable: 'INTAKE_TEAM',
+  })
+  expect(error).toBeInstanceOf(IntakeError)
+  expect(new UsageError('wrong')).toMatchObject({ mend: undefined, variable: undefined })
+})
+
+test.each<[unknown, Verdict]>([
+  [new IntakeError('x', { code: 'x', verdict: 'gone' }), 'gone'],
+  [new IntakeError('x', { code: 'x', verdict: 'set_aside' }), 'set_aside'],
+  [new UsageError('x'), 'stop'],
+  [new TypeError('x'), 'stop'],
+  ['text', 'stop'],
+  [undefined, 'stop'],
+  [{ verdict: 'retry' }, 'stop'],
+])('the verdict of %s is %s', (error, verdict) => {
+  expect(verdictOf(error)).toBe(verdict)
+})
+
+describe('a failure of the warehouse', () => {
+  const VALUE = 'Jane Doe 555-0100'
+  const failing = (code: string | undefined, more = {}) =>
+    Object.assign(new Error(`duplicate key "${VALUE}"`), {
+      code,
+      detail: `Key (id)=(${VALUE})`,
+      where: VALUE,
+      ...more,
+    })
+
+  test.each<[string | undefined, string, Verdict]>([
+    ['55P03', 'table_locked', 'retry'],
+    ['40P01', 'deadlock', 'retry'],
+    ['40001', 'serialization', 'retry'],
+    ['53300', 'connections', 'retry'],
+    ['57P01', 'shutdown', 'retry'],
+    ['57P02', 'shutdown', 'retry'],
+    ['57P03', 'starting', 'retry'],
+    ['08006', 'warehouse_unreachable', 'retry'],
+    ['ECONNREFUSED', 'warehouse_unreachable', 'retry'],
+    ['ECONNRESET', 'warehouse_unreachable', 'retry'],
+    ['42501', 'privilege', 'stop'],
+    ['28P01', 'login', 'stop'],
+    ['28000', 'login', 'stop'],
+    ['3D000', 'no_database', 'stop'],
+    ['53100', 'disk_full', 'stop'],
+    ['25006', 'read_only', 'stop'],
+    ['23505', 'warehouse', 'stop'],
+    ['ERR_SOMETHING', 'internal', 'stop'],
+    [undefined, 'internal', 'stop'],
+  ])('%s is %s: %s, and says no value', (state, code, verdict) => {
+    const error = warehouseError(failing(state, { table: 'patients' }))
+    expect(error).toMatchObject({ code, verdict })
+    expect(`${error.message} ${error.mend}`).not.toContain('Jane')
+    expect(`${error.message} ${error.mend}`).not.toContain('0100')
+  })
+
+  test('a lost connection is tried again', () => {
+    expect(warehouseError(new Error('Connection terminated unexpectedly'))).toMatchObject({
+      verdict: 'retry',
+    })
+    expect(warehouseError(new Error('timeout expired'))).toMatchObject({ verdict: 'retry' })
+  })
+
+  test('what is ours passes through', () => {
+    const own = new IntakeError('x', { code: 'slice_lost', verdict: 'stop' })
+    expect(warehouseError(own)).toBe(own)
+  })
+
+  test.each([null, undefined, 'text', 7, {}])('a thrown %j is a fault of our own', (thrown) => {
+    expect(warehouseError(thrown)).toMatchObject({ code: 'internal', verdict: 'stop' })
+  })
+})

@@ -1,0 +1,209 @@
+/** Reading JSON loses nothing: no digit, no byte, no key. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { canonicalText } from '../../src/core/canonical.ts'
+import { isLosslessNumber, isObject, parseJson, parseText } from '../../src/core/json.ts'
+import { numberText } from './naughty.ts'
+
+const json = (...parts: (string | number[])[]) =>
+  Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part))))
+
+describe('a number prints back as it was written', () => {
+  test.each([
+    '0',
+    '-0',
+    '-0.0',
+    '1',
+    '-1',
+    '1.0',
+    '1.10',
+    '0.1',
+    '100',
+    '1e0',
+    '1E400',
+    '1e-7',
+    '0.000001',
+    '0.0000001',
+    '-0.00000012345',
+    '0.00000001',
+    '123456789012345',
+    '1234567890123456',
+    '9007199254740993',
+    '0.1234567890123456',
+    '1.7976931348623157e309',
+    '5e-324',
+    '123456789.123456',
+    '999999999999999',
+    '1e21',
+    '1000000000000000000000',
+    `${'7'.repeat(400)}.${'3'.repeat(400)}`,
+  ])('%s', (text) => {
+    for (const place of [text, `[${text}]`, `{"a":${text}}`, `[0,${text},0]`, `{"a":[${text}]}`]) {
+      expect(canonicalText(parseText(place))).toBe(place)
+    }
+    expect(canonicalText(parseText(`[ ${text} , ${text}\n]`))).toBe(`[${text},${text}]`)
+  })
+
+  test('whatever it is', () => {
+    fc.assert(
+      fc.property(numberText, (text) => {
+        const { n } = parseText(`{"n":${text}}`) as { n: unknown }
+        return (isLosslessNumber(n) ? n.value : JSON.stringify(n)) === text
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
+test('a number that JavaScript carries exactly is a number, any other says that it is not', () => {
+  expect(parseText('[1,1.5,9007199254740991]')).toEqual([1, 1.5, Number.MAX_SAFE_INTEGER])
+  const [inexact] = parseText('[9007199254740993]') as [unknown]
+  expect(isLosslessNumber(inexact)).toBe(true)
+  expect(isObject(inexact)).toBe(false)
+})
+
+test('a record that calls itself a number is none', () => {
+  const value = parseText('{"isLosslessNumber":true,"value":"1]","n":1.10}')
+  expect(isLosslessNumber(value)).toBe(false)
+  expect(canonicalText(value)).toBe('{"isLosslessNumber":true,"n":1.10,"value":"1]"}')
+})
+
+test('a text that looks like a number stays text', () => {
+  expect(parseText('{"a":"x, 1.10 ,","b":1.10,"c":"[1e400]"}')).toMatchObject({
+    a: 'x, 1.10 ,',
+    c: '[1e400]',
+  })
+})
+
+// With a number that needs the slower parser, and without: both must agree.
+describe.each([
+  ['the fast parser', '1'],
+  ['the lossless parser', '1.10'],
+])('%s', (_, number) => {
+  test('keeps the last of equal keys', () => {
+    expect(canonicalText(parseText(`{"n":${number},"a":1,"a":"x","a":{"b":2}}`))).toBe(
+      `{"a":{"b":2},"n":${number}}`,
+    )
+  })
+
+  test('keeps keys that mean something to JavaScript, and changes no prototype', () => {
+    const text = `{"__proto__":{"admin":true},"constructor":null,"n":${number},"toString":"x"}`
+    const value = parseText(text)
+    expect(canonicalText(value)).toBe(text)
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+    expect((value as { admin?: boolean }).admin).toBeUndefined()
+  })
+
+  test.each([
+    '',
+    ' ',
+    '{',
+    '[',
+    '"',
+    '[1,]',
+    '[,1]',
+    '{"a":1,}',
+    "{'a':1}",
+    '{a:1}',
+    '{"a" 1}',
+    '{"a":1}{"b":2}',
+    '[1] x',
+    'NaN',
+    '[NaN]',
+    '[Infinity]',
+    '[01]',
+    '[.5]',
+    '[5.]',
+    '[+1]',
+    '[1e]',
+    '[1e+]',
+    '[0x1]',
+    '[-]',
+    '[- 1]',
+    '["\t"]',
+    '["\n"]',
+    '["\\x"]',
+    '["\\u12"]',
+    '[tru]',
+    'undefined',
+    '\u00a0[]',
+    '<html></html>',
+    '/**/[]',
+    '[1 2]',
+    '{"a":}',
+    '[1.10',
+  ])('refuses %j as a SyntaxError', (text) => {
+    expect(() => parseText(text)).toThrow(SyntaxError)
+    expect(() => parseText(`[${number},${text}`)).toThrow(SyntaxError)
+  })
+
+  test('survives any depth: it reads it, or says SyntaxError', () => {
+    for (const depth of [500, 5_000, 200_000]) {
+      for (const [open, close] of [
+        ['[', ']'],
+        ['{"a":', '}'],
+      ] as const) {
+        const text = `${open.repeat(depth)}[${number}]${close.repeat(depth)}`
+        try {
+          expect(parseText(text)).toBeTypeOf('object')
+        } catch (error) {
+          expect(error).toBeInstanceOf(SyntaxError)
+        }
+      }
+    }
+    expect(() => parseText('['.repeat(200_000))).toThrow(SyntaxError)
+  })
+})
+
+describe('bytes', () => {
+  test('a byte order mark is no part of a body', () => {
+    expect(parseJson(json([0xef, 0xbb, 0xbf], '{"a":"\ufeff"}'))).toEqual({
+      value: { a: '\ufeff' },
+      invalidUtf8: false,
+    })
+  })
+
+  test('a view into a larger buffer is read alone', () => {
+    const whole = Buffer.from('xx{"a":1}yy')
+    expect(parseJson(whole.subarray(2, 9)).value).toEqual({ a: 1 })
+    expect(parseJson(new Uint8Array(whole).subarray(2, 9)).value).toEqual({ a: 1 })
+  })
+
+  test.each<[string, number[], string]>([
+    ['Windows-1252', [0x96], '\udc96'],
+    ['a sequence cut short', [0xe2, 0x82], '\udce2\udc82'],
+    ['a sequence written too long', [0xc0, 0xaf], '\udcc0\udcaf'],
+    ['half a character as bytes', [0xed, 0xa0, 0xbd], '\udced\udca0\udcbd'],
+    ['beyond Unicode', [0xf4, 0x90, 0x80, 0x80], '\udcf4\udc90\udc80\udc80'],
+    ['a stray byte between characters', [0xc3, 0xa9, 0xff, 0xc3, 0xa9], 'é\udcffé'],
+  ])('%s is kept byte by byte, and said', (_, bytes, expected) => {
+    expect(parseJson(json('{"a":"', bytes, '"}'))).toEqual({ value: { a: expected }, invalidUtf8: true })
+  })
+
+  test('any bytes of a text can be had back from what was read', () => {
+    const bytes = fc
+      .uint8Array({ maxLength: 40 })
+      .map((all) => all.filter((byte) => byte >= 0x20 && byte !== 0x22 && byte !== 0x5c))
+    fc.assert(
+      fc.property(bytes, (given) => {
+        const { value } = parseJson(json('["', [...given], '"]'))
+        const [text] = value as [string]
+        const back = [...text].flatMap((character) => {
+          const code = character.codePointAt(0)!
+          return code >= 0xdc80 && code <= 0xdcff ? [code - 0xdc00] : [...Buffer.from(character)]
+        })
+        return Buffer.from(back).equals(Buffer.from(given))
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  test('a byte that is not UTF-8 never completes half a character', () => {
+    const { value } = parseJson(json('["\\ud83d', [0x96], '","x', [0x96], '"]'))
+    expect(value).toEqual(['\ud83d\\x96', 'x\udc96'])
+  })
+
+  test('a byte that is not UTF-8 outside of any text is no JSON', () => {
+    expect(() => parseJson(json('{"a":1}', [0x96]))).toThrow(SyntaxError)
+  })
+})

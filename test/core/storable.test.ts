@@ -1,0 +1,132 @@
+/** Whatever a value holds, Postgres takes it after `storable`, and every place that was rewritten is reported. */
+import fc from 'fast-check'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { canonicalText } from '../../src/core/canonical.ts'
+import { parseText } from '../../src/core/json.ts'
+import type { Problem } from '../../src/core/problem.ts'
+import { maybeUnstorable, storable, storableText } from '../../src/core/storable.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { naughtyJson, naughtyText } from './naughty.ts'
+
+let database: TestDatabase
+let client: pg.Client
+
+beforeAll(async () => {
+  database = await createTestDatabase({ empty: true })
+  client = new pg.Client({ connectionString: database.url, application_name: 'storable' })
+  await client.connect()
+})
+
+afterAll(async () => {
+  await client.end()
+  await database.drop()
+})
+
+function stored(json: string, invalidUtf8 = false) {
+  const problems: Problem[] = []
+  const value = storable(parseText(json), invalidUtf8, problems)
+  return { value, problems }
+}
+
+test('Postgres takes every value as jsonb, and gives it back', async () => {
+  await fc.assert(
+    fc.asyncProperty(naughtyJson, fc.boolean(), async (json, invalidUtf8) => {
+      const { value } = stored(json, invalidUtf8)
+      const text = canonicalText(value)
+      const { rows } = await client.query<{ back: string; same: boolean }>(
+        'select $1::jsonb::text as back, $1::jsonb = $1::text::jsonb as same',
+        [text],
+      )
+      // Numbers come back in Postgres' own way of writing them.
+      const texts = (content: unknown) => (canonicalText(content).match(/"(?:[^"\\]|\\.)*"/g) ?? []).sort()
+      expect(texts(parseText(rows[0]!.back))).toEqual(texts(value))
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test('Postgres takes every text, and gives it back', async () => {
+  await fc.assert(
+    fc.asyncProperty(naughtyText, fc.boolean(), async (text, invalidUtf8) => {
+      const fit = storableText(text, invalidUtf8)
+      const { rows } = await client.query<{ back: string }>('select $1::text as back', [fit])
+      expect(rows[0]!.back).toBe(fit)
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test('what needs no rewriting is not looked at, and would not have been changed', () => {
+  fc.assert(
+    fc.property(naughtyJson, (json) => {
+      const before = canonicalText(parseText(json))
+      const { value, problems } = stored(json)
+      const changed = canonicalText(value) !== before
+      expect(changed).toBe(problems.length > 0)
+      if (changed) expect(maybeUnstorable(before)).toBe(true)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+test('the order of keys changes no name', () => {
+  const names = (...keys: string[]) =>
+    canonicalText(storable(Object.fromEntries(keys.map((key) => [key, key])), false, []))
+  const keys = ['a\u0000', 'a\\u0000', "a\\u0000'", 'a\ud83d']
+  const expected = names(...keys)
+  for (let turn = 0; turn < keys.length; turn++) {
+    keys.push(keys.shift()!)
+    expect(names(...keys)).toBe(expected)
+    expect(names(...keys.toReversed())).toBe(expected)
+  }
+  expect(Object.keys(JSON.parse(expected) as object)).toHaveLength(4)
+})
+
+test.each<[string, string, boolean, string]>([
+  ['NUL', 'a\u0000b', false, 'a\\u0000b'],
+  ['half a character', '\ud83d.\ude00', false, '\\ud83d.\\ude00'],
+  ['a whole character', '😀', false, '😀'],
+  ['the halves the wrong way round', '\ude00\ud83d', false, '\\ude00\\ud83d'],
+  ['bytes that were not UTF-8', 'a\udc96b', true, 'a\\x96b'],
+  ['the same code in a body of UTF-8', 'a\udc96b', false, 'a\\udc96b'],
+  ['other halves in a body that was not UTF-8', 'a\udd00b', true, 'a\\udd00b'],
+  ['backslashes, which are not doubled', '\\u0000 \\x96', true, '\\u0000 \\x96'],
+])('%s', (_, text, invalidUtf8, expected) => {
+  expect(storableText(text, invalidUtf8)).toBe(expected)
+})
+
+test('each place that was rewritten is reported with its path', () => {
+  const { value, problems } = stored('{"a":[{"b":"\\u0000"},"ok"],"c":1e99999,"d\\u0000":{"e":"\\ud800"}}')
+  expect(canonicalText(value)).toBe(
+    '{"a":[{"b":"\\\\u0000"},"ok"],"c":"1e99999","d\\\\u0000":{"e":"\\\\ud800"}}',
+  )
+  expect(problems.map(({ path, original }) => [path, original])).toEqual([
+    ['a[0].b', '\\u0000'],
+    ['c', '1e99999'],
+    ['d\\u0000', 'd\\u0000'],
+    ['d\\u0000.e', '\\ud800'],
+  ])
+})
+
+test.each(['1e9999', '1E-9990', `-${'9'.repeat(9_999)}`, `0.${'0'.repeat(9_000)}1`])(
+  'a number within numeric stays a number (%#)',
+  async (number) => {
+    const { value, problems } = stored(`[${number}]`)
+    expect(problems).toEqual([])
+    await client.query('select $1::jsonb', [canonicalText(value)])
+  },
+)
+
+test.each([
+  '1e131072',
+  '1E-20000',
+  '9'.repeat(140_000),
+  '1e9999999999999999999999',
+  `0.${'0'.repeat(17_000)}1`,
+])('a number beyond numeric becomes text (%#)', async (number) => {
+  const { value, problems } = stored(`[${number}]`)
+  expect(value).toEqual([number])
+  expect(problems.map((problem) => problem.path)).toEqual(['[0]'])
+  expect(maybeUnstorable(canonicalText(parseText(`[${number}]`)))).toBe(true)
+})
