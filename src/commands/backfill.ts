@@ -54,8 +54,8 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   const dry = options.dryRun === true
   const logger = openLogger(context, config)
   await using warehouse = await openWarehouse(context, config)
-  const migrated = dry ? (await migrationStatus(warehouse.url)).pending.length === 0 : true
-  if (!dry) await migrate(warehouse.url)
+  const behind = (await migrationStatus(warehouse.url)).pending.length > 0
+  if (behind && !dry) await migrate(warehouse.url)
   using progress = openProgress(context, teams.length > 1)
   return await backfill({
     url: warehouse.url,
@@ -63,7 +63,7 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     streams,
     allowMassDelete: options.allowMassDelete === true,
     dry,
-    migrated,
+    migrated: !behind || !dry,
     clock: systemClock,
     random: Math.random,
     logger,

@@ -10,9 +10,9 @@ import PQueue from 'p-queue'
 import { IntakeError } from '../core/errors.ts'
 import type { StreamName } from '../core/streams.ts'
 import { countWaiting } from '../load/dead-letters.ts'
-import { openLoaders } from '../load/loaders.ts'
+import { type Loaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
-import { teamIdOf } from '../load/teams.ts'
+import { noteEnvironment, teamIdOf } from '../load/teams.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { tryLock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -52,35 +52,55 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       onRetry: (code, attempt) =>
         options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
     })
-    const queue = new PQueue({ concurrency: STREAMS_AT_ONCE })
-    // Streams end when they will; the one session that writes about them takes one statement at a time.
-    const notebook = new PQueue({ concurrency: 1 })
-    const summaries = await Promise.all(
-      teams.map(async (team): Promise<TeamSummary> => {
-        await using opened = openTeam(team, options)
-        const streams = await Promise.all(
-          options.streams.map((stream) =>
-            queue.add(async () => {
-              const report = await runStream({ options, team: opened, stream, loaders, runId })
-              const key = { teamId: team.teamId, stream: stream.name }
-              if (runId !== null)
-                await notebook.add(() => recordStream(control.db, { runId, ...key }, report))
-              return { stream: stream.name, report }
-            }),
-          ),
-        )
-        const names = options.streams.map((stream) => stream.name)
-        const count = () => countWaiting(control.db, team.teamId, names)
-        const waiting = options.migrated ? await notebook.add(count) : 0
-        return { name: team.name, streams, waiting }
-      }),
-    )
+    const run: Run = {
+      options,
+      control,
+      loaders,
+      runId,
+      queue: new PQueue({ concurrency: STREAMS_AT_ONCE }),
+      notebook: new PQueue({ concurrency: 1 }),
+    }
+    const summaries = await Promise.all(teams.map((team) => runTeam(run, team)))
     const status = signal.aborted ? 'interrupted' : statusOf(summaries)
     if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
     return { runId, status, teams: summaries }
   } catch (error) {
     throw warehouseError(error)
   }
+}
+
+interface Run {
+  readonly options: BackfillOptions
+  readonly control: Session
+  readonly loaders: Loaders
+  readonly runId: string | null
+  /** Streams under way, of all teams. */
+  readonly queue: PQueue
+  /** Streams end when they will; the one session that writes about them takes one statement at a time. */
+  readonly notebook: PQueue
+}
+
+async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
+  const { options, control, loaders, runId, queue, notebook } = run
+  await using opened = openTeam(team, options)
+  const streams = await Promise.all(
+    options.streams.map((stream) =>
+      queue.add(async () => {
+        const report = await runStream({ options, team: opened, stream, loaders, runId })
+        const key = { teamId: team.teamId, stream: stream.name }
+        if (runId !== null) await notebook.add(() => recordStream(control.db, { runId, ...key }, report))
+        return { stream: stream.name, report }
+      }),
+    ),
+  )
+  const { environment } = opened.client
+  if (runId !== null && environment !== null) {
+    await notebook.add(() => noteEnvironment(control.db, team.teamId, environment))
+  }
+  const names = options.streams.map((stream) => stream.name)
+  const count = () => countWaiting(control.db, team.teamId, names)
+  const waiting = options.migrated ? await notebook.add(count) : 0
+  return { name: team.name, streams, waiting }
 }
 
 export interface NumberedTeam extends TeamSource {

@@ -24,11 +24,8 @@ export async function teamIdOf(db: Kysely<Warehouse>, name: string): Promise<num
 }
 
 /** Notes what the service last called its environment; writes only when it changed. */
-export async function noteEnvironment(
-  db: Kysely<Warehouse>,
-  teamId: number,
-  environment: string,
-): Promise<void> {
+export async function noteEnvironment(db: Kysely<Warehouse>, teamId: number, said: string): Promise<void> {
+  const environment = said.replace(/[^\x20-\x7e]/g, '?').slice(0, 100)
   await db
     .updateTable('intake.teams')
     .set({ environment })
