@@ -1,0 +1,158 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+import { readConfig } from '../src/config.ts'
+
+/** What the documents say exists: commands, options, variables, scripts, files; and the lock file is whole. */
+const root = resolve(import.meta.dirname, '..')
+const read = (name: string) => readFileSync(join(root, name), 'utf8')
+const documents = [
+  'README.md',
+  'CHANGELOG.md',
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name)),
+]
+const readme = read('README.md')
+
+const helps = new Map<string, string>()
+function helpOf(...command: string[]): string {
+  const key = command.join(' ')
+  const words = ['--import', 'tsx', 'src/cli.ts', ...command, '--help']
+  const help = helps.get(key) ?? String(execFileSync(process.execPath, words, { cwd: root }))
+  helps.set(key, help)
+  return help
+}
+
+function commands(): readonly string[] {
+  return [...helpOf().matchAll(/^ {2}([a-z][\w-]*) /gm)].map((match) => match[1]!)
+}
+
+interface Block {
+  readonly language: string
+  readonly text: string
+}
+
+function blocksOf(markdown: string): readonly Block[] {
+  return [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map((match) => ({
+    language: match[1]!,
+    text: match[2]!,
+  }))
+}
+
+describe('README.md', () => {
+  test('names every command there is, with options that it has, and no other', () => {
+    const rows = [...readme.matchAll(/^\| `([a-z]+)((?: [^`]*)?)` \| /gm)]
+    const named = rows.map((row) => row[1]!)
+    expect(named.toSorted()).toEqual(
+      commands()
+        .filter((name) => name !== 'help')
+        .toSorted(),
+    )
+    for (const [, command, options] of rows) {
+      for (const [option] of options!.matchAll(/--[a-z-]+/g)) expect(helpOf(command!)).toContain(option)
+    }
+  })
+
+  test('shows command lines that exist', () => {
+    const text = blocksOf(readme)
+      .map((block) => block.text)
+      .join('\n')
+    const lines = [...`${text}\n${readme}`.matchAll(/npx intake-sync ([a-z]+)([^\n`>#]*)/g)]
+    expect(lines.length).toBeGreaterThan(3)
+    for (const [, command, rest] of lines) {
+      expect(commands()).toContain(command)
+      for (const [option] of rest!.matchAll(/--[a-z-]+/g)) expect(helpOf(command!)).toContain(option)
+    }
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+    for (const [, script] of readme.matchAll(/npm run ([\w:]+)/g))
+      expect(Object.keys(scripts)).toContain(script)
+  })
+
+  test('names only variables that are read', () => {
+    const sources = ['config.ts', 'config-team.ts', 'config-file.ts']
+      .map((name) => read(`src/${name}`))
+      .join('\n')
+    const support = read('test/support/server.ts')
+    const names = new Set(readme.match(/\b(?:INTAKE_[A-Z_]+|[A-Z_]*DATABASE_URL|LOG_LEVEL)\b/g))
+    for (const name of names) expect(`${sources}${support}`).toContain(name.replace(/_FILE$/, ''))
+  })
+
+  test('shows configuration that is accepted', () => {
+    const blocks = blocksOf(readme).filter((block) => block.language === 'json')
+    expect(blocks).toHaveLength(1)
+    const { teams } = JSON.parse(blocks[0]!.text) as { teams: Record<string, string>[] }
+    const file = JSON.stringify({
+      teams: teams.map((team) => ({ ...team, apiKey: 'env:KEY', apiSecret: 'env:KEY' })),
+    })
+    const directory = mkdtempSync(join(tmpdir(), 'intake-sync-docs-'))
+    writeFileSync(join(directory, 'teams.json'), file)
+    const config = readConfig({ INTAKE_CONFIG: join(directory, 'teams.json'), KEY: 'invented' })
+    expect(config.teams.map((team) => team.name)).toEqual(['north', 'south'])
+    rmSync(directory, { recursive: true })
+  })
+
+  test('says the exit codes that the command line has', () => {
+    const codes = [...readme.matchAll(/^\| ([\d, ]+) \| /gm)].flatMap((row) => row[1]!.split(', '))
+    expect(codes).toEqual(['0', '1', '2', '3', '4', '130', '143'])
+  })
+})
+
+describe.each(documents)('%s', (name) => {
+  const text = read(name)
+
+  test('links only to what is there', () => {
+    for (const [, target] of text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)) {
+      if (/^[a-z]+:/.test(target!)) continue
+      const path = resolve(root, dirname(name), target!)
+      expect([target, existsSync(path)]).toEqual([target, true])
+      expect(relative(root, path)).not.toMatch(/^\.\./)
+    }
+  })
+
+  test('has shell blocks that a shell can read', () => {
+    for (const { text: script } of blocksOf(text).filter((block) => block.language === 'sh')) {
+      expect(spawnSync('sh', ['-n'], { input: script, encoding: 'utf8' }).stderr).toBe('')
+    }
+  })
+})
+
+test('docs/architecture.md shows every folder of src, and no other', () => {
+  const table = [...read('docs/architecture.md').matchAll(/^\| `src\/(\w+)`/gm)].map((match) => match[1])
+  const folders = readdirSync(join(root, 'src'), { withFileTypes: true }).filter((entry) =>
+    entry.isDirectory(),
+  )
+  expect(table.toSorted()).toEqual(folders.map((folder) => folder.name).toSorted())
+})
+
+test('every dependency has its reason in docs/decisions', () => {
+  const reasons = read('docs/decisions/0005-libraries.md')
+  const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> }
+  for (const name of Object.keys(dependencies)) expect(reasons).toContain(name)
+})
+
+test('the lock file holds every optional package that it names: npm ci refuses it otherwise', () => {
+  interface Locked {
+    readonly optionalDependencies?: Readonly<Record<string, string>>
+  }
+  const { packages } = JSON.parse(read('package-lock.json')) as { packages: Readonly<Record<string, Locked>> }
+  const names = new Set(Object.keys(packages).map((path) => path.split('node_modules/').at(-1)))
+  for (const { optionalDependencies = {} } of Object.values(packages)) {
+    for (const name of Object.keys(optionalDependencies)) expect(names).toContain(name)
+  }
+})
+
+test('no dependency may run install scripts unreviewed', () => {
+  const lock = JSON.parse(read('package-lock.json')) as {
+    packages: Record<string, { hasInstallScript?: true }>
+  }
+  const { allowScripts } = JSON.parse(read('package.json')) as { allowScripts: Record<string, boolean> }
+  const scripted = Object.entries(lock.packages).filter(
+    ([path, each]) => path !== '' && each.hasInstallScript,
+  )
+  const names = scripted.map(([path]) => path.split('node_modules/').at(-1)!)
+  expect(Object.keys(allowScripts).toSorted()).toEqual([...new Set(names)].toSorted())
+})
