@@ -63,6 +63,8 @@ export interface ClientOptions {
 export interface Client {
   readonly paths: Paths
   readonly bodyKeys: { readonly [name: string]: string }
+  /** The version asked for; empty when none is. */
+  readonly apiVersion: string
   readonly pageSize: number | undefined
   readonly concurrency: number
   readonly totals: Readonly<Meter>
@@ -190,6 +192,7 @@ export function openClient(options: ClientOptions): Client {
   const client: Client = {
     paths: pathsWith(options.paths),
     bodyKeys: options.bodyKeys ?? {},
+    apiVersion: options.apiVersion,
     pageSize: options.pageSize,
     concurrency,
     totals,

@@ -9,8 +9,6 @@
  * distinct ids seen. A scan that is not steady has lost nothing: what it read is loaded, and it is to be repeated.
  */
 import type { Page } from '../api/pages.ts'
-import { recordId } from '../core/identifiers.ts'
-import { isObject } from '../core/json.ts'
 import type { Instant } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { type Batcher, type BatchMode, openBatcher } from './batcher.ts'
@@ -58,12 +56,7 @@ export async function scanStream(source: Source, session: Session, mode: BatchMo
   return { ...report, steady: true, reason: null }
 }
 
-interface Entry {
-  readonly value: unknown
-  readonly read: ReadRecord
-}
-
-function readPage(source: Source, page: Page): readonly Entry[] {
+function readPage(source: Source, page: Page): readonly ReadRecord[] {
   const { stream, taken, serviceClock } = source
   const reading: Reading = {
     teamId: taken.teamId,
@@ -72,29 +65,29 @@ function readPage(source: Source, page: Page): readonly Entry[] {
     observedAt: serviceClock.observedAt(page.startedAt) as Instant,
     invalidUtf8: page.invalidUtf8,
   }
-  return page.records.map((value) => ({ value, read: readRecord(value, reading) }))
+  return page.records.map((value) => readRecord(value, reading))
 }
 
 /** Notes every id in the ledger and returns the number of entries that have none. */
-function noteIds(entries: readonly Entry[], ledger: Ledger): number {
+function noteIds(reads: readonly ReadRecord[], ledger: Ledger): number {
   let unkeyed = 0
-  for (const { value, read } of entries) {
-    if (read.kind === 'record') ledger.add(read.envelope.id)
-    else {
-      const id = isObject(value) ? recordId(value) : null
-      if (id?.kind === 'id') ledger.add(id.id)
-      else unkeyed += 1
-    }
+  for (const read of reads) {
+    const id = read.kind === 'record' ? read.envelope.id : read.letter.recordId
+    if (id === null) unkeyed += 1
+    else ledger.add(id)
   }
   return unkeyed
 }
 
-async function loadEntries(source: Source, batcher: Batcher, entries: readonly Entry[]): Promise<void> {
+async function loadEntries(source: Source, batcher: Batcher, entries: readonly ReadRecord[]): Promise<void> {
   const { isSummary } = source.stream
+  const { apiVersion } = source.client
   const reads = await Promise.all(
-    entries.map(({ value, read }) => {
-      if (read.kind !== 'record' || !isSummary || !isObject(value) || !isSummary(value)) return read
-      return fetchOne(source, read.envelope.id, 'fetch')
+    entries.map((read) => {
+      if (read.kind !== 'record' || !isSummary || read.envelope.content === null) return read
+      return isSummary(read.envelope.content.payload, apiVersion)
+        ? fetchOne(source, read.envelope.id, 'fetch')
+        : read
     }),
   )
   await batcher.add(

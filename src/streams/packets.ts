@@ -8,10 +8,9 @@ const forms: Child = {
   parent: 'packet_id',
   columns: ['position', 'form_id'],
   rows: (record, problems) =>
-    itemsOf(record.forms, 'forms', problems).map((item): Cell[] => [
-      String(item.position),
-      readCell('reference', item.value, item.path, problems),
-    ]),
+    itemsOf(record.forms, 'forms', problems)
+      .filter((item) => item.value !== '')
+      .map((item): Cell[] => [String(item.position), readCell('reference', item.value, item.path, problems)]),
 }
 
 export const packets: Stream = {

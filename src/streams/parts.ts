@@ -16,7 +16,7 @@ export interface Item {
   readonly path: string
 }
 
-/** Items of an array field; nulls and empty objects are skipped and keep their place. */
+/** Items of an array field; nulls and empty objects are no items, and those after them keep their place. */
 export function itemsOf(value: unknown, path: string, problems: Problem[]): readonly Item[] {
   if (isNothing(value)) return []
   if (!Array.isArray(value)) {
@@ -25,7 +25,7 @@ export function itemsOf(value: unknown, path: string, problems: Problem[]): read
   }
   return value
     .map((item, at) => ({ value: item, position: at + 1, path: `${path}[${at}]` }))
-    .filter((item) => !isNothing(item.value))
+    .filter((item) => item.value === '' || !isNothing(item.value))
 }
 
 /** Entries of an object field, or null when there is none or it is of another type. */

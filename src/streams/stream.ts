@@ -38,10 +38,10 @@ export interface Stream {
   /** Fields that the children read, or that need no column; what is named nowhere is unknown. */
   readonly otherFields: readonly string[]
   /**
-   * True for a list entry that lacks what only the record fetched by id holds. Absent where lists are known to hold
+   * True for a list entry that lacks what only the record fetched by id holds, given the version that is asked for. Absent where lists are known to hold
    * whole records.
    */
-  readonly isSummary?: (record: JsonObject) => boolean
+  readonly isSummary?: (record: JsonObject, apiVersion: string) => boolean
 }
 
 export function text(name: string, ...aliases: string[]): Column {

@@ -56,6 +56,10 @@ function bytesClient(pageAt: (page: number) => Buffer, total: number): Client {
     }
     return outcome
   }
-  const client = { paths: pathsWith(), pages: () => Object.assign(scan(), { outcome }) as Scan }
+  const client = {
+    apiVersion: 'v2.1',
+    paths: pathsWith(),
+    pages: () => Object.assign(scan(), { outcome }) as Scan,
+  }
   return client as unknown as Client
 }

@@ -152,7 +152,12 @@ test.each([
   ['a packet without forms', 'packets', { id: 'p', name: 'New' }, true],
   ['a packet whose forms are null', 'packets', { id: 'p', forms: null }, false],
   ['a patient', 'patients', { id: 'p' }, undefined],
-  ['a document', 'documents', { id: 'd' }, undefined],
+  ['a document without input fields', 'documents', { id: 'd' }, true],
+  ['a document whose input fields are null', 'documents', { id: 'd', input_fields: null }, false],
 ] as const)('%s (%s) is a summary that has to be fetched: %3$s', (_, name, record, expected) => {
-  expect(streamNamed(name)!.isSummary?.(record)).toBe(expected)
+  expect(streamNamed(name)!.isSummary?.(record, 'v2.1')).toBe(expected)
+})
+
+test('a document without input fields is whole where version v2.1 is not asked for', () => {
+  expect(streamNamed('documents')!.isSummary?.({ id: 'd' }, '')).toBe(false)
 })
