@@ -1,0 +1,115 @@
+/** What the command line says to whom uses it wrongly, to scripts, and to a reader that goes away. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCli } from '../support/cli.ts'
+import { openScene, openWarehouse, type Scene } from './support/scene.ts'
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene[Symbol.asyncDispose]())
+
+describe('wrong usage ends with 2, names what is wrong, asks the service nothing and prints no result', () => {
+  it.each([
+    [['backfil'], 'backfil'],
+    [['backfill', '--bogus'], '--bogus'],
+    [['backfill', 'patients'], 'backfill'],
+    [['backfill', '--streams', 'patients,nonsense'], 'nonsense'],
+    [['backfill', '--streams', ''], '--streams'],
+    [['backfill', '--team', 'nobody'], '--team'],
+    [['backfill', '--since', 'yesterday'], '--since'],
+    [['status', '--max-age', 'soon'], '--max-age'],
+    [['status', '--json', '--bogus'], '--bogus'],
+    [['migrate', '--down'], '--down'],
+    [[], 'Usage:'],
+  ])('%j', async (words, named) => {
+    scene.emulator.control.resetCounters()
+    const run = await runCli(words, scene.env)
+    expect(run).toMatchObject({ code: 2, stdout: '' })
+    expect(run.stderr).toContain(named)
+    expect(scene.emulator.control.requests()).toEqual([])
+  })
+
+  it.each([
+    ['LOG_LEVEL', 'her-password'],
+    ['DATABASE_URL', 'mysql://her-password@host/db'],
+    ['INTAKE_BASE_URL', 'ftp://her-password'],
+    ['INTAKE_BASE_URL', 'http://service.example'],
+    ['INTAKE_CONCURRENCY', 'her-password'],
+    ['INTAKE_TEAM', 'her password'],
+    ['INTAKE_API_SECRET', 'her-pässword'],
+    ['INTAKE_API_KEY_FILE', '/nonexistent/her-password'],
+    ['INTAKE_CONFIG', '/nonexistent/her-password'],
+  ])('a bad %s is named and never shown', async (name, value) => {
+    const run = await runCli(['backfill'], { ...scene.env, [name]: value })
+    expect(run).toMatchObject({ code: 2, stdout: '' })
+    expect(run.stderr).toContain(name)
+    expect(run.output).not.toMatch(/her.p|service\.example/)
+  })
+
+  it('help is no error, for the program and for each command', async () => {
+    for (const words of [
+      ['--help'],
+      ['backfill', '--help'],
+      ['status', '--help'],
+      ['migrate', '--help'],
+      ['--version'],
+    ]) {
+      expect(await runCli(words, {})).toMatchObject({ code: 0, stderr: '' })
+    }
+  })
+})
+
+describe('backfill', () => {
+  it('--json prints one document with the figures of each stream, and logs nothing of a run that goes well', async () => {
+    const run = await scene.backfill('--json')
+    expect(run).toMatchObject({ code: 0, stderr: '' })
+    const document = JSON.parse(run.stdout)
+    expect(document).toMatchObject({ run_id: expect.any(Number), status: 'succeeded' })
+    expect(Object.keys(document.streams)).toEqual(['patients', 'forms', 'packets', 'documents'])
+    const figures = [
+      'requests',
+      'throttled',
+      'fetched',
+      'changed',
+      'unchanged',
+      'deleted',
+      'dead_letters',
+      'problems',
+      'seconds',
+    ]
+    for (const stream of Object.values(document.streams) as Record<string, unknown>[]) {
+      for (const figure of figures) expect(stream[figure], figure).toEqual(expect.any(Number))
+    }
+    expect(document.streams.patients).toMatchObject({ requests: 5, fetched: 45, changed: 45 })
+  })
+
+  it('says the same to people in lines of plain text, without a terminal’s codes', async () => {
+    const run = await scene.backfill()
+    expect(run.stderr).toBe('')
+    expect(run.stdout).toMatch(/^patients +45 +0 +45 +0 +0 +0 +5 +[\d.]+$/m)
+    expect(run.stdout).toMatch(/^run \d+: succeeded$/m)
+    expect(run.output).not.toContain('\u001b')
+  })
+
+  it('reads only the streams asked for', async () => {
+    scene.emulator.control.resetCounters()
+    expect((await scene.backfill('--streams', 'forms, packets')).code).toBe(0)
+    const asked = scene.emulator.control.requests().map(({ url }) => url.split(/[/?]/)[2])
+    expect(new Set(asked)).toEqual(new Set(['forms', 'packets']))
+  })
+
+  it('goes on when the reader of its output goes away', async () => {
+    await using warehouse = await openWarehouse()
+    const env = { ...scene.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' }
+    const run = await runCli(['backfill', '--json'], env, { pipeInto: '{ read line; exec <&-; }' })
+    expect(run.stderr).not.toContain('EPIPE')
+    expect((await runCli(['backfill', '--json'], env)).stdout).toMatch(/"unchanged": 45/)
+    const dropped = await runCli(['backfill'], env, { pipeInto: 'head -c 1' })
+    expect(dropped.stdout).toBe('s')
+    const status = await runCli(['status', '--json'], env)
+    const { streams } = JSON.parse(status.stdout) as { streams: { last_run_status: string }[] }
+    expect(streams.map((stream) => stream.last_run_status)).toEqual(Array(4).fill('succeeded'))
+  })
+})

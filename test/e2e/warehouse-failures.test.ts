@@ -1,0 +1,158 @@
+/** A warehouse that cannot be used: a clear message in finite time, no secret shown, and a next run that is good. */
+import net, { type AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { runCli, startCli } from '../support/cli.ts'
+import { expectedOf, heldBy } from './support/expected.ts'
+import { connect, documentOf, openScene, query } from './support/scene.ts'
+import { rowVersions } from './support/tables.ts'
+
+describe.concurrent('a warehouse', () => {
+  it.each([
+    ['a first load', 'intake.patients', false],
+    ['a later run', 'intake_raw.records', true],
+  ])(
+    'whose table another session locks fails %s in finite time with 1, and the next run is good',
+    async (_, table, loaded) => {
+      await using scene = await openScene()
+      const { control } = scene.emulator
+      if (loaded) expect((await scene.backfill()).code).toBe(0)
+      control.updatePatient(control.world().patients.at(0)!.id, { last_name: 'Waiting' })
+      const other = await connect(scene.url)
+      try {
+        await other.query(`begin; lock table ${table} in access exclusive mode`)
+        const run = await scene.backfill()
+        expect(run.code).toBe(1)
+        expect(run.seconds).toBeLessThan(50)
+        expect(run.stdout).toContain('a table of the warehouse is locked by another session')
+        expect(run.stdout).toContain('pg_stat_activity')
+      } finally {
+        await other.end()
+      }
+      expect((await scene.backfill()).code).toBe(0)
+      expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
+    },
+  )
+
+  it('that is not there, or refuses the password, ends every command with 1 and shows no part of the connection string', async () => {
+    await using refusing = await startRefusingServer()
+    const service = { INTAKE_BASE_URL: 'http://127.0.0.1:9', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
+    const places = [
+      [`127.0.0.1:9`, 'cannot reach the warehouse'],
+      [`127.0.0.1:${refusing.port}`, 'the warehouse refused the login'],
+    ] as const
+    for (const [place, message] of places) {
+      const env = { ...service, DATABASE_URL: `postgres://her-login:her-password@${place}/her-database` }
+      const commands = [
+        ['backfill'],
+        ['backfill', '--dry-run'],
+        ['status'],
+        ['migrate'],
+        ['migrate', '--status'],
+      ]
+      for (const run of await Promise.all(commands.map((words) => runCli([...words, '--json'], env)))) {
+        expect(run.code).toBe(1)
+        expect(run.stderr).toContain(message)
+        expect(run.stderr).toContain('DATABASE_URL')
+        expect(run.stdout).toBe('')
+        expect(run.output).not.toMatch(/her-login|her-password|her-database/)
+      }
+    }
+  })
+
+  it('that is another run’s already is left to it: the second backfill starts nothing and ends with 3', async () => {
+    await using scene = await openScene()
+    const { control } = scene.emulator
+    control.failNext('/v2/patients', 'hang')
+    const first = startCli(['backfill'], scene.env)
+    await until(() => control.requests().length >= 4)
+    await until(async () => (await streamsRunning(scene.url)) > 0)
+    const asked = control.requests().length
+    const second = await scene.backfill('--streams', 'patients,forms')
+    expect(second).toMatchObject({ code: 3, stdout: '' })
+    expect(second.stderr).toMatch(/another run holds patients of default.*; nothing was started/)
+    expect(control.requests()).toHaveLength(asked)
+    expect(await query(scene.url, 'select status from intake_ops.runs')).toEqual([{ status: 'running' }])
+    first.kill('SIGTERM')
+    expect((await first.ended).code).toBe(143)
+    expect((await scene.backfill()).code).toBe(0)
+    expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
+  })
+})
+
+describe('a dry run', () => {
+  it('creates nothing in an empty database, and says what a run would do', async () => {
+    await using scene = await openScene({}, { empty: true })
+    const run = await scene.backfill('--dry-run', '--json')
+    expect(run.code).toBe(0)
+    const document = documentOf(run)
+    expect(document).toMatchObject({ run_id: null, status: 'succeeded' })
+    expect(document.streams.patients).toMatchObject({ fetched: 45, changed: 45, unchanged: 0, deleted: 0 })
+    const made = await query(scene.url, "select nspname from pg_namespace where nspname like 'intake%'")
+    expect(made).toEqual([])
+  })
+
+  it('writes nothing to a loaded one, and finds what is changed and deleted', async () => {
+    await using scene = await openScene()
+    const { control } = scene.emulator
+    expect((await scene.backfill()).code).toBe(0)
+    const { patients } = control.world()
+    control.updatePatient(patients.at(1)!.id, { last_name: 'Changed' })
+    control.deletePatient(patients.at(2)!.id)
+    const before = await everything(scene.url)
+    const run = await scene.backfill('--dry-run', '--json')
+    expect(run.code).toBe(0)
+    expect(documentOf(run).streams.patients).toMatchObject({ changed: 1, deleted: 1, unchanged: 43 })
+    expect(await everything(scene.url)).toEqual(before)
+  })
+})
+
+/** Rows of the warehouse and of its own bookkeeping. */
+async function everything(url: string): Promise<unknown> {
+  const ops = ['runs', 'run_streams', 'checkpoints', 'dead_letters', 'problems', 'drift']
+  const counts = await Promise.all(
+    ops.map((table) =>
+      query(url, `select '${table}' as name, xmin::text, ctid::text from intake_ops.${table} t order by 3`),
+    ),
+  )
+  return [await rowVersions(url), counts]
+}
+
+async function streamsRunning(url: string): Promise<number> {
+  const rows = await query(url, "select from intake_ops.runs where status = 'running'")
+  return rows.length
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + 15_000; !(await condition()); await sleep(20)) {
+    if (Date.now() > deadline) throw new Error('waited fifteen seconds in vain')
+  }
+}
+
+/** A Postgres that asks for the password and refuses it, whatever it is. */
+async function startRefusingServer(): Promise<{ port: number; [Symbol.asyncDispose](): Promise<void> }> {
+  const message = (type: string, body: Buffer) => {
+    const length = Buffer.alloc(4)
+    length.writeInt32BE(body.length + 4)
+    return Buffer.concat([Buffer.from(type), length, body])
+  }
+  const askForPassword = message('R', Buffer.from([0, 0, 0, 3]))
+  const fields = ['SFATAL', 'VFATAL', 'C28P01', 'Mpassword authentication failed for user "her-login"']
+  const refusal = message('E', Buffer.from(`${fields.join('\0')}\0\0`))
+  const sockets = new Set<net.Socket>()
+  const server = net.createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined))
+    socket.once('data', () => {
+      socket.write(askForPassword)
+      socket.once('data', () => socket.end(refusal))
+    })
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  return {
+    port: (server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((closed) => server.close(closed))
+    },
+  }
+}
