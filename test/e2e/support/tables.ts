@@ -59,7 +59,7 @@ export async function rowVersions(url: string): Promise<readonly string[]> {
      order by 1`,
   )
   const text = tables
-    .map(({ name }) => `select '${name} ' || ctid || ' ' || xmin || ' ' || xmax as version from ${name}`)
+    .map(({ name }) => `select '${name} ' || ctid || ' ' || xmin as version from ${name}`)
     .join(' union all ')
   return (await query<{ version: string }>(url, `${text} order by 1`)).map(({ version }) => version)
 }

@@ -1,0 +1,163 @@
+/** A run may be stopped, killed or frozen at any moment; the next one ends in the tables of a fresh load. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { json, type Received } from '../api/support/service.ts'
+import { runCli, startCli } from '../support/cli.ts'
+import { expectedOf, heldBy } from './support/expected.ts'
+import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
+import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
+import { rowVersions } from './support/tables.ts'
+
+/** More people than one batch holds, so that a run commits several times. */
+const SEVERAL_BATCHES = { patients: 4500, pageSize: 500 }
+
+const SLOW = 'slow=1:40'
+
+describe.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)('%s', (signal, code) => {
+  it(`ends a run with ${code}, its history says interrupted, and the next run is good`, async () => {
+    await using scene = await openScene({ patients: 300, faults: 'slow=1:100' })
+    const run = startCli(['backfill', '--json'], scene.env)
+    await until(async () => (await peopleIn(scene.url)) > 0 || (await requestsOf(scene)) > 8)
+    run.kill(signal)
+    const ended = await run.ended
+    expect(ended.code).toBe(code)
+    expect(ended.seconds).toBeLessThan(10)
+    expect(JSON.parse(ended.stdout)).toMatchObject({ status: 'interrupted' })
+    expect(await query(scene.url, 'select status from intake_ops.runs')).toEqual([{ status: 'interrupted' }])
+    expect((await heldBy(scene.url)).patients?.length ?? 0).toBeLessThan(300)
+    await expectFreshLoad(scene)
+  })
+})
+
+describe.concurrent('SIGKILL', () => {
+  it('at ten moments of a first load leaves what the next run completes', async () => {
+    await using scene = await openScene({ ...SEVERAL_BATCHES, faults: SLOW })
+    await killOften(scene, 10)
+    const before = await query<{ status: string }>(scene.url, 'select status from intake_ops.runs')
+    expect(before.length).toBeGreaterThan(0)
+    await expectFreshLoad(scene)
+    const statuses = await query<{ status: string }>(
+      scene.url,
+      'select status from intake_ops.runs order by run_id',
+    )
+    expect(statuses.map(({ status }) => status)).not.toContain('running')
+    expect(statuses.at(-1)).toEqual({ status: 'succeeded' })
+  })
+
+  it('at ten moments of a later run, between which the service changes, does so too', async () => {
+    await using scene = await openScene(SEVERAL_BATCHES)
+    const { control } = scene.emulator
+    expect((await scene.backfill()).code).toBe(0)
+    control.setFaults(SLOW)
+    await killOften(scene, 10, (time) => {
+      const { patients, forms } = control.world()
+      control.deletePatient(patients.at(time)!.id)
+      for (let at = 20; at < 4500; at += 50) {
+        control.updatePatient(patients.at(at)!.id, {
+          last_name: `Name ${time}`,
+          custom_fields: { time: String(time) },
+        })
+      }
+      control.renameForm(forms.at(time % 3)!.id, `Form ${time}`)
+    })
+    await expectFreshLoad(scene)
+  })
+})
+
+it('a run that was frozen while another took its slices changes nothing when it wakes, and says so', async () => {
+  await using service = await startLittleService(littlePatients(15))
+  await using warehouse = await openWarehouse()
+  const env = { ...service.env, DATABASE_URL: warehouse.url }
+  const waiting: (() => void)[] = []
+  service.interfere = ({ url }: Received, response) => {
+    if (url !== `/v2/patients?page=2` || waiting.length > 0) return false
+    // Rendered now, sent much later: with a record that nobody else ever sees.
+    const results = [...service.records.patients.slice(10), littlePatient('ghost', 'seen by one run alone')]
+    const stale = { count: 16, next: null, previous: null, results }
+    waiting.push(() => json(response, stale))
+    return true
+  }
+  const frozen = startCli(['backfill'], env)
+  await until(() => waiting.length === 1)
+  await until(async () => (await sessions(warehouse.url, 'backfill')) === 1)
+  frozen.kill('SIGSTOP')
+  // As a database that was restarted, or a network that gave up: the frozen process holds no lock any more.
+  await query(
+    warehouse.url,
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name = 'intake-sync backfill'`,
+  )
+  await until(async () => (await sessions(warehouse.url, 'backfill')) === 0)
+  service.records.patients[3] = littlePatient('p4', 'second')
+  const other = await runCli(['backfill'], env)
+  expect(other.code).toBe(0)
+  const tables = await heldBy(warehouse.url)
+  expect(tables.patients).toHaveLength(15)
+  const before = await rowVersions(warehouse.url)
+
+  for (const send of waiting) send()
+  frozen.kill('SIGCONT')
+  const woken = await frozen.ended
+  expect(woken.code).toBe(1)
+  expect(await rowVersions(warehouse.url)).toEqual(before)
+  expect(await heldBy(warehouse.url)).toEqual(tables)
+  expect((await runCli(['backfill'], env)).code).toBe(0)
+  expect(await rowVersions(warehouse.url)).toEqual(before)
+})
+
+/** Starts a run and kills it, `times` times, at moments spread over what a run takes, each a little off. */
+async function killOften(
+  scene: Scene,
+  times: number,
+  between: (time: number) => void = () => {},
+): Promise<void> {
+  for (let time = 0; time < times; time++) {
+    between(time)
+    const from = scene.emulator.control.requests().length
+    const run = startCli(['backfill'], scene.env)
+    // From its first request on: before that there is nothing to interrupt.
+    await until(() => scene.emulator.control.requests().length > from || run.process.exitCode !== null)
+    await sleep((time * 600) / times + Math.random() * 60)
+    run.kill('SIGKILL')
+    await run.ended
+    await nobodyConnected(scene.url)
+  }
+}
+
+async function expectFreshLoad(scene: Scene): Promise<void> {
+  scene.emulator.control.setFaults('')
+  await nobodyConnected(scene.url)
+  expect(await scene.backfill()).toMatchObject({ code: 0 })
+  expect(await heldBy(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
+}
+
+/** The server notices a client that was killed when it next reads from it. */
+async function nobodyConnected(url: string): Promise<void> {
+  await until(async () => (await sessions(url, '')) === 0)
+}
+
+async function sessions(url: string, purpose: string): Promise<number> {
+  const rows = await query(
+    url,
+    'select from pg_stat_activity where datname = current_database() and starts_with(application_name, $1)',
+    [`intake-sync ${purpose}`],
+  )
+  return rows.length
+}
+
+async function peopleIn(url: string): Promise<number> {
+  return (await query(url, 'select from intake.patients')).length
+}
+
+async function requestsOf(scene: Scene): Promise<number> {
+  return scene.emulator.control.requests().length
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + 15_000; !(await condition()); await sleep(10)) {
+    if (Date.now() > deadline) throw new Error('waited fifteen seconds in vain')
+  }
+}
