@@ -46,7 +46,7 @@ export async function recordFindings(
 
 /** Paths are part of an index key, and a source whose field names are data must not fill the table with them. */
 function shortened(path: string): string {
-  return path.length > 200 ? `${path.slice(0, 199)}…` : path
+  return path.length > 200 ? `${path.slice(0, 199).toWellFormed()}…` : path
 }
 
 function merged<Row extends { count: number }>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {

@@ -1,0 +1,224 @@
+/** Laws 4 and 9: what Postgres refuses is set aside whole, its neighbours load, and no value leaks into intake_ops. */
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Envelope } from '../../src/core/envelope.ts'
+import { readRecord } from '../../src/extract/read-record.ts'
+import { countWaiting, type DeadLetter, resolveUnmet } from '../../src/load/dead-letters.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { at, recordEnvelope } from '../support/envelopes.ts'
+import { loadEnvelopes, rowsOf, takeWhole } from './loading.ts'
+
+const CANARY = 'canary-7f3a'
+
+let database: TestDatabase
+let session: Session
+let teamId = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  session = await openSession({ url: database.url, purpose: 'set aside' })
+})
+
+afterAll(async () => {
+  await session.close()
+  await database.drop()
+})
+
+beforeEach(() => {
+  teamId += 1
+})
+
+const made = () => ({ teamId, stream: 'patients' as const, observedAt: at(0), origin: 'run:1 page:1' })
+
+const person = (id: string) => recordEnvelope({ id, first_name: CANARY, patient_tags: [CANARY] }, made())
+
+/** Records past every check, of which Postgres refuses the key, the payload, or a child's key. */
+const REFUSED: readonly (readonly [string, string, (id: string) => Envelope])[] = [
+  [
+    'a key too long for its index',
+    '54000',
+    (id) => ({ ...person(id), id: id + randomBytes(6000).toString('base64') }),
+  ],
+  [
+    'a payload that is no jsonb',
+    '22P05',
+    (id) => {
+      const envelope = person(id)
+      return {
+        ...envelope,
+        content: { ...envelope.content!, text: `{"first_name":"${CANARY}\\u0000\\t\\n","id":"${id}"}` },
+      }
+    },
+  ],
+  [
+    'a hash that is no bytea',
+    '22023',
+    (id) => {
+      const envelope = person(id)
+      return { ...envelope, content: { ...envelope.content!, hash: 'zz' } }
+    },
+  ],
+]
+
+async function load(
+  envelopes: readonly Envelope[],
+  mode: 'straight' | 'merge',
+  deadLetters: readonly DeadLetter[] = [],
+  runId = '1',
+) {
+  const taken = await takeWhole(session, patients, teamId, runId)
+  return loadEnvelopes(session, patients, envelopes, { mode, taken, deadLetters })
+}
+
+const letters = () =>
+  rowsOf<{
+    record_id: string
+    reason: string
+    origin: string
+    status: string
+    seen: string
+    fingerprint: string
+    body: string
+  }>(
+    session,
+    `select record_id, reason, origin, status, seen, fingerprint, convert_from(body, 'UTF8') as body
+     from intake_ops.dead_letters join intake_raw.set_aside on dead_letter_id = id
+     where team_id = $1 and stream = 'patients' order by id`,
+    [teamId],
+  )
+
+const loadedIds = async () =>
+  (
+    await rowsOf<{ id: string }>(
+      session,
+      `select p.id from intake.patients p join intake.patient_tags t on (t.team_id, t.patient_id) = (p.team_id, p.id)
+         join intake_raw.records r on (r.team_id, r.id) = (p.team_id, p.id) where p.team_id = $1 order by p.id`,
+      [teamId],
+    )
+  ).map((row) => row.id)
+
+const cases = REFUSED.flatMap(([name, state, refused]) =>
+  (['straight', 'merge'] as const).map((mode) => ({ name, state, mode, refused })),
+)
+
+test.each(cases)('$name is set aside, and its batch mates load ($mode)', async ({ state, mode, refused }) => {
+  const mates = Array.from({ length: 10 }, (_, at) => person(`mate ${at}`))
+  const bad = refused('bad')
+  const result = await load([...mates.slice(0, 6), bad, ...mates.slice(6)], mode)
+  expect(result).toMatchObject({ changed: 10, deleted: 0, deadLetters: 1, contested: [] })
+  expect(await loadedIds()).toEqual(mates.map((mate) => mate.id))
+  expect(await letters()).toEqual([
+    expect.objectContaining({
+      record_id: bad.id,
+      origin: 'run:1 page:1',
+      reason: `the warehouse refused the record (SQLSTATE ${state})`,
+      status: 'waiting',
+      seen: '1',
+      body: bad.content!.text,
+    }),
+  ])
+})
+
+test('several that are refused are set aside each by itself, and a batch of nothing else is no failure', async () => {
+  const bad = ['x', 'y', 'z'].map((id) => REFUSED[1]![2](id))
+  const result = await load([bad[0]!, person('a'), bad[1]!, bad[2]!, person('b')], 'merge')
+  expect(result).toMatchObject({ changed: 2, deadLetters: 3 })
+  expect((await letters()).map((letter) => letter.record_id)).toEqual(['x', 'y', 'z'])
+  expect(await load(bad, 'merge')).toMatchObject({ changed: 0, deadLetters: 3 })
+  expect((await letters()).map((letter) => letter.seen)).toEqual(['2', '2', '2'])
+  expect(await loadedIds()).toEqual(['a', 'b'])
+})
+
+const keyless = (body: unknown): DeadLetter => {
+  const read = readRecord(body, { ...made(), invalidUtf8: false })
+  if (read.kind !== 'dead') throw new Error('it loads')
+  return read.letter
+}
+
+test('the same thing set aside again is the same dead letter, another is another', async () => {
+  const letter = keyless({ first_name: CANARY })
+  await load([], 'merge', [letter], '1')
+  await load([], 'merge', [letter, letter], '2')
+  await load([], 'merge', [keyless({ first_name: `${CANARY} 2` })], '2')
+  expect((await letters()).map(({ seen, body }) => [seen, body])).toEqual([
+    ['3', `{"first_name":"${CANARY}"}`],
+    ['1', `{"first_name":"${CANARY} 2"}`],
+  ])
+})
+
+test('what a complete scan no longer meets is resolved, and waits anew when it comes back', async () => {
+  const [stays, goes] = [keyless({ first_name: 'stays' }), keyless({ first_name: 'goes' })]
+  await load([], 'merge', [stays, goes], '1')
+  await load([], 'merge', [stays], '2')
+  const place = { teamId, stream: 'patients' as const, runId: '2' }
+  await resolveUnmet(session.db, place)
+  expect((await letters()).map((letter) => letter.status)).toEqual(['waiting', 'resolved'])
+  expect(await countWaiting(session.db, teamId, ['patients'])).toBe(1)
+  expect(await countWaiting(session.db, teamId, ['forms'])).toBe(0)
+  await load([], 'merge', [goes], '3')
+  expect((await letters()).map((letter) => letter.status)).toEqual(['waiting', 'resolved', 'waiting'])
+})
+
+test('intake_ops holds no value of a record: not in reasons, paths, fingerprints or anywhere', async () => {
+  const drifting = recordEnvelope(
+    {
+      id: 'drifting',
+      date_birth: CANARY,
+      created_at: [CANARY],
+      emergency_contact: CANARY,
+      patient_tags: [{ name: `${CANARY}\u0000` }, 7],
+      custom_fields: { plan: CANARY },
+      mood: { [CANARY]: CANARY },
+    },
+    made(),
+  )
+  await load([drifting, REFUSED[1]![2]('refused')], 'merge', [
+    keyless({ first_name: CANARY }),
+    keyless(CANARY),
+  ])
+  const held = await rowsOf<{ line: string }>(
+    session,
+    `select to_jsonb(t)::text as line from intake_ops.dead_letters t where team_id = $1
+     union all select to_jsonb(t)::text from intake_ops.problems t where team_id = $1
+     union all select to_jsonb(t)::text from intake_ops.drift t where team_id = $1
+     union all select to_jsonb(t)::text from intake_ops.checkpoints t where team_id = $1`,
+    [teamId],
+  )
+  expect(held.length).toBeGreaterThan(8)
+  for (const { line } of held) expect(line).not.toContain(CANARY)
+  for (const { fingerprint } of await letters()) expect(fingerprint).toMatch(/^[0-9a-f]{64}$/)
+})
+
+test('problems and drift add up by path, whatever the place in an array, and once for each change', async () => {
+  const record = { id: 'a', patient_tags: [1, 2, { name: 'x' }], date_birth: 'never', mood: 'good' }
+  await load([recordEnvelope(record, made()), recordEnvelope({ ...record, id: 'b' }, made())], 'merge')
+  const counted = (table: string) =>
+    rowsOf(
+      session,
+      `select path, ${table === 'drift' ? 'type' : 'reason'} as what, count from intake_ops.${table} where team_id = $1 order by path`,
+      [teamId],
+    )
+  expect(await counted('problems')).toEqual([
+    { path: 'date_birth', what: 'not an ISO date', count: '2' },
+    { path: 'patient_tags[]', what: 'not an object', count: '4' },
+  ])
+  expect(await counted('drift')).toEqual([
+    { path: 'mood', what: 'string', count: '2' },
+    { path: 'patient_tags[]', what: 'number', count: '4' },
+  ])
+})
+
+test('names that differ beyond what a table of paths keeps are counted together', async () => {
+  // Cut there, each of the two characters would leave its first half, and Postgres stores neither.
+  const long = 'é'.repeat(198)
+  const record = { id: 'a', [`${long}😀one`]: 1, [`${long}🧑two`]: 2, [`${long}plain`]: 3 }
+  expect(await load([recordEnvelope(record, made())], 'merge')).toMatchObject({ changed: 1 })
+  const rows = await rowsOf<{ count: string }>(
+    session,
+    'select count from intake_ops.drift where team_id = $1',
+    [teamId],
+  )
+  expect(rows.reduce((sum, row) => sum + Number(row.count), 0)).toBe(3)
+})

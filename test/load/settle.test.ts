@@ -1,0 +1,170 @@
+/** Law 3: effect and acknowledgement commit together, and a worker whose slice was taken over changes nothing. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { IntakeError } from '../../src/core/errors.ts'
+import { assertOurs, settleSlice, type TakenSlice } from '../../src/load/slice.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { at, recordEnvelope } from '../support/envelopes.ts'
+import { loadEnvelopes, rowsOf, takeWhole } from './loading.ts'
+
+let database: TestDatabase
+let one: Session
+let two: Session
+let teamId = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  one = await openSession({ url: database.url, purpose: 'worker one' })
+  two = await openSession({ url: database.url, purpose: 'worker two' })
+})
+
+afterAll(async () => {
+  await one.close()
+  await two.close()
+  await database.drop()
+})
+
+beforeEach(() => {
+  teamId += 1
+})
+
+const person = (id: string) =>
+  recordEnvelope(
+    { id, first_name: 'Ann', date_birth: 'unknown', patient_tags: ['A'], mood: 1 },
+    { teamId, stream: 'patients', observedAt: at(0) },
+  )
+
+const LETTER = { recordId: null, origin: 'run:1 page:1', reason: 'has no id', body: '{}' }
+
+/** How many rows of the team each table that a batch writes holds. */
+async function written(session: Session): Promise<Record<string, number>> {
+  const tables = [
+    'intake.patients',
+    'intake.patient_tags',
+    'intake_raw.records',
+    'intake_ops.dead_letters',
+    'intake_ops.problems',
+    'intake_ops.drift',
+  ]
+  const counts: Record<string, number> = {}
+  for (const table of tables)
+    counts[table] = (await rowsOf(session, `select 1 from ${table} where team_id = $1`, [teamId])).length
+  return counts
+}
+
+const NOTHING = {
+  'intake.patients': 0,
+  'intake.patient_tags': 0,
+  'intake_raw.records': 0,
+  'intake_ops.dead_letters': 0,
+  'intake_ops.problems': 0,
+  'intake_ops.drift': 0,
+}
+
+const lost = expect.objectContaining({ code: 'slice_lost', verdict: 'stop' }) as IntakeError
+
+test.each(['straight', 'merge'] as const)(
+  'a worker whose slice was taken over writes nothing at all (%s)',
+  async (mode) => {
+    const stale = await takeWhole(one, patients, teamId)
+    const current = await takeWhole(two, patients, teamId)
+    const loading = loadEnvelopes(one, patients, [person('a')], { mode, taken: stale, deadLetters: [LETTER] })
+    await expect(loading).rejects.toEqual(lost)
+    expect(await written(two)).toEqual(NOTHING)
+
+    await loadEnvelopes(two, patients, [person('a')], { mode, taken: current, deadLetters: [LETTER] })
+    expect(Object.values(await written(two))).toEqual([1, 1, 1, 1, 1, 1])
+  },
+)
+
+test('a worker that is paused in the middle of its batch, while another takes over, rolls back wholly', async () => {
+  await using stranger = await openSession({ url: database.url, purpose: 'stranger' })
+  const stale = await takeWhole(one, patients, teamId)
+  await stranger.client.query('begin')
+  await stranger.client.query('lock table intake_ops.drift in exclusive mode')
+  const loading = loadEnvelopes(one, patients, [person('a')], {
+    mode: 'merge',
+    taken: stale,
+    deadLetters: [LETTER],
+  })
+  const outcome = loading.then(
+    () => 'loaded',
+    (error: IntakeError) => error.code,
+  )
+  await waitsForLock(stranger, 'worker one')
+  const current = await takeWhole(two, patients, teamId)
+  await stranger.client.query('commit')
+  expect(await outcome).toBe('slice_lost')
+  expect(await written(two)).toEqual(NOTHING)
+  expect(await loadEnvelopes(two, patients, [person('a')], { mode: 'merge', taken: current })).toMatchObject({
+    changed: 1,
+  })
+})
+
+test('nobody takes a slice over between the check and the commit', async () => {
+  const taken = await takeWhole(one, patients, teamId)
+  await one.client.query('begin')
+  await assertOurs(one.db, taken)
+  let took = false
+  const taking = takeWhole(two, patients, teamId).then((slice) => {
+    took = true
+    return slice
+  })
+  await sleep(150)
+  expect(took).toBe(false)
+  await one.client.query('commit')
+  expect(Number((await taking).epoch)).toBe(Number(taken.epoch) + 1)
+})
+
+test('two workers of one slice can commit at the same time, for the check shares its lock', async () => {
+  const taken = await takeWhole(one, patients, teamId)
+  for (const session of [one, two]) {
+    await session.client.query('begin')
+    await assertOurs(session.db, taken)
+  }
+  await one.client.query('commit')
+  await two.client.query('commit')
+})
+
+test('a settled cursor is what the next taker goes on from', async () => {
+  const taken = await takeWhole(one, patients, teamId)
+  expect(taken.cursor).toBeNull()
+  await settleSlice(one.db, taken, { scanned_at: at(1) })
+  expect(await takeWhole(two, patients, teamId, '2')).toMatchObject({
+    cursor: { scanned_at: at(1) },
+    runId: '2',
+  })
+})
+
+test('a stale worker does not move the cursor', async () => {
+  const stale = await takeWhole(one, patients, teamId)
+  await settleSlice(one.db, stale, { place: 1 })
+  const current = await takeWhole(two, patients, teamId)
+  await expect(settleSlice(one.db, stale, { place: 2 })).rejects.toEqual(lost)
+  expect(await takeWhole(one, patients, teamId)).toMatchObject({ cursor: { place: 1 } })
+  await expect(settleSlice(two.db, current, { place: 3 })).rejects.toEqual(lost)
+})
+
+test('a slice that nobody took belongs to nobody', async () => {
+  const taken: TakenSlice = { teamId, stream: 'patients', slice: '', epoch: '1', runId: '1', cursor: null }
+  await expect(loadEnvelopes(one, patients, [person('a')], { mode: 'merge', taken })).rejects.toEqual(lost)
+  expect(await written(one)).toEqual(NOTHING)
+})
+
+/** Resolves when the session of that purpose waits for a lock. */
+async function waitsForLock(session: Session, purpose: string): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    // Within a transaction Postgres shows what it showed first, unless told to look again.
+    await session.client.query('select pg_stat_clear_snapshot()')
+    const waiting = await rowsOf(
+      session,
+      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and application_name = $1`,
+      [`intake-sync ${purpose}`],
+    )
+    if (waiting.length > 0) return
+    await sleep(10)
+  }
+  throw new Error(`${purpose} never waited for a lock`)
+}
