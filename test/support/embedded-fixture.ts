@@ -42,6 +42,9 @@ export interface Command {
   kill(): Promise<void>
 }
 
+/** A first set-up that lost its command may still be writing. */
+const REMOVE = { recursive: true, force: true, maxRetries: 20, retryDelay: 100 } as const
+
 export const ROOT = process.getuid?.() === 0
 /** A user without rights, for what an ordinary user does. */
 export const NOBODY = 65534
@@ -179,9 +182,9 @@ export async function cleanUp(): Promise<void> {
         `the server in ${home} stops`,
         () => !isServed(home) && !existsSync(join(home, 'supervisor.json')),
       )
-      rmSync(home, { recursive: true, force: true })
+      rmSync(home, REMOVE)
     }
-    rmSync(directory, { recursive: true, force: true })
+    rmSync(directory, REMOVE)
   }
   for (const parent of ['/var/lib/intake-sync']) {
     try {

@@ -27,7 +27,7 @@ export interface TestServerAddress {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await openTestServer()
-  process.stdout.write(`tests use ${server.description}\n`)
+  process.stdout.write(`tests use ${server.description}, Postgres ${await versionOf(server.url)}\n`)
   const prefix = `intake_test_${randomBytes(4).toString('hex')}_`
   const template = `${prefix}template`
   const close = async () => {
@@ -47,6 +47,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   project.provide('testServer', { url: server.url, template, prefix })
   return close
+}
+
+async function versionOf(url: string): Promise<string> {
+  const answer = (client: pg.Client) => client.query<{ server_version: string }>('show server_version')
+  return (await withClient(url, answer)).rows[0]!.server_version
 }
 
 async function dropAll(client: pg.Client, prefix: string): Promise<void> {
