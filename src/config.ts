@@ -4,6 +4,7 @@
  * Invariant: every value is checked before anything is opened; a bad one stops with `UsageError`, which names the
  * variable and says how it should look, and never shows what it held.
  */
+import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
 import { readTeamsFile } from './config-file.ts'
 import { type Settings, settingsOf } from './config-settings.ts'
@@ -31,25 +32,36 @@ export interface Config {
   readonly teams: readonly TeamConfig[]
 }
 
-const port = z.coerce.number().int().min(0).max(65_535)
+/** Digits alone: what JavaScript reads as a number besides (`0x50`, `1e3`, a blank) is a mistake here. */
+const whole = (least: number, greatest: number) =>
+  z
+    .string()
+    .regex(/^\d{1,5}$/)
+    .transform(Number)
+    .pipe(z.number().min(least).max(greatest))
 
-const days = (least: number) => z.coerce.number().int().min(least).max(3_650)
+const port = whole(0, 65_535)
+
+const days = (least: number) => whole(least, 3_650)
+
+/** A socket's folder in place of the host, as `postgres://user@/db?host=/run`, is one too. */
+const isPostgresUrl = (text: string) =>
+  /^postgres(?:ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@socket/')))
+
+const isSchedule = (text: string) => text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
 /** What each variable must look like, in words for the error, and the check itself. */
 const VARIABLES = {
-  DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().regex(/^postgres(?:ql)?:\/\//)],
+  DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().refine(isPostgresUrl)],
   INTAKE_DATA_DIR: ['a folder', z.string()],
   INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
   INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
   INTAKE_WEBHOOK_PORT: ['a port', port],
   INTAKE_ADMIN_HOST: ['a host name or address', z.string()],
   INTAKE_ADMIN_PORT: ['a port', port],
-  INTAKE_CRON: ['a cron expression of five fields, or off', z.string().regex(/^(?:off|(?:\S+\s+){4}\S+)$/)],
+  INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
   INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
-  INTAKE_ENCRYPTION_KEY: [
-    '32 bytes in base64',
-    z.string().refine((text) => Buffer.from(text, 'base64').length === 32),
-  ],
+  INTAKE_ENCRYPTION_KEY: ['32 bytes in base64', z.string().regex(/^[\w+/-]{43}=?$/)],
   INTAKE_ANALYTICS_KEY: ['at least 16 characters', z.string().min(16)],
   LOG_LEVEL: [
     'trace, debug, info, warn, error, fatal or silent',
