@@ -102,6 +102,7 @@ it('a run that was frozen while another took its slices changes nothing when it 
   frozen.kill('SIGCONT')
   const woken = await frozen.ended
   expect(woken.code).toBe(1)
+  expect(woken.stderr).toContain('another worker has taken over patients; this one changed nothing more')
   expect(await rowVersions(warehouse.url)).toEqual(before)
   expect(await heldBy(warehouse.url)).toEqual(tables)
   expect((await runCli(['backfill'], env)).code).toBe(0)

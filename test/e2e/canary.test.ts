@@ -1,0 +1,224 @@
+/**
+ * Law 8, driven: a text that nothing else contains is planted wherever the service and the configuration hold values,
+ * then everything that can go wrong goes wrong at the most talkative log level. It must be in the tables that hold
+ * health data, and nowhere else.
+ */
+import type http from 'node:http'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { json, type Received } from '../api/support/service.ts'
+import { type Ended, runCli } from '../support/cli.ts'
+import type { TestDatabase } from '../support/database.ts'
+import {
+  type LittleRecord,
+  type LittleService,
+  littlePatients,
+  startLittleService,
+} from './support/little-service.ts'
+import { openScene, openWarehouse, query } from './support/scene.ts'
+
+const CANARY = 'Kanarienvogel7351'
+const SEEN = /Kanarienvogel/i
+
+let service: LittleService
+let warehouse: TestDatabase
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+  service = await startLittleService()
+})
+
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await warehouse.drop()
+})
+
+async function backfill(...args: string[]): Promise<Ended> {
+  const secrets = { INTAKE_API_KEY: `${CANARY}-key`, INTAKE_API_SECRET: `${CANARY}-secret` }
+  const env = { ...service.env, ...secrets, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' }
+  return await runCli(['backfill', ...args], env)
+}
+
+/** What our own bookkeeping says, tables that analysts and operators may see without seeing a person. */
+async function bookkeeping(url: string): Promise<string> {
+  const tables = await query<{ name: string }>(
+    url,
+    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'intake_ops' order by 1",
+  )
+  const texts: string[] = []
+  for (const { name } of tables) {
+    const rows = await query<{ row: string }>(url, `select to_jsonb(t)::text as row from ${name} t`)
+    texts.push(...rows.map(({ row }) => `${name} ${row}`))
+  }
+  return texts.join('\n')
+}
+
+async function expectUnseen(run: Ended): Promise<void> {
+  expect(run.output.length).toBeGreaterThan(100)
+  expect(run.output).not.toMatch(SEEN)
+  expect(await bookkeeping(warehouse.url)).not.toMatch(SEEN)
+}
+
+const NAMED: LittleRecord = {
+  id: 'whole',
+  first_name: CANARY,
+  last_name: CANARY,
+  email: `${CANARY}@example.com`,
+  phone_number: CANARY,
+  address: CANARY,
+  external_id: CANARY,
+  provider: { id: 'x', name: CANARY },
+  patient_tags: [{ name: CANARY, color: CANARY }],
+  custom_fields: { plan: CANARY },
+  emergency_contact: { first_name: CANARY },
+}
+
+describe('the planted text', () => {
+  it('is in the warehouse, so that the other tests can fail', async () => {
+    service.records.patients.push(NAMED)
+    service.records.forms.push({
+      id: 'f',
+      name: CANARY,
+      questions: [{ id: 'q', text: CANARY, choices: [CANARY] }],
+    })
+    service.records.documents.push({ id: 'd', name: CANARY, input_fields: [{ id: 'i', name: CANARY }] })
+    const run = await backfill()
+    expect(run.code).toBe(0)
+    await expectUnseen(run)
+    const [held] = await query(warehouse.url, 'select last_name, email from intake.patients')
+    expect(held).toEqual({ last_name: CANARY, email: `${CANARY}@example.com` })
+  })
+
+  it('is shown by no record that cannot be read, keyed or stored', async () => {
+    service.records.patients.push(
+      {
+        ...NAMED,
+        id: 'typed',
+        date_birth: CANARY,
+        updated_at: CANARY,
+        patient_tags: CANARY,
+        custom_fields: CANARY,
+      },
+      {
+        ...NAMED,
+        id: 'nested',
+        first_name: { given: CANARY },
+        emergency_contact: [CANARY],
+        unknown: { deep: CANARY },
+      },
+      { ...NAMED, id: 'odd', last_name: `${CANARY}\u0000\ud800`, custom_fields: { plan: `${CANARY}\u0000` } },
+      { ...NAMED, id: 'refused', last_name: `${CANARY} is refused` },
+      { ...NAMED, id: null } as unknown as LittleRecord,
+      { ...NAMED, id: { name: CANARY } } as unknown as LittleRecord,
+      CANARY as unknown as LittleRecord,
+      [CANARY] as unknown as LittleRecord,
+    )
+    // What Postgres says of a violated constraint quotes the whole row.
+    await query(warehouse.url, "alter table intake.patients add check (last_name not like '%refused')")
+    const run = await backfill()
+    expect(run.code).toBe(4)
+    await expectUnseen(run)
+    const letters = await query<{ reason: string }>(
+      warehouse.url,
+      'select reason from intake_ops.dead_letters',
+    )
+    expect(letters.map(({ reason }) => reason)).toContain('the warehouse refused the record (SQLSTATE 23514)')
+    expect(letters).toHaveLength(5)
+    const problems = await query(warehouse.url, "select from intake_ops.problems where stream = 'patients'")
+    expect(problems.length).toBeGreaterThanOrEqual(5)
+    service.records.patients.splice(1)
+    expect((await backfill()).code).toBe(0)
+  })
+
+  it.each<[string, (response: http.ServerResponse) => void]>([
+    [
+      'a 400 that repeats the query',
+      (to) => json(to, { detail: `${CANARY} is no e-mail`, [CANARY]: [CANARY] }, 400),
+    ],
+    ['a 403 that names the caller', (to) => json(to, { detail: CANARY }, 403, { 'x-caller': CANARY })],
+    ['a 404 that names the person', (to) => json(to, { detail: CANARY }, 404)],
+    [
+      'a redirect to her page',
+      (to) => to.writeHead(302, CANARY, { location: `/people/${CANARY}?q=${CANARY}` }).end(),
+    ],
+    ['a list under another name', (to) => json(to, { [CANARY]: { [CANARY]: CANARY } })],
+    ['a status that says her name', (to) => to.writeHead(418, CANARY).end(CANARY)],
+  ])('is not repeated from %s', async (_, answer) => {
+    service.interfere = (request, response) => {
+      if (!request.url.startsWith('/v2/patients')) return false
+      answer(response)
+      return true
+    }
+    const run = await backfill()
+    service.interfere = () => false
+    expect(run.code).toBe(1)
+    await expectUnseen(run)
+  })
+
+  it.each<[string, (response: http.ServerResponse) => void]>([
+    ['a page of HTML', (to) => to.writeHead(502, { 'content-type': 'text/html' }).end(`<h1>${CANARY}</h1>`)],
+    ['JSON that is not quite', (to) => to.writeHead(200).end(`{"results": [{"last_name": "${CANARY}" oops`)],
+    ['a body that was cut off', cutOff],
+    [
+      'a throttling text',
+      (to) => json(to, { detail: `${CANARY}, wait 1 second` }, 429, { 'retry-after': '1' }),
+    ],
+  ])('is not repeated from %s, nor from the query that asked for it', async (_, answer) => {
+    service.records.patients.push(...littlePatients(14))
+    let struck = 0
+    service.interfere = ({ url }: Received, response) => {
+      if (url === '/v2/patients') {
+        const next = `/v2/patients?email=${CANARY}&page=2`
+        json(response, { count: 15, next, previous: null, results: service.records.patients.slice(0, 10) })
+        return true
+      }
+      if (!url.includes('page=2') || struck === 2) return false
+      struck += 1
+      answer(response)
+      return true
+    }
+    const run = await backfill('--streams', 'patients')
+    service.interfere = () => false
+    service.records.patients.splice(1)
+    expect(struck).toBe(2)
+    expect(run.code).toBe(0)
+    await expectUnseen(run)
+    expect((await backfill('--streams', 'patients')).code).toBe(0)
+  })
+
+  it('stays unseen in a lively service that fails in every way at once, and in what status then says', async () => {
+    await using scene = await openScene({
+      apiKey: `${CANARY}-key`,
+      apiSecret: `${CANARY}-secret`,
+      pageSize: 5,
+    })
+    const { control } = scene.emulator
+    const { id: _, ...fields } = NAMED
+    for (let at = 0; at < 20; at++) {
+      control.createPatient({
+        ...(fields as object),
+        provider: CANARY,
+        custom_fields: { plan: CANARY, at: String(at) },
+      })
+    }
+    control.addForm({ name: CANARY, text: CANARY })
+    control.setFaults(
+      'http-500=0.05,reset=0.05,cut-json=0.05,corrupt-json=0.05,invalid-utf8=0.2,shift-rows=0.1',
+    )
+    const env = { ...scene.env, LOG_LEVEL: 'trace' }
+    const runs = [await runCli(['backfill'], env), await runCli(['backfill', '--full', '--json'], env)]
+    runs.push(await runCli(['status'], env), await runCli(['status', '--json'], env))
+    for (const run of runs) expect(run.output).not.toMatch(SEEN)
+    expect(runs[0]!.stderr).toContain('"level":20')
+    expect(await bookkeeping(scene.url)).not.toMatch(SEEN)
+    const held = await query(scene.url, 'select from intake.patients where last_name like $1', [
+      `%${CANARY}%`,
+    ])
+    expect(held.length).toBeGreaterThanOrEqual(19)
+  })
+})
+
+function cutOff(response: http.ServerResponse): void {
+  response.writeHead(200, { 'content-length': 9000 })
+  response.write(`{"results": [{"last_name": "${CANARY}`)
+  setTimeout(() => response.destroy(), 10)
+}

@@ -1,0 +1,104 @@
+/** `migrate` and `status` as the contract has them. */
+import { describe, expect, it } from 'vitest'
+import { runCli } from '../support/cli.ts'
+import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
+
+describe('migrate', () => {
+  it('brings an empty database up to date, says what it did, and finds nothing to do the next time', async () => {
+    await using warehouse = await openWarehouse({ empty: true })
+    const env = { DATABASE_URL: warehouse.url }
+    const behind = await runCli(['migrate', '--status'], env)
+    expect(behind.code).toBe(4)
+    expect(behind.stdout).toMatch(/^pending {2}0001_ops$/m)
+    expect(await schemas(warehouse.url)).toEqual([])
+
+    const first = await runCli(['migrate'], env)
+    expect(first.code).toBe(0)
+    expect(first.stdout).toMatch(/^applied 0001_ops$/m)
+    expect(await schemas(warehouse.url)).toContain('intake')
+
+    const status = await runCli(['migrate', '--status', '--json'], env)
+    expect(status.code).toBe(0)
+    expect(JSON.parse(status.stdout)).toMatchObject({ up_to_date: true, pending: [] })
+    const again = await runCli(['migrate', '--json'], env)
+    expect(again.code).toBe(0)
+    expect(JSON.parse(again.stdout)).toMatchObject({ migrated: [] })
+  })
+
+  it('run by several at once is done once and ends well for all', async () => {
+    await using warehouse = await openWarehouse({ empty: true })
+    const env = { DATABASE_URL: warehouse.url }
+    const runs = await Promise.all([1, 2, 3].map(() => runCli(['migrate', '--json'], env)))
+    expect(runs.map(({ code }) => code)).toEqual([0, 0, 0])
+    const migrated = runs.map(({ stdout }) => (JSON.parse(stdout) as { migrated: string[] }).migrated.length)
+    expect(migrated.filter((count) => count > 0)).toHaveLength(1)
+  })
+})
+
+describe('a database that is behind', () => {
+  it('is refused by status with 1 and the mend, and migrated by backfill', async () => {
+    await using scene = await openScene({}, { empty: true })
+    for (const words of [['status'], ['status', '--json'], ['status', '--max-age', '1d']]) {
+      const run = await runCli(words, scene.env)
+      expect(run).toMatchObject({ code: 1, stdout: '' })
+      expect(run.stderr).toMatch(/behind this version by \d+ migration/)
+      expect(run.stderr).toContain('intake-sync migrate')
+    }
+    expect(await schemas(scene.url)).toEqual([])
+    expect((await scene.backfill()).code).toBe(0)
+    expect((await runCli(['status'], scene.env)).code).toBe(0)
+  })
+})
+
+describe('status', () => {
+  it('tells rows, deletes and the last run of each stream, without the service’s variables', async () => {
+    await using scene = await openScene()
+    const { control } = scene.emulator
+    expect((await scene.backfill()).code).toBe(0)
+    control.deletePatient(control.world().patients.at(0)!.id)
+    expect((await scene.backfill()).code).toBe(0)
+    const run = await runCli(['status', '--json'], { DATABASE_URL: scene.url })
+    expect(run).toMatchObject({ code: 0, stderr: '' })
+    const { streams } = JSON.parse(run.stdout) as { streams: Record<string, unknown>[] }
+    expect(streams.map(({ stream }) => stream)).toEqual(['patients', 'forms', 'packets', 'documents'])
+    expect(streams[0]).toMatchObject({
+      team: 'default',
+      rows: 44,
+      deleted: 1,
+      last_run_status: 'succeeded',
+      dead_letters: 0,
+      drift: 0,
+    })
+    const text = await runCli(['status'], { DATABASE_URL: scene.url })
+    expect(text.stdout).toMatch(/^default +patients +44 +1 /m)
+  })
+
+  it('--max-age exits 4 when a stream’s last success is older, or never was; a failed run does not count', async () => {
+    await using scene = await openScene()
+    expect((await maxAge(scene, '26h')).code).toBe(4)
+    expect((await scene.backfill()).code).toBe(0)
+    expect((await maxAge(scene, '26h')).code).toBe(0)
+    await query(scene.url, "update intake_ops.runs set finished_at = finished_at - interval '27 hours'")
+    for (const age of ['26h', '90m', '1d', '3600']) expect((await maxAge(scene, age)).code, age).toBe(4)
+    expect((await maxAge(scene, '2d')).code).toBe(0)
+    expect((await runCli(['backfill'], { ...scene.env, INTAKE_API_SECRET: 'wrong' })).code).toBe(1)
+    expect((await maxAge(scene, '26h')).code).toBe(4)
+    expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
+    const run = await maxAge(scene, '26h')
+    expect(run.code).toBe(4)
+    const { stale } = JSON.parse(run.stdout) as { stale: { stream: string }[] }
+    expect(stale.map(({ stream }) => stream)).toEqual(['forms', 'packets', 'documents'])
+  })
+})
+
+function maxAge(scene: Scene, age: string) {
+  return runCli(['status', '--max-age', age, '--json'], scene.env)
+}
+
+async function schemas(url: string): Promise<readonly string[]> {
+  const rows = await query<{ name: string }>(
+    url,
+    "select nspname as name from pg_namespace where nspname like 'intake%'",
+  )
+  return rows.map(({ name }) => name)
+}
