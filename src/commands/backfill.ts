@@ -52,11 +52,11 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
   }
   const dry = options.dryRun === true
-  const logger = openLogger(context, config)
   await using warehouse = await openWarehouse(context, config)
   const behind = (await migrationStatus(warehouse.url)).pending.length > 0
   if (behind && !dry) await migrate(warehouse.url)
   using progress = openProgress(context, teams.length > 1)
+  const logger = openLogger(progress, config)
   return await backfill({
     url: warehouse.url,
     teams,

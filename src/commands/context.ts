@@ -4,7 +4,7 @@
  * Invariant: stdout holds results only, stderr logs, progress and errors; a reader that goes away stops neither.
  */
 import pino, { type Logger } from 'pino'
-import pretty from 'pino-pretty'
+import { prettyFactory } from 'pino-pretty'
 import type { Config } from '../config.ts'
 import { openEmbedded } from '../warehouse/embedded/server.ts'
 
@@ -33,18 +33,11 @@ export class ExitCode extends Error {
   }
 }
 
-export function openLogger(context: Context, config: Config): Logger {
+export function openLogger({ stderr }: Pick<Context, 'stderr'>, config: Config): Logger {
   const options = { level: config.logLevel, base: null }
-  const write = { write: (line: string) => void context.stderr.write(line) }
-  if (context.stderr.isTTY !== true) return pino(options, write)
-  return pino(
-    options,
-    pretty({ colorize: true, ignore: 'pid,hostname', destination: asStream(context.stderr) }),
-  )
-}
-
-function asStream(output: Output): NodeJS.WritableStream {
-  return output as unknown as NodeJS.WritableStream
+  if (stderr.isTTY !== true) return pino(options, { write: (line) => void stderr.write(line) })
+  const readable = prettyFactory({ colorize: true, singleLine: true, translateTime: 'HH:MM:ss' })
+  return pino(options, { write: (line) => void stderr.write(readable(line)) })
 }
 
 export interface OpenWarehouse extends AsyncDisposable {

@@ -134,7 +134,7 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
     migrated: true,
     clock: systemClock,
     random: Math.random,
-    logger: openLogger(context, readConfig(ownSettings(context.env))),
+    logger: openLogger(progress, readConfig(ownSettings(context.env))),
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,

@@ -59,10 +59,8 @@ export async function runSlice(source: Source, session: Session, options: SliceO
     else for (const id of deletes.contested) missed.add(id)
     if (!options.dry) await resolveUnmet(session.db, place)
   } else if (!scan.steady) {
-    logger.warn(
-      { stream: stream.name, reason: scan.reason },
-      'the list kept changing; deletes are looked for next time',
-    )
+    const text = `the list kept changing while it was read (${scan.reason ?? 'unsteady'}); deletes are looked for next time`
+    note = { text, attention: false }
   }
   await settle(source, contested, refetch)
   await settle(source, missed, prove)

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import type { Context } from '../../src/commands/context.ts'
+import { openProgress } from '../../src/commands/progress.ts'
+
+function contextOf(isTTY: boolean): { context: Context; written: () => string } {
+  let text = ''
+  const output = {
+    isTTY,
+    columns: 120,
+    write: (piece: string) => {
+      text += piece
+      return true
+    },
+    on: () => output,
+  }
+  const signal = new AbortController().signal
+  const context = { env: {}, stdout: output, stderr: output, signal, version: '0' }
+  return { context, written: () => text }
+}
+
+it('off a terminal nothing is drawn, and what is written comes as it is', () => {
+  const { context, written } = contextOf(false)
+  using progress = openProgress(context, false)
+  progress.update('default', 'patients', { fetched: 1, expected: 2 })
+  progress.stderr.write('{"msg":"a line"}\n')
+  expect(written()).toBe('{"msg":"a line"}\n')
+})
+
+it('on a terminal a line is whole, stands above the bars, and leaves nothing of a bar behind it', async () => {
+  const { context, written } = contextOf(true)
+  const progress = openProgress(context, false)
+  progress.update('default', 'patients', { fetched: 1, expected: 2 })
+  progress.update('default', 'forms', { fetched: 3, expected: 3 })
+  await sleep(300)
+  const before = written().length
+  progress.stderr.write('first\nsecond\n')
+  await sleep(300)
+  const after = written().slice(before)
+  const lines = after.indexOf('first\u001b[K\nsecond\u001b[K\n')
+  expect(lines).toBeGreaterThanOrEqual(0)
+  // Both bars again, under the lines, though neither has changed.
+  expect(after.slice(lines)).toMatch(/patients .* 1\/2 records[\s\S]*forms .* 3\/3 records/)
+  progress[Symbol.dispose]()
+})
+
+it('a line written at the very end is not lost with the bars, nor one before the first bar', () => {
+  const { context, written } = contextOf(true)
+  const progress = openProgress(context, true)
+  progress.stderr.write('early\n')
+  expect(written()).toBe('early\n')
+  progress.update('clinic', 'patients', { fetched: 2, expected: null })
+  progress.stderr.write('late\n')
+  progress[Symbol.dispose]()
+  expect(written()).toMatch(/late[\s\S]*clinic\/patients .* 2\/2 records/)
+})
