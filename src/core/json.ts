@@ -80,7 +80,7 @@ function decodeEscaping(body: Uint8Array): string {
     }
     text += buffer.toString('utf8', start, at)
     // After an escaped high surrogate a lone one would make a pair, which is a character that nobody sent.
-    text += HIGH_SURROGATE_ESCAPE.test(text.slice(-6))
+    text += HIGH_SURROGATE_ESCAPE.test(buffer.toString('latin1', Math.max(0, at - 6), at))
       ? `\\\\x${buffer[at]!.toString(16)}`
       : String.fromCharCode(0xdc00 + buffer[at]!)
     at += 1
