@@ -7,30 +7,17 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { parseJson } from '../core/json.ts'
 import type { Answer, Meter, RequestOptions } from './answer.ts'
 import { pauseBefore } from './backoff.ts'
 import { ApiError } from './errors.ts'
-import {
-  type Failure,
-  failureOfBody,
-  failureOfFault,
-  failureOfRedirect,
-  failureOfStatus,
-} from './failures.ts'
+import { type Failure, failureOfBody, failureOfFault } from './failures.ts'
+import { dateOf, outcomeOf } from './outcome.ts'
 import { type PagesOptions, type Scan, scanPages } from './pages.ts'
 import { expandPath, type Paths, pathsWith } from './paths.ts'
 import { queryText } from './query.ts'
 import { openGate } from './rate/gate.ts'
 import { retryAfterOf } from './retry-after.ts'
-import {
-  ACCEPTED_ENCODINGS,
-  BodyFault,
-  DEFAULT_TIMEOUTS,
-  openWire,
-  type Timeouts,
-  type WireAnswer,
-} from './wire.ts'
+import { ACCEPTED_ENCODINGS, BodyFault, DEFAULT_TIMEOUTS, openWire, type Timeouts } from './wire.ts'
 
 export interface ClientOptions {
   /** Where the service is; may hold a path, which then leads every request's path. */
@@ -209,41 +196,6 @@ export function openClient(options: ClientOptions): Client {
     [Symbol.asyncDispose]: close,
   }
   return client
-}
-
-type Read = { readonly body: unknown; readonly invalidUtf8: boolean }
-
-function outcomeOf(
-  came: WireAnswer,
-  path: string,
-  template: string,
-  as: 'json' | 'bytes' = 'json',
-): Read | Failure {
-  const { status, body } = came
-  if (status >= 300 && status < 400) {
-    return failureOfRedirect(status, onlySlashDiffers(path, came.headers.location))
-  }
-  if (status < 200 || status >= 400) return failureOfStatus(status, template.includes('{'))
-  if (as === 'bytes') return { body, invalidUtf8: false }
-  if (body.length === 0) return { body: null, invalidUtf8: false }
-  try {
-    const { value, invalidUtf8 } = parseJson(body)
-    return { body: value, invalidUtf8 }
-  } catch (error) {
-    const deep = error instanceof RangeError || (error as Error).message.includes('too deeply')
-    return failureOfBody(deep ? 'too_deep' : 'not_json')
-  }
-}
-
-function onlySlashDiffers(path: string, location: string | undefined): boolean {
-  if (location === undefined || !URL.canParse(location, 'http://any.invalid')) return false
-  const to = new URL(location, 'http://any.invalid').pathname
-  return to !== path && to.replace(/\/$/, '') === path.replace(/\/$/, '')
-}
-
-function dateOf(header: string | undefined): number | null {
-  const at = header === undefined ? Number.NaN : Date.parse(header)
-  return Number.isFinite(at) ? at : null
 }
 
 function encoded(call: RequestOptions): { body: Uint8Array | string | null; contentType: string | null } {

@@ -30,7 +30,7 @@ export async function setAside(
         team_id: place.teamId,
         stream: place.stream,
         record_id: letter.recordId,
-        fingerprint: createHash('sha256').update(letter.reason).update('\0').update(body).digest('hex'),
+        fingerprint: fingerprintOf(letter, body),
         origin: letter.origin,
         reason: letter.reason,
         last_run_id: place.runId,
@@ -54,6 +54,13 @@ export async function setAside(
       .onConflict((conflict) => conflict.column('dead_letter_id').doNothing())
       .execute()
   }
+}
+
+function fingerprintOf({ recordId, reason }: DeadLetter, body: Buffer): string {
+  return createHash('sha256')
+    .update(JSON.stringify([recordId, reason]))
+    .update(body)
+    .digest('hex')
 }
 
 /** After a complete scan: what it no longer met needs nobody. Returns how many still wait. */

@@ -23,22 +23,31 @@ export function holdsQuestions(form: JsonObject): boolean {
 }
 
 export function questionsOf(form: JsonObject, problems: Problem[]): readonly Question[] {
-  const items: Item[] = []
-  collect(form, '', items, problems)
+  const found: Found = { items: [], places: 0 }
+  collect(form, '', found, problems)
   const questions: Question[] = []
-  items.forEach((item, at) => {
-    if (isObject(item.value)) questions.push({ record: item.value, position: at + 1, path: item.path })
-    else problems.push({ path: item.path, reason: 'not an object', original: item.value })
-  })
+  for (const { value, position, path } of found.items) {
+    if (isObject(value)) questions.push({ record: value, position, path })
+    else problems.push({ path, reason: 'not an object', original: value })
+  }
   return questions
 }
 
-function collect(node: JsonObject, path: string, into: Item[], problems: Problem[]): void {
+interface Found {
+  readonly items: Item[]
+  /** Places passed so far, those of nulls included. */
+  places: number
+}
+
+function collect(node: JsonObject, path: string, into: Found, problems: Problem[]): void {
   const at = (field: string) => (path === '' ? field : `${path}.${field}`)
   const own = itemsOf(node.questions, at('questions'), problems)
-  into.push(...own)
+  into.items.push(...own.map((item) => ({ ...item, position: into.places + item.position })))
   // A form that lists its questions may repeat them in its pages.
-  if (own.length > 0) return
+  if (own.length > 0) {
+    into.places += Array.isArray(node.questions) ? node.questions.length : 0
+    return
+  }
   for (const level of LEVELS) {
     for (const item of itemsOf(node[level], at(level), problems)) {
       if (isObject(item.value)) collect(item.value, item.path, into, problems)
