@@ -59,8 +59,12 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       runId,
       queue: new PQueue({ concurrency: STREAMS_AT_ONCE }),
       notebook: new PQueue({ concurrency: 1 }),
+      lost: new AbortController(),
     }
-    const summaries = await Promise.all(teams.map((team) => runTeam(run, team)))
+    const summaries = await allOf(
+      teams.map((team) => runTeam(run, team)),
+      run,
+    )
     const status = signal.aborted ? 'interrupted' : statusOf(summaries)
     if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
     return { runId, status, teams: summaries }
@@ -78,12 +82,22 @@ interface Run {
   readonly queue: PQueue
   /** Streams end when they will; the one session that writes about them takes one statement at a time. */
   readonly notebook: PQueue
+  /** Aborted with the reason when the run cannot go on: its session, and with it its locks, is gone. */
+  readonly lost: AbortController
+}
+
+/** The results of all; when one fails the others are told to stop, and what they use is closed only after them. */
+async function allOf<T>(work: readonly Promise<T>[], { lost }: Run): Promise<readonly T[]> {
+  for (const each of work) each.catch((error: unknown) => lost.abort(warehouseError(error)))
+  await Promise.allSettled(work)
+  return await Promise.all(work)
 }
 
 async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
   const { options, control, loaders, runId, queue, notebook } = run
   await using opened = openTeam(team, options)
-  const streams = await Promise.all(
+  run.lost.signal.addEventListener('abort', () => opened.giveUp(run.lost.signal.reason))
+  const streams = await allOf(
     options.streams.map((stream) =>
       queue.add(async () => {
         const report = await runStream({ options, team: opened, stream, loaders, runId })
@@ -92,6 +106,7 @@ async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
         return { stream: stream.name, report }
       }),
     ),
+    run,
   )
   const { environment } = opened.client
   if (runId !== null && environment !== null) {

@@ -60,6 +60,8 @@ async function readAndLoad(
 ): Promise<SliceNote> {
   const { options, team, stream, loaders, runId } = run
   const { clock, logger, dry, migrated, allowMassDelete } = options
+  // A run that gave up has no lock any more: it must not take what another may have taken.
+  team.signal.throwIfAborted()
   await using session = await openSession({
     url: options.url,
     purpose: `scan ${stream.name}`,

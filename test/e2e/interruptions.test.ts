@@ -82,15 +82,9 @@ it('a run that was frozen while another took its slices changes nothing when it 
   }
   const frozen = startCli(['backfill'], env)
   await until(() => waiting.length === 1)
-  await until(async () => (await sessions(warehouse.url, 'backfill')) === 1)
+  await until(async () => (await query(warehouse.url, 'select from intake_ops.run_streams')).length === 3)
   frozen.kill('SIGSTOP')
-  // As a database that was restarted, or a network that gave up: the frozen process holds no lock any more.
-  await query(
-    warehouse.url,
-    `select pg_terminate_backend(pid) from pg_stat_activity
-     where datname = current_database() and application_name = 'intake-sync backfill'`,
-  )
-  await until(async () => (await sessions(warehouse.url, 'backfill')) === 0)
+  await endItsSession(warehouse.url)
   service.records.patients[3] = littlePatient('p4', 'second')
   const other = await runCli(['backfill'], env)
   expect(other.code).toBe(0)
@@ -108,6 +102,42 @@ it('a run that was frozen while another took its slices changes nothing when it 
   expect((await runCli(['backfill'], env)).code).toBe(0)
   expect(await rowVersions(warehouse.url)).toEqual(before)
 })
+
+it('a run that loses the session of its locks stops every stream, says why, and the next run is good', async () => {
+  await using service = await startLittleService(littlePatients(15))
+  await using warehouse = await openWarehouse()
+  const env = { ...service.env, DATABASE_URL: warehouse.url }
+  const waiting = new Map<string, () => void>()
+  service.interfere = ({ url }, response) => {
+    if (url !== '/v2/patients?page=2' && url !== '/v2/forms') return false
+    waiting.set(url, () => json(response, { count: 0, next: null, results: [] }))
+    return true
+  }
+  const run = startCli(['backfill'], env)
+  await until(() => waiting.size === 2)
+  await endItsSession(warehouse.url)
+  // The forms are done, which cannot be written down any more, while the patients still wait for the service.
+  waiting.get('/v2/forms')!()
+  const { code, stderr, seconds } = await run.ended
+  expect(code).toBe(1)
+  expect(seconds).toBeLessThan(15)
+  expect(stderr).toMatch(/"stream":"patients","code":"(?:shutdown|warehouse_unreachable)"/)
+  expect(stderr).toMatch(/^error: (?:the warehouse was shut down|cannot reach the warehouse)/m)
+  expect(stderr).not.toContain('fault of intake-sync')
+  service.interfere = () => false
+  expect((await runCli(['backfill'], env)).code).toBe(0)
+  expect((await heldBy(warehouse.url)).patients).toHaveLength(15)
+})
+
+/** As a database that was restarted, or a network that gave up: the run holds no lock any more. */
+async function endItsSession(url: string): Promise<void> {
+  await query(
+    url,
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name = 'intake-sync backfill'`,
+  )
+  await until(async () => (await sessions(url, 'backfill')) === 0)
+}
 
 /** Starts a run and kills it, `times` times, at moments spread over what a run takes, each a little off. */
 async function killOften(
