@@ -7,6 +7,7 @@
  * busy, so that a fast source cannot fill the memory; `finish` resolves when every batch is committed and rejects
  * with the first failure.
  */
+import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../core/envelope.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
 import { openLines } from '../load/lines.ts'
@@ -15,8 +16,14 @@ import { withoutUnchanged } from '../load/unchanged.ts'
 import type { Source } from './source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost does not show, little enough to be held. */
-const MOST_RECORDS = 2_000
-const MOST_BYTES = 4_000_000
+const MOST_RECORDS = 5_000
+const MOST_BYTES = 8_000_000
+
+/**
+ * Records worked on before the event loop gets a turn: the loaders' connections have to be fed meanwhile, or Postgres
+ * waits for us several times in each batch.
+ */
+export const BREATH = 100
 
 export interface Batcher {
   add(envelopes: readonly Envelope[], letters: readonly DeadLetter[]): Promise<void>
@@ -53,15 +60,16 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   function sift(added: readonly Envelope[]): void {
     const sifted = loaders.run((session) => withoutUnchanged(session, added))
     run(
-      sifted.then((changed) => {
+      sifted.then(async (changed) => {
         tally.unchanged += added.length - changed.length
-        gather(changed)
+        await gather(changed)
       }),
     )
   }
 
-  function gather(added: readonly Envelope[]): void {
-    for (const envelope of added) {
+  async function gather(added: readonly Envelope[]): Promise<void> {
+    for (const [at, envelope] of added.entries()) {
+      if (at % BREATH === BREATH - 1) await setImmediate()
       // A key that comes again goes into the next batch; whichever commits first, the greater state stays.
       if (ids.has(envelope.id)) send()
       ids.add(envelope.id)
@@ -100,7 +108,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       if (failure !== null) throw failure.error
       letters.push(...addedLetters)
       if (mode === 'sift' && added.length > 0) sift(added)
-      else gather(added)
+      else await gather(added)
     },
     async finish() {
       await settle()

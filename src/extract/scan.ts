@@ -8,10 +8,11 @@
  * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
  * distinct ids seen. A scan that is not steady has lost nothing: what it read is loaded, and it is to be repeated.
  */
+import { setImmediate } from 'node:timers/promises'
 import type { Page } from '../api/pages.ts'
 import type { Instant } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { type Batcher, type BatchMode, openBatcher } from './batcher.ts'
+import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
 import { fetchOne } from './fetch-one.ts'
 import { type Ledger, openLedger } from './ledger.ts'
 import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
@@ -38,7 +39,7 @@ export async function scanStream(source: Source, session: Session, mode: BatchMo
   const pages = client.pages(client.paths[stream.list], { resource: stream.list, meter, signal })
   for await (const page of pages) {
     serviceClock.sample(page)
-    const entries = readPage(source, page)
+    const entries = await readPage(source, page)
     unkeyed += noteIds(entries, ledger)
     tally.fetched += page.records.length
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
@@ -56,7 +57,7 @@ export async function scanStream(source: Source, session: Session, mode: BatchMo
   return { ...report, steady: true, reason: null }
 }
 
-function readPage(source: Source, page: Page): readonly ReadRecord[] {
+async function readPage(source: Source, page: Page): Promise<readonly ReadRecord[]> {
   const { stream, taken, serviceClock } = source
   const reading: Reading = {
     teamId: taken.teamId,
@@ -65,7 +66,12 @@ function readPage(source: Source, page: Page): readonly ReadRecord[] {
     observedAt: serviceClock.observedAt(page.startedAt) as Instant,
     invalidUtf8: page.invalidUtf8,
   }
-  return page.records.map((value) => readRecord(value, reading))
+  const entries: ReadRecord[] = []
+  for (const value of page.records) {
+    if (entries.length % BREATH === BREATH - 1) await setImmediate()
+    entries.push(readRecord(value, reading))
+  }
+  return entries
 }
 
 /** Notes every id in the ledger and returns the number of entries that have none. */
