@@ -5,6 +5,7 @@
  * when another attempt may help; a write is repeated only after 429, which says that nothing was done. Every failure
  * is an `IntakeError` with a verdict, but an abort, which throws the signal's own reason.
  */
+import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import type { Answer, Meter, RequestOptions } from './answer.ts'
@@ -77,6 +78,8 @@ export function openClient(options: ClientOptions): Client {
   const prefix = base.pathname.replace(/\/+$/, '')
   const address = base.port === '' ? `${base.hostname}:${base.protocol === 'http:' ? 80 : 443}` : base.host
   const closed = new AbortController()
+  // Every request that waits for its turn listens; many of them are no leak.
+  setMaxListeners(0, closed.signal)
   const totals: Meter = { requests: 0, throttled: 0 }
   let environment: string | null = null
   const gate = openGate({ concurrency, clock, logger })

@@ -10,6 +10,7 @@
  * came before, or a `next` that did, ends the scan with an error, so a scan always ends. `complete && stable` is said
  * only of a scan whose pages were all full, all told the same count, and add up to it.
  */
+import { setMaxListeners } from 'node:events'
 import type { Answer, RequestOptions } from './answer.ts'
 import { type ListBody, readList } from './envelope.ts'
 import { ApiError, ShapeError } from './errors.ts'
@@ -62,6 +63,8 @@ async function* scan(
 ): AsyncGenerator<Page, ScanOutcome, undefined> {
   const width = Math.max(1, options.concurrency ?? client.concurrency)
   const stop = new AbortController()
+  // Every page under way listens.
+  setMaxListeners(0, stop.signal)
   const size = options.pageSize === undefined ? client.pageSize : (options.pageSize ?? undefined)
   const own = size === undefined ? options.query : withPageSize(options.query, size)
   const seenNext = new Set<string>()

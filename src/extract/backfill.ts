@@ -6,6 +6,7 @@
  * Invariant: a run starts only when it holds the lock of every stream asked for; a stream that fails leaves the
  * others to go on, and the run says so.
  */
+import { setMaxListeners } from 'node:events'
 import PQueue from 'p-queue'
 import { IntakeError } from '../core/errors.ts'
 import type { StreamName } from '../core/streams.ts'
@@ -38,6 +39,9 @@ const STREAMS_AT_ONCE = 4
 
 export async function backfill(options: BackfillOptions): Promise<BackfillSummary> {
   const { url, clock, dry, signal } = options
+  const lost = new AbortController()
+  // Every team listens, however many there are.
+  setMaxListeners(0, lost.signal)
   await using control = await openSession({ url, purpose: 'backfill' })
   try {
     const teams = await openTeams(options, control)
@@ -59,7 +63,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       runId,
       queue: new PQueue({ concurrency: STREAMS_AT_ONCE }),
       notebook: new PQueue({ concurrency: 1 }),
-      lost: new AbortController(),
+      lost,
     }
     const summaries = await allOf(
       teams.map((team) => runTeam(run, team)),
