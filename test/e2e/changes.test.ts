@@ -5,7 +5,7 @@ import { expectedOf, heldBy } from './support/expected.ts'
 import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
 
-describe('after a second run', () => {
+describe.concurrent('after a second run', () => {
   it('created, changed and deleted people, and renamed, reworded and deleted forms, are as the service has them', async () => {
     await using scene = await openScene()
     const { control } = scene.emulator
@@ -68,7 +68,7 @@ describe('after a second run', () => {
   })
 })
 
-describe('a delete', () => {
+describe.concurrent('a delete', () => {
   it('is written only after the list missed the record and a GET of it answered 404', async () => {
     await using service = await startLittleService(littlePatients(25))
     await using warehouse = await openWarehouse()
@@ -120,7 +120,7 @@ describe('a delete', () => {
   })
 })
 
-it('fifty deletes need nobody; fifty-one wait, are named, hold up no other stream, and proceed when allowed', async () => {
+it.concurrent('fifty deletes need nobody; fifty-one wait, are named, hold up no other stream, and proceed when allowed', async () => {
   await using scene = await openScene({ patients: 110 })
   const { control } = scene.emulator
   const patients = control.world().patients

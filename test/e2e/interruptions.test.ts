@@ -13,7 +13,7 @@ const SEVERAL_BATCHES = { patients: 4500, pageSize: 500 }
 
 const SLOW = 'slow=1:40'
 
-describe.each([
+describe.concurrent.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)('%s', (signal, code) => {
@@ -67,7 +67,7 @@ describe.concurrent('SIGKILL', () => {
   })
 })
 
-it('a run that was frozen while another took its slices changes nothing when it wakes, and says so', async () => {
+it.concurrent('a run that was frozen while another took its slices changes nothing when it wakes, and says so', async () => {
   await using service = await startLittleService(littlePatients(15))
   await using warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }
@@ -103,7 +103,7 @@ it('a run that was frozen while another took its slices changes nothing when it 
   expect(await rowVersions(warehouse.url)).toEqual(before)
 })
 
-it('a run that loses the session of its locks stops every stream, says why, and the next run is good', async () => {
+it.concurrent('a run that loses the session of its locks stops every stream, says why, and the next run is good', async () => {
   await using service = await startLittleService(littlePatients(15))
   await using warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }

@@ -43,7 +43,7 @@ async function expectNextRunGood(service: LittleService, team: string): Promise<
   expect(await peopleOf(team)).toBe(25)
 }
 
-describe('credentials', () => {
+describe.concurrent('credentials', () => {
   it('that are wrong end the run with 1 after one answer a stream, say so once, and the next run with the right ones is good', async () => {
     await using scene = await openScene()
     const wrong = { ...scene.env, INTAKE_API_SECRET: 'not-the-secret' }
@@ -79,7 +79,7 @@ describe('credentials', () => {
   })
 })
 
-it('a host that does not answer is named within half a minute, once for all streams', async () => {
+it.concurrent('a host that does not answer is named within half a minute, once for all streams', async () => {
   const env = { INTAKE_BASE_URL: 'http://127.0.0.1:9', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
   const run = await backfill({ env }, 'unreachable')
   expect(run.code).toBe(1)
@@ -88,7 +88,7 @@ it('a host that does not answer is named within half a minute, once for all stre
   expect(run.stdout).toContain('Check INTAKE_BASE_URL')
 })
 
-it('a redirect to another origin is an error, and the other origin is asked nothing', async () => {
+it.concurrent('a redirect to another origin is an error, and the other origin is asked nothing', async () => {
   await using service = await startLittleService(littlePatients(25))
   service.interfere = ({ url }, response) => {
     if (!url.startsWith('/v2/patients')) return false
@@ -105,7 +105,7 @@ it('a redirect to another origin is an error, and the other origin is asked noth
   await expectNextRunGood(service, 'redirected')
 })
 
-it('a `next` that points elsewhere is followed on our own origin alone, to the end of the list', async () => {
+it.concurrent('a `next` that points elsewhere is followed on our own origin alone, to the end of the list', async () => {
   await using service = await startLittleService(littlePatients(25))
   service.interfere = ({ url }, response) => {
     if (url !== '/v2/patients') return false
@@ -119,7 +119,7 @@ it('a `next` that points elsewhere is followed on our own origin alone, to the e
   expect(elsewhere.received).toEqual([])
 })
 
-it.each([
+it.concurrent.each([
   ['the same page again', (page: string) => `/v2/patients?page=${page === '3' ? 2 : page}`],
   ['the first page for ever', () => '/v2/patients'],
 ])(
