@@ -90,7 +90,7 @@ async function* scan(
     }
     try {
       const answer = await client.get(path, call)
-      const list = readList(answer.body, answer.headers, options.resource)
+      const list = readList(answer.body, answer.headers, options.resource, path)
       if (list === null) {
         throw new ShapeError(
           path,
@@ -203,8 +203,9 @@ async function* scan(
 
   /** A full page without any word on what follows, where a paging parameter is configured: asks for the next. */
   function beyondBareList(page: Fetched): string | null {
-    if (size === undefined || page.list.tells || page.list.count !== null) return null
-    if (page.list.records.length !== size) return null
+    const { tells, count, records } = page.list
+    if (size === undefined || tells || records.length !== size) return null
+    if (count !== null && state.records + size >= count) return null
     return withOwn(`page=${page.number + 1}`, own)
   }
 

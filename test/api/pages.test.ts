@@ -359,6 +359,16 @@ describe('a bare array is the whole list', () => {
     ])
   })
 
+  test('so it goes with a count that it has not reached', async () => {
+    const page = (url: string) => rows((pageOf(url) - 1) * 4, Math.min(8, pageOf(url) * 4))
+    const taken = await scanAll(({ url }, response) => json(response, { data: page(url), total: 8 }), {
+      teamPageSize: 4,
+    })
+    expect(taken.ids).toEqual(ids(8))
+    expect(taken.outcome).toMatchObject({ ...WHOLE, count: 8 })
+    expect(taken.urls).toHaveLength(2)
+  })
+
   test.each([
     ['an empty page', (response: Parameters<Handler>[1]) => json(response, [])],
     ['404', (response: Parameters<Handler>[1]) => json(response, {}, 404)],
