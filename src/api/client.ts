@@ -78,8 +78,6 @@ export function openClient(options: ClientOptions): Client {
   const prefix = base.pathname.replace(/\/+$/, '')
   const address = base.port === '' ? `${base.hostname}:${base.protocol === 'http:' ? 80 : 443}` : base.host
   const closed = new AbortController()
-  // Every request that waits for its turn listens; many of them are no leak.
-  setMaxListeners(0, closed.signal)
   const totals: Meter = { requests: 0, throttled: 0 }
   let environment: string | null = null
   const gate = openGate({ concurrency, clock, logger })
@@ -102,6 +100,8 @@ export function openClient(options: ClientOptions): Client {
     const target = path + queryText(call.query)
     const read = call.read ?? (method === 'GET' || method === 'HEAD')
     const signals = [options.signal, call.signal, closed.signal].filter((signal) => signal !== undefined)
+    // Every request that waits for its turn listens; many of them are no leak.
+    setMaxListeners(0, ...signals)
     const { body, contentType } = encoded(call)
     const headers = {
       ...standing,

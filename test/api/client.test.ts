@@ -461,3 +461,19 @@ describe('an abort ends every wait with its own reason', () => {
     expect((await ended).message).toBe('the client is closed')
   })
 })
+
+test('forty requests that wait at once draw no warning, whichever signals they listen to', async () => {
+  const warnings: Error[] = []
+  const heed = (warning: Error) => warnings.push(warning)
+  process.on('warning', heed)
+  try {
+    await using service = await startService((_, response) => setTimeout(() => json(response, {}), 5))
+    const { signal } = new AbortController()
+    await using heard = clientOf(service.url, { signal: new AbortController().signal })
+    await Promise.all(Array.from({ length: 40 }, () => heard.client.get('/v2/forms', { signal })))
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  } finally {
+    process.off('warning', heed)
+  }
+  expect(warnings).toEqual([])
+})
