@@ -90,6 +90,10 @@ function exitCodeFor(error: unknown): number {
   process.stderr.write(
     `error: ${failure.message}\n${failure.mend === undefined ? '' : `  mend: ${failure.mend}\n`}`,
   )
+  if (process.argv.includes('--json')) {
+    const { code, message, mend = null } = failure
+    process.stdout.write(`${JSON.stringify({ error: { code, message, mend } }, null, 2)}\n`)
+  }
   if (failure instanceof UsageError) return 2
   return failure.code === 'held_by_another_run' ? 3 : 1
 }

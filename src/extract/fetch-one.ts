@@ -1,5 +1,11 @@
-/** One record by id. Invariant: only an answer of 404 says that it is gone; every other failure is thrown. */
+/**
+ * One record by id.
+ *
+ * Invariant: only an answer of 404 says that a record is gone. One that the service will not give is set aside, so
+ * that it does not stop the others; a service that is not there, or that gives none, ends the stream.
+ */
 import { ApiError } from '../api/errors.ts'
+import { verdictOf } from '../core/errors.ts'
 import type { Instant } from '../core/time.ts'
 import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
 import type { Source } from './source.ts'
@@ -37,6 +43,22 @@ export async function fetchOne(
     if (error instanceof ApiError && error.status === 404) {
       return { kind: 'gone', observedAt: serviceClock.observedAt(askedAt) as Instant }
     }
-    throw error
+    if (!isOfThisRecord(error) || source.refusals.count >= MOST_REFUSALS) throw error
+    source.refusals.count += 1
+    const status = error instanceof ApiError && error.status !== undefined ? ` (${error.status})` : ''
+    const reason = `the service does not give the record by its id${status}`
+    return {
+      kind: 'dead',
+      letter: { recordId: id, origin: `run:${taken.runId} ${purpose}`, reason, body: 'null' },
+    }
   }
+}
+
+/** Records of a stream set aside because the service refused them; at one more, it is the service that is at fault. */
+const MOST_REFUSALS = 10
+
+/** The service answered, and not about its limit: another record may fare better. */
+function isOfThisRecord(error: unknown): boolean {
+  if (verdictOf(error) === 'set_aside') return true
+  return error instanceof ApiError && error.status !== undefined && error.status !== 429
 }

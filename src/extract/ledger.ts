@@ -26,7 +26,10 @@ export interface Ledger {
   count(): Promise<number>
   /** Ids seen more than once. */
   repeated(): Promise<readonly string[]>
-  /** Live records held since before `since` that the scan did not see: how many, and the ids up to `limit`. */
+  /**
+   * Live records held since before `since` that the scan did not see: how many, and the ids up to `limit`. A state that
+   * was read more than a day later was read by a clock that was wrong, and says nothing.
+   */
   missing(
     place: Place,
     since: Instant,
@@ -75,7 +78,7 @@ export async function openLedger(session: Session): Promise<Ledger> {
         select held.id, count(*) over () as total
         from intake_raw.records held
         where held.team_id = ${place.teamId} and held.stream = ${place.stream} and not held.deleted
-          and held.observed_at < ${since}
+          and (held.observed_at < ${since} or held.observed_at > ${since}::timestamptz + interval '1 day')
           and not exists (select from pg_temp.seen where seen.id = held.id)
         order by held.id
         limit ${limit}`.execute(session.db)

@@ -57,28 +57,15 @@ function envelopeOf(id: string, record: JsonObject, text: string, reading: Readi
     const reason = `more than ${FUTURE_TOLERANCE_SECONDS / 60} minutes ahead of the service's clock; does not count as version`
     problems.push({ path: 'updated_at', reason, original: record.updated_at })
   }
-  const hash = contentHash(text)
-  if (!maybeUnstorable(text)) {
-    return {
-      teamId,
-      stream,
-      id,
-      version,
-      observedAt,
-      origin,
-      content: { payload: record, text, hash, problems },
-    }
-  }
+  // What a row shows must not depend on when it was read: a stamp that does not count is part of the content.
+  const told = tooFarAhead ? `${text}\n(ahead)` : text
+  const keys = { teamId, stream, id, version, observedAt, origin }
+  if (!maybeUnstorable(text))
+    return { ...keys, content: { payload: record, text, hash: contentHash(told), problems } }
   const payload = storable(record, reading.invalidUtf8, problems) as JsonObject
-  return {
-    teamId,
-    stream,
-    id,
-    version,
-    observedAt,
-    origin,
-    content: { payload, text: canonicalText(payload), hash, problems },
-  }
+  const stored = canonicalText(payload)
+  // Of two values that come out alike, what they were is part of the content too.
+  return { ...keys, content: { payload, text: stored, hash: contentHash(`${told}\n${stored}`), problems } }
 }
 
 function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {

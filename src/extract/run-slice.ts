@@ -9,18 +9,13 @@ import { resolveUnmet } from '../load/dead-letters.ts'
 import { isUntouched } from '../load/load.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { openBatcher } from './batcher.ts'
-import { type Proof, prove, proveDeletes } from './deletes.ts'
-import { fetchOne } from './fetch-one.ts'
+import { prove, proveDeletes } from './deletes.ts'
 import { type ScanReport, scanStream } from './scan.ts'
+import { refetch, settleContested } from './settle-contested.ts'
 import type { Source } from './source.ts'
 
 /** A list that changes while it is read is read again, this many times in all. */
 const SCANS = 3
-
-/** Rounds of asking again for records whose order is in doubt, and the pause that lets the clocks move on. */
-const REFETCHES = 4
-const REFETCH_PAUSE_MS = 700
 
 export interface SliceOptions {
   readonly allowMassDelete: boolean
@@ -37,14 +32,17 @@ export interface SliceNote {
 }
 
 export async function runSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
-  const { stream, taken, logger } = source
+  const { stream, taken, logger, tally } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
   const untouched = !options.migrated || (await isUntouched(session, taken.teamId, stream))
   const contested = new Set<string>()
   const missed = new Set<string>()
+  const scans: ScanReport[] = []
   let scan: ScanReport
   for (let tries = 1; ; tries++) {
+    if (tries > 1) Object.assign(tally, { fetched: 0, unchanged: 0, deadLetters: 0 })
     scan = await scanStream(source, session, untouched && tries === 1 ? 'straight' : 'sift')
+    scans.push(scan)
     for (const id of scan.contested) contested.add(id)
     if (scan.steady || tries === SCANS) break
     logger.info(
@@ -59,41 +57,25 @@ export async function runSlice(source: Source, session: Session, options: SliceO
     else for (const id of deletes.contested) missed.add(id)
     if (!options.dry) await resolveUnmet(session.db, place)
   } else if (!scan.steady) {
-    const text = `the list kept changing while it was read (${scan.reason ?? 'unsteady'}); deletes are looked for next time`
-    note = { text, attention: false }
+    note = unsteadyNote(scans)
   }
-  await settle(source, contested, refetch)
-  await settle(source, missed, prove)
+  await settleContested(source, session, contested, refetch)
+  await settleContested(source, session, missed, prove)
   if (!options.dry) await settleSlice(session.db, taken, { scanned_at: scan.startedAt, steady: scan.steady })
   return note
 }
 
-/** Asks the service for each record whose newest state is in doubt, until its answer wins or agrees. */
-async function settle(
-  source: Source,
-  contested: ReadonlySet<string>,
-  ask: (source: Source, id: string) => Promise<Proof>,
-): Promise<void> {
-  let ids: readonly string[] = [...contested]
-  for (let round = 1; ids.length > 0 && round <= REFETCHES; round++) {
-    if (round > 1) await source.clock.sleep(REFETCH_PAUSE_MS, source.signal)
-    const batcher = openBatcher(source, 'merge')
-    const found = await Promise.all(ids.map((id) => ask(source, id)))
-    await batcher.add(
-      found.flatMap((each) => each.envelopes),
-      found.flatMap((each) => each.letters),
-    )
-    ids = await batcher.finish()
+function unsteadyNote(scans: readonly ScanReport[]): SliceNote {
+  const { distinct, count, reason } = scans.at(-1)!
+  const alike = scans.every(
+    (scan) => scan.distinct === distinct && scan.count === count && scan.reason === reason,
+  )
+  if (alike && count !== null && count !== distinct) {
+    const text = `the service counts ${count} but lists ${distinct} distinct records, each time the same; deletes are not looked for while its count is wrong`
+    return { text, attention: true }
   }
-}
-
-/** The record as it is now; one that is gone was in the list a moment ago, and the next scan will miss it. */
-async function refetch(source: Source, id: string): Promise<Proof> {
-  const found = await fetchOne(source, id, 'refetch')
-  return {
-    envelopes: found.kind === 'record' ? [found.envelope] : [],
-    letters: found.kind === 'dead' ? [found.letter] : [],
-  }
+  const text = `the list kept changing while it was read (${reason ?? 'unsteady'}); deletes are looked for next time`
+  return { text, attention: false }
 }
 
 function heldNote(stream: string, missing: number, allowed: number): SliceNote {

@@ -80,6 +80,7 @@ async function readAndLoad(
     load: runId === null ? compareBatch : loadBatch,
     meter,
     tally,
+    refusals: { count: 0 },
     onProgress: options.onProgress.bind(null, team.name, stream.name),
   }
   return await runSlice(source, session, { allowMassDelete, dry, migrated })

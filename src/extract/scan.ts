@@ -10,6 +10,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Page } from '../api/pages.ts'
+import type { Envelope } from '../core/envelope.ts'
 import type { Instant } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
@@ -25,6 +26,9 @@ export interface ScanReport {
   /** Records held since before this moment and not seen may be gone. */
   readonly startedAt: Instant
   readonly ledger: Ledger
+  /** Distinct records seen, and the service's count of them. */
+  readonly distinct: number
+  readonly count: number | null
   /** Ids whose newest state is in doubt. */
   readonly contested: readonly string[]
 }
@@ -50,9 +54,9 @@ export async function scanStream(source: Source, session: Session, mode: BatchMo
   const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
   const { complete, stable, count, reason } = pages.outcome
   const startedAt = serviceClock.observedAt(begunAt) as Instant
-  const report = { startedAt, ledger, contested }
-  if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
   const distinct = (await ledger.count()) + unkeyed
+  const report = { startedAt, ledger, contested, distinct, count }
+  if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
   if (count !== null && distinct !== count) return { ...report, steady: false, reason: 'rows_repeated' }
   return { ...report, steady: true, reason: null }
 }
@@ -91,13 +95,23 @@ async function loadEntries(source: Source, batcher: Batcher, entries: readonly R
   const reads = await Promise.all(
     entries.map((read) => {
       if (read.kind !== 'record' || !isSummary || read.envelope.content === null) return read
-      return isSummary(read.envelope.content.payload, apiVersion)
-        ? fetchOne(source, read.envelope.id, 'fetch')
-        : read
+      return isSummary(read.envelope.content.payload, apiVersion) ? fetchWhole(source, read.envelope) : read
     }),
   )
   await batcher.add(
     reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
     reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
   )
+}
+
+/** The record that a list entry summarises. One that is not found leaves what is held of it, and is reported. */
+async function fetchWhole(source: Source, { id, content, origin }: Envelope): Promise<ReadRecord> {
+  const found = await fetchOne(source, id, 'fetch')
+  if (found.kind === 'record') return found
+  const body = content?.text ?? 'null'
+  if (found.kind === 'dead') return { kind: 'dead', letter: { ...found.letter, body } }
+  return {
+    kind: 'dead',
+    letter: { recordId: id, origin, reason: 'is in the list, but not found by its id', body },
+  }
 }

@@ -21,6 +21,8 @@ export interface Source {
   readonly load: typeof loadBatch
   readonly meter: Meter
   readonly tally: Tally
+  /** How many records the service refused to give by id. */
+  readonly refusals: { count: number }
   /** Told of each page and batch. */
   readonly onProgress: (progress: Progress) => void
 }

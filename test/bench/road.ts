@@ -37,6 +37,7 @@ export async function runRoad(url: string, pageAt: (page: number) => Buffer, tot
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally,
+    refusals: { count: 0 },
     onProgress: () => {},
   }
   await runSlice(source, session, { allowMassDelete: false, dry: false, migrated: true })

@@ -40,7 +40,9 @@ describe('a database that is behind', () => {
     await using scene = await openScene({}, { empty: true })
     for (const words of [['status'], ['status', '--json', '--max-age', '1d']]) {
       const run = await runCli(words, scene.env)
-      expect(run).toMatchObject({ code: 1, stdout: '' })
+      expect(run.code).toBe(1)
+      if (words.includes('--json')) expect(JSON.parse(run.stdout).error.code).toBe('database_behind')
+      else expect(run.stdout).toBe('')
       expect(run.stderr).toMatch(/behind this version by \d+ migration/)
       expect(run.stderr).toContain('intake-sync migrate')
     }

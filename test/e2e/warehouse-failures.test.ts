@@ -54,7 +54,7 @@ describe.concurrent('a warehouse', () => {
         expect(run.code).toBe(1)
         expect(run.stderr).toContain(message)
         expect(run.stderr).toContain('DATABASE_URL')
-        expect(run.stdout).toBe('')
+        expect(Object.keys(JSON.parse(run.stdout))).toEqual(['error'])
         expect(run.output).not.toMatch(/her-login|her-password|her-database/)
       }
     }

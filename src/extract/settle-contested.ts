@@ -1,0 +1,78 @@
+/**
+ * Records whose newest state is in doubt: what came later lost to what is held, and says otherwise (law 2).
+ *
+ * Invariant: the service is asked for each by its id, and its answer decides. It is asked again for a while, because
+ * clocks move on; what still loses then was held with a time ahead of the service's clock, and is overruled.
+ */
+import { sql } from 'kysely'
+import type { Envelope } from '../core/envelope.ts'
+import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../core/time.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { openBatcher } from './batcher.ts'
+import type { Proof } from './deletes.ts'
+import { fetchOne } from './fetch-one.ts'
+import type { Source } from './source.ts'
+
+/** Rounds of asking before the answer overrules what is held, and the pause that lets the clocks move on. */
+const ROUNDS = 4
+const PAUSE_MS = 700
+
+export async function settleContested(
+  source: Source,
+  session: Session,
+  contested: ReadonlySet<string>,
+  ask: (source: Source, id: string) => Promise<Proof>,
+): Promise<void> {
+  const { unchanged } = source.tally
+  let ids: readonly string[] = [...contested]
+  for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
+    if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
+    const found = await Promise.all(ids.map((id) => ask(source, id)))
+    const overrule = round === ROUNDS
+    const held = overrule ? await heldVersions(source, session, ids) : new Map<string, Instant>()
+    if (overrule) {
+      source.logger.warn(
+        { stream: source.stream.name, records: ids.length },
+        'held with times ahead of the service; its answer decides',
+      )
+    }
+    // What agrees with the service is left as it is; the rest is merged.
+    const batcher = openBatcher(source, 'sift')
+    await batcher.add(
+      found.flatMap((each) => each.envelopes.map((envelope) => above(envelope, held.get(envelope.id)))),
+      found.flatMap((each) => each.letters),
+    )
+    ids = await batcher.finish()
+  }
+  // These records were counted when the list was read.
+  source.tally.unchanged = unchanged
+}
+
+/** The record as it is now; one that is gone was in the list a moment ago, and the next scan will miss it. */
+export async function refetch(source: Source, id: string): Promise<Proof> {
+  const found = await fetchOne(source, id, 'refetch')
+  return {
+    envelopes: found.kind === 'record' ? [found.envelope] : [],
+    letters: found.kind === 'dead' ? [found.letter] : [],
+  }
+}
+
+/** The same state with a version above what is held. */
+function above(envelope: Envelope, held: Instant | undefined): Envelope {
+  if (held === undefined) return envelope
+  const next = instantOf(microsOf(held) + 1)
+  return { ...envelope, version: laterOf(envelope.version, next) }
+}
+
+async function heldVersions(
+  source: Source,
+  session: Session,
+  ids: readonly string[],
+): Promise<Map<string, Instant>> {
+  const { rows } = await sql<{ id: string; version: string }>`
+    select id, to_char(version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version from intake_raw.records
+    where team_id = ${source.taken.teamId} and stream = ${source.stream.name} and id = any(${ids}::text[])`.execute(
+    session.db,
+  )
+  return new Map(rows.map(({ id, version }) => [id, parseInstant(version)!]))
+}
