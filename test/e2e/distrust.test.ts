@@ -1,0 +1,111 @@
+/** A service that is wrong about itself: its clock, its count, or a record that it lists and will not give. */
+import { expect, it } from 'vitest'
+import { runCli } from '../support/cli.ts'
+import { littlePatients, startLittleService } from './support/little-service.ts'
+import { openWarehouse, query } from './support/scene.ts'
+
+interface Figures {
+  readonly changed: number
+  readonly deleted: number
+  readonly dead_letters: number
+  readonly note: string | null
+}
+
+async function scene() {
+  const service = await startLittleService(littlePatients(5))
+  const warehouse = await openWarehouse()
+  const env = { ...service.env, DATABASE_URL: warehouse.url }
+  return {
+    service,
+    url: warehouse.url,
+    async backfill(...words: string[]) {
+      const run = await runCli(['backfill', '--json', ...words], env)
+      return { code: run.code, streams: JSON.parse(run.stdout).streams as Record<string, Figures> }
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await warehouse[Symbol.asyncDispose]()
+    },
+  }
+}
+
+it('one answer with a Date a year ahead does not keep later edits and deletes out', async () => {
+  await using at = await scene()
+  const ahead = new Date(Date.now() + 365 * 86_400_000).toUTCString()
+  at.service.interfere = (_, response) => {
+    response.setHeader('date', ahead)
+    return false
+  }
+  expect((await at.backfill()).code).toBe(0)
+  at.service.interfere = () => false
+  const { patients } = at.service.records
+  patients.splice(0, 1)
+  patients[0] = { ...patients[0]!, last_name: 'Edited' }
+  const second = await at.backfill('--streams', 'patients')
+  expect(second).toMatchObject({ code: 0, streams: { patients: { changed: 1, deleted: 1 } } })
+  const rows = await query(
+    at.url,
+    'select last_name, _deleted_at is null as alive from intake.patients order by id limit 2',
+  )
+  expect(rows).toEqual([
+    { last_name: null, alive: false },
+    { last_name: 'Edited', alive: true },
+  ])
+  expect((await at.backfill()).streams.patients).toMatchObject({ changed: 0, deleted: 0 })
+})
+
+it('a summary that is not found by its id, or that the service refuses, is set aside whole; the others are loaded', async () => {
+  await using at = await scene()
+  at.service.records.forms.push(
+    { id: 'f1', name: 'Lost' },
+    { id: 'f2', name: 'Refused' },
+    { id: '..', name: 'Dots' },
+  )
+  at.service.records.forms.push({ id: 'f4', name: 'Whole', questions: [] })
+  at.service.interfere = ({ url }, response) => {
+    if (!/forms\/f[12]$/.test(url)) return false
+    response
+      .writeHead(url.endsWith('f1') ? 404 : 500, { 'content-type': 'application/json' })
+      .end('{"detail":"no"}')
+    return true
+  }
+  const run = await at.backfill('--streams', 'forms')
+  expect(run).toMatchObject({ code: 4, streams: { forms: { changed: 1, dead_letters: 3 } } })
+  expect(await query(at.url, 'select id from intake.forms')).toEqual([{ id: 'f4' }])
+  const kept = await query<{ body: string }>(
+    at.url,
+    `select convert_from(body, 'UTF8') as body from intake_raw.set_aside join intake_ops.dead_letters on id = dead_letter_id`,
+  )
+  expect(kept.map(({ body }) => JSON.parse(body).name).sort()).toEqual(['Dots', 'Lost', 'Refused'])
+})
+
+it('a record listed twice, the same each time, is written once and not again', async () => {
+  await using at = await scene()
+  const { patients } = at.service.records
+  patients.push(patients[0]!)
+  await at.backfill('--streams', 'patients')
+  const versions = () => query(at.url, 'select id, xmin::text, ctid::text from intake.patients order by id')
+  const before = await versions()
+  const again = await at.backfill('--streams', 'patients')
+  expect(again.streams.patients).toMatchObject({
+    changed: 0,
+    note: expect.stringContaining('counts 6 but lists 5'),
+  })
+  expect(await versions()).toEqual(before)
+})
+
+it('a stamp that was ahead of the clock is no problem any more once its time has come', async () => {
+  await using at = await scene()
+  at.service.records.patients.splice(0, 5, { id: 'p1', updated_at: new Date().toISOString() })
+  const behind = new Date(Date.now() - 3_600_000).toUTCString()
+  at.service.interfere = (_, response) => {
+    response.setHeader('date', behind)
+    return false
+  }
+  const problems = () => query(at.url, 'select _problems is null as clean from intake.patients')
+  await at.backfill('--streams', 'patients')
+  expect(await problems()).toEqual([{ clean: false }])
+  at.service.interfere = () => false
+  await at.backfill('--streams', 'patients')
+  expect(await problems()).toEqual([{ clean: true }])
+})
