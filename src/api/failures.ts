@@ -139,7 +139,7 @@ export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'en
         verdict: 'stop',
         again: 'never',
         what: 'the answer is nested too deeply to read',
-        mend: LATER,
+        mend: 'A record in it nests too deeply: ask the service’s operators to mend it.',
       }
     case 'too_large':
       return {

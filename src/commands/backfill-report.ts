@@ -46,6 +46,8 @@ function added(sum: Figures | undefined, more: Figures): Figures {
   for (const [name, value] of Object.entries(more)) {
     if (typeof value === 'number') result[name] = Number(sum[name] ?? 0) + value
   }
+  // Sums of thousandths are not thousandths.
+  result.seconds = Math.round(Number(result.seconds) * 1000) / 1000
   const worst = ['failed', 'interrupted', 'needs_attention', 'succeeded'].find(
     (each) => each === sum.status || each === more.status,
   )

@@ -202,7 +202,12 @@ describe('a body is read whole or not at all', () => {
   test('nested too deeply', async () => {
     const depth = 200_000
     const deep: Handler = (_, response) => response.end(`${'['.repeat(depth)}1.0${']'.repeat(depth)}`)
-    expect((await failing(deep)).error).toMatchObject({ code: 'too_deep', verdict: 'stop', tries: 1 })
+    expect((await failing(deep)).error).toMatchObject({
+      code: 'too_deep',
+      verdict: 'stop',
+      tries: 1,
+      mend: 'A record in it nests too deeply: ask the service’s operators to mend it.',
+    })
   })
 
   test('over the limit, packed or not', async () => {

@@ -1,0 +1,28 @@
+/** The figures of a backfill, added up over its teams. */
+import { expect, test } from 'vitest'
+import { backfillDocument } from '../../src/commands/backfill-report.ts'
+import type { StreamReport } from '../../src/load/runs.ts'
+
+const report = (seconds: number): StreamReport => ({
+  status: 'succeeded',
+  requests: 1,
+  throttled: 0,
+  fetched: 2,
+  changed: 2,
+  unchanged: 0,
+  deleted: 0,
+  deadLetters: 0,
+  problems: 0,
+  seconds,
+  note: null,
+})
+
+test('seconds of several teams are a number of milliseconds', () => {
+  const teams = [0.1, 0.2, 0.4].map((seconds, at) => ({
+    name: `team ${at}`,
+    streams: [{ stream: 'patients' as const, report: report(seconds) }],
+    waiting: 0,
+  }))
+  const said = backfillDocument({ runId: '1', status: 'succeeded', teams })
+  expect(said).toMatchObject({ streams: { patients: { seconds: 0.7, fetched: 6, requests: 3 } } })
+})
