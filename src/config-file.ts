@@ -1,6 +1,6 @@
 /** The configuration file of several teams, `INTAKE_CONFIG`. Invariant: an error names the place, never a value. */
 import { z } from 'zod'
-import { readSetting, type Settings } from './config-settings.ts'
+import { printableKey, readSetting, type Settings } from './config-settings.ts'
 import { type TeamConfig, teamOf, teamShape } from './config-team.ts'
 import { UsageError } from './core/errors.ts'
 
@@ -11,8 +11,8 @@ export function readTeamsFile(path: string, settings: Settings): readonly TeamCo
   const result = fileShape.safeParse(resolved(content, settings, ''))
   if (!result.success) {
     const issue = result.error.issues[0]
-    const place = issue?.path.join('.') || 'the file'
-    const keys = issue?.code === 'unrecognized_keys' ? ` (${issue.keys.join(', ')})` : ''
+    const place = issue?.path.map(printableKey).join('.') || 'the file'
+    const keys = issue?.code === 'unrecognized_keys' ? ` (${issue.keys.map(printableKey).join(', ')})` : ''
     throw wrong(`${place}: ${issue?.code.replaceAll('_', ' ') ?? 'not as expected'}${keys}`)
   }
   const teams = result.data.teams.map((team, at) =>
@@ -25,7 +25,7 @@ export function readTeamsFile(path: string, settings: Settings): readonly TeamCo
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text.replace(/^\ufeff/, ''))
   } catch {
     throw wrong('not JSON')
   }
@@ -37,7 +37,10 @@ function resolved(value: unknown, settings: Settings, path: string): unknown {
   if (Array.isArray(value)) return value.map((item, at) => resolved(item, settings, `${path}.${at}`))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, resolved(item, settings, `${path}.${key}`)]),
+    Object.entries(value).map(([key, item]) => [
+      key,
+      resolved(item, settings, `${path}.${printableKey(key)}`),
+    ]),
   )
 }
 

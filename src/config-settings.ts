@@ -21,6 +21,11 @@ export function settingsOf(env: NodeJS.ProcessEnv): Settings {
   }
 }
 
+/** A key as somebody wrote it, if it looks like one; a value that slipped into its place must not be shown. */
+export function printableKey(key: PropertyKey): string {
+  return typeof key === 'number' || /^[A-Za-z][\w-]{0,30}$/.test(String(key)) ? String(key) : 'an unknown key'
+}
+
 /** Reads a file that a setting names. */
 export function readSetting(variable: string, path: string): string {
   try {

@@ -1,6 +1,7 @@
 /** One team of the configuration, with the settings that every team shares as defaults. */
 import { z } from 'zod'
-import type { Settings } from './config-settings.ts'
+import { pathsWith } from './api/paths.ts'
+import { printableKey, type Settings } from './config-settings.ts'
 import { UsageError } from './core/errors.ts'
 
 const names = z.record(z.string(), z.string())
@@ -60,7 +61,7 @@ export function teamOf(
     ),
     concurrency: given.concurrency ?? checkedConcurrency(settings.get('INTAKE_CONCURRENCY') || '4'),
     ...(pageSize === undefined ? {} : { pageSize }),
-    ...(paths === undefined ? {} : { paths }),
+    ...(paths === undefined ? {} : { paths: checkedPaths(paths, nameOf('paths')) }),
     ...(bodyKeys === undefined ? {} : { bodyKeys }),
   })
 }
@@ -84,6 +85,20 @@ function checkedUrl(text: string, variable: string, allowHttp: boolean): string 
     )
   }
   return text.replace(/\/+$/, '')
+}
+
+/** `paths` as it came: the client lays it over the defaults. */
+function checkedPaths(paths: Readonly<Record<string, string>>, variable: string): Record<string, string> {
+  for (const [name, path] of Object.entries(paths)) {
+    try {
+      pathsWith({ [name]: path })
+    } catch (error) {
+      const { message, mend } = error as UsageError
+      const place = `${variable}.${printableKey(name)}`
+      throw new UsageError(place + message.slice(`paths.${name}`.length), mend, place)
+    }
+  }
+  return paths
 }
 
 function headerText(text: string, variable: string): string {

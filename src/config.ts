@@ -6,6 +6,7 @@
  */
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
+import { checkedDatabaseUrl } from './config-database.ts'
 import { readTeamsFile } from './config-file.ts'
 import { type Settings, settingsOf } from './config-settings.ts'
 import { type TeamConfig, teamOf, teamShape } from './config-team.ts'
@@ -53,6 +54,7 @@ const isSchedule = (text: string) => text === 'off' || (/^(?:\S+\s+){4}\S+$/.tes
 /** What each variable must look like, in words for the error, and the check itself. */
 const VARIABLES = {
   DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().refine(isPostgresUrl)],
+  INTAKE_ALLOW_HTTP: ['1 or 0', z.enum(['0', '1'])],
   INTAKE_DATA_DIR: ['a folder', z.string()],
   INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
   INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
@@ -76,9 +78,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const settings = settingsOf(env)
   const value = <Name extends keyof Variables>(name: Name): z.infer<Variables[Name][1]> | null =>
     read(settings, name)
+  value('INTAKE_ALLOW_HTTP') // only checked: what asks for it are the teams' addresses
+  const databaseUrl = value('DATABASE_URL')
   const cron = value('INTAKE_CRON') ?? '0 2 * * *'
   return Object.freeze({
-    databaseUrl: value('DATABASE_URL'),
+    databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl),
     dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',
     inboxDays: value('INTAKE_INBOX_DAYS') ?? 30,
     webhookHost: value('INTAKE_WEBHOOK_HOST') ?? '127.0.0.1',

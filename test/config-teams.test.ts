@@ -208,6 +208,41 @@ describe('a file of teams', () => {
       { teams: [team({ baseUrl: `http://${CANARY}.example.com` })] },
       /teams\.0\.baseUrl/,
     ],
+    [
+      'with an unknown path',
+      { teams: [team(), team({ name: 'south', paths: { patient: '/v2/p/{id}', chart: CANARY } })] },
+      /INTAKE_CONFIG teams\.1\.paths\.chart is not a path of the service/,
+    ],
+    [
+      'with a path that is none',
+      { teams: [team({ paths: { forms: CANARY } })] },
+      /INTAKE_CONFIG teams\.0\.paths\.forms must begin with one slash/,
+    ],
+    [
+      'with a path that lacks its id',
+      { teams: [team({ paths: { form: `/${CANARY}` } })] },
+      /INTAKE_CONFIG teams\.0\.paths\.form must hold \{id\}/,
+    ],
+    [
+      'with a value for the name of a path',
+      { teams: [team({ paths: { [`/${CANARY}`]: '/v2/forms' } })] },
+      /INTAKE_CONFIG teams\.0\.paths\.an unknown key is not a path/,
+    ],
+    [
+      'with a value for a key',
+      { teams: [team({ [`${CANARY} x`]: 1, [CANARY.repeat(4)]: 2, apikey: 3 })] },
+      /unrecognized keys \(an unknown key, an unknown key, apikey\)/,
+    ],
+    [
+      'with a value for the name of a path that is a number',
+      { teams: [team({ paths: { [`/${CANARY}`]: 7 } })] },
+      /teams\.0\.paths\.an unknown key: invalid type/,
+    ],
+    [
+      'with a value for a key that names a variable which is not set',
+      { teams: [team({ bodyKeys: { [`${CANARY}@`]: 'env:NOTHING' } })] },
+      /teams\.0\.bodyKeys\.an unknown key names a variable/,
+    ],
     ['with a page size of none', { teams: [team({ pageSize: 0 })] }, /teams\.0\.pageSize/],
     ['with a zone that is none', { teams: [team({ timezone: CANARY })] }, /teams\.0\.timezone/],
     ['with a key that cannot be sent', { teams: [team({ apiKey: `${CANARY}\n` })] }, /teams\.0\.apiKey/],
@@ -225,6 +260,11 @@ describe('a file of teams', () => {
     const error = errorOf({ INTAKE_CONFIG: fileOf(content) })
     expect(error.message).toMatch(message)
     expect(error.message).toContain('INTAKE_CONFIG')
+  })
+
+  test('may begin with a byte order mark', () => {
+    const path = fileOf(`\ufeff${JSON.stringify({ teams: [team()] })}`)
+    expect(readConfig({ INTAKE_CONFIG: path }).teams).toMatchObject([{ name: 'north' }])
   })
 
   test('that is not there is refused', () => {
