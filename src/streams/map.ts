@@ -42,9 +42,17 @@ export function mapRecord(stream: Stream, payload: JsonObject, earlier: readonly
   return { root, children, extra, problems, drift }
 }
 
-/** A path with array positions left out: `patient_tags[].name`. */
+/** Maps whose keys are values. Below one, only what a field of ours is named is told from a key that holds dots. */
+const FREE_MAPS =
+  /(^|\.)(custom_fields|input_fields)\.(?:.*?(\.(?:name|label|field_type|type|required|page))?)$/s
+
+/** A path with array positions and the keys of free maps left out: `patient_tags[].name`, `input_fields.*.page`. */
 export function withoutPositions(path: string): string {
-  return path.replace(/\[\d+\]/g, '[]')
+  return path
+    .replace(FREE_MAPS, (_, before: string, map: string, field: string | undefined) =>
+      map === 'input_fields' ? `${before}${map}.*${field ?? ''}` : `${before}${map}.*`,
+    )
+    .replace(/\[\d+\]/g, '[]')
 }
 
 function unknownFields(stream: Stream, payload: JsonObject, drift: Drift[]): string | null {

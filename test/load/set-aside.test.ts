@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { readRecord } from '../../src/extract/read-record.ts'
 import { countWaiting, type DeadLetter, resolveUnmet } from '../../src/load/dead-letters.ts'
+import { documents } from '../../src/streams/documents.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -169,7 +170,8 @@ test('intake_ops holds no value of a record: not in reasons, paths, fingerprints
       created_at: [CANARY],
       emergency_contact: CANARY,
       patient_tags: [{ name: `${CANARY}\u0000` }, 7],
-      custom_fields: { plan: CANARY },
+      custom_fields: { [CANARY]: [CANARY], [`a.${CANARY}`]: '\u0000' },
+      input_fields: { [CANARY]: 7 },
       mood: { [CANARY]: CANARY },
     },
     made(),
@@ -208,6 +210,41 @@ test('problems and drift add up by path, whatever the place in an array, and onc
     { path: 'mood', what: 'string', count: '2' },
     { path: 'patient_tags[]', what: 'number', count: '4' },
   ])
+})
+
+test('the keys of free maps are counted as one, and stand in the row’s own problems alone', async () => {
+  const counted = async (table: string, what: string) =>
+    (
+      await rowsOf<{ line: string }>(
+        session,
+        `select concat_ws(' ', path, ${what}, count) as line from intake_ops.${table} where team_id = $1
+         and path ~ 'fields' order by 1`,
+        [teamId],
+      )
+    ).map(({ line }) => line)
+  const custom = { [CANARY]: 'a\u0000', [`${CANARY}.page`]: 'a\u0000', [`${CANARY}[1]`]: { deep: 'a\u0000' } }
+  const fields = { [`a.${CANARY}`]: { page: [1], other: 'a\u0000' }, [CANARY]: { page: [2] }, plain: 7 }
+  await load([recordEnvelope({ id: 'p', custom_fields: custom }, made())], 'merge')
+  const document = { ...made(), stream: 'documents' as const }
+  const taken = await takeWhole(session, documents, teamId)
+  await loadEnvelopes(session, documents, [recordEnvelope({ id: 'd', input_fields: fields }, document)], {
+    mode: 'merge',
+    taken,
+  })
+  expect(await counted('drift', 'type')).toEqual(['input_fields.* number 1', 'input_fields.*.page array 2'])
+  expect(await counted('problems', 'reason')).toEqual([
+    'custom_fields.* holds what Postgres cannot; written visibly 3',
+    'input_fields.* holds what Postgres cannot; written visibly 1',
+    'input_fields.* not an object 1',
+    'input_fields.*.page not a whole number of four bytes 2',
+  ])
+  const [row] = await rowsOf<{ paths: string[] }>(
+    session,
+    `select array(select p ->> 'path' from jsonb_array_elements(_problems) p) as paths
+     from intake.patients where team_id = $1`,
+    [teamId],
+  )
+  expect(row?.paths).toEqual(expect.arrayContaining([`custom_fields.${CANARY}`]))
 })
 
 test('names that differ beyond what a table of paths keeps are counted together', async () => {
