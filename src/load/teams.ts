@@ -23,9 +23,13 @@ export async function teamIdOf(db: Kysely<Warehouse>, name: string): Promise<num
   return team_id
 }
 
-/** Notes what the service last called its environment; writes only when it changed. */
-export async function noteEnvironment(db: Kysely<Warehouse>, teamId: number, said: string): Promise<void> {
-  const environment = said.replace(/[^\x20-\x7e]/g, '?').slice(0, 100)
+/** Notes what the service last called its environment, unless that is no name; writes only when it changed. */
+export async function noteEnvironment(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  environment: string,
+): Promise<void> {
+  if (!/^[\w.-]{1,40}$/.test(environment)) return
   await db
     .updateTable('intake.teams')
     .set({ environment })

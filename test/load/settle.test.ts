@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { IntakeError } from '../../src/core/errors.ts'
 import { assertOurs, settleSlice, type TakenSlice } from '../../src/load/slice.ts'
+import { noteEnvironment, teamIdOf } from '../../src/load/teams.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -168,3 +169,16 @@ async function waitsForLock(session: Session, purpose: string): Promise<void> {
   }
   throw new Error(`${purpose} never waited for a lock`)
 }
+
+test('what the service calls its environment is kept when it is a name, and passed over when it is not', async () => {
+  const team = await teamIdOf(one.db, 'environments')
+  const noted = async (said: string) => {
+    await noteEnvironment(one.db, team, said)
+    return (await rowsOf(one, 'select environment from intake.teams where team_id = $1', [team]))[0]
+  }
+  for (const said of ['Ann Lee', 'a@b', '', 'x'.repeat(41), 'é', 'a\n'])
+    expect(await noted(said)).toEqual({ environment: null })
+  for (const name of ['production', 'eu-1.sandbox_2', 'x'.repeat(40)])
+    expect(await noted(name)).toEqual({ environment: name })
+  expect(await noted('Ann Lee')).toEqual({ environment: 'x'.repeat(40) })
+})
