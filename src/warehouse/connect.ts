@@ -2,8 +2,8 @@
  * Connections to the warehouse. `DATABASE_URL` is direct or session-pooled: temporary tables, advisory locks and
  * LISTEN belong to a session.
  *
- * Invariant: every session speaks UTF-8, UTC and ISO dates, gives up waiting for a lock after a while, and is named
- * in pg_stat_activity.
+ * Invariant: every session speaks UTF-8, UTC and ISO dates, gives up waiting for a lock after a while and for nothing
+ * else, whatever the login, the database or `options` of DATABASE_URL say, and is named in pg_stat_activity.
  */
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
@@ -65,12 +65,33 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
 
 function settings(options: ConnectionOptions): pg.ClientConfig {
   const lockTimeout = options.lockTimeoutMs ?? LOCK_TIMEOUT_MS
-  const planner = (options.planner ?? []).map((setting) => ` -c ${setting}`).join('')
+  const { url, given } = withoutOptions(options.url)
+  const own = [
+    'client_encoding=UTF8',
+    'timezone=UTC',
+    'datestyle=ISO',
+    `lock_timeout=${lockTimeout}`,
+    'statement_timeout=0',
+    'idle_in_transaction_session_timeout=0',
+    'standard_conforming_strings=on',
+    ...(options.planner ?? []),
+  ]
   return {
-    connectionString: options.url,
+    connectionString: url,
     application_name: `intake-sync ${options.purpose}`,
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
-    options: `-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=${lockTimeout} -c standard_conforming_strings=on${planner}`,
+    // Of two settings of one name the later holds.
+    options: [given, ...own.map((setting) => `-c ${setting}`)].join(' ').trim(),
   }
+}
+
+/** The `options` of a connection string by themselves: pg would put them in the place of ours. */
+function withoutOptions(text: string): { url: string; given: string } {
+  const start = text.indexOf('?')
+  const parameters = new URLSearchParams(start < 0 ? '' : text.slice(start + 1))
+  const given = parameters.getAll('options').join(' ')
+  if (given === '') return { url: text, given }
+  parameters.delete('options')
+  return { url: `${text.slice(0, start)}?${parameters}`, given }
 }

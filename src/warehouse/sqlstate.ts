@@ -85,6 +85,12 @@ const MEANING: Readonly<
     'the warehouse is starting up or shutting down',
     'run again in a moment',
   ],
+  [SQLSTATE.queryCanceled]: [
+    'canceled',
+    'retry',
+    'a statement of ours was canceled in the warehouse',
+    'find out who cancels statements there (pg_cancel_backend, statement_timeout, a pooler’s limit), then run again',
+  ],
   [SQLSTATE.readOnly]: [
     'read_only',
     'stop',
