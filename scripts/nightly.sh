@@ -23,9 +23,12 @@ while :; do
   next=$(date -d "$at" +%s)
   [ "$next" -gt "$now" ] || next=$(date -d "tomorrow $at" +%s)
   echo "next backfill at $(date -d "@$next" '+%Y-%m-%d %H:%M:%S %Z')"
-  sleep $((next - now)) &
-  child=$!
-  wait "$child"
+  # In short sleeps: a signal that comes just before a shell waits is seen only when the wait is over.
+  while [ "$(date +%s)" -lt "$next" ]; do
+    sleep 3 &
+    child=$!
+    wait "$child"
+  done
   intake-sync backfill "$@" &
   child=$!
   wait "$child" || echo "the backfill ended with exit code $?" >&2

@@ -16,8 +16,8 @@ import { withoutUnchanged } from '../load/unchanged.ts'
 import type { Source } from './source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost does not show, little enough to be held. */
-const MOST_RECORDS = 5_000
-const MOST_BYTES = 8_000_000
+const MOST_RECORDS = 2_500
+const MOST_BYTES = 4_000_000
 
 /**
  * Records worked on before the event loop gets a turn: the loaders' connections have to be fed meanwhile, or Postgres
