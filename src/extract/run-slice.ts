@@ -4,7 +4,6 @@
  * Invariant: the cursor moves only after everything that was read is committed (law 5); a slice run twice, or killed
  * anywhere, leaves tables that the next run completes.
  */
-
 import { resolveUnmet } from '../load/dead-letters.ts'
 import { isUntouched } from '../load/load.ts'
 import { settleSlice } from '../load/slice.ts'
@@ -41,7 +40,9 @@ export async function runSlice(source: Source, session: Session, options: SliceO
   let scan: ScanReport
   for (let tries = 1; ; tries++) {
     if (tries > 1) Object.assign(tally, { fetched: 0, unchanged: 0, deadLetters: 0 })
-    scan = await scanStream(source, session, untouched && tries === 1 ? 'straight' : 'sift')
+    // Without tables there is nothing to compare with, however often the list is read.
+    const straight = !options.migrated || (untouched && tries === 1)
+    scan = await scanStream(source, session, straight ? 'straight' : 'sift')
     scans.push(scan)
     for (const id of scan.contested) contested.add(id)
     if (scan.steady || tries === SCANS) break
@@ -59,8 +60,10 @@ export async function runSlice(source: Source, session: Session, options: SliceO
   } else if (!scan.steady) {
     note = unsteadyNote(scans)
   }
-  await settleContested(source, session, contested, refetch)
-  await settleContested(source, session, missed, prove)
+  if (options.migrated) {
+    await settleContested(source, session, contested, refetch)
+    await settleContested(source, session, missed, prove)
+  }
   if (!options.dry) await settleSlice(session.db, taken, { scanned_at: scan.startedAt, steady: scan.steady })
   return note
 }

@@ -63,7 +63,7 @@ function fingerprintOf({ recordId, reason }: DeadLetter, body: Buffer): string {
     .digest('hex')
 }
 
-/** After a complete scan: what it no longer met needs nobody. Returns how many still wait. */
+/** After a complete scan: what it no longer met needs nobody. */
 export async function resolveUnmet(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string },

@@ -1,6 +1,7 @@
 /** A service that is wrong about itself: its clock, its count, or a record that it lists and will not give. */
 import { expect, it } from 'vitest'
 import { runCli } from '../support/cli.ts'
+import { createTestDatabase } from '../support/database.ts'
 import { littlePatients, startLittleService } from './support/little-service.ts'
 import { openWarehouse, query } from './support/scene.ts'
 
@@ -108,4 +109,18 @@ it('a stamp that was ahead of the clock is no problem any more once its time has
   at.service.interfere = () => false
   await at.backfill('--streams', 'patients')
   expect(await problems()).toEqual([{ clean: true }])
+})
+
+it('a dry run on a database without tables reads a list that names a record twice, and creates nothing', async () => {
+  await using service = await startLittleService(littlePatients(5))
+  await using empty = await createTestDatabase({ empty: true })
+  const { patients } = service.records
+  patients.push(patients[0]!)
+  const run = await runCli(['backfill', '--json', '--dry-run'], { ...service.env, DATABASE_URL: empty.url })
+  expect(JSON.parse(run.stdout)).toMatchObject({
+    run_id: null,
+    streams: { patients: { status: 'needs_attention' } },
+  })
+  expect(run.code).toBe(4)
+  expect(await query(empty.url, "select nspname from pg_namespace where nspname like 'intake%'")).toEqual([])
 })
