@@ -6,15 +6,39 @@
 export type { Answer, Client, ClientOptions, Meter, RequestOptions } from './api/client.ts'
 export { openClient } from './api/client.ts'
 export { getDocument, listDocuments } from './api/documents.ts'
-export { ApiError, ShapeError } from './api/errors.ts'
+export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
 export { getForm, listForms } from './api/forms.ts'
 export { getPacket, listPackets } from './api/packets.ts'
 export type { Page, Scan, ScanOutcome } from './api/page.ts'
-export { getPatient, listPatients } from './api/patients.ts'
+export { getPatientUpload, type UploadFile, uploadPatients } from './api/patient-uploads.ts'
+export {
+  changePatient,
+  createPatient,
+  deletePatient,
+  getPatient,
+  listPatients,
+  type PatientFilters,
+  replacePatient,
+} from './api/patients.ts'
 export { Document } from './api/shapes/document.ts'
 export { Form, Question } from './api/shapes/form.ts'
 export { Packet } from './api/shapes/packet.ts'
-export { Patient } from './api/shapes/patient.ts'
+export { Patient, type PatientFields } from './api/shapes/patient.ts'
+export { PatientUpload } from './api/shapes/patient-upload.ts'
+export {
+  CreatedWebhookConfig,
+  WebhookConfig,
+  type WebhookConfigFields,
+} from './api/shapes/webhook-config.ts'
+export {
+  changeWebhookConfig,
+  createWebhookConfig,
+  deleteWebhookConfig,
+  getWebhookConfig,
+  listWebhookConfigs,
+  replaceWebhookConfig,
+  testWebhookConfig,
+} from './api/webhook-configs.ts'
 export { type Clock, systemClock } from './core/clock.ts'
 export { IntakeError, UsageError, type Verdict } from './core/errors.ts'
 export { isSigned, SIGNATURE_HEADER, sign } from './core/signature.ts'

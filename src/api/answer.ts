@@ -23,6 +23,8 @@ export interface RequestOptions {
   readonly contentType?: string
   /** True for a POST that changes nothing and may be repeated like a GET (the CSV export). */
   readonly read?: boolean
+  /** True when the body names one resource by id, as a path with `{id}` does: a refusal sets that one aside. */
+  readonly one?: boolean
   /** `bytes` leaves the body as it came (a Uint8Array). */
   readonly as?: 'json' | 'bytes'
 }

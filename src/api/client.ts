@@ -140,7 +140,7 @@ export function openClient(options: ClientOptions): Client {
           },
           'request',
         )
-        const outcome = outcomeOf(came, path, template, call.as)
+        const outcome = outcomeOf(came, path, call.one ?? template.includes('{'), call.as)
         if (!('code' in outcome)) {
           const { status, headers: got, body: bytes } = came
           return { status, headers: got, ...outcome, startedAt, receivedAt, serviceDate, bytes: bytes.length }

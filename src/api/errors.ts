@@ -43,3 +43,19 @@ export class ShapeError extends IntakeError {
     this.name = 'ShapeError'
   }
 }
+
+/** A webhook configuration was created and its secret, which is told once only, was not in the answer. */
+export class MissingSecretError extends IntakeError {
+  /** Of the configuration, or null when the answer did not tell it either. */
+  readonly id: string | null
+
+  constructor(template: string, id: string | null) {
+    super(`POST ${template}: the configuration was created, but the answer holds no signature secret`, {
+      code: 'secret_missing',
+      verdict: 'stop',
+      mend: 'The secret cannot be fetched later: delete this configuration and create another.',
+    })
+    this.name = 'MissingSecretError'
+    this.id = id
+  }
+}

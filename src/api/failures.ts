@@ -31,7 +31,7 @@ const CREDENTIALS =
   'Check INTAKE_API_KEY and INTAKE_API_SECRET; a sandbox key does not open production, nor the reverse.'
 const LATER = 'Run again later; if it goes on, ask the service’s operators.'
 
-/** The failure that an HTTP status is. `one` says that the path names one resource by id. */
+/** The failure that an HTTP status is. `one` says that the request names one resource by id. */
 export function failureOfStatus(status: number, one: boolean): Failure {
   const known = (code: string, verdict: Verdict, again: Again, what: string, mend: string): Failure => ({
     code,

@@ -9,18 +9,18 @@ import type { WireAnswer } from './wire.ts'
 
 export type Read = { readonly body: unknown; readonly invalidUtf8: boolean }
 
-/** Judges the answer to a request of `path`; `template` is the path as the table of paths has it. */
+/** Judges the answer to a request of `path`; `one` says that the request names one resource by id. */
 export function outcomeOf(
   came: WireAnswer,
   path: string,
-  template: string,
+  one: boolean,
   as: 'json' | 'bytes' = 'json',
 ): Read | Failure {
   const { status, body } = came
   if (status >= 300 && status < 400) {
     return failureOfRedirect(status, onlySlashDiffers(path, came.headers.location))
   }
-  if (status < 200 || status >= 400) return failureOfStatus(status, template.includes('{'))
+  if (status < 200 || status >= 400) return failureOfStatus(status, one)
   if (as === 'bytes') return { body, invalidUtf8: false }
   if (body.length === 0) return { body: null, invalidUtf8: false }
   try {

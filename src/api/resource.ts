@@ -33,10 +33,8 @@ export async function getById<Shape = JsonObject>(
 ): Promise<Got<Shape>> {
   const template = client.paths[path]
   const answer = await client.get(template, { ...options, params: { id } })
-  const { body } = answer
-  const wrapped = isObject(body) && body.id === undefined && body.uid === undefined && isObject(body.data)
-  const record = wrapped ? body.data : body
-  if (!isObject(record)) {
+  const record = recordIn(answer.body)
+  if (record === null) {
     throw new ShapeError(
       template,
       'the answer holds no record',
@@ -45,4 +43,11 @@ export async function getById<Shape = JsonObject>(
     )
   }
   return { record: record as Shape, answer }
+}
+
+/** The record that an answer's body is, or holds under `data`; null when there is none. */
+export function recordIn(body: unknown): JsonObject | null {
+  const wrapped = isObject(body) && body.id === undefined && body.uid === undefined && isObject(body.data)
+  const record = wrapped ? body.data : body
+  return isObject(record) ? record : null
 }

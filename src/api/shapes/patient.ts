@@ -1,4 +1,4 @@
-/** A patient as the service returns it (specification, section 2.1; which fields are required is not shown). */
+/** A patient, returned and sent (specification, section 2.1; which fields are required is not shown). */
 import { z } from 'zod'
 import { identified, Optional } from './record.ts'
 
@@ -39,3 +39,45 @@ export const Patient = z.looseObject({
 })
 
 export type Patient = z.infer<typeof Patient>
+
+type Text = string | null
+
+/** What is sent when creating or updating a patient (section 2.1). */
+export interface PatientFields {
+  readonly external_id?: Text
+  readonly first_name?: Text
+  readonly last_name?: Text
+  readonly email?: Text
+  /** Digits. */
+  readonly phone_number?: Text
+  /** `YYYY-MM-DD`. */
+  readonly date_birth?: Text
+  readonly sex_at_birth?: Text
+  readonly provider?: Text
+  readonly address?: Text
+  readonly address2?: Text
+  readonly city?: Text
+  readonly state?: Text
+  readonly zipcode?: Text
+  readonly emergency_contact?: EmergencyContactFields | null
+  readonly patient_tags?: readonly PatientTagFields[] | null
+  readonly custom_fields?: { readonly [key: string]: string } | null
+}
+
+export interface EmergencyContactFields {
+  readonly first_name?: Text
+  readonly last_name?: Text
+  readonly phone_number?: Text
+  readonly relationship?: Text
+  readonly address?: Text
+  readonly address2?: Text
+  readonly city?: Text
+  readonly state?: Text
+  readonly zipcode?: Text
+}
+
+export interface PatientTagFields {
+  readonly name: string
+  /** `#rrggbb`. */
+  readonly color: string
+}
