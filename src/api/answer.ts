@@ -27,6 +27,10 @@ export interface RequestOptions {
   readonly one?: boolean
   /** `bytes` leaves the body as it came (a Uint8Array). */
   readonly as?: 'json' | 'bytes'
+  /** What logs and errors call the path, where the path itself may name a person; else the path as it is given. */
+  readonly label?: string
+  /** Is shown the last answer that was no success, its body as bytes, right before the error, which holds none of it. */
+  readonly onRefusal?: (answer: Answer) => void
 }
 
 export interface Answer {

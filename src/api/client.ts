@@ -98,6 +98,7 @@ export function openClient(options: ClientOptions): Client {
   async function request(method: string, template: string, call: RequestOptions = {}): Promise<Answer> {
     const path = prefix + expandPath(template, call.params)
     const target = path + queryText(call.query)
+    const label = call.label ?? template
     const read = call.read ?? (method === 'GET' || method === 'HEAD')
     const signals = [options.signal, call.signal, closed.signal].filter((signal) => signal !== undefined)
     // Every request that waits for its turn listens; many of them are no leak.
@@ -115,6 +116,7 @@ export function openClient(options: ClientOptions): Client {
       if (call.meter) call.meter.requests += 1
       const startedAt = clock.now()
       let failure: Failure
+      let refusal: Answer | null = null
       let retryAfter: number | null = null
       try {
         const came = await wire.send({ method, target, headers, body }, signals)
@@ -133,7 +135,7 @@ export function openClient(options: ClientOptions): Client {
         logger.debug(
           {
             method,
-            path: template,
+            path: label,
             status: came.status,
             attempt: tries,
             ms: (receivedAt - startedAt) / 1000,
@@ -141,20 +143,23 @@ export function openClient(options: ClientOptions): Client {
           'request',
         )
         const outcome = outcomeOf(came, path, call.one ?? template.includes('{'), call.as)
-        if (!('code' in outcome)) {
-          const { status, headers: got, body: bytes } = came
-          return { status, headers: got, ...outcome, startedAt, receivedAt, serviceDate, bytes: bytes.length }
-        }
+        const { body: content, ...rest } = came
+        const answer = { ...rest, startedAt, receivedAt, serviceDate, bytes: content.length }
+        if (!('code' in outcome)) return { ...answer, ...outcome }
+        refusal = { ...answer, body: content, invalidUtf8: false }
         failure = outcome
       } catch (thrown) {
         pass.lost()
         for (const signal of signals) signal.throwIfAborted()
         failure = thrown instanceof BodyFault ? failureOfBody(thrown.fault) : failureOfFault(thrown, address)
-        logger.debug({ method, path: template, code: failure.code, attempt: tries }, 'request failed')
+        logger.debug({ method, path: label, code: failure.code, attempt: tries }, 'request failed')
       }
       const again = read || failure.again === 'throttled' ? failure.again : 'never'
       const pause = pauseBefore(again, tries, retryAfter, random)
-      if (pause === null) throw new ApiError(method, template, failure, tries, read)
+      if (pause === null) {
+        if (refusal !== null) call.onRefusal?.(refusal)
+        throw new ApiError(method, label, failure, tries, read)
+      }
       // After 429 the gate holds everybody back, this request among them.
       if (again !== 'throttled') await sleep(pause, signals)
     }

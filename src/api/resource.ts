@@ -12,7 +12,7 @@ import type { PagesOptions, Scan } from './pages.ts'
 import type { PathName } from './paths.ts'
 
 export type ListOptions = Omit<PagesOptions, 'resource' | 'params'>
-export type CallOptions = Pick<RequestOptions, 'meter' | 'signal'>
+export type CallOptions = Pick<RequestOptions, 'meter' | 'signal' | 'onRefusal'>
 
 /** One record with the answer it came in (times for its version, headers). */
 export interface Got<Shape> {
