@@ -85,4 +85,11 @@ export interface Warehouse {
     last_seen: Timestamp
     count: BigInt_
   }
+  'intake_ops.webhook_secrets': {
+    team_id: number
+    config_id: string
+    secret: Buffer
+    created_at: Timestamp
+    retired_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+  }
 }

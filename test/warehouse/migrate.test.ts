@@ -105,6 +105,7 @@ describe('a role', () => {
       ['intake_raw', 'set_aside'],
       ['intake_ops', 'dead_letters'],
       ['intake_ops', 'migrations'],
+      ['intake_ops', 'webhook_secrets'],
     ]) {
       const reading = query(url, `set role ${role}`, `select from ${schema}.${table} limit 1`)
       seen[`${schema}.${table}`] = await reading.then(
@@ -125,6 +126,7 @@ describe('a role', () => {
     'intake_raw.set_aside': false,
     'intake_ops.dead_letters': false,
     'intake_ops.migrations': false,
+    'intake_ops.webhook_secrets': false,
   }
 
   test('of an analyst reads nothing identified, raw or operational', async () => {

@@ -1,0 +1,81 @@
+/**
+ * The signature secrets of webhook configurations, as sealed boxes (core/secret-box.ts).
+ *
+ * Invariant: what is stored here was sealed by the caller; no statement, error or log ever holds a secret in clear.
+ */
+import { randomUUID } from 'node:crypto'
+import { type Kysely, sql } from 'kysely'
+import type { Place } from '../core/secret-box.ts'
+import type { Warehouse } from './tables.ts'
+
+/** How many bytes the trial row holds: as large as the largest secret that is likely. */
+const TRIAL_BYTES = 256
+
+export interface SecretKey {
+  readonly teamId: number
+  /** The service's id of the configuration. */
+  readonly configId: string
+}
+
+export type SecretState = 'stored' | 'retired'
+
+/** What a box of this configuration is bound to. */
+export function placeOf({ teamId, configId }: SecretKey): Place {
+  return ['webhook_secret', teamId, configId]
+}
+
+/** Stores a sealed secret; one of the same configuration gives way, since the service knows only the newest. */
+export async function storeSecret(db: Kysely<Warehouse>, key: SecretKey, box: Uint8Array): Promise<void> {
+  const secret = Buffer.from(box)
+  await db
+    .insertInto('intake_ops.webhook_secrets')
+    .values({ team_id: key.teamId, config_id: key.configId, secret })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['team_id', 'config_id'])
+        .doUpdateSet({ secret, created_at: sql<Date>`now()`, retired_at: null }),
+    )
+    .execute()
+}
+
+/** Commits a row and its removal, so that a store that is full, read-only or forbidden shows before it is needed. */
+export async function tryStore(db: Kysely<Warehouse>, teamId: number): Promise<void> {
+  const config_id = `trial:${randomUUID()}`
+  await db.transaction().execute(async (transaction) => {
+    await transaction
+      .insertInto('intake_ops.webhook_secrets')
+      .values({ team_id: teamId, config_id, secret: Buffer.alloc(TRIAL_BYTES) })
+      .execute()
+    await transaction
+      .deleteFrom('intake_ops.webhook_secrets')
+      .where('team_id', '=', teamId)
+      .where('config_id', '=', config_id)
+      .execute()
+  })
+}
+
+/** Notes that the configuration is no more. True when its secret was held, and in use until now. */
+export async function retireSecret(db: Kysely<Warehouse>, key: SecretKey): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('intake_ops.webhook_secrets')
+    .set({ retired_at: sql<Date>`now()` })
+    .where('team_id', '=', key.teamId)
+    .where('config_id', '=', key.configId)
+    .where('retired_at', 'is', null)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}
+
+/** By configuration: whether its secret is held. `team` is the configured name, which the warehouse may not know. */
+export async function secretStates(
+  db: Kysely<Warehouse>,
+  team: string,
+): Promise<ReadonlyMap<string, SecretState>> {
+  const rows = await db
+    .selectFrom('intake_ops.webhook_secrets as held')
+    .innerJoin('intake.teams as team', 'team.team_id', 'held.team_id')
+    .select(['held.config_id', 'held.retired_at'])
+    .where('team.name', '=', team)
+    .execute()
+  return new Map(rows.map((row) => [row.config_id, row.retired_at === null ? 'stored' : 'retired']))
+}
