@@ -11,6 +11,7 @@ import type { Route } from './http/call.ts'
 import { addControlRoutes } from './http/control-routes.ts'
 import { openEnvironment } from './http/environment.ts'
 import { FORM_ROUTES } from './http/forms.ts'
+import { addOpenApiRoute } from './http/openapi-route.ts'
 import { PATIENT_ROUTES } from './http/patients.ts'
 import { RequestLog } from './http/request-log.ts'
 import type { Environment, Settings } from './http/settings.ts'
@@ -72,6 +73,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const control = makeControl(teams.flat(), settings, log, serviceClock)
   if (options.faults !== undefined) control.setFaults(options.faults)
   for (const { app } of opened) addControlRoutes(app, control)
+  for (const { app } of opened) addOpenApiRoute(app)
   const stop = new AbortController()
   const close = async () => {
     stop.abort()
