@@ -44,7 +44,7 @@ export function emulatorCommand(context: Surroundings = process): Command {
     .option('--port <number>', 'production listens here, sandbox on the next; 0 takes any two', '4010')
     .option('--seed <text>', 'the same seed makes the same world', '1')
     .option('--patients <number>', 'generated patients of each team (200)')
-    .option('--responses <number>', 'not available in this version')
+    .option('--responses <number>', 'generated responses of each team (400)')
     .option('--api-key <key>', 'of the first team of production')
     .option('--api-secret <secret>', 'of the first team of production')
     .option('--page-size <number>', 'rows of a page when the caller does not say (100)')

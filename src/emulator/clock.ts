@@ -1,6 +1,6 @@
 /**
  * The emulator's two clocks: real time, by which callers are throttled and faults are delayed, and the service's
- * time, which stamps records and answers and may run faster or be set wrong.
+ * time, which stamps records and answers and may run faster, be moved on, or be set wrong.
  *
  * Invariant: stamps are whole microseconds since 1970; the service's time never goes back unless its skew is changed.
  */
@@ -29,6 +29,8 @@ export class ServiceClock {
   readonly #real: Clock
   readonly #scale: number
   readonly #start: number
+  #advanced = 0
+  readonly #onAdvance = new Set<() => void>()
   /** Microseconds by which the service is wrong about the time. */
   skew = 0
 
@@ -38,8 +40,25 @@ export class ServiceClock {
     this.#start = real.now()
   }
 
+  /** What the service takes for the time: it stamps records, events and answers. */
   now(): number {
-    return Math.round(this.#start + (this.#real.now() - this.#start) * this.#scale) + this.skew
+    return this.elapsed() + this.skew
+  }
+
+  /** The service's time without its error: what its schedules go by. */
+  elapsed(): number {
+    return Math.round(this.#start + (this.#real.now() - this.#start) * this.#scale) + this.#advanced
+  }
+
+  /** Moves the service's time on by `microseconds`, as if so much had passed. */
+  advance(microseconds: number): void {
+    this.#advanced += microseconds
+    for (const listener of this.#onAdvance) listener()
+  }
+
+  /** Calls `listener` after each `advance`. */
+  onAdvance(listener: () => void): void {
+    this.#onAdvance.add(listener)
   }
 
   /** Real milliseconds that `milliseconds` of the service's time take. */

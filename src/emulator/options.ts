@@ -10,6 +10,7 @@ import type { RateLimit } from './http/throttle.ts'
 import { EmulatorOptionError } from './option-error.ts'
 import { shapeNamed } from './shapes/catalogue.ts'
 import type { Shape } from './shapes/shape.ts'
+import type { Sizes } from './world/seeded.ts'
 
 export interface EmulatorOptions {
   /** Production listens here, sandbox on the next port; 0 takes any two that are free. */
@@ -17,6 +18,7 @@ export interface EmulatorOptions {
   readonly seed?: string | number
   /** Generated patients of each team. */
   readonly patients?: number
+  /** Generated responses of each team (400), with the messages and packets that they belong to. */
   readonly responses?: number
   /** Generated forms of each team (12). */
   readonly forms?: number
@@ -45,7 +47,7 @@ export interface EmulatorOptions {
 export interface CompleteOptions {
   readonly port: number
   readonly seed: string
-  readonly sizes: { patients: number; forms: number; packets: number; documents: number }
+  readonly sizes: Sizes
   readonly apiKey: string | undefined
   readonly apiSecret: string | undefined
   readonly pageSize: number
@@ -62,7 +64,6 @@ export interface CompleteOptions {
 const GREATEST_WORLD = 2 ** 31
 
 export function completeOptions(options: EmulatorOptions): CompleteOptions {
-  refuse('responses', options.responses)
   refuse('import-survey', options.importSurvey)
   const seed = String(options.seed ?? 1)
   return {
@@ -73,6 +74,7 @@ export function completeOptions(options: EmulatorOptions): CompleteOptions {
       forms: whole('forms', options.forms ?? 12, 0, GREATEST_WORLD),
       packets: whole('packets', options.packets ?? 4, 0, GREATEST_WORLD),
       documents: whole('documents', options.documents ?? 4, 0, GREATEST_WORLD),
+      responses: whole('responses', options.responses ?? 400, 0, GREATEST_WORLD),
     },
     apiKey: filled('api-key', options.apiKey),
     apiSecret: filled('api-secret', options.apiSecret),

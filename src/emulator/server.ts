@@ -14,12 +14,14 @@ import { FORM_ROUTES } from './http/forms.ts'
 import { addOpenApiRoute } from './http/openapi-route.ts'
 import { PATIENT_ROUTES } from './http/patients.ts'
 import { RequestLog } from './http/request-log.ts'
+import { RESPONSE_ROUTES } from './http/responses.ts'
 import type { Environment, Settings } from './http/settings.ts'
 import { makeCredentials, type Team } from './http/teams.ts'
 import { SlidingWindow } from './http/throttle.ts'
 import { type ImportReport, readImports } from './imports/read-imports.ts'
 import { EmulatorOptionError } from './option-error.ts'
 import { type CompleteOptions, completeOptions, type EmulatorOptions } from './options.ts'
+import { Timeline } from './timeline.ts'
 import { type Imported, World } from './world/world.ts'
 
 export { EmulatorOptionError } from './option-error.ts'
@@ -48,7 +50,7 @@ export interface Emulator extends AsyncDisposable {
 
 const ENVIRONMENTS = ['production', 'sandbox'] as const
 const TEAM_NAMES = ['Riverside Clinic', 'Harbour Practice'] as const
-const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES]
+const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES, ...RESPONSE_ROUTES]
 
 /** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
@@ -65,8 +67,9 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     requests: 0,
   }
   const serviceClock = new ServiceClock(clock, complete.timeScale)
+  const timeline = new Timeline(serviceClock, clock)
   const log = new RequestLog()
-  const teams = ENVIRONMENTS.map((name) => makeTeams(name, complete, imported, serviceClock))
+  const teams = ENVIRONMENTS.map((name) => makeTeams(name, complete, imported, serviceClock, timeline))
   const opened = ENVIRONMENTS.map((name, at) =>
     openEnvironment(name, teams[at]!, ROUTES, settings, log, clock, serviceClock),
   )
@@ -77,6 +80,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const stop = new AbortController()
   const close = async () => {
     stop.abort()
+    timeline.close()
     await Promise.all(opened.map(({ app }) => app.close()))
   }
   const urls = await listenAll(opened, complete.port).catch(async (error: unknown) => {
@@ -103,7 +107,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   }
 }
 
-const NOTHING: Imported = { patients: [], forms: [] }
+const NOTHING: Imported = { patients: [], forms: [], surveys: [] }
 
 /** Imports go to the first team of production, whose credentials are those of the command line. */
 function makeTeams(
@@ -111,6 +115,7 @@ function makeTeams(
   { seed, sizes, apiKey, apiSecret }: CompleteOptions,
   imported: Imported,
   clock: ServiceClock,
+  timeline: Timeline,
 ): Team[] {
   return TEAM_NAMES.map((base, at) => {
     const first = environment === 'production' && at === 0
@@ -120,7 +125,7 @@ function makeTeams(
       environment,
       apiKey: first ? (apiKey ?? key) : key,
       apiSecret: first ? (apiSecret ?? secret) : secret,
-      world: new World([seed, environment, at], sizes, first ? imported : NOTHING, clock),
+      world: new World([seed, environment, at], sizes, first ? imported : NOTHING, clock, timeline),
       window: new SlidingWindow(),
     }
   })

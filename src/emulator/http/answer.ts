@@ -4,7 +4,19 @@
  * Invariant: an answer holds records in the default shape and a failure its `detail`; nothing in it depends on the
  * shape in force.
  */
-export const RESOURCES = ['patients', 'forms', 'packets', 'documents'] as const
+export const RESOURCES = [
+  'patients',
+  'forms',
+  'packets',
+  'documents',
+  'messages',
+  'responses',
+  'packet_responses',
+  'exports',
+  'webhooks',
+  'events',
+  'uploads',
+] as const
 export type Resource = (typeof RESOURCES)[number]
 
 export type JsonRecord = Readonly<Record<string, unknown>>
@@ -12,7 +24,7 @@ export type JsonRecord = Readonly<Record<string, unknown>>
 export type Answer =
   | {
       readonly type: 'record'
-      readonly status: 200 | 201
+      readonly status: 200 | 201 | 202
       readonly resource: Resource
       readonly record: JsonRecord
     }
@@ -46,4 +58,11 @@ export const NOT_FOUND: Readonly<Record<Resource, string>> = {
   forms: 'Form not found.',
   packets: 'Packet not found.',
   documents: 'Document not found.',
+  messages: 'Message not found.',
+  responses: 'Response not found.',
+  packet_responses: 'Packet response not found.',
+  exports: 'Export not found.',
+  webhooks: 'Webhook config not found.',
+  events: 'Webhook event not found.',
+  uploads: 'Batch upload not found.',
 }

@@ -8,8 +8,11 @@ import type { FiredFaults } from '../faults/fired.ts'
 import type { Shape } from '../shapes/shape.ts'
 import type { World } from '../world/world.ts'
 import type { Answer } from './answer.ts'
+import type { Showing } from './show.ts'
+import type { Team } from './teams.ts'
 
 export interface Call {
+  readonly team: Team
   readonly world: World
   readonly method: string
   /** Scheme, host and port as the caller wrote them. */
@@ -33,4 +36,17 @@ export type Handler = (call: Call) => Answer | Promise<Answer>
 export interface Route {
   readonly path: string
   readonly methods: Readonly<Partial<Record<'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', Handler>>>
+}
+
+/** How the records of an answer are shown. */
+export function showingOf({ world, version, shape }: Call): Showing {
+  return { world, version, nestedForms: shape.has('nested-forms') }
+}
+
+/** The id of the path as the world writes it, undefined when it can be none. */
+export function pathId(
+  { shape, params }: Call,
+  ids: { readonly withPrefix: (hex: string) => string | undefined },
+): string | undefined {
+  return shape.id(params.id ?? '', ids)
 }

@@ -100,14 +100,15 @@ function draw(settings: Settings, path: string): FiredFaults {
 
 function callOf(
   { settings, elsewhere }: Environment,
-  { world }: Team,
+  team: Team,
   request: FastifyRequest,
   path: string,
   query: string,
   faults: FiredFaults,
 ): Call {
   return {
-    world,
+    team,
+    world: team.world,
     method: request.method,
     origin: `http://${request.headers.host ?? '127.0.0.1'}`,
     elsewhere,

@@ -6,15 +6,14 @@
  */
 import { filtered } from '../world/filtered.ts'
 import type { Patient } from '../world/records.ts'
-import { type Answer, failure, type JsonRecord, NOT_FOUND } from './answer.ts'
-import type { Call, Route } from './call.ts'
+import { type Answer, failure, NOT_FOUND } from './answer.ts'
+import { type Call, pathId, type Route } from './call.ts'
 import { type Listing, listPage } from './paging.ts'
 import { NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
+import { showPatient } from './show.ts'
 
 const EXACT = ['email', 'first_name', 'last_name', 'phone_number', 'external_id'] as const
 const SEARCHED = ['first_name', 'last_name', 'email', 'phone_number', 'external_id'] as const
-
-const showPatient = (patient: Patient): JsonRecord => ({ ...patient })
 
 async function list(call: Call): Promise<Answer> {
   return listPage(call, 'patients', await matching(call), ['search', ...EXACT], showPatient)
@@ -49,7 +48,7 @@ function create(call: Call): Answer {
 }
 
 function change(call: Call, full: boolean): Answer {
-  const id = pathId(call)
+  const id = pathId(call, call.world.patients.ids)
   if (id === undefined || call.world.patients.get(id) === undefined) return failure(404, NOT_FOUND.patients)
   const read = readBody(call)
   if ('type' in read) return read
@@ -82,17 +81,13 @@ function missingName(fields: Partial<PatientFields>): string | undefined {
   return fields.last_name === undefined ? 'last_name' : undefined
 }
 
-function pathId({ shape, params, world }: Call): string | undefined {
-  return shape.id(params.id ?? '', world.patients.ids)
-}
-
 export const PATIENT_ROUTES: readonly Route[] = [
   { path: '/v2/patients', methods: { GET: list, POST: create } },
   {
     path: '/v2/patients/:id',
     methods: {
       GET: (call) => {
-        const id = pathId(call)
+        const id = pathId(call, call.world.patients.ids)
         const patient = id === undefined ? undefined : call.world.patients.get(id)
         if (patient === undefined) return failure(404, NOT_FOUND.patients)
         return { type: 'record', status: 200, resource: 'patients', record: showPatient(patient) }
@@ -100,7 +95,7 @@ export const PATIENT_ROUTES: readonly Route[] = [
       PUT: (call) => change(call, true),
       PATCH: (call) => change(call, false),
       DELETE: (call) => {
-        const id = pathId(call)
+        const id = pathId(call, call.world.patients.ids)
         const gone = id === undefined ? undefined : call.world.patients.remove(id)
         return gone === undefined ? failure(404, NOT_FOUND.patients) : { type: 'empty', status: 204 }
       },

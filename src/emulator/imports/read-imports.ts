@@ -29,7 +29,7 @@ export async function readImports(
   const { forms, questions, skipped, failed } =
     (await named('import-questionnaires', questionnaireFolder, importQuestionnaires)) ?? NO_FORMS
   const report = { patients: patients.length, forms: forms.length, questions, skipped, failed }
-  return { imported: { patients, forms }, report }
+  return { imported: { patients, forms, surveys: [] }, report }
 }
 
 async function named<T>(

@@ -54,6 +54,11 @@ export class Draw {
     return Math.floor((this.word() / 0x1_0000_0000) * limit)
   }
 
+  /** From 0 up to 1. */
+  share(): number {
+    return this.word() / 0x1_0000_0000
+  }
+
   /** True in `share` (0 to 1) of the cases. */
   chance(share: number): boolean {
     return this.word() < share * 0x1_0000_0000

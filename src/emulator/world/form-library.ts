@@ -141,5 +141,5 @@ const insurance: FormPlan = {
   ],
 }
 
-/** Every question type of the service is in the first six. */
-export const FORM_PLANS: readonly FormPlan[] = [intake, mood, medication, consent, pain, insurance]
+/** Every question type of the service is in the first six; the first two hold everything that is hard to read. */
+export const FORM_PLANS: readonly FormPlan[] = [intake, medication, mood, consent, pain, insurance]

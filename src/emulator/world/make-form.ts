@@ -78,7 +78,7 @@ export function makePacket(ids: IdSpace, key: Key, index: number, forms: readonl
   const draw = new Draw(key, index)
   const times = makeTimes(draw)
   const size = forms.length === 0 ? 0 : plan.size
-  const start = forms.length === 0 ? 0 : draw.below(forms.length)
+  const start = index === 0 || forms.length === 0 ? 0 : draw.below(forms.length)
   return {
     id: ids.idAt(index),
     name: index < PACKETS.length ? plan.name : `${plan.name} ${index + 1}`,

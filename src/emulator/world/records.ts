@@ -130,3 +130,102 @@ export interface Document {
   readonly updated_at: string
   readonly input_fields: readonly InputField[]
 }
+
+export const MESSAGE_STATUSES = ['pending', 'scheduled', 'sent', 'failed', 'cancelled'] as const
+export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
+
+export interface Message {
+  readonly id: string
+  readonly patient: string
+  readonly form: string | null
+  readonly packet: string | null
+  readonly document: string | null
+  readonly message_type: string
+  readonly preferred_delivery_method: 'email' | 'sms'
+  readonly target_email: string | null
+  readonly target_phone_number: string | null
+  readonly scheduled_at: string | null
+  readonly status: MessageStatus
+  readonly content: string
+  readonly sent_at: string | null
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+/** The question as it was when it was answered; rewording it later changes nothing here. */
+export interface AskedQuestion {
+  readonly id: string
+  readonly text: string
+}
+
+export interface Answer {
+  readonly id: string
+  readonly question: AskedQuestion | null
+  readonly answer_text: string | null
+  readonly answer_choices: readonly { readonly question_choice: Choice }[] | null
+}
+
+export interface MatrixCell {
+  readonly question: { readonly id: string }
+  readonly row: Heading
+  readonly column: Heading
+  readonly answer_text: string | null
+}
+
+export interface ResponseFile {
+  readonly id: string
+  readonly question: { readonly id: string }
+  readonly name: string
+  readonly content_type: string
+  readonly size: number
+}
+
+export interface ESignature {
+  readonly id: string
+  readonly question: { readonly id: string }
+  readonly signed_at: string
+  readonly signer_name: string
+  /** `inline` is shown as a data URL, `stored` as an address that expires. */
+  readonly image: 'inline' | 'stored'
+}
+
+/** What was given as answers, of every kind. */
+export interface Answers {
+  readonly answers: readonly Answer[]
+  readonly matrix_cells: readonly MatrixCell[]
+  readonly files: readonly ResponseFile[]
+  readonly e_signatures: readonly ESignature[]
+}
+
+export interface Response extends Answers {
+  readonly id: string
+  readonly patient: string
+  readonly form: string | null
+  /** The form's (or document's) name when the response was asked for. */
+  readonly form_name: string | null
+  readonly packet: string | null
+  readonly document: string | null
+  /** What asked for it, neither of them shown. */
+  readonly message: string | null
+  readonly packet_response: string | null
+  readonly is_submitted: boolean
+  readonly is_skipped: boolean
+  readonly is_archived: boolean
+  readonly submitted_at: string | null
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+export interface PacketResponse {
+  readonly id: string
+  readonly packet: string
+  readonly is_submitted: boolean
+  readonly submitted_at: string | null
+  readonly is_archived: boolean
+  readonly created_at: string
+  readonly updated_at: string
+  readonly form_index: number | null
+  readonly is_queued: boolean
+  /** Ids of the member responses, in the order of the packet's forms. */
+  readonly responses: readonly string[]
+}

@@ -11,23 +11,30 @@ export interface Row {
   readonly id: string
 }
 
-export interface Change {
+export interface Change<T extends Row = Row> {
   readonly type: 'created' | 'updated' | 'deleted'
   readonly id: string
   readonly index: number
+  /** The row after the change; of a deletion, the row as it was. */
+  readonly row: T
 }
 
 export class Table<T extends Row> {
   readonly ids: IdSpace
   readonly #make: (index: number) => T
-  readonly #onChange: (change: Change) => void
+  readonly #onChange: (change: Change<T>) => void
   readonly #overlay = new Map<number, T>()
   /** Indexes of deleted rows, ascending. */
   readonly #gone: number[] = []
   /** Rows ever made: the seeded ones, then the created ones. */
   #end: number
 
-  constructor(ids: IdSpace, seeded: number, make: (index: number) => T, onChange: (change: Change) => void) {
+  constructor(
+    ids: IdSpace,
+    seeded: number,
+    make: (index: number) => T,
+    onChange: (change: Change<T>) => void,
+  ) {
     this.ids = ids
     this.#end = seeded
     this.#make = make
@@ -55,6 +62,11 @@ export class Table<T extends Row> {
   get(id: string): T | undefined {
     const index = this.ids.indexOf(id)
     return index === undefined ? undefined : this.at(index)
+  }
+
+  /** Rows of the overlay with their indexes: those created or changed at run time and still there. */
+  touched(): ReadonlyMap<number, T> {
+    return this.#overlay
   }
 
   /** Index of the row that stands at `position` (from 0) of the list; `end` when there is none. */
@@ -98,7 +110,7 @@ export class Table<T extends Row> {
     const row = build(this.ids.idAt(index), index)
     this.#end += 1
     this.#overlay.set(index, row)
-    this.#onChange({ type: 'created', id: row.id, index })
+    this.#onChange({ type: 'created', id: row.id, index, row })
     return row
   }
 
@@ -109,7 +121,7 @@ export class Table<T extends Row> {
     if (index === undefined || row === undefined) return undefined
     const changed = change(row)
     this.#overlay.set(index, changed)
-    this.#onChange({ type: 'updated', id, index })
+    this.#onChange({ type: 'updated', id: changed.id, index, row: changed })
     return changed
   }
 
@@ -120,7 +132,7 @@ export class Table<T extends Row> {
     if (index === undefined || row === undefined) return undefined
     this.#overlay.delete(index)
     this.#gone.splice(lowerBound(this.#gone, index), 0, index)
-    this.#onChange({ type: 'deleted', id: row.id, index })
+    this.#onChange({ type: 'deleted', id: row.id, index, row })
     return row
   }
 }

@@ -5,78 +5,80 @@
  * made at run time, by whichever way, is told to every subscriber after it can be read.
  */
 import { type ServiceClock, stamp } from '../clock.ts'
+import type { Timeline } from '../timeline.ts'
 import { type Key, keyOf } from './draw.ts'
-import { IdSpace } from './id-space.ts'
-import { makeDocument, makeForm, makePacket } from './make-form.ts'
-import { makePatient } from './make-patient.ts'
-import type { Document, Form, Packet, Patient } from './records.ts'
-import { type Change, Table } from './table.ts'
+import type { IdSpace } from './id-space.ts'
+import { makeMessage, makePacketResponse } from './make-response.ts'
+import type { Document, Form, Message, Packet, PacketResponse, Patient, Response } from './records.ts'
+import { type Imported, openSeed, type Seed, type Sizes, seededResponse } from './seeded.ts'
+import { type Change, type Row, Table } from './table.ts'
 
-/** How many records of each kind a world is seeded with. */
-export interface Sizes {
-  readonly patients: number
-  readonly forms: number
-  readonly packets: number
-  readonly documents: number
+export type { Imported, Sizes, Survey } from './seeded.ts'
+
+/** What changes: the record of each kind, by the name that a webhook event would give it. Messages have no events. */
+export interface Sources {
+  patient: Patient
+  form: Form
+  packet: Packet
+  document: Document
+  response: Response
+  packet_response: PacketResponse
+  message: Message
 }
 
-/** What an import brings, without ids and stamps; it stands before the generated records. */
-export interface Imported {
-  readonly patients: readonly Omit<Patient, 'id' | 'created_at' | 'updated_at'>[]
-  readonly forms: readonly ((ids: IdSpace, key: Key, index: number) => Form)[]
-}
-
-export type Source = 'patient' | 'form' | 'packet' | 'document'
+export type Source = keyof Sources
 
 /** One change of one record, in the words of a webhook event. */
-export interface WorldEvent extends Change {
-  readonly source: Source
-  /** The service's time of the change, in microseconds. */
-  readonly at: number
-}
+export type WorldEvent = {
+  readonly [S in Source]: Change<Sources[S]> & {
+    readonly source: S
+    /** The service's time of the change, in microseconds. */
+    readonly at: number
+  }
+}[Source]
 
 export class World {
   readonly key: Key
   readonly clock: ServiceClock
+  readonly timeline: Timeline
+  readonly seed: Seed
   readonly patients: Table<Patient>
   readonly forms: Table<Form>
   readonly packets: Table<Packet>
   readonly documents: Table<Document>
+  readonly messages: Table<Message>
+  readonly responses: Table<Response>
+  readonly packetResponses: Table<PacketResponse>
   readonly #subscribers = new Set<(event: WorldEvent) => void>()
 
-  constructor(path: readonly (string | number)[], sizes: Sizes, imported: Imported, clock: ServiceClock) {
+  constructor(
+    path: readonly (string | number)[],
+    sizes: Sizes,
+    imported: Imported,
+    clock: ServiceClock,
+    timeline: Timeline,
+  ) {
     this.key = keyOf(...path)
     this.clock = clock
-    const open = <T extends { id: string }>(
-      source: Source,
-      size: number,
-      make: (ids: IdSpace, key: Key, index: number) => T,
-    ) => {
-      const key = keyOf(...path, source)
-      const ids = new IdSpace(key)
-      return new Table<T>(
-        ids,
-        size,
-        (index) => make(ids, key, index),
-        (change) => this.#tell(source, change),
-      )
-    }
-    const people = imported.patients
-    this.patients = open('patient', people.length + sizes.patients, (ids, key, index) => {
-      const person = people[index]
-      const made = makePatient(ids, key, index)
-      if (person === undefined) return made
-      return { id: made.id, ...person, created_at: made.created_at, updated_at: made.updated_at }
-    })
-    this.forms = open('form', imported.forms.length + sizes.forms, (ids, key, index) => {
-      const build = imported.forms[index]
-      return build === undefined
-        ? makeForm(ids, key, index, index - imported.forms.length)
-        : build(ids, key, index)
-    })
-    const members = Array.from({ length: Math.min(this.forms.end, 50) }, (_, at) => this.forms.ids.idAt(at))
-    this.packets = open('packet', sizes.packets, (ids, key, index) => makePacket(ids, key, index, members))
-    this.documents = open('document', sizes.documents, makeDocument)
+    this.timeline = timeline
+    const seed = openSeed(path, sizes, imported)
+    this.seed = seed
+    const { visits } = seed
+    const { patients, forms, packets, documents } = seed
+    this.patients = this.#open('patient', patients.ids, seed.sizes.patients, patients.make)
+    this.forms = this.#open('form', forms.ids, seed.sizes.forms, forms.make)
+    this.packets = this.#open('packet', packets.ids, seed.sizes.packets, packets.make)
+    this.documents = this.#open('document', documents.ids, seed.sizes.documents, documents.make)
+    this.messages = this.#open('message', seed.messageIds, visits.messages, (at) => makeMessage(seed, at))
+    this.responses = this.#open('response', seed.responseIds, seed.sizes.responses, (at) =>
+      seededResponse(seed, at),
+    )
+    this.packetResponses = this.#open(
+      'packet_response',
+      seed.packetResponseIds,
+      visits.packetResponses,
+      (at) => makePacketResponse(seed, at),
+    )
   }
 
   /** The service's time as records carry it. */
@@ -90,9 +92,16 @@ export class World {
     return () => this.#subscribers.delete(listener)
   }
 
-  #tell(source: Source, change: Change): void {
-    if (this.#subscribers.size === 0) return
-    const event: WorldEvent = { ...change, source, at: this.clock.now() }
-    for (const subscriber of this.#subscribers) subscriber(event)
+  #open<S extends Source, T extends Row & Sources[S]>(
+    source: S,
+    ids: IdSpace,
+    size: number,
+    make: (index: number) => T,
+  ): Table<T> {
+    return new Table<T>(ids, size, make, (change) => {
+      if (this.#subscribers.size === 0) return
+      const event = { ...change, source, at: this.clock.now() } as unknown as WorldEvent
+      for (const subscriber of this.#subscribers) subscriber(event)
+    })
   }
 }

@@ -1,0 +1,80 @@
+/**
+ * Responses (specification, section 4.4): list with filters, and one by id.
+ *
+ * Invariant: every row of a filtered list satisfies every filter that was given. Days are UTC and whole, bounds are
+ * inclusive, a date filter leaves out what is not submitted, and an id that nobody has gives an empty list.
+ */
+
+import { findResponses, type ResponseFilter } from '../world/find-responses.ts'
+import type { Response } from '../world/records.ts'
+import { type Answer, failure, NOT_FOUND } from './answer.ts'
+import { type Call, pathId, type Route, showingOf } from './call.ts'
+import { type Listing, listPage } from './paging.ts'
+import { isDate } from './patient-body.ts'
+import { showResponse } from './show.ts'
+
+const REFERENCES = ['patient', 'form', 'packet'] as const
+const DATES = ['submitted_on', 'submitted_after', 'submitted_before'] as const
+const NONE: Listing<Response> = { size: 0, slice: () => [], scan: () => ({ rows: [], next: null }) }
+const DAY = 86_400_000_000
+
+async function list(call: Call): Promise<Answer> {
+  const read = readFilter(call)
+  if (read !== 'nobody' && 'type' in read) return read
+  const { world } = call
+  const everything = read !== 'nobody' && Object.keys(read).length === 0
+  const listing = everything ? world.responses : read === 'nobody' ? NONE : await findResponses(world, read)
+  const showing = showingOf(call)
+  return listPage(call, 'responses', listing, [...REFERENCES, ...DATES], (one) => showResponse(one, showing))
+}
+
+/** The filter; `nobody` when an id is none of this team's; or why the request is refused. */
+function readFilter({
+  query,
+  shape,
+  world,
+}: Call): ResponseFilter | 'nobody' | Extract<Answer, { type: 'failure' }> {
+  const filter: { -readonly [K in keyof ResponseFilter]: ResponseFilter[K] } = {}
+  const dates = DATES.flatMap((name) => (query.has(name) ? [[name, query.get(name) ?? ''] as const] : []))
+  for (const [name, text] of dates) {
+    const day = dayOf(text)
+    if (day === undefined) return failure(400, 'Validation error.', name)
+    if (name !== 'submitted_before') filter.submittedFrom = Math.max(day, filter.submittedFrom ?? day)
+    if (name !== 'submitted_after')
+      filter.submittedBefore = Math.min(day + DAY, filter.submittedBefore ?? day + DAY)
+  }
+  for (const name of REFERENCES) {
+    const text = query.get(name)
+    if (text === null) continue
+    const table = { patient: world.patients, form: world.forms, packet: world.packets }[name]
+    const id = shape.id(text, table.ids)
+    // What a patient left behind is nobody's; a form that is gone still has its responses.
+    if (id === undefined || (name === 'patient' && table.get(id) === undefined)) return 'nobody'
+    filter[name] = id.toLowerCase()
+  }
+  return filter
+}
+
+/** Midnight UTC of a day, or of the day of a time, in microseconds. */
+function dayOf(text: string): number | undefined {
+  const day = text.slice(0, 10)
+  if (!isDate(day) || (text.length > 10 && Number.isNaN(Date.parse(text)))) return undefined
+  return Date.parse(text.length > 10 ? new Date(text).toISOString().slice(0, 10) : day) * 1000
+}
+
+function retrieve(call: Call): Answer {
+  const id = pathId(call, call.world.responses.ids)
+  const response = id === undefined ? undefined : call.world.responses.get(id)
+  if (response === undefined) return failure(404, NOT_FOUND.responses)
+  return {
+    type: 'record',
+    status: 200,
+    resource: 'responses',
+    record: showResponse(response, showingOf(call)),
+  }
+}
+
+export const RESPONSE_ROUTES: readonly Route[] = [
+  { path: '/v2/responses', methods: { GET: list } },
+  { path: '/v2/responses/:id', methods: { GET: retrieve } },
+]

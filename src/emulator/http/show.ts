@@ -1,0 +1,143 @@
+/**
+ * Records as the service writes them in its default shape: what lists, single records and webhook events hold.
+ *
+ * Invariant: a reference is shown as it is now (a patient's new name, a packet's present forms); what no longer
+ * exists, or was never there, is null. What a response was asked with stays as it was.
+ */
+import { createHash } from 'node:crypto'
+import type {
+  Document,
+  ESignature,
+  Form,
+  Message,
+  Packet,
+  PacketResponse,
+  Patient,
+  Response,
+  ResponseFile,
+} from '../world/records.ts'
+import type { Table } from '../world/table.ts'
+import type { Source, World, WorldEvent } from '../world/world.ts'
+import type { JsonRecord, Resource } from './answer.ts'
+
+/** What decides how a record is shown, beside the record. */
+export interface Showing {
+  readonly world: World
+  /** The value of `X-API-VERSION`, empty without it. */
+  readonly version: string
+  /** True where packets show their forms with all questions. */
+  readonly nestedForms: boolean
+}
+
+export const showPatient = (patient: Patient): JsonRecord => ({ ...patient })
+
+export const showForm = (form: Form): JsonRecord => ({ ...form })
+
+export function showPacket(packet: Packet, { world, nestedForms }: Showing): JsonRecord {
+  const forms = packet.forms.flatMap((id) => world.forms.get(id) ?? [])
+  return { ...packet, forms: nestedForms ? forms : forms.map(({ id, name }) => ({ id, name })) }
+}
+
+export function showDocument(document: Document, { version }: Showing): JsonRecord {
+  if (version === 'v2.1') return { ...document }
+  const { input_fields: _hidden, ...shown } = document
+  return shown
+}
+
+export function showMessage(message: Message, { world }: Showing): JsonRecord {
+  return {
+    ...message,
+    patient: world.patients.get(message.patient) === undefined ? null : { id: message.patient },
+    form: named(world.forms, message.form),
+    packet: named(world.packets, message.packet),
+    document: named(world.documents, message.document),
+  }
+}
+
+export function showResponse(response: Response, { world }: Showing): JsonRecord {
+  const { message: _message, packet_response: _packetResponse, form, ...shown } = response
+  const client = world.patients.get(response.patient)
+  return {
+    ...shown,
+    form_id: form,
+    form: form === null ? null : { id: form },
+    packet: named(world.packets, response.packet),
+    document: named(world.documents, response.document),
+    patient: client === undefined ? null : person(client),
+    files: response.files.map((file) => showFile(file, world)),
+    e_signatures: response.e_signatures.map((one) => showSignature(one, world)),
+  }
+}
+
+const person = ({ id, external_id, first_name, last_name, email }: Patient) => ({
+  ...{ id, external_id, first_name, last_name, email },
+})
+
+export function showPacketResponse(response: PacketResponse, showing: Showing): JsonRecord {
+  const packet = showing.world.packets.get(response.packet)
+  const shown = packet === undefined ? null : showPacket(packet, { ...showing, nestedForms: true })
+  return { ...response, packet: shown }
+}
+
+function named<T extends { readonly id: string; readonly name: string }>(
+  table: Table<T>,
+  id: string | null,
+): { id: string; name: string } | null {
+  const found = id === null ? undefined : table.get(id)
+  return found === undefined ? null : { id: found.id, name: found.name }
+}
+
+/** An address that stops working within two hours, as signed addresses do: it is another one every hour. */
+function expiring(kind: string, id: string, world: World): string {
+  const expires = (Math.floor(world.clock.now() / 3_600_000_000) + 2) * 3600
+  const signature = createHash('sha1').update(`${id}/${expires}`).digest('hex')
+  return `https://files.example.com/${kind}/${id}?expires=${expires}&signature=${signature}`
+}
+
+function showFile(file: ResponseFile, world: World): JsonRecord {
+  return { ...file, url: expiring('uploads', file.id, world) }
+}
+
+/** The smallest PNG: one transparent dot. */
+const DOT =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+
+function showSignature(signature: ESignature, world: World): JsonRecord {
+  return {
+    ...signature,
+    image: signature.image === 'inline' ? DOT : expiring('signatures', signature.id, world),
+  }
+}
+
+type Shown = { readonly [S in Exclude<Source, 'message'>]: (row: never, showing: Showing) => JsonRecord }
+
+const SHOW: Shown = {
+  patient: showPatient,
+  form: showForm,
+  packet: showPacket,
+  document: showDocument,
+  response: showResponse,
+  packet_response: showPacketResponse,
+}
+
+/** Sources of webhook events. */
+export type EventSource = keyof Shown
+export const EVENT_SOURCES = Object.keys(SHOW) as readonly EventSource[]
+
+const RESOURCE_OF: Readonly<Record<EventSource, Resource>> = {
+  patient: 'patients',
+  form: 'forms',
+  packet: 'packets',
+  document: 'documents',
+  response: 'responses',
+  packet_response: 'packet_responses',
+}
+
+/** What an event of `source` holds as `data`, in the default shape, and the resource it is shaped as. */
+export function showEventData(
+  source: EventSource,
+  row: WorldEvent['row'],
+  showing: Showing,
+): { resource: Resource; record: JsonRecord } {
+  return { resource: RESOURCE_OF[source], record: SHOW[source](row as never, showing) }
+}

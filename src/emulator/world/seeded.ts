@@ -1,0 +1,140 @@
+/**
+ * The part of a world that a seed and the imports make: which records there are, and how each is made.
+ *
+ * Invariant: it never changes. Records of the same index are the same whenever they are made; forms, packets and
+ * documents, of which there are few, are kept once made.
+ */
+import { type Key, keyOf } from './draw.ts'
+import { IdSpace } from './id-space.ts'
+import { makeDocument, makeForm, makePacket } from './make-form.ts'
+import { makeImported } from './make-imported.ts'
+import { makePatient } from './make-patient.ts'
+import { type Head, headOf, makeResponse, type Seeded } from './make-response.ts'
+import type { Form, Patient, Response } from './records.ts'
+import { planRound, Visits } from './visits.ts'
+
+/** How many records of each kind a world is seeded with. */
+export interface Sizes {
+  readonly patients: number
+  readonly forms: number
+  readonly packets: number
+  readonly documents: number
+  readonly responses: number
+}
+
+/** The answers of a survey: each row is the response of one client, each cell the answer to one question. */
+export interface Survey {
+  /** Place of its form among the imported ones. */
+  readonly form: number
+  /** Place of its first client among the imported patients; the others follow. */
+  readonly firstPatient: number
+  readonly rows: readonly (readonly string[])[]
+}
+
+/** What an import brings, without ids and stamps; it stands before the generated records. */
+export interface Imported {
+  readonly patients: readonly Omit<Patient, 'id' | 'created_at' | 'updated_at'>[]
+  readonly forms: readonly ((ids: IdSpace, key: Key, index: number) => Form)[]
+  readonly surveys: readonly Survey[]
+}
+
+export interface Seed extends Seeded {
+  readonly imported: Imported
+  readonly sizes: Readonly<Record<'patients' | 'forms' | 'packets' | 'documents' | 'responses', number>>
+  readonly exportIds: IdSpace
+}
+
+/** How many forms a packet may choose its members from. */
+const MEMBERS = 50
+
+export function openSeed(path: readonly (string | number)[], sizes: Sizes, imported: Imported): Seed {
+  const space = (source: string) => {
+    const key = keyOf(...path, source)
+    return { key, ids: new IdSpace(key) }
+  }
+  const [patients, forms, packets, documents] = ['patient', 'form', 'packet', 'document'].map(space)
+  const formCount = imported.forms.length + sizes.forms
+  const firstMember = sizes.forms > 0 ? imported.forms.length : 0
+  const members = Array.from({ length: Math.min(formCount - firstMember, MEMBERS) }, (_, at) =>
+    forms!.ids.idAt(firstMember + at),
+  )
+  const makePacketAt = kept((index) => makePacket(packets!.ids, packets!.key, index, members))
+  const patientCount = imported.patients.length + sizes.patients
+  const rows = imported.surveys.reduce((sum, survey) => sum + survey.rows.length, 0)
+  const known = Array.from({ length: Math.min(sizes.packets, MEMBERS) }, (_, index) => ({
+    index,
+    members: makePacketAt(index).forms.length,
+  }))
+  const fullForm = sizes.forms > 0 ? imported.forms.length : 0
+  const plans = planRound({ forms: formCount, documents: sizes.documents, packets: known, fullForm })
+  const visits = new Visits(patientCount === 0 ? [] : plans, sizes.responses)
+  return {
+    imported,
+    visits,
+    before: rows,
+    key: keyOf(...path, 'visit'),
+    sizes: {
+      patients: patientCount,
+      forms: formCount,
+      packets: sizes.packets,
+      documents: sizes.documents,
+      responses: rows + visits.responses,
+    },
+    patients: {
+      count: patientCount,
+      ids: patients!.ids,
+      make: (index) => {
+        const person = imported.patients[index]
+        const made = makePatient(patients!.ids, patients!.key, index)
+        if (person === undefined) return made
+        return { id: made.id, ...person, created_at: made.created_at, updated_at: made.updated_at }
+      },
+    },
+    forms: {
+      count: formCount,
+      ids: forms!.ids,
+      make: kept((index) => {
+        const build = imported.forms[index]
+        return build === undefined
+          ? makeForm(forms!.ids, forms!.key, index, index - imported.forms.length)
+          : build(forms!.ids, forms!.key, index)
+      }),
+    },
+    packets: { ids: packets!.ids, make: makePacketAt },
+    documents: {
+      count: sizes.documents,
+      ids: documents!.ids,
+      make: kept((index) => makeDocument(documents!.ids, documents!.key, index)),
+    },
+    responseIds: space('response').ids,
+    messageIds: space('message').ids,
+    packetResponseIds: space('packet_response').ids,
+    exportIds: space('export').ids,
+  }
+}
+
+/** What filters ask of a seeded response. */
+export function seededHead(seed: Seed, index: number): Head {
+  return index < seed.before ? makeImported(seed, index).head : headOf(seed, index - seed.before)
+}
+
+/** A seeded or imported response in full. */
+export function seededResponse(seed: Seed, index: number): Response {
+  return index < seed.before ? makeImported(seed, index).response() : makeResponse(seed, index - seed.before)
+}
+
+const KEPT = 2000
+
+/** `make`, remembering what it made, but no more than so many. */
+function kept<T>(make: (index: number) => T): (index: number) => T {
+  const made = new Map<number, T>()
+  return (index) => {
+    let found = made.get(index)
+    if (found === undefined) {
+      found = make(index)
+      if (made.size >= KEPT) made.clear()
+      made.set(index, found)
+    }
+    return found
+  }
+}
