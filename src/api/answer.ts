@@ -33,6 +33,11 @@ export interface RequestOptions {
   readonly onRefusal?: (answer: Answer) => void
 }
 
+export interface StreamOptions extends Omit<RequestOptions, 'as'> {
+  /** Largest body, in bytes, unpacked; more fails. 16 GiB when left out. */
+  readonly maxBytes?: number
+}
+
 export interface Answer {
   readonly status: number
   /** Names in lower case. */

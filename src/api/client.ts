@@ -1,24 +1,21 @@
 /**
  * The service's API as one team sees it: authentication, the shared request rate, retries and errors.
  *
- * Invariant: one client is one team and one request budget, whatever number of streams use it. Reads are repeated
- * when another attempt may help; a write is repeated only after 429, which says that nothing was done. Every failure
- * is an `IntakeError` with a verdict, but an abort, which throws the signal's own reason.
+ * Invariant: one client is one team and one request budget, whatever number of streams use it. Every failure is an
+ * `IntakeError` with a verdict, but an abort, which throws the signal's own reason.
  */
-import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import type { Answer, Meter, RequestOptions } from './answer.ts'
-import { pauseBefore } from './backoff.ts'
-import { ApiError } from './errors.ts'
-import { type Failure, failureOfBody, failureOfFault } from './failures.ts'
-import { dateOf, outcomeOf } from './outcome.ts'
+import type { Answer, Meter, RequestOptions, StreamOptions } from './answer.ts'
+import { openAttempts } from './attempts.ts'
+import { ACCEPTED_ENCODINGS, isTooLarge } from './encodings.ts'
+import type { Failure } from './failures.ts'
+import { outcomeOf } from './outcome.ts'
 import { type PagesOptions, type Scan, scanPages } from './pages.ts'
-import { expandPath, type Paths, pathsWith } from './paths.ts'
-import { queryText } from './query.ts'
+import { type Paths, pathsWith } from './paths.ts'
 import { openGate } from './rate/gate.ts'
-import { retryAfterOf } from './retry-after.ts'
-import { ACCEPTED_ENCODINGS, BodyFault, DEFAULT_TIMEOUTS, openWire, type Timeouts } from './wire.ts'
+import { endKnownBy, type Streamed, unpackedStream } from './stream.ts'
+import { DEFAULT_TIMEOUTS, openWire, type Timeouts } from './wire.ts'
 
 export interface ClientOptions {
   /** Where the service is; may hold a path, which then leads every request's path. */
@@ -62,24 +59,28 @@ export interface Client {
   readonly permittedRate: number | null
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>
   get(path: string, options?: RequestOptions): Promise<Answer>
+  /**
+   * As `request`, but the body comes as a stream, unpacked, which holds one of the requests in flight until it is read
+   * or destroyed: with a `concurrency` of one nothing else is sent meanwhile. A body that breaks off is not asked for
+   * again by itself.
+   */
+  stream(method: string, path: string, options?: StreamOptions): Promise<Streamed>
   /** Reads a whole list, page by page: see `scanPages`. */
   pages(path: string, options: PagesOptions): Scan
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
-export type { Answer, Meter, RequestOptions } from './answer.ts'
+export type { Answer, Meter, RequestOptions, StreamOptions } from './answer.ts'
+export type { Streamed } from './stream.ts'
 
 const MAX_BYTES = 256 * 1024 * 1024
+const MAX_STREAM_BYTES = 16 * 1024 * 1024 * 1024
 
 export function openClient(options: ClientOptions): Client {
   const { clock, random, logger, concurrency } = options
   const base = new URL(options.baseUrl)
-  const prefix = base.pathname.replace(/\/+$/, '')
-  const address = base.port === '' ? `${base.hostname}:${base.protocol === 'http:' ? 80 : 443}` : base.host
   const closed = new AbortController()
-  const totals: Meter = { requests: 0, throttled: 0 }
-  let environment: string | null = null
   const gate = openGate({ concurrency, clock, logger })
   const wire = openWire(
     base.origin,
@@ -87,96 +88,59 @@ export function openClient(options: ClientOptions): Client {
     { ...DEFAULT_TIMEOUTS, ...options.timeouts },
     options.maxBytes ?? MAX_BYTES,
   )
-  const standing: { readonly [name: string]: string } = {
-    'x-api-key': options.apiKey,
-    'x-api-secret': options.apiSecret,
-    ...(options.apiVersion === '' ? {} : { 'x-api-version': options.apiVersion }),
-    'user-agent': `intake-sync/${options.version ?? '0'}`,
-    'accept-encoding': ACCEPTED_ENCODINGS,
-  }
+  const attempts = openAttempts({
+    gate,
+    clock,
+    random,
+    logger,
+    address: base.port === '' ? `${base.hostname}:${base.protocol === 'http:' ? 80 : 443}` : base.host,
+    prefix: base.pathname.replace(/\/+$/, ''),
+    standing: {
+      'x-api-key': options.apiKey,
+      'x-api-secret': options.apiSecret,
+      ...(options.apiVersion === '' ? {} : { 'x-api-version': options.apiVersion }),
+      'user-agent': `intake-sync/${options.version ?? '0'}`,
+      'accept-encoding': ACCEPTED_ENCODINGS,
+    },
+    signals: options.signal === undefined ? [closed.signal] : [options.signal, closed.signal],
+  })
 
-  async function request(method: string, template: string, call: RequestOptions = {}): Promise<Answer> {
-    const path = prefix + expandPath(template, call.params)
-    const target = path + queryText(call.query)
-    const label = call.label ?? template
-    const read = call.read ?? (method === 'GET' || method === 'HEAD')
-    const signals = [options.signal, call.signal, closed.signal].filter((signal) => signal !== undefined)
-    // Every request that waits for its turn listens; many of them are no leak.
-    setMaxListeners(0, ...signals)
-    const { body, contentType } = encoded(call)
-    const headers = {
-      ...standing,
+  function request(method: string, template: string, call: RequestOptions = {}): Promise<Answer> {
+    return attempts.make(method, template, call, {
       accept: call.as === 'bytes' ? '*/*' : 'application/json',
-      ...(contentType === null ? {} : { 'content-type': contentType }),
-    }
-
-    for (let tries = 1; ; tries++) {
-      const pass = await gate.enter(signals, tries > 1)
-      totals.requests += 1
-      if (call.meter) call.meter.requests += 1
-      const startedAt = clock.now()
-      let failure: Failure
-      let refusal: Answer | null = null
-      let retryAfter: number | null = null
-      try {
-        const came = await wire.send({ method, target, headers, body }, signals)
-        const receivedAt = clock.now()
-        const serviceDate = dateOf(came.headers.date)
-        environment = came.headers['x-service-environment'] ?? environment
-        if (came.status === 429) {
-          totals.throttled += 1
-          if (call.meter) call.meter.throttled += 1
+      send: wire.send,
+      judge: (came, { path, startedAt, receivedAt, serviceDate }) => {
+        const outcome = outcomeOf(came, path, namesOne(template, call), call.as)
+        if ('code' in outcome) return { failure: outcome }
+        const { status, headers, body } = came
+        return {
+          result: { status, headers, ...outcome, startedAt, receivedAt, serviceDate, bytes: body.length },
         }
-        if (came.status === 429 || came.status === 503) {
-          retryAfter = retryAfterOf(came.headers['retry-after'], came.body, serviceDate, receivedAt / 1000)
-        }
-        if (came.status === 429) pass.throttled(retryAfter)
-        else pass.accepted()
-        logger.debug(
-          {
-            method,
-            path: label,
-            status: came.status,
-            attempt: tries,
-            ms: (receivedAt - startedAt) / 1000,
-          },
-          'request',
-        )
-        const outcome = outcomeOf(came, path, call.one ?? template.includes('{'), call.as)
-        const { body: content, ...rest } = came
-        const answer = { ...rest, startedAt, receivedAt, serviceDate, bytes: content.length }
-        if (!('code' in outcome)) return { ...answer, ...outcome }
-        refusal = { ...answer, body: content, invalidUtf8: false }
-        failure = outcome
-      } catch (thrown) {
-        pass.lost()
-        for (const signal of signals) signal.throwIfAborted()
-        failure = thrown instanceof BodyFault ? failureOfBody(thrown.fault) : failureOfFault(thrown, address)
-        logger.debug({ method, path: label, code: failure.code, attempt: tries }, 'request failed')
-      }
-      const again = read || failure.again === 'throttled' ? failure.again : 'never'
-      const pause = pauseBefore(again, tries, retryAfter, random)
-      if (pause === null) {
-        if (refusal !== null) call.onRefusal?.(refusal)
-        throw new ApiError(method, label, failure, tries, read)
-      }
-      // After 429 the gate holds everybody back, this request among them.
-      if (again !== 'throttled') await sleep(pause, signals)
-    }
+      },
+    })
   }
 
-  async function sleep(milliseconds: number, signals: readonly AbortSignal[]): Promise<void> {
-    const abort = new AbortController()
-    const stop = (event: Event) => abort.abort((event.target as AbortSignal).reason)
-    for (const signal of signals) {
-      signal.throwIfAborted()
-      signal.addEventListener('abort', stop, { once: true })
-    }
-    try {
-      await clock.sleep(milliseconds, abort.signal)
-    } finally {
-      for (const signal of signals) signal.removeEventListener('abort', stop)
-    }
+  function stream(method: string, template: string, call: StreamOptions = {}): Promise<Streamed> {
+    const one = namesOne(template, call)
+    const verdict = one ? 'set_aside' : 'stop'
+    const tooLarge: Partial<Failure> = { verdict, mend: 'Give `maxBytes` a larger value.' }
+    return attempts.make(method, template, call, {
+      accept: '*/*',
+      send: wire.open,
+      judge: (came, { path, startedAt, receivedAt, serviceDate, pass, failed }) => {
+        // A body that is there is that of a failure.
+        if ('body' in came) return { failure: outcomeOf(came, path, one, 'bytes') as Failure }
+        const { status, headers } = came
+        const body = unpackedStream(came, {
+          maxBytes: call.maxBytes ?? MAX_STREAM_BYTES,
+          failed: (thrown) => failed(thrown, isTooLarge(thrown) ? tooLarge : {}),
+          closed: () => leave(),
+        })
+        const leave = pass.streaming()
+        const endKnown = endKnownBy(headers)
+        return { result: { status, headers, startedAt, receivedAt, serviceDate, stream: body, endKnown } }
+      },
+    })
   }
 
   async function close(): Promise<void> {
@@ -190,15 +154,16 @@ export function openClient(options: ClientOptions): Client {
     apiVersion: options.apiVersion,
     pageSize: options.pageSize,
     concurrency,
-    totals,
+    totals: attempts.totals,
     get environment() {
-      return environment
+      return attempts.environment
     },
     get permittedRate() {
       return gate.permittedRate()
     },
     request,
     get: (path, call) => request('GET', path, call),
+    stream,
     pages: (path, call) => scanPages(client, path, call),
     close,
     [Symbol.asyncDispose]: close,
@@ -206,9 +171,7 @@ export function openClient(options: ClientOptions): Client {
   return client
 }
 
-function encoded(call: RequestOptions): { body: Uint8Array | string | null; contentType: string | null } {
-  if (call.body === undefined) return { body: null, contentType: null }
-  if (call.body instanceof Uint8Array)
-    return { body: call.body, contentType: call.contentType ?? 'application/octet-stream' }
-  return { body: JSON.stringify(call.body), contentType: call.contentType ?? 'application/json' }
+/** True when a refusal speaks of one resource, which the path or the body names by id. */
+function namesOne(template: string, call: RequestOptions): boolean {
+  return call.one ?? template.includes('{')
 }

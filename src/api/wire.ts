@@ -1,12 +1,12 @@
 /**
- * One attempt over HTTP: sends a request to the configured origin and reads the whole answer.
+ * One attempt over HTTP: sends a request to the configured origin and reads the whole answer, or its head.
  *
  * Invariant: the pool is bound to one origin and follows no redirect, so nothing that an answer says can make a
  * request, or a credential, go elsewhere. A body is either whole or a failure.
  */
-import { promisify } from 'node:util'
-import { brotliDecompress, gunzip, inflate } from 'node:zlib'
+import type { Readable } from 'node:stream'
 import { Pool } from 'undici'
+import { BodyFault, unpack } from './encodings.ts'
 
 export interface Timeouts {
   /** Milliseconds until the connection must stand. */
@@ -15,7 +15,7 @@ export interface Timeouts {
   readonly headers: number
   /** Milliseconds between two pieces of the body. */
   readonly bodyIdle: number
-  /** Milliseconds for one attempt as a whole. */
+  /** Milliseconds for one attempt as a whole; for a streamed answer, until its head is there. */
   readonly attempt: number
 }
 
@@ -34,26 +34,29 @@ export interface WireRequest {
   readonly body: Uint8Array | string | null
 }
 
-export interface WireAnswer {
+export interface WireHead {
   readonly status: number
   /** Names in lower case; repeated headers joined with a comma. */
   readonly headers: { readonly [name: string]: string }
+}
+
+export interface WireAnswer extends WireHead {
   readonly body: Uint8Array
+}
+
+/** A 2xx answer whose body is still to come. */
+export interface WireStream extends WireHead {
+  /** As it comes over the wire, perhaps packed. Destroying it closes the connection. */
+  readonly packed: Readable
+  /** To be called once, when the body is read or given up: stops listening to the signals. */
+  readonly letGo: () => void
 }
 
 export interface Wire {
   send(request: WireRequest, signals: readonly AbortSignal[]): Promise<WireAnswer>
+  /** As `send`, but the body of a 2xx answer is left to be read, without a deadline for the whole. */
+  open(request: WireRequest, signals: readonly AbortSignal[]): Promise<WireAnswer | WireStream>
   close(): Promise<void>
-}
-
-/** A fault of ours about an answer that came: see `failureOfBody`. */
-export class BodyFault extends Error {
-  readonly fault: 'too_large' | 'encoding'
-
-  constructor(fault: 'too_large' | 'encoding') {
-    super(fault)
-    this.fault = fault
-  }
 }
 
 class AttemptTimeout extends Error {
@@ -71,6 +74,36 @@ export function openWire(origin: string, connections: number, timeouts: Timeouts
   })
 
   async function send(request: WireRequest, signals: readonly AbortSignal[]): Promise<WireAnswer> {
+    const deadline = deadlineOf(signals)
+    try {
+      const { packed, ...head } = await begin(request, deadline.signal)
+      return { ...head, body: await whole(packed, head.headers) }
+    } finally {
+      deadline.stop()
+      deadline.letGo()
+    }
+  }
+
+  async function open(
+    request: WireRequest,
+    signals: readonly AbortSignal[],
+  ): Promise<WireAnswer | WireStream> {
+    const deadline = deadlineOf(signals)
+    let streams = false
+    try {
+      const { packed, ...head } = await begin(request, deadline.signal)
+      streams = head.status >= 200 && head.status < 300
+      return streams
+        ? { ...head, packed, letGo: deadline.letGo }
+        : { ...head, body: await whole(packed, head.headers) }
+    } finally {
+      deadline.stop()
+      if (!streams) deadline.letGo()
+    }
+  }
+
+  /** A signal that follows `signals`, and goes off by itself when the attempt takes too long. */
+  function deadlineOf(signals: readonly AbortSignal[]) {
     const abort = new AbortController()
     const timer = setTimeout(() => abort.abort(new AttemptTimeout('attempt timed out')), timeouts.attempt)
     // Not AbortSignal.any: on Node 20 it keeps every short-lived signal alive as long as the run's own.
@@ -80,64 +113,42 @@ export function openWire(origin: string, connections: number, timeouts: Timeouts
       else signal.addEventListener('abort', relay, { once: true })
       return () => signal.removeEventListener('abort', relay)
     })
-    try {
-      const answer = await pool.request({
-        method: request.method,
-        path: request.target,
-        headers: request.headers,
-        body: request.body,
-        signal: abort.signal,
-      })
-      const headers = flat(answer.headers)
-      const body = await read(answer.body, headers)
-      return { status: answer.statusCode, headers, body }
-    } finally {
-      clearTimeout(timer)
-      for (const stop of relays) stop()
+    return {
+      signal: abort.signal,
+      stop: () => clearTimeout(timer),
+      letGo: () => {
+        for (const unlisten of relays) unlisten()
+      },
     }
   }
 
-  async function read(
-    stream: AsyncIterable<Buffer>,
+  async function begin(request: WireRequest, signal: AbortSignal): Promise<WireHead & { packed: Readable }> {
+    const answer = await pool.request({
+      method: request.method,
+      path: request.target,
+      headers: request.headers,
+      body: request.body,
+      signal,
+    })
+    return { status: answer.statusCode, headers: flat(answer.headers), packed: answer.body }
+  }
+
+  async function whole(
+    packed: AsyncIterable<Buffer>,
     headers: { readonly [name: string]: string },
   ): Promise<Uint8Array> {
     const pieces: Buffer[] = []
     let size = 0
-    for await (const piece of stream) {
+    for await (const piece of packed) {
       size += piece.length
       // Leaving the loop destroys the stream, and with it the connection.
       if (size > maxBytes) throw new BodyFault('too_large')
       pieces.push(piece)
     }
-    const body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, size)
-    const encoding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
-    return size === 0 || encoding === 'identity' || encoding === '' ? body : unpack(body, encoding)
+    return unpack(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, size), headers, maxBytes)
   }
 
-  async function unpack(body: Uint8Array, encoding: string): Promise<Uint8Array> {
-    const decode = DECODERS[encoding]
-    if (decode === undefined) throw new BodyFault('encoding')
-    try {
-      return await decode(body, { maxOutputLength: maxBytes })
-    } catch (error) {
-      throw new BodyFault(
-        (error as { code?: string }).code === 'ERR_BUFFER_TOO_LARGE' ? 'too_large' : 'encoding',
-      )
-    }
-  }
-
-  return { send, close: () => pool.destroy() }
-}
-
-export const ACCEPTED_ENCODINGS = 'gzip, deflate, br'
-
-const DECODERS: {
-  readonly [encoding: string]: (body: Uint8Array, options: { maxOutputLength: number }) => Promise<Uint8Array>
-} = {
-  gzip: promisify(gunzip),
-  'x-gzip': promisify(gunzip),
-  deflate: promisify(inflate),
-  br: promisify(brotliDecompress),
+  return { send, open, close: () => pool.destroy() }
 }
 
 function flat(headers: { [name: string]: string | string[] | undefined }): { [name: string]: string } {

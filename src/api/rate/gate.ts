@@ -2,7 +2,8 @@
  * The door that every request of a team passes: holds callers back until the limit's model lets one more through.
  *
  * Invariant: callers pass in the order they came, repeated attempts before new ones; a pass is given back exactly
- * once, whatever happened; nobody who gave up (an aborted signal) is let through. One timer is set at most.
+ * once, whatever happened; nobody who gave up (an aborted signal) is let through. Requests and bodies under way
+ * together are never more than `concurrency`. One timer is set at most.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -12,6 +13,11 @@ import { Limit } from './limit.ts'
 export interface Pass {
   /** An answer came that the service counted. */
   accepted(): void
+  /**
+   * As `accepted`, but the answer's body is still coming: it keeps a place among those in flight until the function
+   * that is returned is called. The limit does not wait for it, since the service has counted the request.
+   */
+  streaming(): () => void
   /** 429; `retryAfter` in milliseconds, or null when the answer does not say. */
   throttled(retryAfter: number | null): void
   /** No answer came. */
@@ -40,6 +46,7 @@ export function openGate(options: { concurrency: number; clock: Clock; logger: L
   let wake: AbortController | null = null
   let saidAt = Number.NEGATIVE_INFINITY
   let unsaid = 0
+  let bodies = 0
 
   function enter(signals: readonly AbortSignal[], again: boolean): Promise<Pass> {
     return new Promise((resolve, reject) => {
@@ -73,6 +80,7 @@ export function openGate(options: { concurrency: number; clock: Clock; logger: L
       const line = repeated.size > 0 ? repeated : anew
       const [caller] = line
       if (caller === undefined) return
+      if (bodies > 0 && limit.inFlight + bodies >= options.concurrency) return
       const now = clock.now()
       const wait = limit.wait(now)
       if (wait > 0) {
@@ -106,6 +114,19 @@ export function openGate(options: { concurrency: number; clock: Clock; logger: L
     }
     return {
       accepted: () => giveBack(() => limit.accepted(ticket, clock.now())),
+      streaming: () => {
+        let read = back
+        giveBack(() => {
+          bodies += 1
+          limit.accepted(ticket, clock.now())
+        })
+        return () => {
+          if (read) return
+          read = true
+          bodies -= 1
+          admit()
+        }
+      },
       throttled: (retryAfter) =>
         giveBack(() => {
           limit.rejected(ticket, clock.now(), retryAfter === null ? null : retryAfter * 1000)
