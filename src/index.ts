@@ -3,11 +3,30 @@
  *
  * Invariant: what is exported here stays; everything else may change with any release.
  */
-export type { Answer, Client, ClientOptions, Meter, RequestOptions } from './api/client.ts'
+export type {
+  Answer,
+  Client,
+  ClientOptions,
+  Meter,
+  RequestOptions,
+  Streamed,
+  StreamOptions,
+} from './api/client.ts'
 export { openClient } from './api/client.ts'
 export { getDocument, listDocuments } from './api/documents.ts'
 export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
+export { listExports, readExport, streamExport } from './api/exports.ts'
 export { getForm, listForms } from './api/forms.ts'
+export {
+  cancelMessage,
+  cancelScheduledMessage,
+  changeMessage,
+  changeScheduledMessage,
+  getMessage,
+  listMessages,
+  type MessageFilters,
+  sendMessage,
+} from './api/messages.ts'
 export { getPacket, listPackets } from './api/packets.ts'
 export type { Page, Scan, ScanOutcome } from './api/page.ts'
 export { getPatientUpload, type UploadFile, uploadPatients } from './api/patient-uploads.ts'
@@ -20,16 +39,28 @@ export {
   type PatientFilters,
   replacePatient,
 } from './api/patients.ts'
+export type { CallOptions, FilterOptions, Got, ListOptions } from './api/resource.ts'
+export { getResponse, listResponses, type ResponseFilters } from './api/responses.ts'
 export { Document } from './api/shapes/document.ts'
+export { Export, ExportContent } from './api/shapes/export.ts'
 export { Form, Question } from './api/shapes/form.ts'
+export {
+  Message,
+  type MessageChanges,
+  type MessageFields,
+  ScheduledMessage,
+  type ScheduledMessageChanges,
+} from './api/shapes/message.ts'
 export { Packet } from './api/shapes/packet.ts'
 export { Patient, type PatientFields } from './api/shapes/patient.ts'
 export { PatientUpload } from './api/shapes/patient-upload.ts'
+export { Response } from './api/shapes/response.ts'
 export {
   CreatedWebhookConfig,
   WebhookConfig,
   type WebhookConfigFields,
 } from './api/shapes/webhook-config.ts'
+export { WebhookDelivery } from './api/shapes/webhook-delivery.ts'
 export {
   changeWebhookConfig,
   createWebhookConfig,
@@ -39,6 +70,7 @@ export {
   replaceWebhookConfig,
   testWebhookConfig,
 } from './api/webhook-configs.ts'
+export { listWebhookDeliveries } from './api/webhook-deliveries.ts'
 export { type Clock, systemClock } from './core/clock.ts'
 export { IntakeError, UsageError, type Verdict } from './core/errors.ts'
 export { isSigned, SIGNATURE_HEADER, sign } from './core/signature.ts'

@@ -6,7 +6,7 @@
  */
 import type { Client } from './client.ts'
 import type { Scan } from './pages.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
+import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
 import type { Patient, PatientFields } from './shapes/patient.ts'
 import { create, remove, update } from './writes.ts'
 
@@ -21,17 +21,8 @@ export interface PatientFilters {
 }
 
 /** `GET /v2/patients` (section 4.1): pages of patients. Rows must be checked against `filters` by the caller. */
-export function listPatients(
-  client: Client,
-  options: Omit<ListOptions, 'query'> & { readonly filters?: PatientFilters } = {},
-): Scan {
-  const { filters, ...rest } = options
-  return list(
-    client,
-    'patients',
-    'patients',
-    filters === undefined ? rest : { ...rest, query: { ...filters } },
-  )
+export function listPatients(client: Client, options?: FilterOptions<PatientFilters>): Scan {
+  return listFiltered(client, 'patients', 'patients', options)
 }
 
 /** `GET /v2/patients/{id}` (section 4.1): one patient; verdict `gone` when there is none of this id. */

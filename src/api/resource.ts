@@ -14,6 +14,9 @@ import type { PathName } from './paths.ts'
 export type ListOptions = Omit<PagesOptions, 'resource' | 'params'>
 export type CallOptions = Pick<RequestOptions, 'meter' | 'signal' | 'onRefusal'>
 
+/** As `ListOptions`, with a resource's own filters in place of a query. */
+export type FilterOptions<Filters> = Omit<ListOptions, 'query'> & { readonly filters?: Filters }
+
 /** One record with the answer it came in (times for its version, headers). */
 export interface Got<Shape> {
   readonly record: Shape
@@ -22,6 +25,16 @@ export interface Got<Shape> {
 
 export function list(client: Client, path: PathName, resource: string, options: ListOptions = {}): Scan {
   return client.pages(client.paths[path], { ...options, resource })
+}
+
+export function listFiltered<Filters extends { readonly [Name in keyof Filters]?: string }>(
+  client: Client,
+  path: PathName,
+  resource: string,
+  options: FilterOptions<Filters> = {},
+): Scan {
+  const { filters, ...rest } = options
+  return list(client, path, resource, filters === undefined ? rest : { ...rest, query: { ...filters } })
 }
 
 /** Throws `ApiError` with verdict `gone` when the id is unknown or another team's. */

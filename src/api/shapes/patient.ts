@@ -61,7 +61,8 @@ export interface PatientFields {
   readonly zipcode?: Text
   readonly emergency_contact?: EmergencyContactFields | null
   readonly patient_tags?: readonly PatientTagFields[] | null
-  readonly custom_fields?: { readonly [key: string]: string } | null
+  /** The team's own; the specification has strings as values. */
+  readonly custom_fields?: { readonly [key: string]: unknown } | null
 }
 
 export interface EmergencyContactFields {
