@@ -10,12 +10,15 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { apiCommand } from './commands/api.ts'
 import { backfillCommand } from './commands/backfill.ts'
 import { type Context, ExitCode } from './commands/context.ts'
 import { demoCommand } from './commands/demo.ts'
 import { emulatorCommand } from './commands/emulator.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { patientsCommand } from './commands/patients.ts'
 import { statusCommand } from './commands/status.ts'
+import { webhooksCommand } from './commands/webhooks.ts'
 import { IntakeError, UsageError } from './core/errors.ts'
 import { warehouseError } from './warehouse/sqlstate.ts'
 
@@ -66,12 +69,15 @@ async function main(argv: readonly string[]): Promise<number> {
     migrateCommand(context),
     backfillCommand(context),
     statusCommand(context),
+    webhooksCommand(context),
+    patientsCommand(context),
+    apiCommand(context),
     emulatorCommand(),
     demoCommand(context),
   ]) {
     program.addCommand(command)
   }
-  for (const command of [program, ...program.commands]) {
+  for (const command of withNested(program)) {
     command.exitOverride().showHelpAfterError('(--help shows what there is)')
   }
   try {
@@ -80,6 +86,11 @@ async function main(argv: readonly string[]): Promise<number> {
   } catch (error) {
     return exitCodeFor(error)
   }
+}
+
+/** Settings are not handed down to commands that were made elsewhere. */
+function withNested(command: Command): readonly Command[] {
+  return [command, ...command.commands.flatMap(withNested)]
 }
 
 function exitCodeFor(error: unknown): number {

@@ -18,7 +18,8 @@ export interface Context {
 }
 
 export interface Output {
-  write(text: string): unknown
+  /** Bytes go out as they are. */
+  write(text: string | Uint8Array): unknown
   readonly isTTY?: boolean
   readonly columns?: number
 }

@@ -55,18 +55,20 @@ export async function tryStore(db: Kysely<Warehouse>, teamId: number): Promise<v
 }
 
 /** Notes that the configuration is no more. True when its secret was held, and in use until now. */
-export async function retireSecret(db: Kysely<Warehouse>, key: SecretKey): Promise<boolean> {
+export async function retireSecret(db: Kysely<Warehouse>, team: string, configId: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('intake_ops.webhook_secrets')
     .set({ retired_at: sql<Date>`now()` })
-    .where('team_id', '=', key.teamId)
-    .where('config_id', '=', key.configId)
+    .where('team_id', 'in', (query) =>
+      query.selectFrom('intake.teams').select('team_id').where('name', '=', team),
+    )
+    .where('config_id', '=', configId)
     .where('retired_at', 'is', null)
     .executeTakeFirst()
   return numUpdatedRows > 0n
 }
 
-/** By configuration: whether its secret is held. `team` is the configured name, which the warehouse may not know. */
+/** By configuration: whether its secret is held. The warehouse need not know the team of this name yet. */
 export async function secretStates(
   db: Kysely<Warehouse>,
   team: string,

@@ -1,0 +1,23 @@
+/**
+ * Text of the service on its way to a terminal or into a table.
+ *
+ * Invariant: nothing that comes out can move a cursor, change a colour or break a line: control characters and those
+ * that turn the direction of writing are written out as `\xNN` and `\u{NNNN}`.
+ */
+import { stringify } from 'lossless-json'
+
+/** C0, DEL and C1; zero-width and directional marks; line and paragraph separators. */
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+export function printable(text: string): string {
+  return text.toWellFormed().replace(UNSAFE, (character) => {
+    const code = character.charCodeAt(0)
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
+  })
+}
+
+/** Any value of an answer as one line; nothing for null and absence. */
+export function shown(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  return printable(typeof value === 'string' ? value : (stringify(value) ?? ''))
+}
