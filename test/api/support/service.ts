@@ -14,6 +14,7 @@ export interface Received {
   readonly method: string
   readonly url: string
   readonly headers: http.IncomingHttpHeaders
+  readonly body: Buffer
 }
 
 export interface Service extends AsyncDisposable {
@@ -26,9 +27,19 @@ export type Handler = (request: Received, response: http.ServerResponse, index: 
 export async function startService(handler: Handler): Promise<Service> {
   const received: Received[] = []
   const server = http.createServer((request, response) => {
-    const seen = { method: request.method!, url: request.url!, headers: request.headers }
+    const pieces: Buffer[] = []
+    const seen: Received = {
+      method: request.method!,
+      url: request.url!,
+      headers: request.headers,
+      get body() {
+        return Buffer.concat(pieces)
+      },
+    }
     received.push(seen)
-    request.resume().on('end', () => handler(seen, response, received.length - 1))
+    request
+      .on('data', (piece: Buffer) => pieces.push(piece))
+      .on('end', () => handler(seen, response, received.length - 1))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
