@@ -31,9 +31,12 @@ export function isTooLarge(thrown: unknown): boolean {
   return thrown instanceof BodyFault && thrown.fault === 'too_large'
 }
 
+/** Counts the packed bytes it was given. */
+export type Unpacker = Transform & { readonly bytesWritten: number }
+
 interface Coding {
   readonly whole: (body: Uint8Array, options: { maxOutputLength: number }) => Promise<Uint8Array>
-  readonly stream: () => Transform
+  readonly stream: () => Unpacker
 }
 
 const GZIP: Coding = { whole: promisify(gunzip), stream: createGunzip }
@@ -72,6 +75,6 @@ export async function unpack(
 }
 
 /** What unpacks a body as it comes; null when it is not packed. Throws `BodyFault` for an encoding unknown to us. */
-export function unpackerOf(headers: { readonly [name: string]: string }): Transform | null {
+export function unpackerOf(headers: { readonly [name: string]: string }): Unpacker | null {
   return codingOf(headers)?.stream() ?? null
 }

@@ -5,7 +5,7 @@
  * connection is no end. Whichever way it closes, even unread, the connection is freed and `closed` is called once.
  */
 import { type Readable, Transform } from 'node:stream'
-import { BodyFault, unpackerOf } from './encodings.ts'
+import { BodyFault, type Unpacker, unpackerOf } from './encodings.ts'
 import type { WireStream } from './wire.ts'
 
 export interface Streamed {
@@ -38,7 +38,7 @@ export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
   const { packed } = came
   // Whoever gives a stream up has no ear for its last words.
   packed.on('error', () => {})
-  let unpacker: Transform | null
+  let unpacker: Unpacker | null
   try {
     unpacker = unpackerOf(came.headers)
   } catch (error) {
@@ -69,8 +69,13 @@ export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
   if (unpacker === null) {
     packed.pipe(body)
   } else {
-    unpacker.once('error', () => body.destroy(end.failed(new BodyFault('encoding'))))
-    packed.pipe(unpacker).pipe(body)
+    const unpacking = unpacker
+    unpacking.once('error', () => {
+      // Nothing at all is an empty body, whatever its packing is called.
+      if (packed.readableEnded && unpacking.bytesWritten === 0) body.end()
+      else body.destroy(end.failed(new BodyFault('encoding')))
+    })
+    packed.pipe(unpacking).pipe(body)
   }
   return body
 }

@@ -298,10 +298,7 @@ describe('the shapes keep unknown fields and let each alternative pass', () => {
       library.Response,
       { uid: 1, form: 'f', patient: null, packet_id: 3, answers: { q1: { answer_text: 'x' } } },
     ],
-    [
-      library.Response,
-      { ...response, answers: [{ question: 'q', answer_choices: ['Cane', 3] }] },
-    ],
+    [library.Response, { ...response, answers: [{ question: 'q', answer_choices: ['Cane', 3] }] }],
     [
       library.Response,
       { ...response, answers: [{ question: null, answer_text: '{"a":1}', answer_choices: null }] },
