@@ -1,13 +1,14 @@
 /**
- * A living clinic: patients come, change and leave, and forms are reworded, at a given pace.
+ * A living clinic: it takes patients in and loses them, sends forms and packets, gets them back answered, archives,
+ * deletes and rewords, at a given pace.
  *
  * Invariant: the n-th change is a function of the seed and of the world it finds; nothing happens after `signal`
- * aborts. Of twenty changes about nine create, eight edit, two delete a patient, and one rewords a question.
+ * aborts.
  */
+
+import { CHANGES, type Change } from './clinic/changes.ts'
 import type { Clock } from './clock.ts'
-import { NO_FIELDS } from './http/patient-body.ts'
 import { Draw, keyOf } from './world/draw.ts'
-import { makePatient } from './world/make-patient.ts'
 import type { World } from './world/world.ts'
 
 /** Changes `world` `rate` times a second until `signal` aborts. */
@@ -31,37 +32,23 @@ export function startActivity(
   void run()
 }
 
+/** How often one is tried before another kind of change is drawn. */
+const TRIES = 8
+
 /** Makes one change, chosen by `draw`. */
 export function changeSomething(world: World, draw: Draw): void {
-  const kind = draw.below(20)
-  const someone = () => world.patients.slice(draw.below(Math.max(1, world.patients.size)), 1)[0]
-  const now = world.now()
-  if (kind < 9) {
-    world.patients.create((id, index) => {
-      const made = makePatient(world.patients.ids, world.key, index)
-      return { ...NO_FIELDS, ...made, id, created_at: now, updated_at: now }
-    })
-    return
+  for (let left = TRIES; left > 0; left -= 1) {
+    if (drawn(draw)(world, draw)) return
   }
-  if (kind < 17) {
-    const patient = someone()
-    const phone = `555${draw.digits(7)}`
-    const change =
-      kind < 13 ? { phone_number: phone } : { address2: `Apt ${draw.below(90)}`, patient_tags: [] }
-    if (patient !== undefined)
-      world.patients.update(patient.id, (old) => ({ ...old, ...change, updated_at: now }))
-    return
+}
+
+const TOTAL = CHANGES.reduce((sum, [weight]) => sum + weight, 0)
+
+function drawn(draw: Draw): Change {
+  let place = draw.below(TOTAL)
+  for (const [weight, change] of CHANGES) {
+    if (place < weight) return change
+    place -= weight
   }
-  if (kind < 19) {
-    const patient = someone()
-    if (patient !== undefined) world.patients.remove(patient.id)
-    return
-  }
-  const form = world.forms.slice(draw.below(Math.max(1, world.forms.size)), 1)[0]
-  if (form === undefined || form.questions.length === 0) return
-  const at = draw.below(form.questions.length)
-  const questions = form.questions.map((one, place) =>
-    place === at ? { ...one, text: `${one.text.replace(/ \(v\d+\)$/, '')} (v${draw.below(100)})` } : one,
-  )
-  world.forms.update(form.id, (old) => ({ ...old, questions, updated_at: now }))
+  return CHANGES[0]![1]
 }

@@ -74,3 +74,17 @@ export function stamp(microseconds: number): string {
   const seconds = new Date(milliseconds).toISOString().slice(0, 19)
   return fraction === 0 ? `${seconds}Z` : `${seconds}.${String(fraction).padStart(6, '0')}Z`
 }
+
+const ISO = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i
+
+/** Microseconds since 1970 of an ISO 8601 time, which is UTC when it names no zone; undefined when it is none. */
+export function readStamp(text: string): number | undefined {
+  const match = ISO.exec(text)
+  if (match === null) return undefined
+  const [, date = '', hours = '', minutes = '', seconds = '00', fraction = '', zone = 'Z'] = match
+  const offset = zone.toUpperCase() === 'Z' ? 'Z' : `${zone.slice(0, 3)}:${zone.slice(-2)}`
+  const whole = Date.parse(`${date}T${hours}:${minutes}:${seconds}${offset}`)
+  const day = Date.parse(`${date}T00:00:00Z`)
+  if (Number.isNaN(whole) || !new Date(day).toISOString().startsWith(date)) return undefined
+  return whole * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6))
+}

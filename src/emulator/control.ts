@@ -4,6 +4,7 @@
  * Invariant: what is done here has the same effects, stamps and events as the same thing done over HTTP or by the
  * service's own staff; it is never throttled and strikes no fault.
  */
+import { type Staff, staffOf } from './clinic/staff.ts'
 import type { ServiceClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/fired.ts'
 import { NO_FIELDS, type PatientFields } from './http/patient-body.ts'
@@ -30,6 +31,10 @@ export interface Control {
   /** Rewords one question; it keeps its id. */
   renameQuestion(formId: string, questionId: string, text: string, team?: string): Form
   deleteForm(id: string, team?: string): void
+  /** What clients and staff do beyond the API: fill in, submit, archive. */
+  staff(team?: string): Staff
+  /** Moves the service's time on, as if so many milliseconds had passed. */
+  advance(milliseconds: number): void
   /** Replaces all faults by those of `spec`, which reads as on the command line; empty for none. */
   setFaults(spec: string): void
   faults(): readonly FaultRule[]
@@ -54,6 +59,7 @@ export function makeControl(
     return team
   }
   const world = (name?: string) => teamOf(name).world
+  const staffs = new Map<Team, Staff>()
   const changeForm = (id: string, change: (form: Form) => Form, team?: string) =>
     must(world(team).forms.update(id, (form) => ({ ...change(form), updated_at: world(team).now() })))
   return {
@@ -91,6 +97,16 @@ export function makeControl(
       return changeForm(formId, reword, team)
     },
     deleteForm: (id, team) => void must(world(team).forms.remove(id)),
+    staff(name) {
+      const team = teamOf(name)
+      let staff = staffs.get(team)
+      if (staff === undefined) {
+        staff = staffOf(team.world)
+        staffs.set(team, staff)
+      }
+      return staff
+    },
+    advance: (milliseconds) => clock.advance(Math.round(milliseconds * 1000)),
     setFaults(spec) {
       const rules = parseFaults(spec)
       const skew = rules.find(({ name }) => name === 'clock-skew')

@@ -8,9 +8,11 @@ import { startActivity } from './activity.ts'
 import { ServiceClock } from './clock.ts'
 import { type Control, makeControl } from './control.ts'
 import type { Route } from './http/call.ts'
+import { addClinicRoutes } from './http/clinic-routes.ts'
 import { addControlRoutes } from './http/control-routes.ts'
 import { openEnvironment } from './http/environment.ts'
 import { FORM_ROUTES } from './http/forms.ts'
+import { MESSAGE_ROUTES } from './http/messages.ts'
 import { addOpenApiRoute } from './http/openapi-route.ts'
 import { PATIENT_ROUTES } from './http/patients.ts'
 import { RequestLog } from './http/request-log.ts'
@@ -50,7 +52,7 @@ export interface Emulator extends AsyncDisposable {
 
 const ENVIRONMENTS = ['production', 'sandbox'] as const
 const TEAM_NAMES = ['Riverside Clinic', 'Harbour Practice'] as const
-const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES, ...RESPONSE_ROUTES]
+const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES, ...RESPONSE_ROUTES, ...MESSAGE_ROUTES]
 
 /** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
@@ -75,7 +77,10 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   )
   const control = makeControl(teams.flat(), settings, log, serviceClock)
   if (options.faults !== undefined) control.setFaults(options.faults)
-  for (const { app } of opened) addControlRoutes(app, control)
+  for (const { app } of opened) {
+    addControlRoutes(app, control)
+    addClinicRoutes(app, control)
+  }
   for (const { app } of opened) addOpenApiRoute(app)
   const stop = new AbortController()
   const close = async () => {

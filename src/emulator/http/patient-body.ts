@@ -79,7 +79,7 @@ function readName(value: unknown): Read<string> {
   return typeof value === 'string' && value.trim() !== '' ? { value } : undefined
 }
 
-function readEmail(value: unknown): Read<string | null> {
+export function readEmail(value: unknown): Read<string | null> {
   if (value === null || value === '') return { value }
   return typeof value === 'string' && /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/.test(value) ? { value } : undefined
 }

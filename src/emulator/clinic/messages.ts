@@ -1,0 +1,117 @@
+/**
+ * The life of a message: pending or scheduled, then sent (or failed) when its time comes, or cancelled before
+ * (specification, sections 2.2 and 3.1).
+ *
+ * Invariant: a message leaves the unsent states once; only a message that was sent asks for responses, and each of
+ * them exists before anybody is told of it.
+ */
+import { readStamp, stamp } from '../clock.ts'
+import { contentOf } from '../world/make-response.ts'
+import type { Message } from '../world/records.ts'
+import type { World } from '../world/world.ts'
+import { setUpPacket } from './packets.ts'
+import { openResponse } from './responses.ts'
+
+export type MessageFields = Pick<
+  Message,
+  | 'patient'
+  | 'form'
+  | 'packet'
+  | 'document'
+  | 'message_type'
+  | 'preferred_delivery_method'
+  | 'target_email'
+  | 'target_phone_number'
+  | 'scheduled_at'
+>
+
+/** "At once" takes so many microseconds. */
+const AT_ONCE = 200_000
+
+export function isUnsent({ status }: Message): boolean {
+  return status === 'pending' || status === 'scheduled'
+}
+
+/** Puts a message on its way. What it refers to is there. */
+export function createMessage(world: World, fields: MessageFields): Message {
+  const now = world.now()
+  const message = world.messages.create((id) => ({
+    id,
+    ...fields,
+    ...planned(world, fields.scheduled_at),
+    content: contentOf(nameOf(world, fields)),
+    sent_at: null,
+    created_at: now,
+    updated_at: now,
+  }))
+  plan(world, message)
+  return message
+}
+
+/** Changes an unsent message; undefined when it is too late. */
+export function changeMessage(world: World, id: string, change: Partial<MessageFields>): Message | undefined {
+  const old = world.messages.get(id)
+  if (old === undefined || !isUnsent(old)) return undefined
+  const message = world.messages.update(id, () => {
+    const merged = { ...old, ...change, updated_at: world.now() }
+    const timing = 'scheduled_at' in change ? planned(world, merged.scheduled_at) : {}
+    return { ...merged, ...timing, content: contentOf(nameOf(world, merged)) }
+  })!
+  plan(world, message)
+  return message
+}
+
+/** Undefined when it is too late. */
+export function cancelMessage(world: World, id: string): Message | undefined {
+  const message = world.messages.get(id)
+  if (message === undefined || !isUnsent(message)) return undefined
+  return world.messages.update(id, (old) => ({ ...old, status: 'cancelled', updated_at: world.now() }))
+}
+
+/** Status and time of a message that is to be sent at `scheduledAt`; a time that is past means at once. */
+function planned(world: World, scheduledAt: string | null): Pick<Message, 'status' | 'scheduled_at'> {
+  const at = scheduledAt === null ? undefined : readStamp(scheduledAt)
+  if (at === undefined) return { status: 'pending', scheduled_at: null }
+  return { status: at > world.clock.elapsed() ? 'scheduled' : 'pending', scheduled_at: stamp(at) }
+}
+
+function nameOf(world: World, { form, packet, document }: MessageFields): string {
+  const found =
+    (form !== null ? world.forms.get(form) : undefined) ??
+    (packet !== null ? world.packets.get(packet) : undefined) ??
+    (document !== null ? world.documents.get(document) : undefined)
+  return found?.name ?? ''
+}
+
+function plan(world: World, { id, status, scheduled_at }: Message): void {
+  const at = status === 'scheduled' ? readStamp(scheduled_at!)! : world.clock.elapsed() + AT_ONCE
+  world.timeline.at(at, () => {
+    const message = world.messages.get(id)
+    // It may have been cancelled, or put off, since.
+    if (message === undefined || message.status !== status || message.scheduled_at !== scheduled_at) return
+    send(world, message)
+  })
+}
+
+/** Sends a message now, whatever was planned. */
+function send(world: World, message: Message): void {
+  const { id, patient, target_email } = message
+  // Addresses of the top-level domain that never exists are the ones that bounce.
+  const bounces = message.preferred_delivery_method === 'email' && /\.invalid$/i.test(target_email ?? '')
+  const now = world.now()
+  if (bounces || world.patients.get(patient) === undefined) {
+    world.messages.update(id, (old) => ({ ...old, status: 'failed', updated_at: now }))
+    return
+  }
+  const sent = world.messages.update(id, (old) => ({ ...old, status: 'sent', sent_at: now, updated_at: now }))
+  askFor(world, sent!)
+}
+
+/** Makes the open responses that a sent message asks for. */
+function askFor(world: World, message: Message): void {
+  const { id, patient, form, packet, document } = message
+  const base = { patient, form: null, packet: null, document: null, message: id, packet_response: null }
+  if (form !== null) openResponse(world, { ...base, form })
+  if (document !== null) openResponse(world, { ...base, document })
+  if (packet !== null) setUpPacket(world, { ...base, packet })
+}

@@ -1,0 +1,80 @@
+/**
+ * The life of a response: asked for, saved, submitted, archived, deleted (specification, sections 2.4 and 3).
+ *
+ * Invariant: the wording of the questions is that of the moment in which they are answered; a response of a packet is
+ * submitted with its packet only.
+ */
+import type { Draw } from '../world/draw.ts'
+import { type Filling, fillDocument, fillForm, NO_ANSWERS } from '../world/fill-in.ts'
+import { stableId } from '../world/id-space.ts'
+import type { Answers, Response } from '../world/records.ts'
+import type { World } from '../world/world.ts'
+
+type Asked = Pick<Response, 'patient' | 'form' | 'packet' | 'document' | 'message' | 'packet_response'>
+
+/** Makes a response that nobody has answered yet. */
+export function openResponse(world: World, asked: Asked): Response {
+  const form = asked.form === null ? undefined : world.forms.get(asked.form)
+  const now = world.now()
+  return world.responses.create((id) => ({
+    id,
+    ...asked,
+    form_name: form?.name ?? null,
+    is_submitted: false,
+    is_skipped: false,
+    is_archived: false,
+    submitted_at: null,
+    created_at: now,
+    updated_at: now,
+    ...NO_ANSWERS,
+  }))
+}
+
+/** Answers made up by `draw` for the form or document of a response as it is now. */
+export function makeUpAnswers(
+  world: World,
+  response: Response,
+  draw: Draw,
+  manner: Filling['manner'],
+): Answers {
+  const number = draw.word()
+  const filling: Filling = {
+    draw,
+    manner,
+    id: (nth) => stableId(world.key, number, nth),
+    at: world.clock.now(),
+    signer: () => {
+      const client = world.patients.get(response.patient)
+      return client === undefined ? '' : `${client.first_name} ${client.last_name}`
+    },
+  }
+  const form = response.form === null ? undefined : world.forms.get(response.form)
+  if (form !== undefined) return fillForm(form, filling)
+  const document = response.document === null ? undefined : world.documents.get(response.document)
+  return document === undefined ? NO_ANSWERS : fillDocument(document, filling)
+}
+
+/** Each of these returns undefined when there is no such response, or it is not in a state for it. */
+export function saveAnswers(world: World, id: string, answers: Answers): Response | undefined {
+  const response = world.responses.get(id)
+  if (response === undefined || response.is_skipped) return undefined
+  return world.responses.update(id, (old) => ({ ...old, ...answers, updated_at: world.now() }))
+}
+
+export function submitResponse(world: World, id: string): Response | undefined {
+  const response = world.responses.get(id)
+  if (response === undefined || response.is_submitted || response.packet_response !== null) return undefined
+  const now = world.now()
+  return world.responses.update(id, (old) => ({
+    ...old,
+    is_submitted: true,
+    submitted_at: now,
+    updated_at: now,
+  }))
+}
+
+export function archiveResponse(world: World, id: string): Response | undefined {
+  const response = world.responses.get(id)
+  if (response === undefined || response.is_archived) return undefined
+  return world.responses.update(id, (old) => ({ ...old, is_archived: true, updated_at: world.now() }))
+}

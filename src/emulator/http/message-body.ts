@@ -1,0 +1,121 @@
+/**
+ * Reads the body of a message (specification, section 2.2) and refuses what the service refuses.
+ *
+ * Invariant: what comes out holds only fields of a message, each of its type, references as the world writes them; a
+ * reference to nothing is the 404 of its resource, anything else at fault 400.
+ */
+
+import type { MessageFields } from '../clinic/messages.ts'
+import { readStamp } from '../clock.ts'
+import { type Failure, failure, NOT_FOUND } from './answer.ts'
+import type { Call } from './call.ts'
+import { readEmail } from './patient-body.ts'
+
+type Fields = Partial<{ -readonly [K in keyof MessageFields]: MessageFields[K] }>
+
+const REFERENCES = { patient: 'patients', form: 'forms', packet: 'packets', document: 'documents' } as const
+/** Names under which the recipient of an SMS may come. */
+const PHONES = ['target_phone_number', 'target_phone', 'phone_number'] as const
+
+/** The fields that the body names. */
+export function readMessageFields(call: Call): Fields | Failure {
+  const body = readObject(call.body)
+  if (body === undefined) return refused('non_field_errors')
+  const fields: Fields = {}
+  for (const [name, resource] of Object.entries(REFERENCES) as [keyof typeof REFERENCES, 'forms'][]) {
+    if (body[name] === undefined) continue
+    const id = referenceOf(body[name])
+    if (id === undefined) return refused(name)
+    if (id === null) {
+      if (name === 'patient') return refused(name)
+      fields[name] = null
+      continue
+    }
+    const table = call.world[resource]
+    const own = call.shape.id(id, table.ids)
+    const found = own === undefined ? undefined : table.get(own)
+    if (found === undefined) return failure(404, NOT_FOUND[resource])
+    fields[name] = found.id
+  }
+  const { message_type, preferred_delivery_method: method, target_email, scheduled_at } = body
+  if (message_type !== undefined) {
+    if (typeof message_type !== 'string' || message_type === '') return refused('message_type')
+    fields.message_type = message_type
+  }
+  if (method !== undefined) {
+    if (method !== 'email' && method !== 'sms') return refused('preferred_delivery_method')
+    fields.preferred_delivery_method = method
+  }
+  if (target_email !== undefined) {
+    const read = readEmail(target_email)
+    if (read === undefined) return refused('target_email')
+    fields.target_email = read.value || null
+  }
+  const phone = PHONES.find((name) => body[name] !== undefined)
+  if (phone !== undefined) {
+    const value = body[phone]
+    if (value !== null && typeof value !== 'string') return refused(phone)
+    fields.target_phone_number = value || null
+  }
+  if (scheduled_at !== undefined) {
+    const text = scheduled_at === '' ? null : scheduled_at
+    if (text !== null && (typeof text !== 'string' || readStamp(text) === undefined))
+      return refused('scheduled_at')
+    fields.scheduled_at = text
+  }
+  return fields
+}
+
+/** A new message, or why it is refused. */
+export function readNewMessage(call: Call): MessageFields | Failure {
+  const read = readMessageFields(call)
+  if ('type' in read) return read
+  const { patient, form = null, packet = null, document = null, preferred_delivery_method: method } = read
+  if (patient === undefined) return refused('patient')
+  if (form === null && packet === null && document === null) return refused('non_field_errors')
+  if (method === undefined) return refused('preferred_delivery_method')
+  return addressed(call, {
+    ...{ patient, form, packet, document },
+    message_type: read.message_type ?? 'form_response_request',
+    preferred_delivery_method: method,
+    target_email: read.target_email ?? null,
+    target_phone_number: read.target_phone_number ?? null,
+    scheduled_at: read.scheduled_at ?? null,
+  })
+}
+
+/** The message with its recipient, who is the patient unless somebody else is named; refused when there is none. */
+export function addressed({ world }: Call, fields: MessageFields): MessageFields | Failure {
+  const patient = world.patients.get(fields.patient)
+  if (fields.preferred_delivery_method === 'email') {
+    const target_email = fields.target_email || patient?.email || null
+    return target_email === null ? refused('target_email') : { ...fields, target_email }
+  }
+  const target_phone_number = fields.target_phone_number || patient?.phone_number || null
+  return target_phone_number === null ? refused('target_phone_number') : { ...fields, target_phone_number }
+}
+
+export function refused(field: string): Failure {
+  return failure(400, 'Validation error.', field)
+}
+
+/** The JSON object of a body; undefined when it is something else. */
+export function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString('utf8'))
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** An id, or the object that holds one; null for none, undefined for what can be neither. */
+function referenceOf(value: unknown): string | null | undefined {
+  if (value === null || value === '') return null
+  const id = isObject(value) ? (value.id ?? value.uid) : value
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined
+}
