@@ -46,6 +46,8 @@ export interface Running {
 export interface CliOptions {
   /** A command line of `sh` that reads standard output. */
   readonly pipeInto?: string
+  /** What stands on standard input; nothing without it. */
+  readonly input?: string
 }
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -75,10 +77,12 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
   const child = spawn(program!, rest, {
     cwd: ownFolder(),
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
   })
   running.add(child)
+  // A child that never reads ends all the same.
+  child.stdin.on('error', () => {}).end(options.input)
   let stdout = ''
   let stderr = ''
   const listeners = new Set<() => void>()
