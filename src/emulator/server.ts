@@ -11,6 +11,7 @@ import type { Route } from './http/call.ts'
 import { addClinicRoutes } from './http/clinic-routes.ts'
 import { addControlRoutes } from './http/control-routes.ts'
 import { openEnvironment } from './http/environment.ts'
+import { EXPORT_ROUTES } from './http/exports.ts'
 import { FORM_ROUTES } from './http/forms.ts'
 import { MESSAGE_ROUTES } from './http/messages.ts'
 import { addOpenApiRoute } from './http/openapi-route.ts'
@@ -52,7 +53,13 @@ export interface Emulator extends AsyncDisposable {
 
 const ENVIRONMENTS = ['production', 'sandbox'] as const
 const TEAM_NAMES = ['Riverside Clinic', 'Harbour Practice'] as const
-const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES, ...RESPONSE_ROUTES, ...MESSAGE_ROUTES]
+const ROUTES: readonly Route[] = [
+  ...PATIENT_ROUTES,
+  ...FORM_ROUTES,
+  ...RESPONSE_ROUTES,
+  ...MESSAGE_ROUTES,
+  ...EXPORT_ROUTES,
+]
 
 /** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {

@@ -5,21 +5,29 @@
  */
 import { Draw, keyOf } from '../world/draw.ts'
 import { ENVELOPES } from './envelopes.ts'
+import { EXPORTS } from './exports.ts'
 import { FAILURES } from './failures.ts'
 import { FORMS } from './forms.ts'
 import { groupBy } from './group.ts'
 import { IDS } from './ids.ts'
+import { MESSAGES } from './messages.ts'
 import { PAGES } from './pages.ts'
 import { RECORDS } from './records.ts'
+import { REFERENCES } from './references.ts'
+import { RESPONSES } from './responses.ts'
 import { type Shape, type ShapePart, wear } from './shape.ts'
 
 const PARTS: Readonly<Record<string, ShapePart>> = {
   ...ENVELOPES,
   ...PAGES,
-  ...IDS,
   ...RECORDS,
   ...FORMS,
+  ...MESSAGES,
+  ...RESPONSES,
+  ...REFERENCES,
+  ...EXPORTS,
   ...FAILURES,
+  ...IDS,
 }
 
 /** Names that `--shape` takes, `default` and `random` aside. */
@@ -41,7 +49,10 @@ export function shapeNamed(spec: string, seed: string): Shape {
       `no shape is named "${unknown}"; there are default, random, ${SHAPE_NAMES.join(', ')}`,
     )
   }
-  return wear(Object.fromEntries(names.map((name) => [name, PARTS[name]!])))
+  // Ids are rewritten last: the other parts read them as they are.
+  const last = (name: string) => (Object.hasOwn(IDS, name) ? 1 : 0)
+  const ordered = names.toSorted((a, b) => last(a) - last(b))
+  return wear(Object.fromEntries(ordered.map((name) => [name, PARTS[name]!])))
 }
 
 /** Shapes that take something away for good, or that need the client to be told; not drawn at random. */

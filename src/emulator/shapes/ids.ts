@@ -2,21 +2,41 @@
 import type { JsonRecord } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 
-/** A record with every `id`, at any depth, put under `name` as `write` makes it. Blocks refer to questions. */
+/** A record with every `id`, at any depth, put under `name` as `write` makes it. References are ids too. */
 function withIds(value: unknown, name: string, write: (id: string) => unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => withIds(item, name, write))
   if (typeof value !== 'object' || value === null) return value
   const changed: Record<string, unknown> = {}
   for (const [key, item] of Object.entries(value)) {
     if (key === 'id' && typeof item === 'string') changed[name] = write(item)
-    else if (key === 'block' && typeof item === 'string') changed[key] = write(item)
+    else if (refers(key) && typeof item === 'string') changed[key] = write(item)
+    else if (key === 'responses' && Array.isArray(item)) changed[key] = item.map((id) => write(String(id)))
     else if (key === 'custom_fields') changed[key] = item
     else changed[key] = withIds(item, name, write)
   }
   return changed
 }
 
+/** Fields that hold the id of another record, by name; ids that others gave are left alone. */
+const REFERRING = new Set([
+  'block',
+  'patient',
+  'form',
+  'packet',
+  'document',
+  'row',
+  'column',
+  'webhook_config',
+])
+const OWN = /^(?:patient|form|packet|document|question|choice)_id$/
+
+function refers(key: string): boolean {
+  return REFERRING.has(key) || OWN.test(key)
+}
+
 const prefix = (id: string, digits: number) => id.replaceAll('-', '').slice(0, digits)
+const small = (id: string) => Number.parseInt(prefix(id, 12), 16)
+const huge = (id: string) => String(BigInt(`0x1${prefix(id, 15)}`))
 
 /** JSON has no way to say a number beyond 2^53 here but to write it after the fact. */
 const BIG = /"#number:(\d+)#"/g
@@ -30,15 +50,16 @@ export const IDS = {
   'numeric-ids': {
     matter: 'ids',
     summary: 'identifiers are JSON numbers',
-    record: (record) => withIds(record, 'id', (id) => Number.parseInt(prefix(id, 12), 16)) as JsonRecord,
+    record: (record) => withIds(record, 'id', small) as JsonRecord,
+    idText: (id) => String(small(id)),
     id: (text, ids) =>
       /^\d{1,16}$/.test(text) ? ids.withPrefix(Number(text).toString(16).padStart(12, '0')) : undefined,
   },
   'huge-ids': {
     matter: 'ids',
     summary: 'identifiers are JSON numbers beyond 2^53, which most readers round',
-    record: (record) =>
-      withIds(record, 'id', (id) => `#number:${BigInt(`0x1${prefix(id, 15)}`)}#`) as JsonRecord,
+    record: (record) => withIds(record, 'id', (id) => `#number:${huge(id)}#`) as JsonRecord,
+    idText: huge,
     text: (json) => json.replace(BIG, '$1'),
     id: (text, ids) => {
       const hex = /^\d{1,20}$/.test(text) ? BigInt(text).toString(16) : ''

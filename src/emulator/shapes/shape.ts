@@ -44,10 +44,20 @@ export interface ShapePart {
     text: string,
     ids: { readonly withPrefix: (hex: string) => string | undefined },
   ) => string | undefined
+  /** An id of the default shape where it stands in a text that is not JSON: a cell of an export. */
+  readonly idText?: (id: string) => string
   readonly flags?: readonly ShapeFlag[]
 }
 
-export type ShapeFlag = 'nested-forms' | 'trailing-slash' | 'empty-success'
+export type ShapeFlag =
+  | 'nested-forms'
+  | 'trailing-slash'
+  | 'empty-success'
+  | 'export-json-data'
+  | 'export-json-rows'
+  | 'raw-text-csv'
+  | 'raw-text-quoted'
+  | 'raw-text-bom'
 
 /** Everything the server asks about shape. */
 export interface Shape {
@@ -59,6 +69,7 @@ export interface Shape {
   readonly failure: (failure: Failure) => Body & { readonly type?: string }
   readonly text: (json: string) => string
   readonly id: NonNullable<ShapePart['id']>
+  readonly idText: NonNullable<ShapePart['idText']>
   readonly has: (flag: ShapeFlag) => boolean
 }
 
@@ -76,6 +87,7 @@ export function wear(parts: Readonly<Record<string, ShapePart>>): Shape {
     failure: last('failure') ?? (({ detail }) => ({ value: { detail } })),
     text: last('text') ?? ((json) => json),
     id: last('id') ?? ((text) => text),
+    idText: last('idText') ?? ((id) => id),
     has: (flag) => flags.has(flag),
   }
 }

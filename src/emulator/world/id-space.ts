@@ -10,6 +10,11 @@ import { type Key, mix } from './draw.ts'
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
+/** True for text that is written as a UUID, whether it is an id or not. */
+export function isUuid(text: string): boolean {
+  return UUID.test(text)
+}
+
 export class IdSpace {
   readonly #key: Key
 
