@@ -21,10 +21,13 @@ import { RESPONSE_ROUTES } from './http/responses.ts'
 import type { Environment, Settings } from './http/settings.ts'
 import { makeCredentials, type Team } from './http/teams.ts'
 import { SlidingWindow } from './http/throttle.ts'
+import { UPLOAD_ROUTES } from './http/uploads.ts'
 import { type ImportReport, readImports } from './imports/read-imports.ts'
 import { EmulatorOptionError } from './option-error.ts'
 import { type CompleteOptions, completeOptions, type EmulatorOptions } from './options.ts'
 import { Timeline } from './timeline.ts'
+import { Uploads } from './uploads/work-upload.ts'
+import { keyOf } from './world/draw.ts'
 import { type Imported, World } from './world/world.ts'
 
 export { EmulatorOptionError } from './option-error.ts'
@@ -55,6 +58,7 @@ const ENVIRONMENTS = ['production', 'sandbox'] as const
 const TEAM_NAMES = ['Riverside Clinic', 'Harbour Practice'] as const
 const ROUTES: readonly Route[] = [
   ...PATIENT_ROUTES,
+  ...UPLOAD_ROUTES,
   ...FORM_ROUTES,
   ...RESPONSE_ROUTES,
   ...MESSAGE_ROUTES,
@@ -139,6 +143,7 @@ function makeTeams(
       apiSecret: first ? (apiSecret ?? secret) : secret,
       world: new World([seed, environment, at], sizes, first ? imported : NOTHING, clock, timeline),
       window: new SlidingWindow(),
+      uploads: new Uploads(keyOf(seed, environment, at, 'upload')),
     }
   })
 }

@@ -12,7 +12,7 @@ type Read<T> = { readonly value: T } | undefined
 
 const TEXTS = ['first_name', 'last_name', 'address', 'address2', 'city', 'state', 'zipcode'] as const
 const NULLABLE = ['external_id', 'email', 'phone_number', 'date_birth', 'sex_at_birth', 'provider'] as const
-const CONTACT = [
+export const CONTACT = [
   ...['first_name', 'last_name', 'phone_number', 'relationship'],
   ...['address', 'address2', 'city', 'state', 'zipcode'],
 ] as const

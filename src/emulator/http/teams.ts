@@ -4,6 +4,7 @@
  * Invariant: a missing header is told apart from a wrong pair, and nothing else about a pair is told.
  */
 import { randomUUID, timingSafeEqual } from 'node:crypto'
+import type { Uploads } from '../uploads/work-upload.ts'
 import { keyOf } from '../world/draw.ts'
 import { stableId } from '../world/id-space.ts'
 import type { World } from '../world/world.ts'
@@ -17,6 +18,7 @@ export interface Team {
   readonly apiSecret: string
   readonly world: World
   readonly window: SlidingWindow
+  readonly uploads: Uploads
 }
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
