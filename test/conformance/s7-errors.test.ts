@@ -1,0 +1,70 @@
+/** Section 7 of the specification: errors. 401 and 403 are in s5-authentication.test.ts, 429 in s8-limits.test.ts. */
+import { describe, expect } from 'vitest'
+import { serviceUnderTest } from '../support/service-under-test.ts'
+import { expectRefused, NOBODY } from './support/reading.ts'
+import { rule } from './support/rule.ts'
+
+const service = serviceUnderTest()
+
+const NOT_FOUND = [
+  ['GET', `/v2/patients/${NOBODY}`, 'Patient not found.'],
+  ['GET', `/v2/messages/${NOBODY}`, 'Message not found.'],
+  ['GET', `/v2/forms/${NOBODY}`, 'Form not found.'],
+  ['GET', `/v2/packets/${NOBODY}`, 'Packet not found.'],
+  ['GET', `/v2/documents/${NOBODY}`, 'Document not found.'],
+  ['GET', `/v2/responses/${NOBODY}`, 'Response not found.'],
+] as const
+
+const WRITES = [
+  ['PUT', `/v2/patients/${NOBODY}`, 'Patient not found.'],
+  ['PATCH', `/v2/patients/${NOBODY}`, 'Patient not found.'],
+  ['DELETE', `/v2/patients/${NOBODY}`, 'Patient not found.'],
+  ['PUT', `/v2/messages/${NOBODY}`, 'Message not found.'],
+  ['DELETE', `/v2/messages/${NOBODY}`, 'Message not found.'],
+  ['PATCH', `/v2/messages/${NOBODY}/scheduled`, 'Message not found.'],
+] as const
+
+const WHOLE = {
+  id: NOBODY,
+  first_name: 'A',
+  last_name: 'B',
+  status: 'cancelled',
+  target_url: 'https://receiver.example.org/hooks',
+}
+
+describe('404', () => {
+  for (const [method, path, detail] of NOT_FOUND) {
+    rule(`7 "<Resource> not found.": ${method} ${path.replace(NOBODY, '{id}')}`, [], async () => {
+      expectRefused(service(), await service().call(method, path), 404, detail)
+    })
+  }
+
+  for (const [method, path, detail] of WRITES) {
+    rule(`7 "<Resource> not found.": ${method} ${path.replace(NOBODY, '{id}')}`, ['writing'], async () => {
+      const body = method === 'DELETE' ? undefined : WHOLE
+      expectRefused(service(), await service().call(method, path, { body }), 404, detail)
+    })
+  }
+})
+
+describe('400', () => {
+  rule('7 "malformed input": a body that is no JSON', ['writing'], async () => {
+    for (const path of ['/v2/patients', '/v2/messages']) {
+      const reply = await service().call('POST', path, { body: '{"' })
+      expectRefused(service(), reply, 400)
+    }
+  })
+})
+
+rule('7 "Error bodies have one field: {"detail": <string>}": unknown paths and methods too', [], async () => {
+  const replies = [
+    await service().call('GET', '/v2/nothing'),
+    await service().call('GET', '/v2/forms', { credentials: {} }),
+    await service().call('GET', `/v2/forms/${NOBODY}`),
+  ]
+  for (const reply of replies.slice(service().isEmulator ? 0 : 1)) {
+    expectRefused(service(), reply, reply.status)
+    expect(reply.status).toBeGreaterThanOrEqual(400)
+    expect(reply.headers.get('content-type')).toMatch(/^application\/json/)
+  }
+})

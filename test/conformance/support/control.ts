@@ -1,0 +1,48 @@
+/**
+ * What only the emulator can be told: that a patient answers, that staff archive, that time passes. Over HTTP, as
+ * someone who rehearses does it.
+ *
+ * Invariant: a call that the emulator refuses fails the test.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Loose, ServiceUnderTest } from '../../support/service-under-test.ts'
+
+export async function control(
+  service: ServiceUnderTest,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Loose> {
+  const response = await fetch(`${service.baseUrl}/_control/${path}`, {
+    method,
+    ...(body === undefined
+      ? {}
+      : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${method} /_control/${path.split('/')[0]} answered ${response.status}`)
+  return text === '' ? undefined : JSON.parse(text)
+}
+
+export const passTime = (service: ServiceUnderTest, seconds: number): Promise<Loose> =>
+  control(service, 'POST', 'clock', { advance_seconds: seconds })
+
+/** Asks until the answer satisfies, or fails after five seconds. */
+export async function until<T>(
+  what: string,
+  ask: () => Promise<T>,
+  satisfied: (value: T) => boolean,
+): Promise<T> {
+  for (const start = performance.now(); ; await sleep(20)) {
+    const value = await ask()
+    if (satisfied(value)) return value
+    if (performance.now() - start > 5000) throw new Error(`after five seconds: not yet ${what}`)
+  }
+}
+
+/** The service's time so many seconds from now, as a message is scheduled for. */
+export async function inSeconds(service: ServiceUnderTest, seconds: number): Promise<string> {
+  const { headers } = await service.call('GET', '/v2/forms?page_size=1')
+  const now = Date.parse(headers.get('date') ?? '')
+  return new Date(now + seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z')
+}

@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config'
+
+/** `npm run conformance`: the only way in which the suite may ask a real service. */
+export default defineConfig({
+  test: {
+    include: ['test/conformance/**/*.test.ts'],
+    provide: { mayAskRealService: true },
+    reporters: ['verbose'],
+    fileParallelism: false,
+    testTimeout: 300_000,
+    hookTimeout: 120_000,
+  },
+})
