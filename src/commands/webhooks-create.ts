@@ -9,12 +9,13 @@ import type { Client } from '../api/client.ts'
 import { MissingSecretError } from '../api/errors.ts'
 import { createWebhookConfig, deleteWebhookConfig } from '../api/webhook-configs.ts'
 import { readConfig } from '../config.ts'
+import { systemClock } from '../core/clock.ts'
 import { IntakeError, UsageError, verdictOf } from '../core/errors.ts'
 import { recordId } from '../core/identifiers.ts'
 import { keyOf, seal } from '../core/secret-box.ts'
 import { teamIdOf } from '../load/teams.ts'
 import { requireMigrated } from '../warehouse/migrate.ts'
-import { placeOf, storeSecret, tryStore } from '../warehouse/webhook-secrets.ts'
+import { placeOf, type SecretKey, storeSecret, tryStore } from '../warehouse/webhook-secrets.ts'
 import { type Context, openWarehouse, printJson } from './context.ts'
 import { oneTeam, openService } from './service.ts'
 import { table } from './table.ts'
@@ -79,14 +80,18 @@ async function create(
   }
 }
 
-/** Tries twice: a server that was just restarted takes a new connection. */
-async function keep(url: string, place: Parameters<typeof storeSecret>[1], box: Uint8Array): Promise<void> {
-  const store = () => withStore(url, (db) => storeSecret(db, place, box))
-  try {
-    await store()
-  } catch (error) {
-    if (verdictOf(error) !== 'retry') throw error
-    await store()
+const STORE_TRIES = 3
+const STORE_PAUSE_MS = 1_000
+
+/** A passing fault (a restart, a lock) must not cost the secret. */
+async function keep(url: string, place: SecretKey, box: Uint8Array): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await withStore(url, (db) => storeSecret(db, place, box))
+    } catch (error) {
+      if (verdictOf(error) !== 'retry' || tries === STORE_TRIES) throw error
+      await systemClock.sleep(STORE_PAUSE_MS)
+    }
   }
 }
 

@@ -1,0 +1,247 @@
+/** `webhooks create`: the secret is safe before success is reported, or nothing is left. */
+import { randomBytes } from 'node:crypto'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { open } from '../../src/core/secret-box.ts'
+import { json } from '../api/support/service.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
+import { runCli, startCli, type Variables } from '../support/cli.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { askedOf, startWebhooksService, type WebhooksService } from './webhooks-service.ts'
+
+const KEY = randomBytes(32)
+const URL_GIVEN = 'https://clinic.invalid/hooks'
+const CANARY = /whsec_canary/
+
+let service: WebhooksService
+let warehouse: TestDatabase
+let env: Variables
+
+beforeEach(async () => {
+  service = await startWebhooksService()
+  warehouse = await openWarehouse()
+  env = {
+    ...service.env,
+    DATABASE_URL: warehouse.url,
+    INTAKE_ENCRYPTION_KEY: KEY.toString('base64'),
+    LOG_LEVEL: 'trace',
+  }
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await warehouse.drop()
+})
+
+const create = (...words: string[]) => runCli(['webhooks', 'create', '--url', URL_GIVEN, ...words], env)
+
+interface Held {
+  readonly team_id: number
+  readonly config_id: string
+  readonly secret: Buffer
+  readonly retired_at: Date | null
+}
+const held = () =>
+  query<Held>(warehouse.url, 'select * from intake_ops.webhook_secrets order by created_at, config_id')
+
+describe('a webhook that is created', () => {
+  it('has its secret stored, sealed to its place, and shown once', async () => {
+    const run = await create('--events', 'created, updated', '--sources', 'response')
+    expect(run.code).toBe(0)
+    const [secret] = service.secrets
+    expect(run.stdout.split(secret!)).toHaveLength(2)
+    expect(run.stdout).toMatch(/^created\nid +c-1\nurl +https:\/\/clinic\.invalid\/hooks\n/)
+    expect(JSON.parse(String(service.received.at(-1)!.body))).toEqual({
+      target_url: URL_GIVEN,
+      event_types: ['created', 'updated'],
+      sources: ['response'],
+    })
+    const [row, ...others] = await held()
+    expect(others).toEqual([])
+    expect(row).toMatchObject({ config_id: 'c-1', retired_at: null })
+    expect(open(row!.secret, KEY, ['webhook_secret', row!.team_id, 'c-1'])).toBe(secret)
+    expect(() => open(row!.secret, KEY, ['webhook_secret', row!.team_id, 'c-2'])).toThrow('cannot be opened')
+  })
+
+  it('leaves its secret in no log and in clear nowhere in the warehouse', async () => {
+    const run = await create()
+    expect(run.stderr).toContain('"status":201')
+    expect(run.stderr).not.toMatch(CANARY)
+    const dump = await query<{ line: string }>(
+      warehouse.url,
+      `select row_to_json(t)::text || encode(secret, 'escape') || encode(secret, 'base64') as line from intake_ops.webhook_secrets t`,
+    )
+    expect(dump).toHaveLength(1)
+    expect(dump[0]!.line).not.toMatch(CANARY)
+    expect(dump[0]!.line).not.toContain(Buffer.from(service.secrets[0]!).toString('base64').slice(0, 16))
+  })
+
+  it('leaves events and sources to the service when none are given, and is one document with --json', async () => {
+    const run = await create('--json')
+    expect(JSON.parse(String(service.received.at(-1)!.body))).toEqual({ target_url: URL_GIVEN })
+    expect(JSON.parse(run.stdout)).toEqual({
+      id: 'c-1',
+      target_url: URL_GIVEN,
+      event_types: null,
+      sources: null,
+      is_active: true,
+      created_at: null,
+      signature_secret: service.secrets[0],
+      secret_stored: true,
+    })
+  })
+
+  it('is finished, not left halfway, when a signal comes after the service was asked', async () => {
+    let go = () => {}
+    const asked = new Promise<void>((resolve) => {
+      service.interfere = async ({ method }) => {
+        resolve()
+        if (method === 'POST')
+          await new Promise<void>((done) => {
+            go = done
+          })
+        return false
+      }
+    })
+    const run = startCli(['webhooks', 'create', '--url', URL_GIVEN], env)
+    await asked
+    run.kill('SIGINT')
+    await run.said('finishing what was begun')
+    go()
+    const ended = await run.ended
+    expect(ended).toMatchObject({ code: 0 })
+    expect(ended.stdout).toContain(service.secrets[0])
+    expect(await held()).toHaveLength(1)
+  })
+})
+
+describe('before the service is asked', () => {
+  it.each([
+    ['is missing', undefined],
+    ['is too short', Buffer.alloc(16).toString('base64')],
+  ])('a key that %s is found: exit 2', async (_, key) => {
+    env = { ...env, INTAKE_ENCRYPTION_KEY: key }
+    const run = await create()
+    expect(run).toMatchObject({ code: 2, stdout: '' })
+    expect(run.stderr).toContain('INTAKE_ENCRYPTION_KEY')
+    expect(askedOf(service)).toEqual([])
+  })
+
+  it.each([
+    ['is behind', 'delete from intake_ops.migrations where name like $$0005%$$', 'intake-sync migrate'],
+    [
+      'is read-only',
+      `do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`,
+      'read-only',
+    ],
+    [
+      'refuses the row',
+      'alter table intake_ops.webhook_secrets add check (length(secret) < 10) not valid',
+      '23514',
+    ],
+  ])('a warehouse that %s is found: exit 1', async (_, statement, named) => {
+    await query(warehouse.url, statement)
+    const run = await create()
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain(named)
+    expect(askedOf(service)).toEqual([])
+  })
+
+  it('a warehouse that is not there is found: exit 1', async () => {
+    env = { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/none' }
+    expect(await create()).toMatchObject({ code: 1, stdout: '' })
+    expect(askedOf(service)).toEqual([])
+  })
+
+  it('the trial of the store leaves nothing behind', async () => {
+    service.interfere = (_, response) => {
+      json(response, { detail: 'Validation error.' }, 400)
+      return true
+    }
+    expect((await create()).code).toBe(1)
+    expect(await held()).toEqual([])
+  })
+})
+
+describe('a secret that cannot be stored after all', () => {
+  const breakStore = () => query(warehouse.url, 'alter table intake_ops.webhook_secrets rename to elsewhere')
+
+  it('has its webhook deleted again: exit 1', async () => {
+    service.interfere = async ({ method }) => {
+      if (method === 'POST') await breakStore()
+      return false
+    }
+    const run = await create()
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain('created and deleted again: its secret could not be stored')
+    expect(askedOf(service)).toEqual(['POST /v2/webhooks', 'DELETE /v2/webhooks/c-1'])
+    expect(service.configs).toEqual([])
+    expect(run.output).not.toMatch(CANARY)
+  })
+
+  it('is said with the id of its webhook when that cannot be deleted either: exit 1', async () => {
+    service.interfere = async ({ method }, response) => {
+      if (method === 'POST') await breakStore()
+      if (method === 'DELETE') response.writeHead(500).end()
+      return method === 'DELETE'
+    }
+    const run = await create()
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain('the webhook c-1 was created and could not be deleted again')
+    expect(run.stderr).toContain('intake-sync webhooks delete c-1')
+    expect(run.output).not.toMatch(CANARY)
+  })
+
+  it('is stored by another attempt when the fault was a passing one', async () => {
+    await query(
+      warehouse.url,
+      `create sequence tries;
+       create function pass() returns trigger language plpgsql as $$ begin
+         if nextval('tries') = 2 then raise exception using errcode = '40001'; end if; return new;
+       end $$;
+       create trigger pass before insert on intake_ops.webhook_secrets for each row execute function pass()`,
+    )
+    expect((await create()).code).toBe(0)
+    expect(await held()).toHaveLength(1)
+    expect(await query(warehouse.url, 'select last_value::int from tries')).toEqual([{ last_value: 3 }])
+  })
+})
+
+describe('an answer that cannot be used', () => {
+  it('for want of a secret has its webhook deleted again', async () => {
+    service.interfere = ({ method }, response) => {
+      if (method !== 'POST') return false
+      service.configs.push({ id: 'c-9' })
+      json(response, { id: 'c-9' }, 201)
+      return true
+    }
+    const run = await create()
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain('deleted again: the answer held no signature secret')
+    expect(service.configs).toEqual([])
+  })
+
+  it.each([
+    ['an id', { signature_secret: 'whsec_canary-lost' }],
+    ['anything', {}],
+  ])('for want of %s says what is left to do', async (_, body) => {
+    service.interfere = (_request, response) => {
+      json(response, body, 201)
+      return true
+    }
+    const run = await create()
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain('intake-sync webhooks list')
+    expect(run.output).not.toMatch(CANARY)
+  })
+})
+
+it.each([
+  [['webhooks', 'create'], '--url'],
+  [['webhooks', 'create', '--url', 'clinic.invalid'], '--url'],
+  [['webhooks', 'create', '--url', 'ftp://clinic.invalid/'], '--url'],
+  [['webhooks', 'create', '--url', URL_GIVEN, '--events', 'created,,'], '--events'],
+])('%j is wrong usage and asks nobody', async (words, named) => {
+  const run = await runCli(words, env)
+  expect(run).toMatchObject({ code: 2, stdout: '' })
+  expect(run.stderr).toContain(named)
+  expect(askedOf(service)).toEqual([])
+})
