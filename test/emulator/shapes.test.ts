@@ -3,8 +3,8 @@ import { startEmulator } from '../../src/emulator/server.ts'
 import { SHAPE_NAMES, shapeNamed } from '../../src/emulator/shapes/catalogue.ts'
 import { type Caller, callerOf, type Loose, type Reply } from './caller.ts'
 
-const RESOURCES = ['patients', 'forms', 'packets', 'documents'] as const
-const SIZES = { port: 0, patients: 23, pageSize: 10 }
+const RESOURCES = ['patients', 'forms', 'packets', 'documents', 'messages', 'responses'] as const
+const SIZES = { port: 0, patients: 23, responses: 30, pageSize: 10 }
 
 type Rows = Loose[]
 
@@ -168,7 +168,7 @@ describe('the shape', () => {
 
 describe('names of shapes', () => {
   it('may be joined, and one that is unknown is refused with those that there are', () => {
-    expect(shapeNamed('uid-ids+no-count', '1').names).toEqual(['uid-ids', 'no-count'])
+    expect(shapeNamed('uid-ids+no-count', '1').names).toEqual(['no-count', 'uid-ids'])
     expect(() => shapeNamed('nonsense', '1')).toThrow(
       /no shape is named "nonsense"; there are default, random, bare-array/,
     )

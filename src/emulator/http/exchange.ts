@@ -93,9 +93,9 @@ function draw(settings: Settings, path: string): FiredFaults {
     const { rule } = settings.next.splice(planned, 1)[0]!
     return new Map([[rule.name, rule.argument]])
   }
-  return settings.faults.length === 0
-    ? NO_FAULTS
-    : fire(settings.faults, settings.seed, settings.requests, path)
+  if (settings.faults.length === 0) return NO_FAULTS
+  const fired = fire(settings.faults, settings.seed, settings.requests, path)
+  return settings.bursts.goOn(settings.faults, fired, path)
 }
 
 function callOf(
@@ -113,7 +113,7 @@ function callOf(
     origin: `http://${request.headers.host ?? '127.0.0.1'}`,
     elsewhere,
     path,
-    query: new URLSearchParams(query),
+    query: queryOf(query, settings.shape.has('filters-ignored')),
     params: request.params as Record<string, string>,
     headers: request.headers,
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
@@ -122,4 +122,13 @@ function callOf(
     shape: settings.shape,
     faults,
   }
+}
+
+/** Parameters that say which page, and not which rows. */
+const PAGING = new Set(['page', 'page_size', 'limit', 'offset', 'cursor', 'type'])
+
+function queryOf(text: string, filtersIgnored: boolean): URLSearchParams {
+  const query = new URLSearchParams(text)
+  if (filtersIgnored) for (const name of [...query.keys()]) if (!PAGING.has(name)) query.delete(name)
+  return query
 }

@@ -5,6 +5,7 @@
  * inclusive, a date filter leaves out what is not submitted, and an id that nobody has gives an empty list.
  */
 
+import type { Shape } from '../shapes/shape.ts'
 import { findResponses, type ResponseFilter } from '../world/find-responses.ts'
 import type { Response } from '../world/records.ts'
 import { type Answer, failure, NOT_FOUND } from './answer.ts'
@@ -16,7 +17,11 @@ import { showResponse } from './show.ts'
 const REFERENCES = ['patient', 'form', 'packet'] as const
 const DATES = ['submitted_on', 'submitted_after', 'submitted_before'] as const
 const NONE: Listing<Response> = { size: 0, slice: () => [], scan: () => ({ rows: [], next: null }) }
-const DAY = 86_400_000_000
+const HOUR = 3_600_000_000
+const DAY = 24 * HOUR
+/** The years 0 and 9999: bounds that leave nothing out. */
+const EARLIEST = -62_167_219_200_000_000
+const LATEST = 253_402_300_800_000_000
 
 async function list(call: Call): Promise<Answer> {
   const read = readFilter(call)
@@ -39,9 +44,9 @@ function readFilter({
   for (const [name, text] of dates) {
     const day = dayOf(text)
     if (day === undefined) return failure(400, 'Validation error.', name)
-    if (name !== 'submitted_before') filter.submittedFrom = Math.max(day, filter.submittedFrom ?? day)
-    if (name !== 'submitted_after')
-      filter.submittedBefore = Math.min(day + DAY, filter.submittedBefore ?? day + DAY)
+    const [from, before] = boundsOf(name, day, shape)
+    filter.submittedFrom = Math.max(from, filter.submittedFrom ?? from)
+    filter.submittedBefore = Math.min(before, filter.submittedBefore ?? before)
   }
   for (const name of REFERENCES) {
     const text = query.get(name)
@@ -53,6 +58,15 @@ function readFilter({
     filter[name] = id.toLowerCase()
   }
   return filter
+}
+
+/** From when, and before when, a response must have been submitted for its day to pass. */
+function boundsOf(name: (typeof DATES)[number], day: number, shape: Shape): readonly [number, number] {
+  const start = shape.has('bounds-zone') ? day + 8 * HOUR : day
+  if (name === 'submitted_on') return [start, start + DAY]
+  const exclusive = shape.has('bounds-exclusive')
+  if (name === 'submitted_after') return [exclusive ? start + DAY : start, LATEST]
+  return [EARLIEST, exclusive ? start : start + DAY]
 }
 
 /** Midnight UTC of a day, or of the day of a time, in microseconds. */

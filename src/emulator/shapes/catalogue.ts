@@ -16,6 +16,7 @@ import { RECORDS } from './records.ts'
 import { REFERENCES } from './references.ts'
 import { RESPONSES } from './responses.ts'
 import { type Shape, type ShapePart, wear } from './shape.ts'
+import { WEBHOOKS } from './webhooks.ts'
 
 const PARTS: Readonly<Record<string, ShapePart>> = {
   ...ENVELOPES,
@@ -56,7 +57,10 @@ export function shapeNamed(spec: string, seed: string): Shape {
 }
 
 /** Shapes that take something away for good, or that need the client to be told; not drawn at random. */
-const NOT_RANDOM = new Set(['trailing-slash', 'huge-ids', 'unknown-parameter-refused', 'input-fields-null'])
+const NOT_RANDOM = new Set([
+  ...['trailing-slash', 'huge-ids', 'unknown-parameter-refused', 'input-fields-null'],
+  ...['deleted-empty', 'deleted-null'],
+])
 
 function randomNames(seed: string): string[] {
   const draw = new Draw(keyOf(seed, 'shape'), 0)

@@ -9,7 +9,8 @@ function withIds(value: unknown, name: string, write: (id: string) => unknown): 
   const changed: Record<string, unknown> = {}
   for (const [key, item] of Object.entries(value)) {
     if (key === 'id' && typeof item === 'string') changed[name] = write(item)
-    else if (refers(key) && typeof item === 'string') changed[key] = write(item)
+    else if (key === 'answers' && !Array.isArray(item)) changed[key] = keysRewritten(item, name, write)
+    else if (typeof item === 'string' && refers(key, item)) changed[key] = write(item)
     else if (key === 'responses' && Array.isArray(item)) changed[key] = item.map((id) => write(String(id)))
     else if (key === 'custom_fields') changed[key] = item
     else changed[key] = withIds(item, name, write)
@@ -30,8 +31,21 @@ const REFERRING = new Set([
 ])
 const OWN = /^(?:patient|form|packet|document|question|choice)_id$/
 
-function refers(key: string): boolean {
-  return REFERRING.has(key) || OWN.test(key)
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+function refers(key: string, value: string): boolean {
+  return UUID.test(value) && (REFERRING.has(key) || OWN.test(key))
+}
+
+/** An object by id. */
+function keysRewritten(value: unknown, name: string, write: (id: string) => unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [
+      UUID.test(key) ? String(write(key)) : key,
+      withIds(item, name, write),
+    ]),
+  )
 }
 
 const prefix = (id: string, digits: number) => id.replaceAll('-', '').slice(0, digits)

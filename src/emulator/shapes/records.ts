@@ -56,8 +56,12 @@ export const RECORDS = {
     matter: 'text',
     summary: 'texts hold NUL, half a surrogate pair, controls and right-to-left marks',
     record: (record) => {
-      const text = 'last_name' in record ? 'last_name' : 'text'
-      return { ...record, [text]: `${String(record[text])}\u0000\ud83d\u0007\u202e\ufeff"\\` }
+      const name = ['last_name', 'text', 'content', 'form_name'].find(
+        (one) => typeof record[one] === 'string',
+      )
+      return name === undefined
+        ? record
+        : { ...record, [name]: `${String(record[name])}\u0000\ud83d\u0007\u202e\ufeff"\\` }
     },
   },
 } satisfies Record<string, ShapePart>

@@ -36,6 +36,8 @@ export interface ShapePart {
   readonly next?: (url: string) => string
   readonly record?: (record: JsonRecord, context: RecordContext) => JsonRecord
   readonly envelope?: (page: Page) => Body
+  /** The envelope of a webhook event. */
+  readonly event?: (event: JsonRecord) => JsonRecord
   readonly failure?: (failure: Failure) => Body & { readonly type?: string }
   /** The text of an answer after it was written. */
   readonly text?: (json: string) => string
@@ -53,6 +55,9 @@ export type ShapeFlag =
   | 'nested-forms'
   | 'trailing-slash'
   | 'empty-success'
+  | 'bounds-exclusive'
+  | 'bounds-zone'
+  | 'filters-ignored'
   | 'export-json-data'
   | 'export-json-rows'
   | 'raw-text-csv'
@@ -66,6 +71,7 @@ export interface Shape {
   readonly next: (url: string) => string
   readonly record: (record: JsonRecord, context: RecordContext) => JsonRecord
   readonly envelope: (page: Page) => Body
+  readonly event: (event: JsonRecord) => JsonRecord
   readonly failure: (failure: Failure) => Body & { readonly type?: string }
   readonly text: (json: string) => string
   readonly id: NonNullable<ShapePart['id']>
@@ -84,6 +90,7 @@ export function wear(parts: Readonly<Record<string, ShapePart>>): Shape {
     next: last('next') ?? ((url) => url),
     record: (record, context) => records.reduce((value, change) => change(value, context), record),
     envelope: last('envelope') ?? defaultEnvelope,
+    event: last('event') ?? ((event) => event),
     failure: last('failure') ?? (({ detail }) => ({ value: { detail } })),
     text: last('text') ?? ((json) => json),
     id: last('id') ?? ((text) => text),

@@ -1,0 +1,142 @@
+/** How responses are written: shortened in lists, nested, under other names, keyed otherwise; and how they are filtered. */
+import type { JsonRecord } from '../http/answer.ts'
+import { groupBy } from './group.ts'
+import { without } from './rewrite.ts'
+import type { ShapePart } from './shape.ts'
+
+/** A part that changes responses only. */
+const responses = (
+  matter: string,
+  summary: string,
+  change: (response: JsonRecord) => JsonRecord,
+): ShapePart => ({
+  matter,
+  summary,
+  record: (record, { resource }) => (resource === 'responses' ? change(record) : record),
+})
+
+const PARTS = ['matrix_cells', 'files', 'e_signatures'] as const
+const listOf = (value: unknown): readonly JsonRecord[] => (Array.isArray(value) ? value : [])
+const questionOf = ({ question }: JsonRecord): unknown => (question as JsonRecord | null)?.id ?? null
+
+const renamed =
+  (names: Readonly<Record<string, string>>) =>
+  (response: JsonRecord): JsonRecord =>
+    Object.fromEntries(Object.entries(response).map(([name, value]) => [names[name] ?? name, value]))
+
+/** Each cell with its row and column written by `write`, which is told the place of each among its like, from 0. */
+const headings =
+  (write: (heading: JsonRecord, place: number) => unknown) =>
+  (response: JsonRecord): JsonRecord => {
+    const placeOf = (name: 'row' | 'column') => {
+      const inQuestion = groupBy(listOf(response.matrix_cells), questionOf)
+      const ids = new Map(
+        [...inQuestion].map(([id, cells]) => [
+          id,
+          [...new Set(cells.map((cell) => (cell[name] as JsonRecord).id))],
+        ]),
+      )
+      return (cell: JsonRecord) => ids.get(questionOf(cell))!.indexOf((cell[name] as JsonRecord).id)
+    }
+    const [rowAt, columnAt] = [placeOf('row'), placeOf('column')]
+    return {
+      ...response,
+      matrix_cells: listOf(response.matrix_cells).map((cell) => ({
+        ...cell,
+        row: write(cell.row as JsonRecord, rowAt(cell)),
+        column: write(cell.column as JsonRecord, columnAt(cell)),
+      })),
+    }
+  }
+
+/** Cells, files and signatures put in the answers whose question they belong to. */
+function nestParts(response: JsonRecord): JsonRecord {
+  const parts = PARTS.map((name) => [name, groupBy(listOf(response[name]), questionOf)] as const)
+  const answers = listOf(response.answers).map((answer) => {
+    const own = parts.map(([name, byQuestion]) => {
+      const found = byQuestion.get(questionOf(answer)) ?? []
+      // The first answer of a question takes them all.
+      byQuestion.delete(questionOf(answer))
+      return [name, found.map((part) => without(part, 'question'))] as const
+    })
+    return { ...answer, ...Object.fromEntries(own.filter(([, found]) => found.length > 0)) }
+  })
+  return { ...without(response, ...PARTS), answers }
+}
+
+/** Answers by question id; a question answered several times has a list. */
+function keyAnswers(response: JsonRecord): JsonRecord {
+  const byQuestion = groupBy(listOf(response.answers), (answer) => String(questionOf(answer) ?? ''))
+  const value = ({ question, ...answer }: JsonRecord) => ({
+    ...answer,
+    question_text: (question as JsonRecord | null)?.text ?? null,
+  })
+  const answers = [...byQuestion].map(([id, all]) => [id, all.length === 1 ? value(all[0]!) : all.map(value)])
+  return { ...response, answers: Object.fromEntries(answers) }
+}
+
+const bareChoices = (response: JsonRecord): JsonRecord => ({
+  ...response,
+  answers: listOf(response.answers).map((answer) => ({
+    ...answer,
+    answer_choices: answer.answer_choices
+      ? listOf(answer.answer_choices).map((choice) => (choice.question_choice as JsonRecord).text_value)
+      : null,
+  })),
+})
+
+export const RESPONSES = {
+  'response-summaries': {
+    matter: 'response-lists',
+    summary: 'listed responses have no answers, cells, files or signatures; fetch each by id',
+    record: (record, { resource, inList }) =>
+      inList && resource === 'responses' ? without(record, 'answers', ...PARTS) : record,
+  },
+  'nested-parts': responses(
+    'response-parts',
+    'matrix cells, files and signatures stand in the answers that they belong to',
+    nestParts,
+  ),
+  'other-part-names': responses(
+    'response-parts',
+    'cells, files and signatures are named matrix_answers, uploads and esignatures',
+    renamed({ matrix_cells: 'matrix_answers', files: 'uploads', e_signatures: 'esignatures' }),
+  ),
+  'short-part-names': responses(
+    'response-parts',
+    'cells, files and signatures are named matrix, attachments and signatures',
+    renamed({ matrix_cells: 'matrix', files: 'attachments', e_signatures: 'signatures' }),
+  ),
+  'heading-texts': responses(
+    'matrix-headings',
+    'rows and columns of matrix cells are their texts',
+    headings(({ text }) => text),
+  ),
+  'heading-ids': responses(
+    'matrix-headings',
+    'rows and columns of matrix cells are their ids',
+    headings(({ id }) => id),
+  ),
+  'heading-indexes': responses(
+    'matrix-headings',
+    'rows and columns of matrix cells are numbers, from 0',
+    headings((_, place) => place),
+  ),
+  'answers-object': responses('answers', 'answers are an object by question id', keyAnswers),
+  'answered-choice-texts': responses('answered-choices', 'chosen answers are bare strings', bareChoices),
+  'bounds-exclusive': {
+    matter: 'bounds',
+    summary: 'submitted_after and submitted_before leave the day itself out',
+    flags: ['bounds-exclusive'],
+  },
+  'bounds-zone': {
+    matter: 'bounds',
+    summary: 'the days of date filters are those of a zone eight hours behind UTC',
+    flags: ['bounds-zone'],
+  },
+  'filters-ignored': {
+    matter: 'filters',
+    summary: 'lists know no filter and return everything',
+    flags: ['filters-ignored'],
+  },
+} satisfies Record<string, ShapePart>
