@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { readStamp, ServiceClock, stamp, wallClock } from '../../src/emulator/clock.ts'
+import { Timeline } from '../../src/emulator/timeline.ts'
+
+let clock: ServiceClock
+let timeline: Timeline
+let ran: string[]
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] })
+  clock = new ServiceClock(wallClock, 60)
+  timeline = new Timeline(clock, wallClock)
+  ran = []
+})
+afterEach(() => {
+  timeline.close()
+  vi.useRealTimers()
+})
+
+const run = (name: string) => () => void ran.push(name)
+
+it('runs each task once when its moment comes, in their order, sixty times faster at a scale of sixty', async () => {
+  timeline.after(120_000, run('late'))
+  timeline.after(60_000, run('early'))
+  timeline.after(60_000, run('early too'))
+  await vi.advanceTimersByTimeAsync(999)
+  expect(ran).toEqual([])
+  await vi.advanceTimersByTimeAsync(10)
+  expect(ran).toEqual(['early', 'early too'])
+  await vi.advanceTimersByTimeAsync(5000)
+  expect(ran).toEqual(['early', 'early too', 'late'])
+})
+
+it('runs what is due when the time is moved on, and what such a task sets in turn', async () => {
+  timeline.after(3_600_000, () => {
+    ran.push('hour')
+    timeline.after(0, run('at once'))
+  })
+  timeline.after(90_000_000, run('day'))
+  await vi.advanceTimersByTimeAsync(1)
+  clock.advance(3_600_000_000)
+  await vi.advanceTimersByTimeAsync(5)
+  expect(ran).toEqual(['hour', 'at once'])
+})
+
+it('runs nothing that was taken back, and nothing after it is closed', async () => {
+  const takeBack = timeline.after(60_000, run('taken back'))
+  timeline.after(60_000, run('closed'))
+  takeBack()
+  await vi.advanceTimersByTimeAsync(500)
+  timeline.close()
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(ran).toEqual([])
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+it('waits longer than a timer can', async () => {
+  timeline.after(60 * 40 * 86_400_000, run('in forty days of ours'))
+  await vi.advanceTimersByTimeAsync(39 * 86_400_000)
+  expect(ran).toEqual([])
+  await vi.advanceTimersByTimeAsync(2 * 86_400_000)
+  expect(ran).toEqual(['in forty days of ours'])
+})
+
+it.each([
+  ['2026-01-02T09:00:00Z', '2026-01-02T09:00:00Z'],
+  ['2026-01-02T09:00:00.000001Z', '2026-01-02T09:00:00.000001Z'],
+  ['2026-01-02 09:00:00+02:00', '2026-01-02T07:00:00Z'],
+  ['2026-01-02T09:00:00.5-0130', '2026-01-02T10:30:00.500000Z'],
+  ['2026-01-02T09:00', '2026-01-02T09:00:00Z'],
+])('the time %s is read to the microsecond', (text, expected) => {
+  expect(stamp(readStamp(text)!)).toBe(expected)
+})
+
+it.each(['2026-02-30T09:00:00Z', '2026-01-02', 'tomorrow', '2026-01-02T25:00:00Z', ''])(
+  '"%s" is no time',
+  (text) => {
+    expect(readStamp(text)).toBeUndefined()
+  },
+)
