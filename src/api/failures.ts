@@ -106,7 +106,8 @@ export function failureOfRedirect(status: number, onlySlash: boolean): Failure {
       ? 'Write the path as the service wants it in `paths` of the configuration.'
       : 'Set INTAKE_BASE_URL to the address the service really has.',
     status,
-    untouched: true,
+    // 302 and 303 are also what some services answer to a write that they have carried out.
+    untouched: status !== 302 && status !== 303,
   }
 }
 

@@ -49,6 +49,24 @@ describe('a write whose outcome is not known is not sent again, and says so', ()
   })
 })
 
+test.each([
+  [301, true],
+  [302, false],
+  [303, false],
+  [308, true],
+])(
+  'a redirect with %i after a write is not followed; that nothing was done is said: %s',
+  async (status, known) => {
+    await using service = await startService((_, response) =>
+      response.writeHead(status, { location: '/v2/patients/p1' }).end(),
+    )
+    await using heard = clientOf(service.url)
+    const error = await errorOf(library.createPatient(heard.client, {}))
+    expect(error).toMatchObject({ code: 'redirected', verdict: 'stop', outcomeKnown: known })
+    expect(service.received).toHaveLength(1)
+  },
+)
+
 describe('a write that was throttled is sent again, to the byte', () => {
   test.each(WRITES)('%s', async (_name, does) => {
     await using service = await startService((_, response, index) =>
