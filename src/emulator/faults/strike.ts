@@ -63,6 +63,13 @@ function answerOf(faults: FiredFaults, url: string, elsewhere: string): Rendered
   return { status: 302, headers: { location }, body: '' }
 }
 
+const DAMAGES = ['cut-json', 'corrupt-json', 'invalid-utf8', 'truncate', 'drip'] as const
+
+/** True when a fault needs the whole body: to damage it, to cut it off, or to send it slowly. */
+export function isDamaging(faults: FiredFaults): boolean {
+  return DAMAGES.some((name) => faults.has(name))
+}
+
 /** The body with what damages it done. */
 export function damage(faults: FiredFaults, body: string): Buffer {
   const whole = Buffer.from(body)
@@ -72,10 +79,15 @@ export function damage(faults: FiredFaults, body: string): Buffer {
   if (faults.has('corrupt-json')) damaged[0] = 0x21
   if (faults.has('invalid-utf8')) {
     const text = whole.indexOf('"last_name":"') >= 0 ? '"last_name":"' : '"text":"'
-    const at = whole.indexOf(text) + text.length
+    const at = /^[{[]/.test(body) ? whole.indexOf(text) + text.length : letterAfter(whole, middle)
     if (at >= text.length && damaged[at] !== 0x22) damaged[at] = 0x96
   }
   return damaged
+}
+
+/** Where the first small letter from `from` on stands: a place inside a text of an export. */
+function letterAfter(bytes: Buffer, from: number): number {
+  return bytes.findIndex((byte, at) => at >= from && byte >= 0x61 && byte <= 0x7a)
 }
 
 /** Sends `body` in a way that fails or takes its time; the caller has given the connection up. */

@@ -4,6 +4,8 @@
  * Invariant: an answer holds records in the default shape and a failure its `detail`; nothing in it depends on the
  * shape in force.
  */
+import type { Table } from '../exports/rows.ts'
+
 export const RESOURCES = [
   'patients',
   'forms',
@@ -30,6 +32,7 @@ export type Answer =
     }
   | ({ readonly type: 'page' } & Page)
   | { readonly type: 'empty'; readonly status: 204 }
+  | ExportAnswer
   | Failure
 
 export interface Page {
@@ -38,6 +41,16 @@ export interface Page {
   readonly count: number
   readonly next: string | null
   readonly previous: string | null
+}
+
+export const EXPORT_FORMATS = ['json', 'raw_text', 'download_file'] as const
+
+/** An export, whose rows are made while it is sent. */
+export interface ExportAnswer {
+  readonly type: 'export'
+  readonly format: (typeof EXPORT_FORMATS)[number]
+  readonly name: string
+  readonly table: Table
 }
 
 export interface Failure {

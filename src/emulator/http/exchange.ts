@@ -6,11 +6,11 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type FiredFaults, fire } from '../faults/fired.ts'
-import { damage, interrupt, sendFaulty } from '../faults/strike.ts'
+import { damage, interrupt, isDamaging, sendFaulty } from '../faults/strike.ts'
 import { type Answer, type Failure, failure } from './answer.ts'
 import type { Call, Handler, Route } from './call.ts'
 import { render } from './render.ts'
-import { send } from './send.ts'
+import { send, whole } from './send.ts'
 import type { Environment, Settings } from './settings.ts'
 import { authenticate, type Team } from './teams.ts'
 
@@ -46,9 +46,9 @@ export async function exchange(
     return reply
   }
   const given = await handler(callOf(environment, team, request, path, query, faults))
-  if (faults.size === 0) return answer(given)
+  if (!isDamaging(faults)) return answer(given)
   const rendered = render(given, settings.shape, request.method)
-  const body = damage(faults, rendered.body)
+  const body = damage(faults, await whole(rendered.body))
   if (!faults.has('truncate') && !faults.has('drip')) {
     noted.status = rendered.status
     return send(reply, { ...rendered, body })

@@ -1,13 +1,23 @@
 /**
- * Exports (specification, section 4.5): the list.
+ * Exports (specification, section 4.5): the list, and one export in one of three formats.
  *
- * Invariant: there is one export for each form that exists, at any moment; its id is a space of its own, so that the
- * id of a form is none of an export.
+ * Invariant: there is one export for each form that exists, at any moment; its id is of a space of its own, so that
+ * the id of a form is none of an export. Asking for an export changes nothing.
  */
+import { exportOf } from '../exports/rows.ts'
+import { isUuid } from '../world/id-space.ts'
 import type { Form } from '../world/records.ts'
 import type { World } from '../world/world.ts'
-import type { Answer, JsonRecord } from './answer.ts'
+import {
+  type Answer,
+  EXPORT_FORMATS,
+  type ExportAnswer,
+  failure,
+  type JsonRecord,
+  NOT_FOUND,
+} from './answer.ts'
 import type { Call, Route } from './call.ts'
+import { readObject, refused } from './message-body.ts'
 import { listPage } from './paging.ts'
 
 function list(call: Call): Answer {
@@ -17,7 +27,29 @@ function list(call: Call): Answer {
 
 function showExport({ id, name, created_at }: Form, { forms, seed }: World): JsonRecord {
   const index = forms.ids.indexOf(id)!
-  return { id: seed.exportIds.idAt(index), name: `${name} export`, form: { id, name }, created_at }
+  return { id: seed.exportIds.idAt(index), name: nameOf(name), form: { id, name }, created_at }
 }
 
-export const EXPORT_ROUTES: readonly Route[] = [{ path: '/v2/export-csv', methods: { GET: list } }]
+const nameOf = (form: string) => `${form} export`
+
+function run({ body, query, shape, world, version }: Call): Answer {
+  const { forms, seed } = world
+  const format = formatOf(query.get('type') ?? 'json')
+  if (format === undefined) return refused('type')
+  const given = readObject(body)?.id
+  const text = typeof given === 'string' || typeof given === 'number' ? String(given) : ''
+  const id = shape.id(text, seed.exportIds)
+  // Where ids are numbers, one that nobody has is no UUID either.
+  if (id === undefined ? !/^\d+$/.test(text) : !isUuid(id)) return refused('id')
+  const index = id === undefined ? undefined : seed.exportIds.indexOf(id)
+  const form = index === undefined ? undefined : forms.at(index)
+  if (form === undefined) return failure(404, NOT_FOUND.exports)
+  const table = exportOf(world, form, version === 'v2.1' ? 'flat' : 'legacy', shape.idText)
+  return { type: 'export', format, name: nameOf(form.name), table }
+}
+
+function formatOf(text: string): ExportAnswer['format'] | undefined {
+  return EXPORT_FORMATS.find((one) => one === text)
+}
+
+export const EXPORT_ROUTES: readonly Route[] = [{ path: '/v2/export-csv', methods: { GET: list, POST: run } }]

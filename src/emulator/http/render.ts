@@ -1,10 +1,12 @@
 /**
  * Writes an answer as the shape in force says.
  *
- * Invariant: the body is complete text with its exact length known, so that faults can cut or damage it knowingly.
+ * Invariant: the body is complete text, so that faults can cut or damage it knowingly, but that of an export, which is
+ * made piece by piece while it is sent.
  */
 import type { Shape } from '../shapes/shape.ts'
-import type { Answer } from './answer.ts'
+import type { Answer, ExportAnswer } from './answer.ts'
+import { renderExport } from './render-export.ts'
 
 export interface Rendered {
   readonly status: number
@@ -12,11 +14,19 @@ export interface Rendered {
   readonly body: string
 }
 
+export interface RenderedStream extends Omit<Rendered, 'body'> {
+  readonly body: AsyncIterable<string>
+}
+
 const JSON_TYPE = 'application/json'
 
 /** `method` is that of the request; without it, a read. */
-export function render(answer: Answer, shape: Shape, method = 'GET'): Rendered {
+export function render(answer: Exclude<Answer, ExportAnswer>, shape: Shape, method?: string): Rendered
+export function render(answer: Answer, shape: Shape, method?: string): Rendered | RenderedStream
+export function render(answer: Answer, shape: Shape, method = 'GET'): Rendered | RenderedStream {
   switch (answer.type) {
+    case 'export':
+      return renderExport(answer, shape)
     case 'empty':
       return { status: answer.status, headers: {}, body: '' }
     case 'record': {

@@ -13,7 +13,7 @@ export const EXPORTS = {
     record: (record, { resource }) => {
       if (resource !== 'exports') return record
       const form = record.form as JsonRecord
-      return { ...without(record, 'form'), form_id: form.id ?? form.uid, form_name: form.name }
+      return { ...without(record, 'form'), form_id: form.id, form_name: form.name }
     },
   },
   'export-json-data': {

@@ -25,13 +25,19 @@ const TURN = 20_000
 const REMEMBERED = 64
 const memory = new WeakMap<Key, Map<string, Promise<readonly number[]>>>()
 
-export async function findResponses(world: World, filter: ResponseFilter): Promise<Listing<Response>> {
+/** The indexes alone, ascending. */
+export async function findIndexes(world: World, filter: ResponseFilter): Promise<readonly number[]> {
   const seeded = await seededMatches(world, filter)
   const { responses } = world
   const touched = responses.touched()
   const indexes = seeded.filter((index) => !touched.has(index) && responses.has(index))
   const changed = [...touched].filter(([, response]) => matches(response, filter)).map(([index]) => index)
-  const found = changed.length === 0 ? indexes : [...indexes, ...changed].sort((a, b) => a - b)
+  return changed.length === 0 ? indexes : [...indexes, ...changed].sort((a, b) => a - b)
+}
+
+export async function findResponses(world: World, filter: ResponseFilter): Promise<Listing<Response>> {
+  const found = await findIndexes(world, filter)
+  const { responses } = world
   const rows = (from: number, limit: number, all: readonly number[]) =>
     all.slice(from, from + limit).flatMap((index) => responses.at(index) ?? [])
   return {

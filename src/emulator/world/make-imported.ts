@@ -35,7 +35,7 @@ export function makeImported(seed: Seed, index: number): { head: Head; response:
   const created = WORLD_START + Math.floor(draw.share() * 300 * DAY)
   const submitted = created + 60_000_000 + Math.floor(draw.share() * DAY)
   const patient = survey.firstPatient + at
-  const head = { patient, form: survey.form, packet: null, submitted }
+  const head = { patient, form: survey.form, packet: null, submitted, skipped: false }
   return { head, response: () => build(seed, index, { survey, at }, head, created, submitted) }
 }
 

@@ -51,6 +51,7 @@ export interface Head {
   readonly form: number | null
   readonly packet: number | null
   readonly submitted: number | null
+  readonly skipped: boolean
 }
 
 interface Visit {
@@ -94,6 +95,10 @@ function isStamped({ plan }: Place): boolean {
   return plan.outcome === 'submitted' || plan.outcome === 'archived'
 }
 
+function isSkipped({ plan, member }: Place): boolean {
+  return plan.skipsLast === true && member === plan.responses - 1
+}
+
 /** `index` counts from the first response of the visits. */
 export function headOf(seeded: Seeded, index: number): Head {
   const visit = visitOf(seeded, seeded.visits.ofResponse(index))
@@ -102,6 +107,7 @@ export function headOf(seeded: Seeded, index: number): Head {
     form: formOf(seeded, visit),
     packet: visit.place.plan.target === 'packet' ? visit.place.plan.fixed! : null,
     submitted: isStamped(visit.place) ? visit.submitted : null,
+    skipped: isSkipped(visit.place),
   }
 }
 
@@ -116,7 +122,7 @@ export function makeResponse(seeded: Seeded, index: number): Response {
   const message = visits.message(place)
   const packetResponse = visits.packetResponse(place)
   const stamped = isStamped(place)
-  const is_skipped = plan.skipsLast === true && member === plan.responses - 1
+  const is_skipped = isSkipped(place)
   const created = message === null ? visit.asked : visit.sent
   const saved = plan.outcome === 'progress' && member === 0 ? visit.sent + MINUTE : created
   const archived = visit.submitted + 3 * DAY

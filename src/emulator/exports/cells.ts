@@ -1,0 +1,88 @@
+/**
+ * The text of one cell of an export, from the very answers that a response shows.
+ *
+ * Invariant: it is empty when nothing was answered. What was answered several times, as in a repeated block, is in
+ * the flat style all of it, joined with a semicolon and a space, an answer left out keeping its place; in the legacy
+ * style the last.
+ */
+import { groupBy } from '../shapes/group.ts'
+import type { Answer, Answers, ESignature, MatrixCell, ResponseFile } from '../world/records.ts'
+import type { Column, Style } from './columns.ts'
+
+/** What a response holds, by question. */
+export interface Sheet {
+  readonly answers: ReadonlyMap<string | undefined, readonly Answer[]>
+  readonly cells: ReadonlyMap<string, readonly MatrixCell[]>
+  readonly files: ReadonlyMap<string, readonly ResponseFile[]>
+  readonly signatures: ReadonlyMap<string, readonly ESignature[]>
+}
+
+export function sheetOf({ answers, matrix_cells, files, e_signatures }: Answers): Sheet {
+  return {
+    answers: groupBy(answers, ({ question }) => question?.id),
+    cells: groupBy(matrix_cells, ({ question }) => question.id),
+    files: groupBy(files, ({ question }) => question.id),
+    signatures: groupBy(e_signatures, ({ question }) => question.id),
+  }
+}
+
+export function cellOf(column: Column, sheet: Sheet, style: Style): string {
+  const { id, question_type } = column.question
+  switch (question_type.question_type) {
+    case 'matrix': {
+      const cells = sheet.cells.get(id) ?? []
+      const { cell } = column
+      if (cell === undefined) return linesOf(cells)
+      const here = cells.filter((one) => one.row.id === cell.row && one.column.id === cell.column)
+      return joined(
+        here.map(({ answer_text }) => answer_text ?? ''),
+        style,
+      )
+    }
+    case 'file': {
+      const names = (sheet.files.get(id) ?? []).map(({ name }) => name)
+      return column.repeated ? joined(names, style) : names.join(', ')
+    }
+    case 'signature':
+      return joined(
+        (sheet.signatures.get(id) ?? []).map(({ signer_name }) => signer_name),
+        style,
+      )
+    case 'checkbox':
+      return joined(
+        (sheet.answers.get(id) ?? []).map(({ answer_text }) => tick(answer_text, style)),
+        style,
+      )
+    default:
+      return joined((sheet.answers.get(id) ?? []).map(textOf), style)
+  }
+}
+
+function joined(values: readonly string[], style: Style): string {
+  if (style === 'legacy' || values.length < 2) return values.at(-1) ?? ''
+  return values.some((value) => value !== '') ? values.join('; ') : ''
+}
+
+/** The choices, then what the client wrote himself. */
+function textOf({ answer_text, answer_choices }: Answer): string {
+  if (answer_choices === null || answer_choices.length === 0) return answer_text ?? ''
+  const chosen = answer_choices.map(({ question_choice }) => question_choice.text_value)
+  return (answer_text ? [...chosen, answer_text] : chosen).join(', ')
+}
+
+function tick(text: string | null, style: Style): string {
+  if (style === 'flat') return text === 'true' ? 'confirmed' : ''
+  if (text === 'true') return 'True'
+  return text === 'false' ? 'False' : ''
+}
+
+/** A table in one cell: a line for each of its cells that holds something, the last where it was filled in twice. */
+function linesOf(cells: readonly MatrixCell[]): string {
+  const lines = new Map<string, string>()
+  for (const { row, column, answer_text } of cells) {
+    const place = `${row.id}/${column.id}`
+    if (answer_text) lines.set(place, `${row.text} / ${column.text}: ${answer_text}`)
+    else lines.delete(place)
+  }
+  return [...lines.values()].join('\n')
+}

@@ -1,0 +1,64 @@
+/**
+ * The rows of an export: one a client, in the order of the list of responses.
+ *
+ * Invariant: a row is made when it is sent, from the response and the client as they are then, and is not held; what
+ * was deleted meanwhile is left out. Between two batches other requests are served.
+ */
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Form, Patient, Response } from '../world/records.ts'
+import type { World } from '../world/world.ts'
+import { cellOf, sheetOf } from './cells.ts'
+import { columnsOf, LEADING_TITLES, type Style } from './columns.ts'
+import { latestOfEachClient } from './latest.ts'
+
+/** An export as texts: cells stand under their titles by position, an empty one for a missing value. */
+export interface Table {
+  readonly titles: readonly string[]
+  /** Batches of rows. */
+  readonly rows: AsyncIterable<readonly (readonly string[])[]>
+}
+
+/** Cells of a batch: a few milliseconds of work. */
+const BATCH = 4000
+
+/** `idText` writes the id of a client as the shape in force says. */
+export function exportOf(world: World, form: Form, style: Style, idText: (id: string) => string): Table {
+  const columns = columnsOf(form, style)
+  const titles = [...LEADING_TITLES, ...columns.map(({ title }) => title)]
+  const size = Math.max(1, Math.floor(BATCH / titles.length))
+  const rowOf = (response: Response, client: Patient) => {
+    const sheet = sheetOf(response)
+    return [
+      ...[idText(client.id), client.first_name, client.last_name, client.email ?? ''],
+      ...[
+        time(sentAt(world, response)),
+        time(response.submitted_at),
+        response.is_archived ? 'True' : 'False',
+      ],
+      ...columns.map((column) => cellOf(column, sheet, style)),
+    ]
+  }
+  async function* rows() {
+    const indexes = await latestOfEachClient(world, form.id)
+    for (let from = 0; from < indexes.length; from += size) {
+      if (from > 0) await turn()
+      const batch: string[][] = []
+      for (const index of indexes.slice(from, from + size)) {
+        const response = world.responses.at(index)
+        const client = response === undefined ? undefined : world.patients.get(response.patient)
+        if (response !== undefined && client !== undefined) batch.push(rowOf(response, client))
+      }
+      if (batch.length > 0) yield batch
+    }
+  }
+  return { titles, rows: rows() }
+}
+
+function sentAt({ messages }: World, { message, created_at }: Response): string {
+  return (message === null ? null : messages.get(message)?.sent_at) ?? created_at
+}
+
+/** A stamp as exports write it: UTC without saying so, and no fraction when there is none. */
+function time(stamp: string | null): string {
+  return stamp === null ? '' : stamp.replace('T', ' ').replace('Z', '')
+}
