@@ -17,7 +17,7 @@ export function webhooksCommand(context: Context): Command {
     .addHelpText('after', LIST_HELP)
     .action((options: object) => listWebhooks(context, options))
   const update = command('update', 'change a configuration: what is given, nothing else')
-    .argument('<id>', 'of the configuration: see webhooks list')
+    .argument('<id>', 'of the configuration: see webhooks list', usableId)
     .option('--url <url>', 'where the service sends events')
     .addOption(eventsOption())
     .addOption(sourcesOption())
@@ -25,13 +25,13 @@ export function webhooksCommand(context: Context): Command {
     .option('--replace', 'a full update: what is not given is set to what the service takes for it')
     .action((id: string, options: object) => updateWebhook(context, id, options))
   const remove = command('delete', 'delete a configuration, and retire its stored secret; does not ask')
-    .argument('<id>', 'of the configuration: see webhooks list')
+    .argument('<id>', 'of the configuration: see webhooks list', usableId)
     .action((id: string, options: object) => deleteWebhook(context, id, options))
   const events = command('events', 'the newest attempts to deliver')
     .option('--limit <number>', 'so many', wholeNumber, 20)
     .action((options: EventsOptions) => listEvents(context, options))
   const test = command('test', 'have the service send a test event')
-    .argument('<id>', 'of the configuration: see webhooks list')
+    .argument('<id>', 'of the configuration: see webhooks list', usableId)
     .action((id: string, options: object) => testWebhook(context, id, options))
   const group = new Command('webhooks').description('webhook configurations of the service, and deliveries')
   for (const each of [create, list, update, remove, events, test]) group.addCommand(each)
@@ -43,6 +43,12 @@ function command(name: string, description: string): Command {
     .description(description)
     .option('--team <name>', 'this team of the configuration')
     .option('--json', 'print one JSON document')
+}
+
+/** What no path can carry; the client would refuse it too. */
+function usableId(text: string): string {
+  if (text.trim() !== '' && !/^(?:\.|%2e){1,2}$/i.test(text)) return text
+  throw new InvalidArgumentError('write the id as webhooks list shows it')
 }
 
 function wholeNumber(text: string): number {

@@ -1,0 +1,275 @@
+/** `webhooks list`, `update`, `delete`, `events`, `test`: by id, tolerant of what the service leaves out. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { json } from '../api/support/service.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
+import { runCli, type Variables } from '../support/cli.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { askedOf, startWebhooksService, type WebhooksService } from './webhooks-service.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'intake-sync-webhooks-'))
+const dataDir = join(folder, 'data')
+
+let warehouse: TestDatabase
+let service: WebhooksService
+/** With a warehouse, and without one. */
+let env: Variables
+let bare: Variables
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+})
+beforeEach(async () => {
+  service = await startWebhooksService()
+  bare = { ...service.env, INTAKE_DATA_DIR: dataDir, LOG_LEVEL: 'trace' }
+  env = {
+    ...bare,
+    DATABASE_URL: warehouse.url,
+    INTAKE_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+  }
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await query(warehouse.url, 'delete from intake_ops.webhook_secrets')
+})
+afterAll(async () => {
+  await warehouse.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const webhooks = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
+const created = () =>
+  webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
+const retired = async () =>
+  Object.fromEntries(
+    (
+      await query<{ config_id: string; retired: boolean }>(
+        warehouse.url,
+        'select config_id, retired_at is not null as retired from intake_ops.webhook_secrets',
+      )
+    ).map((row) => [row.config_id, row.retired]),
+  )
+
+describe('list', () => {
+  it('shows each configuration, and whether its secret is held', async () => {
+    await created()
+    await created()
+    await webhooks('delete c-2')
+    service.configs.push({ id: 'c-2', target_url: 'https://other.invalid/', is_active: false })
+    service.configs.push({
+      uid: 'c-3',
+      url: 'https://third.invalid/\u001b[2J',
+      events: [{ name: 'created' }],
+    })
+    const run = await webhooks('list')
+    expect(run.code).toBe(0)
+    expect(
+      run.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split(/ {2,}/)),
+    ).toEqual([
+      ['id', 'url', 'events', 'sources', 'active', 'secret'],
+      ['c-1', 'https://clinic.invalid/hooks', 'created', 'form,packet', 'yes', 'stored'],
+      ['c-2', 'https://other.invalid/', '-', '-', 'no', 'retired'],
+      ['c-3', 'https://third.invalid/\\x1b[2J', 'created', '-', '-', 'none'],
+    ])
+    expect(run.output).not.toMatch(/whsec_canary/)
+  })
+
+  it('needs no database, and starts none: the secret column says unknown', async () => {
+    service.configs.push({ id: 'c-1', signature_secret: 'whsec_canary' })
+    const run = await webhooks('list --json', bare)
+    expect(run.code).toBe(0)
+    expect(JSON.parse(run.stdout)).toEqual({
+      webhooks: [
+        {
+          id: 'c-1',
+          target_url: null,
+          event_types: null,
+          sources: null,
+          is_active: null,
+          created_at: null,
+          secret: 'unknown',
+        },
+      ],
+    })
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('does its work beside a database that does not, and says so', async () => {
+    service.configs.push({ id: 'c-1' })
+    await using empty = await openWarehouse({ empty: true })
+    const run = await webhooks('list', { ...env, DATABASE_URL: empty.url })
+    expect(run.code).toBe(0)
+    expect(run.stdout).toMatch(/^c-1 .* unknown$/m)
+    expect(run.stderr).toContain('note: whether a secret is held is not known: the database is behind')
+  })
+
+  it('of nothing says so', async () => {
+    expect(await webhooks('list', bare)).toMatchObject({ code: 0, stdout: 'no webhook configurations\n' })
+  })
+})
+
+describe('update', () => {
+  it('changes what is given and nothing else, without a database', async () => {
+    service.configs.push({ id: 'c-1', target_url: 'https://old.invalid/', sources: ['form'] })
+    const run = await webhooks('update c-1 --events created,deleted --active false', bare)
+    expect(run.code).toBe(0)
+    expect(service.received[0]).toMatchObject({ method: 'PATCH', url: '/v2/webhooks/c-1' })
+    expect(JSON.parse(String(service.received[0]!.body))).toEqual({
+      event_types: ['created', 'deleted'],
+      is_active: false,
+    })
+    expect(run.stdout).toMatch(/^updated\n.*\nurl +https:\/\/old\.invalid\/\nevents +created,deleted\n/)
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('--replace is a full update', async () => {
+    service.configs.push({ id: 'c-1', target_url: 'https://old.invalid/', sources: ['form'] })
+    const run = await webhooks('update c-1 --replace --url https://new.invalid/ --json', bare)
+    expect(run.code).toBe(0)
+    expect(JSON.parse(run.stdout)).toMatchObject({ target_url: 'https://new.invalid/', sources: null })
+    expect(askedOf(service)).toEqual(['PUT /v2/webhooks/c-1'])
+  })
+
+  it('of one that is not there is exit 1', async () => {
+    const run = await webhooks('update c-9 --active true', bare)
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain('not found (404)')
+  })
+})
+
+describe('delete', () => {
+  it('deletes at the service and retires the stored secret', async () => {
+    await created()
+    const run = await webhooks('delete c-1')
+    expect(run).toMatchObject({ code: 0, stdout: 'deleted c-1; its stored secret is retired\n' })
+    expect(service.configs).toEqual([])
+    expect(await retired()).toEqual({ 'c-1': true })
+  })
+
+  it('of one whose secret is not held, or where no warehouse ever was, is as good', async () => {
+    service.configs.push({ id: 'c-1' }, { id: 'c-2' })
+    expect(await webhooks('delete c-1 --json')).toMatchObject({ code: 0 })
+    expect(await webhooks('delete c-2', bare)).toMatchObject({ code: 0, stdout: 'deleted c-2\n' })
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('of one that the service does not know retires its secret, and is exit 1', async () => {
+    await created()
+    service.configs.length = 0
+    expect((await webhooks('delete c-1')).code).toBe(1)
+    expect(await retired()).toEqual({ 'c-1': true })
+  })
+
+  it('that fails at the service leaves the secret in use', async () => {
+    await created()
+    service.interfere = (_, response) => {
+      response.writeHead(500).end()
+      return true
+    }
+    expect((await webhooks('delete c-1')).code).toBe(1)
+    expect(await retired()).toEqual({ 'c-1': false })
+  })
+
+  it('reaches only the secret of its own team', async () => {
+    await created()
+    service.configs.push({ id: 'c-1' })
+    expect((await webhooks('delete c-1', { ...env, INTAKE_TEAM: 'other' })).code).toBe(0)
+    expect(await retired()).toEqual({ 'c-1': false })
+  })
+
+  it('asks the service nothing when the warehouse is not there', async () => {
+    const run = await webhooks('delete c-1', { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/none' })
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(service.received).toEqual([])
+  })
+})
+
+describe('events', () => {
+  const delivery = (at: number) => ({
+    id: `d-${at}`,
+    webhook_config: { id: 'c-1' },
+    event_type: 'updated',
+    source: 'response',
+    status: 'failed',
+    response_status_code: 500,
+    attempts: at,
+    error: 'timeout\u001b[2J',
+    created_at: `2026-01-01T00:00:${String(at).padStart(2, '0')}Z`,
+  })
+
+  it('are the newest of all, whatever the order of the list', async () => {
+    service.deliveries = [5, 1, 30, 12, 7].map(delivery)
+    const run = await webhooks('events --limit 3', bare)
+    expect(run.code).toBe(0)
+    expect(run.stdout.match(/00:00:\d\d/g)).toEqual(['00:00:30', '00:00:12', '00:00:07'])
+    expect(run.stdout).toContain('the newest 3 of 5; --limit shows more\n')
+    expect(run.stdout).toContain('timeout\\x1b[2J')
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('are shown with what little there is', async () => {
+    service.deliveries = [{}, delivery(3), 'no object']
+    const run = await webhooks('events --json', bare)
+    expect(run.code).toBe(0)
+    const { events } = JSON.parse(run.stdout)
+    expect(events).toHaveLength(2)
+    expect(events[0]).toMatchObject({
+      id: 'd-3',
+      webhook_config: 'c-1',
+      response_status_code: 500,
+      attempts: 3,
+    })
+    expect(new Set(Object.values(events[1]))).toEqual(new Set([null]))
+  })
+
+  it('of nothing say so', async () => {
+    expect(await webhooks('events', bare)).toMatchObject({ code: 0, stdout: 'no deliveries\n' })
+  })
+})
+
+describe('test', () => {
+  it('has the service send an event to the configuration', async () => {
+    service.configs.push({ id: 'c-1' })
+    const run = await webhooks('test c-1', bare)
+    expect(run.code).toBe(0)
+    expect(askedOf(service)).toEqual(['POST /v2/webhooks/events/test'])
+    expect(JSON.parse(String(service.received[0]!.body))).toEqual({ id: 'c-1' })
+    expect(JSON.parse((await webhooks('test c-1 --json', bare)).stdout)).toEqual({ id: 'c-1', status: 200 })
+  })
+
+  it('says why the service does not, and logs it nowhere', async () => {
+    service.interfere = (_, response) => {
+      json(response, { detail: 'canary: the URL answered 500' }, 400)
+      return true
+    }
+    const run = await webhooks('test c-1', bare)
+    expect(run).toMatchObject({ code: 1, stdout: 'the service says: canary: the URL answered 500\n' })
+    expect(run.stderr).toContain('(400)')
+    expect(run.stderr).not.toContain('canary')
+  })
+})
+
+it.each([
+  ['', 'Usage: intake-sync webhooks'],
+  ['bogus', 'bogus'],
+  ['update', 'id'],
+  ['update c-1', 'nothing to change'],
+  ['update c-1 --replace --active true', '--url'],
+  ['update c-1 --active maybe', '--active'],
+  ['update .. --active true', "'id'"],
+  ['delete', 'id'],
+  ['delete c-1 c-2', 'too many arguments'],
+  ['events --limit 0', '--limit'],
+  ['list --team nobody', '--team'],
+])('webhooks %s asks nothing and says what is wrong', async (words, named) => {
+  const run = await runCli(['webhooks', ...words.split(' ').filter((word) => word !== '')], bare)
+  expect(run).toMatchObject({ code: 2, stdout: '' })
+  expect(run.stderr).toContain(named)
+  expect(service.received).toEqual([])
+})
