@@ -36,6 +36,7 @@ interface Flags {
   importPatients?: string
   importQuestionnaires?: string
   importSurvey?: string
+  allowRemoteWebhooks?: true
 }
 
 export function emulatorCommand(context: Surroundings = process): Command {
@@ -59,6 +60,7 @@ export function emulatorCommand(context: Surroundings = process): Command {
     .option('--import-patients <file>', 'patients from a CSV or JSON file')
     .option('--import-questionnaires <dir>', 'forms from FHIR Questionnaires, JSON or YAML')
     .addOption(new Option('--import-survey <file>', 'not available in this version'))
+    .option('--allow-remote-webhooks', 'send webhooks beyond this machine, to whatever a configuration names')
     .option('--json', 'print one JSON document')
     .action((flags: Flags) => run(flags, context))
 }

@@ -40,6 +40,10 @@ export interface EmulatorOptions {
   readonly importPatients?: string
   readonly importQuestionnaires?: string
   readonly importSurvey?: string
+  /** Lets webhooks leave this machine; without it they go to loopback alone. */
+  readonly allowRemoteWebhooks?: boolean
+  /** Real milliseconds that a receiver of webhooks has for its answer (10,000). */
+  readonly webhookTimeoutMs?: number
   /** Real time; a test may drive it. */
   readonly clock?: Clock
 }
@@ -58,6 +62,8 @@ export interface CompleteOptions {
   readonly timeScale: number
   readonly importPatients: string | undefined
   readonly importQuestionnaires: string | undefined
+  readonly allowRemoteWebhooks: boolean
+  readonly webhookTimeoutMs: number
   readonly clock: Clock
 }
 
@@ -86,6 +92,8 @@ export function completeOptions(options: EmulatorOptions): CompleteOptions {
     timeScale: positive('time-scale', options.timeScale ?? 1, false),
     importPatients: filled('import-patients', options.importPatients),
     importQuestionnaires: filled('import-questionnaires', options.importQuestionnaires),
+    allowRemoteWebhooks: options.allowRemoteWebhooks ?? false,
+    webhookTimeoutMs: whole('webhook-timeout-ms', options.webhookTimeoutMs ?? 10_000, 1, 600_000),
     clock: options.clock ?? wallClock,
   }
 }

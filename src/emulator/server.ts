@@ -7,6 +7,7 @@
 import { startActivity } from './activity.ts'
 import { ServiceClock } from './clock.ts'
 import { type Control, makeControl } from './control.ts'
+import { Bursts } from './faults/bursts.ts'
 import type { Route } from './http/call.ts'
 import { addClinicRoutes } from './http/clinic-routes.ts'
 import { addControlRoutes } from './http/control-routes.ts'
@@ -22,11 +23,13 @@ import type { Environment, Settings } from './http/settings.ts'
 import { makeCredentials, type Team } from './http/teams.ts'
 import { SlidingWindow } from './http/throttle.ts'
 import { UPLOAD_ROUTES } from './http/uploads.ts'
+import { WEBHOOK_ROUTES } from './http/webhooks.ts'
 import { type ImportReport, readImports } from './imports/read-imports.ts'
 import { EmulatorOptionError } from './option-error.ts'
 import { type CompleteOptions, completeOptions, type EmulatorOptions } from './options.ts'
 import { Timeline } from './timeline.ts'
 import { Uploads } from './uploads/work-upload.ts'
+import { Webhooks } from './webhooks/engine.ts'
 import { keyOf } from './world/draw.ts'
 import { type Imported, World } from './world/world.ts'
 
@@ -63,6 +66,7 @@ const ROUTES: readonly Route[] = [
   ...RESPONSE_ROUTES,
   ...MESSAGE_ROUTES,
   ...EXPORT_ROUTES,
+  ...WEBHOOK_ROUTES,
 ]
 
 /** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
@@ -77,12 +81,15 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     rateLimit,
     faults,
     next: [],
+    bursts: new Bursts(),
     requests: 0,
   }
   const serviceClock = new ServiceClock(clock, complete.timeScale)
   const timeline = new Timeline(serviceClock, clock)
   const log = new RequestLog()
-  const teams = ENVIRONMENTS.map((name) => makeTeams(name, complete, imported, serviceClock, timeline))
+  const teams = ENVIRONMENTS.map((name) =>
+    makeTeams(name, complete, imported, settings, serviceClock, timeline),
+  )
   const opened = ENVIRONMENTS.map((name, at) =>
     openEnvironment(name, teams[at]!, ROUTES, settings, log, clock, serviceClock),
   )
@@ -97,6 +104,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const close = async () => {
     stop.abort()
     timeline.close()
+    await Promise.all(teams.flat().map(({ webhooks }) => webhooks.close()))
     await Promise.all(opened.map(({ app }) => app.close()))
   }
   const urls = await listenAll(opened, complete.port).catch(async (error: unknown) => {
@@ -128,22 +136,27 @@ const NOTHING: Imported = { patients: [], forms: [], surveys: [] }
 /** Imports go to the first team of production, whose credentials are those of the command line. */
 function makeTeams(
   environment: (typeof ENVIRONMENTS)[number],
-  { seed, sizes, apiKey, apiSecret }: CompleteOptions,
+  complete: CompleteOptions,
   imported: Imported,
+  settings: Settings,
   clock: ServiceClock,
   timeline: Timeline,
 ): Team[] {
+  const { seed, sizes, apiKey, apiSecret } = complete
+  const sending = { allowRemote: complete.allowRemoteWebhooks, timeoutMs: complete.webhookTimeoutMs }
   return TEAM_NAMES.map((base, at) => {
     const first = environment === 'production' && at === 0
     const { key, secret } = makeCredentials(seed, environment, at)
+    const world = new World([seed, environment, at], sizes, first ? imported : NOTHING, clock, timeline)
     return {
       name: environment === 'production' ? base : `${base} (${environment})`,
       environment,
       apiKey: first ? (apiKey ?? key) : key,
       apiSecret: first ? (apiSecret ?? secret) : secret,
-      world: new World([seed, environment, at], sizes, first ? imported : NOTHING, clock, timeline),
+      world,
       window: new SlidingWindow(),
       uploads: new Uploads(keyOf(seed, environment, at, 'upload')),
+      webhooks: new Webhooks(world, settings, complete.clock, sending),
     }
   })
 }

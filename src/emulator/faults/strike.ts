@@ -40,7 +40,7 @@ export function interrupt(faults: FiredFaults, url: string, elsewhere: string): 
 
 function answerOf(faults: FiredFaults, url: string, elsewhere: string): Rendered | undefined {
   const seconds = (name: FaultName) => String(Math.max(0, Math.ceil(Number(faults.get(name) ?? 1))))
-  if (faults.has('throttle')) {
+  if (faults.has('throttle') || faults.has('throttle-burst')) {
     const wait = seconds('throttle')
     const detail = `Request was throttled. Expected available in ${wait} seconds.`
     return json(429, detail, { 'retry-after': wait })

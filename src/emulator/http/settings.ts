@@ -1,6 +1,7 @@
 /** What holds for both environments; the part that is not `readonly` may be changed while the emulator runs. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.ts'
+import type { Bursts } from '../faults/bursts.ts'
 import type { FaultRule } from '../faults/fired.ts'
 import type { Shape } from '../shapes/shape.ts'
 import type { RequestLog, RequestRecord } from './request-log.ts'
@@ -15,6 +16,8 @@ export interface Settings {
   faults: readonly FaultRule[]
   /** Faults that strike the next requests, one each, before any rule is asked. */
   readonly next: { readonly path: string; readonly rule: FaultRule }[]
+  /** Refusals that go on from one request to the next. */
+  readonly bursts: Bursts
   /** Requests that could have been struck so far: what makes faults the same in every run. */
   requests: number
 }

@@ -5,6 +5,7 @@
  */
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import type { Uploads } from '../uploads/work-upload.ts'
+import type { Webhooks } from '../webhooks/engine.ts'
 import { keyOf } from '../world/draw.ts'
 import { stableId } from '../world/id-space.ts'
 import type { World } from '../world/world.ts'
@@ -18,6 +19,7 @@ export interface Team {
   readonly apiSecret: string
   readonly world: World
   readonly window: SlidingWindow
+  readonly webhooks: Webhooks
   readonly uploads: Uploads
 }
 

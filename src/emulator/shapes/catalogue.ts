@@ -29,6 +29,7 @@ const PARTS: Readonly<Record<string, ShapePart>> = {
   ...EXPORTS,
   ...FAILURES,
   ...IDS,
+  ...WEBHOOKS,
 }
 
 /** Names that `--shape` takes, `default` and `random` aside. */

@@ -1,0 +1,35 @@
+/** How events and the records of their delivery are written. Signatures are over what is sent, whatever it is. */
+import type { JsonRecord } from '../http/answer.ts'
+import type { ShapePart } from './shape.ts'
+
+/** The envelope with other `data` when it tells of a deletion. */
+const onDeletion = (write: (data: JsonRecord) => JsonRecord | null) => (envelope: JsonRecord) =>
+  envelope.event_type === 'deleted' ? { ...envelope, data: write(envelope.data as JsonRecord) } : envelope
+
+export const WEBHOOKS = {
+  'deleted-id': {
+    matter: 'deleted-data',
+    summary: 'the data of a `deleted` event is the id alone',
+    event: onDeletion((data) =>
+      Object.fromEntries(Object.entries(data).filter(([name]) => name === 'id' || name === 'uid')),
+    ),
+  },
+  'deleted-empty': {
+    matter: 'deleted-data',
+    summary: 'the data of a `deleted` event is {}',
+    event: onDeletion(() => ({})),
+  },
+  'deleted-null': {
+    matter: 'deleted-data',
+    summary: 'the data of a `deleted` event is null',
+    event: onDeletion(() => null),
+  },
+  'event-record-envelope-id': {
+    matter: 'event-records',
+    summary: 'the id of a webhook event record is that of the envelope, so that attempts share it',
+    record: (record, { resource }) =>
+      resource === 'events' && typeof record.event_id === 'string'
+        ? { ...record, id: record.event_id }
+        : record,
+  },
+} satisfies Record<string, ShapePart>

@@ -1,0 +1,96 @@
+/**
+ * Webhooks of one team: its configurations, and the delivery of what changes to each of them.
+ *
+ * Invariant: the world is listened to only while there is a configuration; every change that one selects becomes one
+ * event of its own, sent to that one alone; after `close` nothing is sent, recorded or waiting.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../clock.ts'
+import type { JsonRecord } from '../http/answer.ts'
+import type { Settings } from '../http/settings.ts'
+import type { Change } from '../world/table.ts'
+import type { World, WorldEvent } from '../world/world.ts'
+import { attempt, type Office } from './attempt.ts'
+import { AttemptLog } from './attempt-log.ts'
+import { Channel } from './channel.ts'
+import { openSender, type SenderOptions } from './sender.ts'
+import { Subjects } from './subjects.ts'
+import { Configs, type WebhookConfig } from './webhook-configs.ts'
+import { Work } from './work.ts'
+
+export class Webhooks {
+  readonly configs: Configs
+  readonly attempts = new AttemptLog()
+  readonly #office: Office
+  readonly #channels = new Map<string, Channel>()
+  readonly #stop = new AbortController()
+  #unsubscribe: (() => void) | null = null
+
+  constructor(world: World, settings: Settings, clock: Clock, options: SenderOptions) {
+    this.configs = new Configs(world, (change) => this.#configure(change))
+    this.#office = {
+      ...{ world, settings, clock },
+      sender: openSender(options),
+      subjects: new Subjects(world),
+      log: this.attempts,
+      work: new Work(),
+      closing: this.#stop.signal,
+    }
+  }
+
+  /** Events that are queued, held back or in flight. */
+  get pending(): number {
+    return this.#office.work.pending
+  }
+
+  /** Events that failed and wait to be tried again. */
+  get retrying(): number {
+    return [...this.#channels.values()].reduce((sum, { retrying }) => sum + retrying, 0)
+  }
+
+  /** Ends when nothing is pending but retries whose time has not come. */
+  idle(): Promise<void> {
+    return this.#office.work.idle()
+  }
+
+  /** Sends one simulated event, whether the configuration is active or not; it is not tried again. */
+  async test(config: WebhookConfig): Promise<JsonRecord> {
+    const { subjects, world, work } = this.#office
+    const { source, row } = subjects.example(config.sources)
+    const subject = subjects.hold(source, row)
+    const type = source === 'packet_response' ? 'updated' : 'created'
+    const event = { id: randomUUID(), type, subject, at: world.clock.now() } as const
+    work.begin()
+    const { acknowledged, status, error } = await attempt(this.#office, config, event, 1, () => undefined)
+    work.end()
+    subjects.release(subject)
+    const outcome = acknowledged ? 'succeeded' : 'failed'
+    return { id: event.id, status: outcome, response_status_code: status, error }
+  }
+
+  /** Ends whatever is in flight. */
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#unsubscribe?.()
+    await this.#office.sender.close()
+  }
+
+  #configure({ type, id, row }: Change<WebhookConfig>): void {
+    if (type === 'created') this.#channels.set(id, new Channel(this.#office, row))
+    else if (type === 'updated') this.#channels.get(id)?.reconfigure(row)
+    else {
+      this.#channels.get(id)?.drop()
+      this.#channels.delete(id)
+    }
+    if (this.#channels.size === 0) {
+      this.#unsubscribe?.()
+      this.#unsubscribe = null
+    } else this.#unsubscribe ??= this.#office.world.subscribe((change) => this.#tell(change))
+  }
+
+  #tell(change: WorldEvent): void {
+    this.#office.subjects.note(change)
+    if (change.source === 'message') return
+    for (const channel of this.#channels.values()) channel.offer(change)
+  }
+}

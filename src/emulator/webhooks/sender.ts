@@ -1,0 +1,103 @@
+/**
+ * One signed POST, and what became of it.
+ *
+ * Invariant: the bytes that are sent are those that were signed; no redirect is followed; every outcome is a value,
+ * never an exception, and its text tells nothing of the target or of the record; after `close` nothing is in flight.
+ */
+import { Agent } from 'undici'
+import { sign } from '../../core/signature.ts'
+import { isRemoteAddress, lookUpLoopback, RemoteTarget } from './target.ts'
+
+export interface Outcome {
+  /** True for any 2xx. */
+  readonly acknowledged: boolean
+  readonly status: number | null
+  readonly error: string | null
+  /** True when trying again could not help. */
+  readonly final: boolean
+}
+
+export interface Sender {
+  post(url: string, body: Buffer, secret: string): Promise<Outcome>
+  close(): Promise<void>
+}
+
+export interface SenderOptions {
+  readonly allowRemote: boolean
+  /** Real milliseconds from the start of an attempt to the end of its answer. */
+  readonly timeoutMs: number
+}
+
+const USER_AGENT = 'intake-sync-emulator-webhooks'
+/** Bytes of an answer that are read; what is longer ends its connection. */
+const READ = 65_536
+
+export function openSender({ allowRemote, timeoutMs }: SenderOptions): Sender {
+  const agent = new Agent({
+    connect: { timeout: timeoutMs, ...(allowRemote ? {} : { lookup: lookUpLoopback }) },
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
+  const inFlight = new Set<AbortController>()
+
+  async function request(target: URL, body: Buffer, secret: string, signal: AbortSignal): Promise<number> {
+    const answer = await agent.request({
+      origin: target.origin,
+      path: `${target.pathname}${target.search}`,
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': USER_AGENT,
+        'X-Service-Signature': sign(body, secret),
+      },
+      body,
+      signal,
+    })
+    // The status decides; whatever happens to the rest of the answer changes nothing.
+    await answer.body.dump({ limit: READ }).catch(() => undefined)
+    return answer.statusCode
+  }
+
+  return {
+    async post(url, body, secret) {
+      const target = new URL(url)
+      if (!allowRemote && isRemoteAddress(target)) return failed(new RemoteTarget())
+      const control = new AbortController()
+      const timer = setTimeout(() => control.abort(), timeoutMs)
+      inFlight.add(control)
+      try {
+        const status = await request(target, body, secret, control.signal)
+        const acknowledged = status >= 200 && status < 300
+        return { acknowledged, status, error: acknowledged ? null : `answered ${status}`, final: false }
+      } catch (error) {
+        return control.signal.aborted ? failed({ code: 'UND_ERR_CONNECT_TIMEOUT' }) : failed(error)
+      } finally {
+        clearTimeout(timer)
+        inFlight.delete(control)
+      }
+    },
+    async close() {
+      for (const control of inFlight) control.abort()
+      await agent.destroy()
+    },
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'timeout',
+  ETIMEDOUT: 'timeout',
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection reset',
+  UND_ERR_SOCKET: 'connection reset',
+  ENOTFOUND: 'name not found',
+  EAI_AGAIN: 'name not found',
+}
+
+function failed(error: unknown): Outcome {
+  if (error instanceof RemoteTarget) {
+    return { acknowledged: false, status: null, error: error.message, final: true }
+  }
+  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+  return { acknowledged: false, status: null, error: REASONS[code] ?? 'connection failed', final: false }
+}

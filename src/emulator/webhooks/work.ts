@@ -1,0 +1,28 @@
+/**
+ * How much of a team's deliveries is still to be done now.
+ *
+ * Invariant: `idle` resolves only at a moment when nothing is queued, held back or in flight; what waits for its retry
+ * does not count.
+ */
+export class Work {
+  #pending = 0
+  #waiting: (() => void)[] = []
+
+  get pending(): number {
+    return this.#pending
+  }
+
+  begin(): void {
+    this.#pending += 1
+  }
+
+  end(): void {
+    this.#pending -= 1
+    if (this.#pending > 0) return
+    for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+
+  async idle(): Promise<void> {
+    while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  }
+}
