@@ -67,12 +67,28 @@ export class ServiceClock {
   }
 }
 
+const DAY = 86_400_000_000
+const days = new Map<number, string>()
+
 /** ISO 8601 in UTC with microseconds; without a fraction when there is none, as the service writes them. */
 export function stamp(microseconds: number): string {
-  const milliseconds = Math.floor(microseconds / 1000)
-  const fraction = microseconds - Math.floor(microseconds / 1_000_000) * 1_000_000
-  const seconds = new Date(milliseconds).toISOString().slice(0, 19)
-  return fraction === 0 ? `${seconds}Z` : `${seconds}.${String(fraction).padStart(6, '0')}Z`
+  const day = Math.floor(microseconds / DAY)
+  let date = days.get(day)
+  if (date === undefined) {
+    date = new Date(day * 86_400_000).toISOString().slice(0, 11)
+    if (days.size >= 2000) days.clear()
+    days.set(day, date)
+  }
+  const rest = microseconds - day * DAY
+  const seconds = Math.floor(rest / 1_000_000)
+  const minutes = Math.floor(seconds / 60)
+  const time = `${two(Math.floor(minutes / 60))}:${two(minutes % 60)}:${two(seconds % 60)}`
+  const fraction = rest - seconds * 1_000_000
+  return fraction === 0 ? `${date}${time}Z` : `${date}${time}.${String(fraction).padStart(6, '0')}Z`
+}
+
+function two(number: number): string {
+  return number < 10 ? `0${number}` : String(number)
 }
 
 const ISO = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i

@@ -55,23 +55,29 @@ export function showMessage(message: Message, { world }: Showing): JsonRecord {
 }
 
 export function showResponse(response: Response, { world }: Showing): JsonRecord {
-  const { message: _message, packet_response: _packetResponse, form, ...shown } = response
-  const client = world.patients.get(response.patient)
+  const { files, e_signatures, form } = response
+  // Written out, since most of what the emulator sends is this.
   return {
-    ...shown,
+    id: response.id,
     form_id: form,
+    form_name: response.form_name,
     form: form === null ? null : { id: form },
-    packet: named(world.packets, response.packet),
-    document: named(world.documents, response.document),
-    patient: client === undefined ? null : person(client),
-    files: response.files.map((file) => showFile(file, world)),
-    e_signatures: response.e_signatures.map((one) => showSignature(one, world)),
+    packet: response.packet === null ? null : named(world.packets, response.packet),
+    document: response.document === null ? null : named(world.documents, response.document),
+    patient: world.person(response.patient),
+    created_at: response.created_at,
+    updated_at: response.updated_at,
+    submitted_at: response.submitted_at,
+    is_submitted: response.is_submitted,
+    is_skipped: response.is_skipped,
+    is_archived: response.is_archived,
+    answers: response.answers,
+    matrix_cells: response.matrix_cells,
+    files: files.length === 0 ? files : files.map((file) => showFile(file, world)),
+    e_signatures:
+      e_signatures.length === 0 ? e_signatures : e_signatures.map((one) => showSignature(one, world)),
   }
 }
-
-const person = ({ id, external_id, first_name, last_name, email }: Patient) => ({
-  ...{ id, external_id, first_name, last_name, email },
-})
 
 export function showPacketResponse(response: PacketResponse, showing: Showing): JsonRecord {
   const packet = showing.world.packets.get(response.packet)

@@ -8,7 +8,7 @@ import { type Key, keyOf } from './draw.ts'
 import { IdSpace } from './id-space.ts'
 import { makeDocument, makeForm, makePacket } from './make-form.ts'
 import { makeImported } from './make-imported.ts'
-import { makePatient } from './make-patient.ts'
+import { makePatient, makePerson, type Person } from './make-patient.ts'
 import { type Head, headOf, makeResponse, type Seeded } from './make-response.ts'
 import type { Form, Patient, Response } from './records.ts'
 import { planRound, Visits } from './visits.ts'
@@ -42,6 +42,8 @@ export interface Seed extends Seeded {
   readonly imported: Imported
   readonly sizes: Readonly<Record<'patients' | 'forms' | 'packets' | 'documents' | 'responses', number>>
   readonly exportIds: IdSpace
+  /** What others show of a seeded patient. */
+  readonly person: (index: number) => Person
 }
 
 /** How many forms a packet may choose its members from. */
@@ -110,6 +112,10 @@ export function openSeed(path: readonly (string | number)[], sizes: Sizes, impor
     messageIds: space('message').ids,
     packetResponseIds: space('packet_response').ids,
     exportIds: space('export').ids,
+    person: (index) => {
+      const { id, ...made } = makePerson(patients!.ids, patients!.key, index)
+      return { id, ...(imported.patients[index] ?? made) }
+    },
   }
 }
 

@@ -8,6 +8,7 @@ import { type ServiceClock, stamp } from '../clock.ts'
 import type { Timeline } from '../timeline.ts'
 import { type Key, keyOf } from './draw.ts'
 import type { IdSpace } from './id-space.ts'
+import type { Person } from './make-patient.ts'
 import { makeMessage, makePacketResponse } from './make-response.ts'
 import type { Document, Form, Message, Packet, PacketResponse, Patient, Response } from './records.ts'
 import { type Imported, openSeed, type Seed, type Sizes, seededResponse } from './seeded.ts'
@@ -84,6 +85,15 @@ export class World {
   /** The service's time as records carry it. */
   now(): string {
     return stamp(this.clock.now())
+  }
+
+  /** What others show of a patient: his name as it is now; null when he is gone. */
+  person(id: string): Person | null {
+    const index = this.patients.ids.indexOf(id)
+    if (index === undefined || !this.patients.has(index)) return null
+    const { external_id, first_name, last_name, email } =
+      this.patients.touched().get(index) ?? this.seed.person(index)
+    return { id, external_id, first_name, last_name, email }
   }
 
   /** Calls `listener` after every change from now on, until the returned function is called. */
