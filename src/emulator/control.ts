@@ -13,6 +13,7 @@ import type { Settings } from './http/settings.ts'
 import type { Team } from './http/teams.ts'
 import type { RateLimit } from './http/throttle.ts'
 import { rateLimitOf } from './options.ts'
+import type { Webhooks } from './webhooks/engine.ts'
 import type { QuestionPlan } from './world/form-library.ts'
 import { layOut } from './world/make-form.ts'
 import type { Form, Patient } from './world/records.ts'
@@ -35,6 +36,8 @@ export interface Control {
   staff(team?: string): Staff
   /** Moves the service's time on, as if so many milliseconds had passed. */
   advance(milliseconds: number): void
+  /** How many deliveries are pending and wait for a retry, and when nothing is pending any more. */
+  webhooks(team?: string): Pick<Webhooks, 'pending' | 'retrying' | 'idle'>
   /** Replaces all faults by those of `spec`, which reads as on the command line; empty for none. */
   setFaults(spec: string): void
   faults(): readonly FaultRule[]
@@ -107,6 +110,7 @@ export function makeControl(
       return staff
     },
     advance: (milliseconds) => clock.advance(Math.round(milliseconds * 1000)),
+    webhooks: (team) => teamOf(team).webhooks,
     setFaults(spec) {
       const rules = parseFaults(spec)
       const skew = rules.find(({ name }) => name === 'clock-skew')

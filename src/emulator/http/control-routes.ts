@@ -9,6 +9,15 @@ import type { Control } from '../control.ts'
 import type { FaultRule } from '../faults/fired.ts'
 
 export function addControlRoutes(app: FastifyInstance, control: Control): void {
+  app.get('/_control/webhooks', async (request, reply) => {
+    try {
+      const { pending, retrying } = control.webhooks((request.query as { team?: string }).team)
+      return { pending, retrying }
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      return reply.code(400).send({ detail: error.message })
+    }
+  })
   app.get('/_control/faults', async () => ({ faults: control.faults().map(written) }))
   app.post('/_control/faults', async (request, reply) => {
     try {
