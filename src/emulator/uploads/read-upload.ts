@@ -6,6 +6,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { CsvError, parse } from 'csv-parse'
 import { Response } from 'undici'
 import { type Column, columnsOf } from './read-row.ts'
@@ -23,9 +24,11 @@ export type ReadUpload = Sheet | { readonly type: 'invalid' } | { readonly type:
 
 const INVALID = { type: 'invalid' } as const
 
-/** Quotes inside a bare cell are part of it; blanks around a cell are not, unless it is quoted. */
+/**
+ * Quotes inside a bare cell are part of it; blanks around a cell are not, unless it is quoted. The mark of UTF-8 is
+ * taken away before: `bom` would let UTF-16 in as well.
+ */
 const OPTIONS = {
-  bom: true,
   trim: true,
   record_delimiter: ['\r\n', '\n', '\r'],
   relax_column_count: true,
@@ -33,7 +36,9 @@ const OPTIONS = {
   skip_empty_lines: true,
 }
 
-/** How much of a file is read in one turn of the event loop. */
+const MARK = Buffer.from('\ufeff')
+
+/** How much of a file is read in one turn of the event loop: others wait no longer than that. */
 const CHUNK = 64 * 1024
 
 export async function readUpload(contentType: unknown, body: Buffer): Promise<ReadUpload> {
@@ -75,6 +80,10 @@ async function readCsv(bytes: Buffer): Promise<string[][] | undefined> {
   return rows
 }
 
-function* chunksOf(bytes: Buffer): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; at += CHUNK) yield bytes.subarray(at, at + CHUNK)
+async function* chunksOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  const start = bytes.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0
+  for (let at = start; at < bytes.length; at += CHUNK) {
+    yield bytes.subarray(at, at + CHUNK)
+    await setImmediate()
+  }
 }
