@@ -1,6 +1,6 @@
 /** One team of the configuration, with the settings that every team shares as defaults. */
 import { z } from 'zod'
-import { pathsWith } from './api/paths.ts'
+import { DEFAULT_BODY_KEYS, pathsWith } from './api/paths.ts'
 import { printableKey, type Settings } from './config-settings.ts'
 import { UsageError } from './core/errors.ts'
 
@@ -62,7 +62,7 @@ export function teamOf(
     concurrency: given.concurrency ?? checkedConcurrency(settings.get('INTAKE_CONCURRENCY') || '4'),
     ...(pageSize === undefined ? {} : { pageSize }),
     ...(paths === undefined ? {} : { paths: checkedPaths(paths, nameOf('paths')) }),
-    ...(bodyKeys === undefined ? {} : { bodyKeys }),
+    ...(bodyKeys === undefined ? {} : { bodyKeys: checkedBodyKeys(bodyKeys, nameOf('bodyKeys')) }),
   })
 }
 
@@ -99,6 +99,22 @@ function checkedPaths(paths: Readonly<Record<string, string>>, variable: string)
     }
   }
   return paths
+}
+
+/** A mistyped name would be ignored, and the service be asked with a key that it does not know. */
+function checkedBodyKeys(keys: Readonly<Record<string, string>>, variable: string): Record<string, string> {
+  for (const [name, key] of Object.entries(keys)) {
+    const place = `${variable}.${printableKey(name)}`
+    if (!Object.hasOwn(DEFAULT_BODY_KEYS, name)) {
+      throw new UsageError(
+        `${place} is not a body key of the service`,
+        `Use one of: ${Object.keys(DEFAULT_BODY_KEYS).join(', ')}.`,
+        place,
+      )
+    }
+    if (key === '') throw new UsageError(`${place} is empty`, 'Write the name of the key.', place)
+  }
+  return keys
 }
 
 function headerText(text: string, variable: string): string {

@@ -148,7 +148,7 @@ describe('a file of teams', () => {
           pageSize: 50,
           paths: { forms: '/v3/forms' },
         }),
-        team({ name: 'south', apiVersion: '', bodyKeys: { test: 'config_id' } }),
+        team({ name: 'south', apiVersion: '', bodyKeys: { webhookTestId: 'config_id' } }),
       ),
       INTAKE_TIMEZONE: 'Europe/Berlin',
     }
@@ -166,7 +166,7 @@ describe('a file of teams', () => {
         timezone: 'Europe/Berlin',
         apiVersion: '',
         concurrency: 4,
-        bodyKeys: { test: 'config_id' },
+        bodyKeys: { webhookTestId: 'config_id' },
       },
     ])
   })
@@ -238,6 +238,12 @@ describe('a file of teams', () => {
       { teams: [team({ paths: { [`/${CANARY}`]: 7 } })] },
       /teams\.0\.paths\.an unknown key: invalid type/,
     ],
+    [
+      'with a body key that the service does not have',
+      { teams: [team({ bodyKeys: { test: 'config_id' } })] },
+      /teams\.0\.bodyKeys\.test is not a body key of the service/,
+    ],
+    [{ teams: [team({ bodyKeys: { exportId: '' } })] }, /teams\.0\.bodyKeys\.exportId is empty/],
     [
       'with a value for a key that names a variable which is not set',
       { teams: [team({ bodyKeys: { [`${CANARY}@`]: 'env:NOTHING' } })] },

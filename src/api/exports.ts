@@ -4,8 +4,10 @@
  * Invariant: an export changes nothing at the service, so its POST is repeated like a GET; a file is handed over as it
  * comes and is never held whole.
  */
+
 import type { Answer, Client, StreamOptions } from './client.ts'
 import type { Scan } from './pages.ts'
+import { DEFAULT_BODY_KEYS } from './paths.ts'
 import { type CallOptions, type ListOptions, list } from './resource.ts'
 import type { Streamed } from './stream.ts'
 
@@ -40,5 +42,10 @@ export function streamExport(
 
 /** The id goes under `bodyKeys.exportId` (`id`). */
 function asking(client: Client, id: string, type: string) {
-  return { query: { type }, body: { [client.bodyKeys.exportId ?? 'id']: id }, read: true, one: true }
+  return {
+    query: { type },
+    body: { [client.bodyKeys.exportId ?? DEFAULT_BODY_KEYS.exportId]: id },
+    read: true,
+    one: true,
+  }
 }

@@ -30,6 +30,14 @@ export const DEFAULT_PATHS = {
   webhookTest: '/v2/webhooks/events/test',
 } as const
 
+/** Keys of request bodies that the specification does not show, as the configuration's `bodyKeys` names them. */
+export const DEFAULT_BODY_KEYS = {
+  /** Of the export asked for, in `POST /v2/export-csv`. */
+  exportId: 'id',
+  /** Of the configuration, in `POST /v2/webhooks/events/test`. */
+  webhookTestId: 'id',
+} as const
+
 export type PathName = keyof typeof DEFAULT_PATHS
 export type Paths = { readonly [name in PathName]: string }
 

@@ -4,9 +4,11 @@
  * Invariant: `createWebhookConfig` either returns the signature secret, which is told once only, or throws an error
  * that says what to do about it.
  */
+
 import type { Answer, Client } from './client.ts'
 import { MissingSecretError } from './errors.ts'
 import type { Scan } from './pages.ts'
+import { DEFAULT_BODY_KEYS } from './paths.ts'
 import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 import type { CreatedWebhookConfig, WebhookConfig, WebhookConfigFields } from './shapes/webhook-config.ts'
 import { create, remove, update } from './writes.ts'
@@ -79,6 +81,6 @@ export function deleteWebhookConfig(client: Client, id: string, options?: CallOp
  * Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the service refuses to send.
  */
 export function testWebhookConfig(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
-  const body = { [client.bodyKeys.webhookTestId ?? 'id']: id }
+  const body = { [client.bodyKeys.webhookTestId ?? DEFAULT_BODY_KEYS.webhookTestId]: id }
   return client.request('POST', client.paths.webhookTest, { ...options, body, one: true })
 }
