@@ -19,6 +19,11 @@ const OPERATIONS: readonly (readonly [method: string, path: string])[] = [
   ['GET', '/v2/packets'],
   ['GET', '/v2/documents'],
   ['GET', '/v2/responses'],
+  ['GET', '/v2/export-csv'],
+  ['POST', '/v2/export-csv'],
+  ['GET', '/v2/webhooks'],
+  ['GET', '/v2/webhooks/events'],
+  ['POST', '/v2/webhooks/events/test'],
 ]
 
 describe.each(OPERATIONS)('%s %s', (method, path) => {

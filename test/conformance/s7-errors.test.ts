@@ -22,6 +22,10 @@ const WRITES = [
   ['PUT', `/v2/messages/${NOBODY}`, 'Message not found.'],
   ['DELETE', `/v2/messages/${NOBODY}`, 'Message not found.'],
   ['PATCH', `/v2/messages/${NOBODY}/scheduled`, 'Message not found.'],
+  ['PUT', `/v2/webhooks/${NOBODY}`, 'Webhook config not found.'],
+  ['PATCH', `/v2/webhooks/${NOBODY}`, 'Webhook config not found.'],
+  ['DELETE', `/v2/webhooks/${NOBODY}`, 'Webhook config not found.'],
+  ['POST', '/v2/webhooks/events/test', 'Webhook config not found.'],
 ] as const
 
 const WHOLE = {
@@ -45,11 +49,21 @@ describe('404', () => {
       expectRefused(service(), await service().call(method, path, { body }), 404, detail)
     })
   }
+
+  rule('7 "<Resource> not found.": an export that no team has', [], async () => {
+    const reply = await service().call('POST', '/v2/export-csv', { body: { id: NOBODY } })
+    expectRefused(service(), reply, 404, service().isEmulator ? 'Export not found.' : undefined)
+  })
 })
 
 describe('400', () => {
+  rule('7 "Webhook config ID is required."', ['writing'], async () => {
+    const reply = await service().call('POST', '/v2/webhooks/events/test', { body: {} })
+    expectRefused(service(), reply, 400, 'Webhook config ID is required.')
+  })
+
   rule('7 "malformed input": a body that is no JSON', ['writing'], async () => {
-    for (const path of ['/v2/patients', '/v2/messages']) {
+    for (const path of ['/v2/patients', '/v2/messages', '/v2/webhooks']) {
       const reply = await service().call('POST', path, { body: '{"' })
       expectRefused(service(), reply, 400)
     }

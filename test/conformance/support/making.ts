@@ -7,7 +7,6 @@
 import { expect, onTestFinished } from 'vitest'
 import type { Loose, Reply, ServiceUnderTest } from '../../support/service-under-test.ts'
 import { expectDone, idOf, rowsOf } from './reading.ts'
-import type { Receiver } from './receiver.ts'
 
 export const PERSON = {
   first_name: 'Conformance',
@@ -85,7 +84,7 @@ export async function firstId(service: ServiceUnderTest, path: string): Promise<
 
 export async function subscribe(
   service: ServiceUnderTest,
-  receiver: Receiver,
+  receiver: { readonly url: string },
   fields: Loose = {},
 ): Promise<{ id: string; secret: string }> {
   const reply = await service.call('POST', '/v2/webhooks', { body: { target_url: receiver.url, ...fields } })

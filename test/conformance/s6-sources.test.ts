@@ -1,0 +1,23 @@
+/** Section 6 of the specification: the sources whose records only the staff of a team changes. */
+import { expect } from 'vitest'
+import { eventProblems } from '../support/openapi.ts'
+import { serviceUnderTest } from '../support/service-under-test.ts'
+import { subscribe } from './support/making.ts'
+import { openReceiver } from './support/receiver.ts'
+import { rule } from './support/rule.ts'
+
+const service = serviceUnderTest({ activity: 300 })
+
+for (const source of ['form', 'packet', 'document']) {
+  rule(`6 "${source} as GET /v2/${source}s/{id}"`, ['a receiver'], async () => {
+    await using receiver = await openReceiver()
+    await subscribe(service(), receiver, { sources: [source] })
+    const { event, bytes } = await receiver.next(`told of a ${source}`, () => true)
+    expect([event.source, event.event_type]).toEqual([source, 'updated'])
+    expect(eventProblems(source, bytes.toString('utf8'))).toEqual([])
+    // It may have been changed again since: what never changes is compared, and that it has the same fields.
+    const { body } = await service().call('GET', `/v2/${source}s/${event.data.id}`)
+    expect(body).toMatchObject({ id: event.data.id, created_at: event.data.created_at })
+    expect(Object.keys(event.data)).toEqual(Object.keys(body))
+  })
+}
