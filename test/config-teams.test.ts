@@ -243,7 +243,11 @@ describe('a file of teams', () => {
       { teams: [team({ bodyKeys: { test: 'config_id' } })] },
       /teams\.0\.bodyKeys\.test is not a body key of the service/,
     ],
-    [{ teams: [team({ bodyKeys: { exportId: '' } })] }, /teams\.0\.bodyKeys\.exportId is empty/],
+    [
+      'with an empty body key',
+      { teams: [team({ bodyKeys: { exportId: '' } })] },
+      /teams\.0\.bodyKeys\.exportId is empty/,
+    ],
     [
       'with a value for a key that names a variable which is not set',
       { teams: [team({ bodyKeys: { [`${CANARY}@`]: 'env:NOTHING' } })] },
