@@ -6,7 +6,7 @@
  * named. Once the service was asked, no signal ends the work halfway.
  */
 import type { Client } from '../api/client.ts'
-import { MissingSecretError } from '../api/errors.ts'
+import { ApiError, MissingSecretError } from '../api/errors.ts'
 import { createWebhookConfig, deleteWebhookConfig } from '../api/webhook-configs.ts'
 import { readConfig } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
@@ -70,6 +70,7 @@ async function create(
     if (reading.kind !== 'id') throw new MissingSecretError(client.paths.webhookConfigs, null)
     return { configId: reading.id, secret: record.signature_secret, created: shownConfig(record) }
   } catch (error) {
+    if (error instanceof ApiError && !error.outcomeKnown) throw doubtful(error)
     if (!(error instanceof MissingSecretError)) throw error
     if (error.id !== null) throw await undone(client, error.id, null, 'the answer held no signature secret')
     throw new IntakeError('the webhook was created, but the answer cannot be read: its secret is lost', {
@@ -113,6 +114,11 @@ async function undone(client: Client, id: string, cause: unknown, what: string):
     verdict: 'stop',
     mend: `delete it, since its secret is lost: intake-sync webhooks delete ${id}`,
   })
+}
+
+function doubtful({ message, code }: ApiError): IntakeError {
+  const mend = 'look with `intake-sync webhooks list`, and delete what was created: its secret is lost'
+  return new IntakeError(message, { code, verdict: 'stop', mend })
 }
 
 function keyMissing(): UsageError {

@@ -72,6 +72,7 @@ describe('an upload that goes well', () => {
     expect(content).toBe(CSV)
     expect(asked('GET').map(({ url }) => url)).toEqual([`${UPLOAD}/up-1`, `${UPLOAD}/up-1`])
     expect(run.stdout).toMatch(/^rows +2\nsucceeded +2\nfailed +0\n\nupload up-1: completed\n$/)
+    expect(run.output).not.toContain('\u001b')
     expect(run.seconds).toBeGreaterThan(2)
   })
 
@@ -228,13 +229,6 @@ it.each([
   const ended = await run.ended
   expect(ended.code).toBe(code)
   expect(ended.stdout).toContain(`interrupted; it goes on at the service; ${AGAIN}\n`)
-})
-
-it('nothing is drawn where there is no terminal', async () => {
-  later = [[halfway], [done]]
-  const run = await runCli(['patients', 'upload', file], { ...env, LOG_LEVEL: 'info' })
-  expect(run).toMatchObject({ code: 0, stderr: '' })
-  expect(run.stdout).not.toContain('\u001b')
 })
 
 it.each([

@@ -1,4 +1,4 @@
-/** `webhooks list`, `update`, `delete`, `events`, `test`: by id, tolerant of what the service leaves out. */
+/** `webhooks update`, `delete`, `test`: one configuration, by its id; and what is wrong usage. */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -52,67 +52,6 @@ const retired = async () =>
       )
     ).map((row) => [row.config_id, row.retired]),
   )
-
-describe('list', () => {
-  it('shows each configuration, and whether its secret is held', async () => {
-    await created()
-    await created()
-    await webhooks('delete c-2')
-    service.configs.push({ id: 'c-2', target_url: 'https://other.invalid/', is_active: false })
-    service.configs.push({
-      uid: 'c-3',
-      url: 'https://third.invalid/\u001b[2J',
-      events: [{ name: 'created' }],
-    })
-    const run = await webhooks('list')
-    expect(run.code).toBe(0)
-    expect(
-      run.stdout
-        .trimEnd()
-        .split('\n')
-        .map((line) => line.split(/ {2,}/)),
-    ).toEqual([
-      ['id', 'url', 'events', 'sources', 'active', 'secret'],
-      ['c-1', 'https://clinic.invalid/hooks', 'created', 'form,packet', 'yes', 'stored'],
-      ['c-2', 'https://other.invalid/', '-', '-', 'no', 'retired'],
-      ['c-3', 'https://third.invalid/\\x1b[2J', 'created', '-', '-', 'none'],
-    ])
-    expect(run.output).not.toMatch(/whsec_canary/)
-  })
-
-  it('needs no database, and starts none: the secret column says unknown', async () => {
-    service.configs.push({ id: 'c-1', signature_secret: 'whsec_canary' })
-    const run = await webhooks('list --json', bare)
-    expect(run.code).toBe(0)
-    expect(JSON.parse(run.stdout)).toEqual({
-      webhooks: [
-        {
-          id: 'c-1',
-          target_url: null,
-          event_types: null,
-          sources: null,
-          is_active: null,
-          created_at: null,
-          secret: 'unknown',
-        },
-      ],
-    })
-    expect(existsSync(dataDir)).toBe(false)
-  })
-
-  it('does its work beside a database that does not, and says so', async () => {
-    service.configs.push({ id: 'c-1' })
-    await using empty = await openWarehouse({ empty: true })
-    const run = await webhooks('list', { ...env, DATABASE_URL: empty.url })
-    expect(run.code).toBe(0)
-    expect(run.stdout).toMatch(/^c-1 .* unknown$/m)
-    expect(run.stderr).toContain('note: whether a secret is held is not known: the database is behind')
-  })
-
-  it('of nothing says so', async () => {
-    expect(await webhooks('list', bare)).toMatchObject({ code: 0, stdout: 'no webhook configurations\n' })
-  })
-})
 
 describe('update', () => {
   it('changes what is given and nothing else, without a database', async () => {
@@ -190,49 +129,6 @@ describe('delete', () => {
   })
 })
 
-describe('events', () => {
-  const delivery = (at: number) => ({
-    id: `d-${at}`,
-    webhook_config: { id: 'c-1' },
-    event_type: 'updated',
-    source: 'response',
-    status: 'failed',
-    response_status_code: 500,
-    attempts: at,
-    error: 'timeout\u001b[2J',
-    created_at: `2026-01-01T00:00:${String(at).padStart(2, '0')}Z`,
-  })
-
-  it('are the newest of all, whatever the order of the list', async () => {
-    service.deliveries = [5, 1, 30, 12, 7].map(delivery)
-    const run = await webhooks('events --limit 3', bare)
-    expect(run.code).toBe(0)
-    expect(run.stdout.match(/00:00:\d\d/g)).toEqual(['00:00:30', '00:00:12', '00:00:07'])
-    expect(run.stdout).toContain('the newest 3 of 5; --limit shows more\n')
-    expect(run.stdout).toContain('timeout\\x1b[2J')
-    expect(existsSync(dataDir)).toBe(false)
-  })
-
-  it('are shown with what little there is', async () => {
-    service.deliveries = [{}, delivery(3), 'no object']
-    const run = await webhooks('events --json', bare)
-    expect(run.code).toBe(0)
-    const { events } = JSON.parse(run.stdout)
-    expect(events).toHaveLength(2)
-    expect(events[0]).toMatchObject({
-      id: 'd-3',
-      webhook_config: 'c-1',
-      response_status_code: 500,
-      attempts: 3,
-    })
-    expect(new Set(Object.values(events[1]))).toEqual(new Set([null]))
-  })
-
-  it('of nothing say so', async () => {
-    expect(await webhooks('events', bare)).toMatchObject({ code: 0, stdout: 'no deliveries\n' })
-  })
-})
-
 describe('test', () => {
   it('has the service send an event to the configuration', async () => {
     service.configs.push({ id: 'c-1' })
@@ -258,6 +154,10 @@ describe('test', () => {
 it.each([
   ['', 'Usage: intake-sync webhooks'],
   ['bogus', 'bogus'],
+  ['create', '--url'],
+  ['create --url clinic.invalid', '--url'],
+  ['create --url ftp://clinic.invalid/', '--url'],
+  ['create --url https://clinic.invalid/ --events created,,', '--events'],
   ['update', 'id'],
   ['update c-1', 'nothing to change'],
   ['update c-1 --replace --active true', '--url'],
