@@ -56,7 +56,8 @@ export function callerOf(emulator: Emulator, environment = 0, team = 0): Caller 
   }
 }
 
-function parsed(text: string): unknown {
+/** What JSON text holds; undefined when it is none. */
+export function parsed(text: string): Loose {
   try {
     return JSON.parse(text)
   } catch {

@@ -40,6 +40,8 @@ export interface Running {
   readonly ended: Promise<Ended>
   /** Resolves when standard error or output has shown `text`; rejects when the process ends without it. */
   said(text: string): Promise<void>
+  /** What it wrote on standard output so far. */
+  output(): string
   kill(signal?: NodeJS.Signals): void
 }
 
@@ -118,7 +120,13 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
       listeners.add(look)
       look()
     })
-  return { process: child, ended, said, kill: (signal = 'SIGKILL') => killGroup(child, signal) }
+  return {
+    process: child,
+    ended,
+    said,
+    output: () => stdout,
+    kill: (signal = 'SIGKILL') => killGroup(child, signal),
+  }
 }
 
 function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
