@@ -4,7 +4,7 @@
  * Invariant: stdout holds the addresses and credentials and nothing else; it runs until SIGINT or SIGTERM and then
  * ends with 0. An option that cannot be used ends with 2 and is named.
  */
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { UsageError } from '../core/errors.ts'
 import { FAULTS } from '../emulator/faults/fired.ts'
 import { parseRateLimit, type RateLimit } from '../emulator/http/throttle.ts'
@@ -59,7 +59,7 @@ export function emulatorCommand(context: Surroundings = process): Command {
     .option('--time-scale <factor>', 'how many times faster the service’s clock runs (1)')
     .option('--import-patients <file>', 'patients from a CSV or JSON file')
     .option('--import-questionnaires <dir>', 'forms from FHIR Questionnaires, JSON or YAML')
-    .addOption(new Option('--import-survey <file>', 'not available in this version'))
+    .option('--import-survey <file>', 'a form, its clients and their answers from a survey as CSV')
     .option('--allow-remote-webhooks', 'send webhooks beyond this machine, to whatever a configuration names')
     .option('--json', 'print one JSON document')
     .action((flags: Flags) => run(flags, context))
@@ -110,9 +110,10 @@ function listenForSignals(): { first: Promise<void>; stop: () => void } {
 function announce(emulator: Emulator, flags: Flags, context: Surroundings): void {
   const { environments, imported } = emulator
   for (const { file, reason } of imported.failed) context.stderr.write(`not imported: ${file}: ${reason}\n`)
-  if (flags.importPatients !== undefined || flags.importQuestionnaires !== undefined) {
-    const { patients, forms, questions, skipped } = imported
-    const text = `imported ${patients} patients, ${forms} forms with ${questions} questions`
+  const { importPatients, importQuestionnaires, importSurvey } = flags
+  if (importPatients ?? importQuestionnaires ?? importSurvey) {
+    const { patients, forms, questions, responses, skipped } = imported
+    const text = `imported ${patients} patients, ${forms} forms with ${questions} questions, ${responses} responses`
     context.stderr.write(`${text}; ${skipped.length} files are no questionnaires\n`)
   }
   context.stdout.write(flags.json ? `${JSON.stringify({ environments })}\n` : announcement(emulator))

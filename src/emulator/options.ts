@@ -1,8 +1,8 @@
 /**
  * The options of the emulator, read and completed.
  *
- * Invariant: what comes out of `completeOptions` can be started; an option that cannot be used, or that this version
- * does not have yet, is an `EmulatorOptionError` that names it, and is never left out silently.
+ * Invariant: what comes out of `completeOptions` can be started; an option that cannot be used is an
+ * `EmulatorOptionError` that names it, and is never left out silently.
  */
 import { type Clock, wallClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/fired.ts'
@@ -62,6 +62,7 @@ export interface CompleteOptions {
   readonly timeScale: number
   readonly importPatients: string | undefined
   readonly importQuestionnaires: string | undefined
+  readonly importSurvey: string | undefined
   readonly allowRemoteWebhooks: boolean
   readonly webhookTimeoutMs: number
   readonly clock: Clock
@@ -70,7 +71,6 @@ export interface CompleteOptions {
 const GREATEST_WORLD = 2 ** 31
 
 export function completeOptions(options: EmulatorOptions): CompleteOptions {
-  refuse('import-survey', options.importSurvey)
   const seed = String(options.seed ?? 1)
   return {
     port: whole('port', options.port ?? 4010, 0, 65_534),
@@ -92,6 +92,7 @@ export function completeOptions(options: EmulatorOptions): CompleteOptions {
     timeScale: positive('time-scale', options.timeScale ?? 1, false),
     importPatients: filled('import-patients', options.importPatients),
     importQuestionnaires: filled('import-questionnaires', options.importQuestionnaires),
+    importSurvey: filled('import-survey', options.importSurvey),
     allowRemoteWebhooks: options.allowRemoteWebhooks ?? false,
     webhookTimeoutMs: whole('webhook-timeout-ms', options.webhookTimeoutMs ?? 10_000, 1, 600_000),
     clock: options.clock ?? wallClock,
@@ -110,10 +111,6 @@ export function rateLimitOf(limit: number | RateLimit | null): RateLimit | null 
 
 function perSecond(rate: number): RateLimit {
   return rate >= 1 ? { requests: Math.floor(rate), seconds: 1 } : { requests: 1, seconds: 1 / rate }
-}
-
-function refuse(option: string, value: unknown): void {
-  if (value !== undefined) throw new EmulatorOptionError(option, 'is not available in this version')
 }
 
 function whole(option: string, value: number, least: number, greatest: number): number {

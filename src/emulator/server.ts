@@ -72,7 +72,7 @@ const ROUTES: readonly Route[] = [
 /** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
   const complete = completeOptions(options)
-  const { imported, report } = await readImports(complete.importPatients, complete.importQuestionnaires)
+  const { imported, report } = await readImports(complete)
   const { seed, shape, pageSize, rateLimit, faults, clock } = complete
   const settings: Settings = {
     seed,

@@ -5,7 +5,8 @@
  * was deleted meanwhile is left out. Between two batches other requests are served.
  */
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Form, Patient, Response } from '../world/records.ts'
+import type { Person } from '../world/make-patient.ts'
+import type { Form, Response } from '../world/records.ts'
 import type { World } from '../world/world.ts'
 import { cellOf, sheetOf } from './cells.ts'
 import { columnsOf, LEADING_TITLES, type Style } from './columns.ts'
@@ -26,7 +27,7 @@ export function exportOf(world: World, form: Form, style: Style, idText: (id: st
   const columns = columnsOf(form, style)
   const titles = [...LEADING_TITLES, ...columns.map(({ title }) => title)]
   const size = Math.max(1, Math.floor(BATCH / titles.length))
-  const rowOf = (response: Response, client: Patient) => {
+  const rowOf = (response: Response, client: Person) => {
     const sheet = sheetOf(response)
     return [
       ...[idText(client.id), client.first_name, client.last_name, client.email ?? ''],
@@ -45,8 +46,8 @@ export function exportOf(world: World, form: Form, style: Style, idText: (id: st
       const batch: string[][] = []
       for (const index of indexes.slice(from, from + size)) {
         const response = world.responses.at(index)
-        const client = response === undefined ? undefined : world.patients.get(response.patient)
-        if (response !== undefined && client !== undefined) batch.push(rowOf(response, client))
+        const client = response === undefined ? null : world.person(response.patient)
+        if (response !== undefined && client !== null) batch.push(rowOf(response, client))
       }
       if (batch.length > 0) yield batch
     }

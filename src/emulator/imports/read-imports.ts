@@ -8,11 +8,14 @@ import { EmulatorOptionError } from '../option-error.ts'
 import type { Imported } from '../world/world.ts'
 import { importPatients } from './patients.ts'
 import { type ImportedForms, importQuestionnaires } from './questionnaires.ts'
+import { importSurvey } from './survey.ts'
 
 export interface ImportReport {
   readonly patients: number
   readonly forms: number
   readonly questions: number
+  /** Of a survey. */
+  readonly responses: number
   /** Files that are no questionnaires. */
   readonly skipped: readonly string[]
   /** Files that could not be read, each with the reason. */
@@ -21,15 +24,31 @@ export interface ImportReport {
 
 const NO_FORMS: ImportedForms = { forms: [], questions: 0, skipped: [], failed: [] }
 
-export async function readImports(
-  patientFile: string | undefined,
-  questionnaireFolder: string | undefined,
-): Promise<{ imported: Imported; report: ImportReport }> {
-  const patients = (await named('import-patients', patientFile, importPatients)) ?? []
+export interface ImportFiles {
+  readonly importPatients: string | undefined
+  readonly importQuestionnaires: string | undefined
+  readonly importSurvey: string | undefined
+}
+
+export async function readImports(files: ImportFiles): Promise<{ imported: Imported; report: ImportReport }> {
+  const people = (await named('import-patients', files.importPatients, importPatients)) ?? []
   const { forms, questions, skipped, failed } =
-    (await named('import-questionnaires', questionnaireFolder, importQuestionnaires)) ?? NO_FORMS
-  const report = { patients: patients.length, forms: forms.length, questions, skipped, failed }
-  return { imported: { patients, forms, surveys: [] }, report }
+    (await named('import-questionnaires', files.importQuestionnaires, importQuestionnaires)) ?? NO_FORMS
+  const survey = await named('import-survey', files.importSurvey, importSurvey)
+  const imported: Imported = {
+    patients: [...people, ...(survey?.clients ?? [])],
+    forms: survey === undefined ? forms : [survey.form, ...forms],
+    surveys: survey === undefined ? [] : [{ form: 0, firstPatient: people.length, rows: survey.rows }],
+  }
+  const report = {
+    patients: imported.patients.length,
+    forms: imported.forms.length,
+    questions: questions + (survey?.questions ?? 0),
+    responses: survey?.rows.length ?? 0,
+    skipped,
+    failed,
+  }
+  return { imported, report }
 }
 
 async function named<T>(

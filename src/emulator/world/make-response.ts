@@ -30,7 +30,13 @@ export interface Seeded {
     readonly ids: IdSpace
     readonly make: (index: number) => Patient
   }
-  readonly forms: { readonly count: number; readonly ids: IdSpace; readonly make: (index: number) => Form }
+  readonly forms: {
+    readonly count: number
+    /** Index of the first form that visits ask for. */
+    readonly first: number
+    readonly ids: IdSpace
+    readonly make: (index: number) => Form
+  }
   readonly packets: { readonly ids: IdSpace; readonly make: (index: number) => Packet }
   readonly documents: {
     readonly count: number
@@ -88,7 +94,7 @@ function formOf(seeded: Seeded, { place }: Visit): number | null {
   const { forms, packets } = seeded
   if (plan.target === 'document') return null
   if (plan.target === 'packet') return forms.ids.indexOf(packets.make(plan.fixed!).forms[member]!)!
-  return plan.fixed ?? (round * 10 + at) % forms.count
+  return plan.fixed ?? forms.first + ((round * 10 + at) % (forms.count - forms.first))
 }
 
 function isStamped({ plan }: Place): boolean {

@@ -31,7 +31,10 @@ export interface Survey {
   readonly rows: readonly (readonly string[])[]
 }
 
-/** What an import brings, without ids and stamps; it stands before the generated records. */
+/**
+ * What an import brings, without ids and stamps; it stands before the generated records. The forms of surveys come
+ * first, one for each: nobody is seeded to answer them but their own clients.
+ */
 export interface Imported {
   readonly patients: readonly Omit<Patient, 'id' | 'created_at' | 'updated_at'>[]
   readonly forms: readonly ((ids: IdSpace, key: Key, index: number) => Form)[]
@@ -56,7 +59,8 @@ export function openSeed(path: readonly (string | number)[], sizes: Sizes, impor
   }
   const [patients, forms, packets, documents] = ['patient', 'form', 'packet', 'document'].map(space)
   const formCount = imported.forms.length + sizes.forms
-  const firstMember = sizes.forms > 0 ? imported.forms.length : 0
+  const answeredAlready = imported.surveys.length
+  const firstMember = sizes.forms > 0 ? imported.forms.length : answeredAlready
   const members = Array.from({ length: Math.min(formCount - firstMember, MEMBERS) }, (_, at) =>
     forms!.ids.idAt(firstMember + at),
   )
@@ -67,8 +71,12 @@ export function openSeed(path: readonly (string | number)[], sizes: Sizes, impor
     index,
     members: makePacketAt(index).forms.length,
   }))
-  const fullForm = sizes.forms > 0 ? imported.forms.length : 0
-  const plans = planRound({ forms: formCount, documents: sizes.documents, packets: known, fullForm })
+  const plans = planRound({
+    forms: formCount - answeredAlready,
+    documents: sizes.documents,
+    packets: known,
+    fullForm: firstMember,
+  })
   const visits = new Visits(patientCount === 0 ? [] : plans, sizes.responses)
   return {
     imported,
@@ -94,6 +102,7 @@ export function openSeed(path: readonly (string | number)[], sizes: Sizes, impor
     },
     forms: {
       count: formCount,
+      first: answeredAlready,
       ids: forms!.ids,
       make: kept((index) => {
         const build = imported.forms[index]

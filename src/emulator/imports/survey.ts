@@ -1,0 +1,108 @@
+/**
+ * A survey as a CSV file: a form of its titles, a client and a response of each row.
+ *
+ * Invariant: the n-th cell of the m-th row is the answer of the m-th client to the n-th question, to the character;
+ * an empty cell is a question left unanswered. Titles may repeat, be empty or be anything else; where a row is longer
+ * than the titles, the questions that they lack have no text. A line without anything is no row.
+ */
+import { basename, extname } from 'node:path'
+import { type Options, parse } from 'csv-parse'
+import { parse as parseAtOnce } from 'csv-parse/sync'
+import { stamp } from '../clock.ts'
+import { NO_FIELDS, type PatientFields } from '../http/patient-body.ts'
+import { Draw, type Key, keyOf } from '../world/draw.ts'
+import type { IdSpace } from '../world/id-space.ts'
+import { layOut } from '../world/make-form.ts'
+import { makeTimes } from '../world/make-patient.ts'
+import type { Form } from '../world/records.ts'
+import { FIRST_NAMES, LAST_NAMES } from '../world/vocabulary.ts'
+import { readText } from './read-text.ts'
+
+export interface ImportedSurvey {
+  readonly form: (ids: IdSpace, key: Key, index: number) => Form
+  readonly questions: number
+  readonly clients: readonly PatientFields[]
+  /** Cells of each client's response, in the order of the questions. */
+  readonly rows: readonly (readonly string[])[]
+}
+
+const READING = {
+  record_delimiter: ['\r\r\n', '\r\n', '\n', '\r'],
+  relax_column_count: true,
+  relax_quotes: true,
+  skip_empty_lines: true,
+} satisfies Options
+
+/** Reads `file`. Throws an error that says what is wrong with it when it has no titles or is cut off in a cell. */
+export async function importSurvey(file: string): Promise<ImportedSurvey> {
+  const text = readText(file)
+  const rows: string[][] = []
+  for await (const row of parse(text, { ...READING, delimiter: delimiterOf(text) })) rows.push(row)
+  const titles = rows.shift()
+  if (titles === undefined) throw new Error('is empty: there is no line of titles')
+  const width = rows.reduce((widest, row) => Math.max(widest, row.length), titles.length)
+  const questions = Array.from({ length: width }, (_, at) => ({
+    type: 'short_text' as const,
+    text: titles[at] ?? '',
+  }))
+  const name = basename(file, extname(file))
+  return {
+    form(ids, key, index) {
+      const times = makeTimes(new Draw(key, index))
+      const [created_at, updated_at] = [stamp(times.created), stamp(times.updated)]
+      const laidOut = layOut({ questions }, key, index)
+      return {
+        id: ids.idAt(index),
+        name,
+        text: '',
+        enabled: true,
+        created_at,
+        updated_at,
+        questions: laidOut,
+      }
+    },
+    questions: width,
+    clients: rows.map((_, at) => clientOf(name, at)),
+    rows,
+  }
+}
+
+/** Somebody made up: of the people of a survey nothing is known but their answers. */
+function clientOf(survey: string, at: number): PatientFields {
+  const draw = new Draw(keyOf('import-survey', survey), at)
+  return {
+    ...NO_FIELDS,
+    external_id: `row ${at + 1}`,
+    first_name: draw.pick(FIRST_NAMES),
+    last_name: draw.pick(LAST_NAMES),
+  }
+}
+
+const DELIMITERS = [',', ';', '\t'] as const
+/** Rows that a guess is tried with. */
+const SAMPLE = 20
+
+/** The delimiter that divides the titles, and most of the first rows, best into as many cells. Of equals, the comma. */
+function delimiterOf(text: string): string {
+  const guesses = DELIMITERS.map((delimiter) => {
+    const [titles = [], ...rows] = begun(text, delimiter)
+    const divided = rows.filter((row) => row.length > 1).length
+    if (titles.length < 2 || (rows.length > 0 && divided * 2 <= rows.length)) {
+      return { delimiter, fitting: 0, cells: 1 }
+    }
+    const fitting = rows.filter((row) => row.length === titles.length).length
+    return { delimiter, fitting, cells: titles.length }
+  })
+  return guesses.reduce((best, one) =>
+    one.fitting > best.fitting || (one.fitting === best.fitting && one.cells > best.cells) ? one : best,
+  ).delimiter
+}
+
+/** The first rows when `delimiter` divides them; none where quotes then make no sense. */
+function begun(text: string, delimiter: string): string[][] {
+  try {
+    return parseAtOnce(text, { ...READING, delimiter, to: SAMPLE + 1 })
+  } catch {
+    return []
+  }
+}
