@@ -5,6 +5,7 @@
  * event of its own, sent to that one alone; after `close` nothing is sent, recorded or waiting.
  */
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import type { Clock } from '../clock.ts'
 import type { JsonRecord } from '../http/answer.ts'
 import type { Settings } from '../http/settings.ts'
@@ -27,6 +28,8 @@ export class Webhooks {
   #unsubscribe: (() => void) | null = null
 
   constructor(world: World, settings: Settings, clock: Clock, options: SenderOptions) {
+    // Every event that is held back listens for the end.
+    setMaxListeners(0, this.#stop.signal)
     this.configs = new Configs(world, (change) => this.#configure(change))
     this.#office = {
       ...{ world, settings, clock },
