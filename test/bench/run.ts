@@ -8,6 +8,7 @@ import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { table } from '../../src/commands/table.ts'
+import { benchEmulator } from './emulator.ts'
 import { benchLoad } from './load.ts'
 import { benchMemory } from './memory.ts'
 import { benchRate } from './rate.ts'
@@ -26,6 +27,7 @@ const rows: BenchRow[] = []
   if (wanted('load')) rows.push(...(await benchLoad(warehouse, values.quick ? 20_000 : 100_000)))
   if (wanted('memory')) rows.push(...(await benchMemory(warehouse, values.quick ? 100_000 : 1_000_000)))
 }
+if (wanted('emulator')) rows.push(...(await benchEmulator(values.quick ? 20 : 100)))
 if (wanted('rate')) rows.push(...(await benchRate({ seconds: values.quick ? 5 : 20 })))
 
 const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}`
