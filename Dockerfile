@@ -17,6 +17,7 @@ WORKDIR /app
 COPY package.json ./
 COPY scripts/nightly.sh scripts/nightly.sh
 COPY sql sql
+COPY docs/openapi.yaml docs/openapi.yaml
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN ln -s /app/dist/cli.js /usr/local/bin/intake-sync

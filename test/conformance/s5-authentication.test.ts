@@ -61,6 +61,21 @@ describe.each(OPERATIONS)('%s %s', (method, path) => {
 })
 
 rule(
+  '5.2 "No OAuth flow, bearer token, … or session cookie exists": they are no credentials',
+  [],
+  async () => {
+    for (const headers of [
+      { authorization: 'Bearer something' },
+      { authorization: 'Basic a2V5OnNlY3JldA==' },
+      { cookie: 'session=something' },
+    ]) {
+      const reply = await service().call('GET', '/v2/patients', { credentials: {}, headers })
+      expectRefused(service(), reply, 401, 'No credentials provided.')
+    }
+  },
+)
+
+rule(
   '5.4 "a sandbox key does not authenticate against production and the reverse"',
   ['another team'],
   async () => {

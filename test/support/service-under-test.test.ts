@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { real, realService } from './service-under-test.ts'
+import { isHarmless, real, realService } from './service-under-test.ts'
 
 const ENV = {
   INTAKE_BASE_URL: 'https://sandbox.example.org/',
@@ -31,5 +31,20 @@ describe('the service that the conformance suite asks', () => {
   ])('is refused with %s, and no value is shown', (_title, env, message) => {
     expect(() => realService(true, env)).toThrow(message)
     expect(() => realService(true, env)).not.toThrow(/a-key|a-secret|sandbox/)
+  })
+
+  it('is sent nothing that may change it while it is read only', () => {
+    const service = realService(true, ENV)!
+    for (const [method, path] of [
+      ['GET', '/v2/patients'],
+      ['POST', '/v2/export-csv?type=json'],
+    ] as const) {
+      expect(isHarmless(service, method, path)).toBe(true)
+    }
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+      expect(isHarmless(service, method, '/v2/patients')).toBe(false)
+      expect(isHarmless(service, method, '/v2/patients', { credentials: {} })).toBe(true)
+    }
+    expect(isHarmless(service, 'DELETE', '/v2/export-csv')).toBe(false)
   })
 })

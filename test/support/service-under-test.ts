@@ -2,9 +2,9 @@
  * The service that the conformance suite asks: an emulator of its own, or, only when `npm run conformance` says so
  * and the environment names one, a real sandbox.
  *
- * Invariant: under `npm test` no address but the emulator's is ever asked, whatever the environment holds. Every
- * answer of the emulator is held against docs/openapi.yaml; how a real service differs from it is printed, without
- * any value, and fails nothing.
+ * Invariant: under `npm test` no address but the emulator's is ever asked, whatever the environment holds; a real
+ * service is sent nothing that may change it unless CONFORMANCE_WRITE=1. Every answer of the emulator is held against
+ * docs/openapi.yaml; how a real service differs from it is printed, without any value, and fails nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, inject } from 'vitest'
@@ -115,8 +115,24 @@ function callChecked(baseUrl: string, credentials: Readonly<Record<string, strin
 const ATTEMPTS = 5
 const LONGEST_WAIT = 60
 
-function callReal({ baseUrl, credentials }: RealService, differences: Set<string>) {
+/** Whether a call can change nothing: it reads, exports, or has no credentials that are known. */
+export function isHarmless(
+  { credentials }: RealService,
+  method: string,
+  path: string,
+  options: CallOptions = {},
+): boolean {
+  const given = options.credentials ?? credentials
+  const known = Object.entries(credentials).every(([name, value]) => given[name] === value)
+  return !known || method === 'GET' || (method === 'POST' && path.split('?')[0] === '/v2/export-csv')
+}
+
+function callReal(service: RealService, differences: Set<string>) {
+  const { baseUrl, credentials, mayWrite } = service
   return async (method: string, path: string, options: CallOptions = {}): Promise<Reply> => {
+    if (!mayWrite && !isHarmless(service, method, path, options)) {
+      throw new Error(`${method} may change data, and CONFORMANCE_WRITE is not 1`)
+    }
     for (let attempt = 1; ; attempt += 1) {
       const reply = await request(baseUrl, method, path, { credentials, ...options })
       if (reply.status !== 429 || attempt === ATTEMPTS) {
