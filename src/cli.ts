@@ -10,15 +10,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { apiCommand } from './commands/api.ts'
-import { backfillCommand } from './commands/backfill.ts'
 import { type Context, ExitCode } from './commands/context.ts'
-import { demoCommand } from './commands/demo.ts'
-import { emulatorCommand } from './commands/emulator.ts'
-import { migrateCommand } from './commands/migrate.ts'
-import { patientsCommand } from './commands/patients.ts'
-import { statusCommand } from './commands/status.ts'
-import { webhooksCommand } from './commands/webhooks.ts'
 import { IntakeError, UsageError } from './core/errors.ts'
 import { warehouseError } from './warehouse/sqlstate.ts'
 
@@ -59,24 +51,28 @@ const context: Context = {
   version,
 }
 
+/** In the order of the help. */
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  migrate: async () => (await import('./commands/migrate.ts')).migrateCommand(context),
+  backfill: async () => (await import('./commands/backfill.ts')).backfillCommand(context),
+  status: async () => (await import('./commands/status.ts')).statusCommand(context),
+  webhooks: async () => (await import('./commands/webhooks.ts')).webhooksCommand(context),
+  patients: async () => (await import('./commands/patients.ts')).patientsCommand(context),
+  api: async () => (await import('./commands/api.ts')).apiCommand(context),
+  emulator: async () => (await import('./commands/emulator.ts')).emulatorCommand(),
+  demo: async () => (await import('./commands/demo.ts')).demoCommand(context),
+}
+
 process.exitCode = await main(process.argv)
 
 async function main(argv: readonly string[]): Promise<number> {
   const program = new Command('intake-sync')
     .description('Keeps a Postgres warehouse equal to a hosted Intake Forms Service.')
     .version(version)
-  for (const command of [
-    migrateCommand(context),
-    backfillCommand(context),
-    statusCommand(context),
-    webhooksCommand(context),
-    patientsCommand(context),
-    apiCommand(context),
-    emulatorCommand(),
-    demoCommand(context),
-  ]) {
-    program.addCommand(command)
-  }
+  // One command is loaded, and not what only the others need; for the help, all of them.
+  const named = argv[2] !== undefined && Object.hasOwn(COMMANDS, argv[2]) ? COMMANDS[argv[2]] : undefined
+  const wanted = named === undefined ? Object.values(COMMANDS) : [named]
+  for (const open of wanted) program.addCommand(await open())
   for (const command of withNested(program)) {
     command.exitOverride().showHelpAfterError('(--help shows what there is)')
   }
