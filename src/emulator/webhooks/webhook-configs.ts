@@ -51,11 +51,10 @@ export class Configs {
     this.table = new Table<WebhookConfig>(new IdSpace(this.#key), 0, make, onChange)
   }
 
-  create(fields: ConfigFields, version: string): WebhookConfig {
+  create({ target_url, ...rest }: ConfigFields, version: string): WebhookConfig {
     const now = this.#world.now()
     return this.table.create((id, index) => ({
-      ...fields,
-      id,
+      ...{ id, target_url, ...rest },
       created_at: now,
       updated_at: now,
       signature_secret: secretOf(new Draw(this.#key, index)),
