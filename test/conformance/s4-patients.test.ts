@@ -73,7 +73,8 @@ describe('PUT and PATCH /v2/patients/{id}', () => {
 
   rule('4.1 "any subset of the patient fields": nothing else changes', ['writing'], async () => {
     const { updated_at: _before, ...old } = await createPatient(service())
-    const change = { first_name: 'Changed', patient_tags: [], custom_fields: { other: 'x' } }
+    const patient_tags = [{ name: 'other', color: '#ffffff' }]
+    const change = { first_name: 'Changed', patient_tags, custom_fields: { other: 'x' } }
     expectDone(service(), await call('PATCH', idOf(old), change), 200)
     const { updated_at: _after, ...now } = (await call('GET', idOf(old))).body
     expect(now).toEqual({ ...old, ...change })

@@ -5,7 +5,7 @@ import { until } from './support/control.ts'
 import { createPatient, subscribe } from './support/making.ts'
 import { expectDone, expectRefused, idOf, NOBODY, rowsOf, walk } from './support/reading.ts'
 import { openReceiver } from './support/receiver.ts'
-import { rule, type Skip } from './support/rule.ts'
+import { CannotTell, rule, type Skip } from './support/rule.ts'
 
 const service = serviceUnderTest()
 /** Nobody can be reached there, whoever tries. */
@@ -54,6 +54,7 @@ describe('webhook configurations', () => {
     }
     const reply = await service().call('POST', '/v2/webhooks', { body })
     expectDone(service(), reply, 201)
+    if (reply.body === undefined) throw new CannotTell('a creation is answered without the record')
     const { signature_secret: _secret, ...created } = reply.body
     expect(created.target_url).toBe(NOWHERE.url)
     if (service().isEmulator) expect((await call('GET', idOf(created))).body).toEqual({ ...body, ...created })

@@ -50,6 +50,11 @@ export function statusOf(message: Loose): string {
   return typeof status === 'object' && status !== null ? String(status.status ?? status.name) : String(status)
 }
 
+/** The planned time of a message, which may stand in a part of its own. */
+export function scheduledAtOf({ scheduled_at, scheduled }: Loose): string | undefined {
+  return scheduled_at ?? scheduled?.scheduled_at ?? undefined
+}
+
 export function rowsOf(reply: Reply): Loose[] {
   const { body } = reply
   if (Array.isArray(body)) return body

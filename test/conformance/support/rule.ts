@@ -2,7 +2,7 @@
  * One rule of the specification as a test.
  *
  * Invariant: a rule that the service at hand cannot be asked about is skipped with its reason in the report; it is
- * never passed silently.
+ * never passed silently. What a real service sent is in no report.
  */
 import { spawnSync } from 'node:child_process'
 import { it } from 'vitest'
@@ -23,6 +23,9 @@ const MISSING: Readonly<Record<Need, () => string | undefined>> = {
   openssl: () => (spawnSync('openssl', ['version']).status === 0 ? undefined : 'openssl is not installed'),
 }
 
+/** Thrown where a real service, within its rights, gives a test nothing to go on with. */
+export class CannotTell extends Error {}
+
 export type Skip = (reason: string) => never
 
 /** `title` quotes the rule; `test` may skip for want of data. */
@@ -31,6 +34,24 @@ export function rule(title: string, needs: readonly Need[], test: (skip: Skip) =
     const skip: Skip = (reason) => context.skip(reason)
     const missing = needs.map((need) => MISSING[need]()).find((reason) => reason !== undefined)
     if (missing !== undefined) skip(missing)
-    await test(skip)
+    try {
+      await test(skip)
+    } catch (error) {
+      if (error instanceof CannotTell) skip(error.message)
+      throw real === undefined ? error : withoutValues(error)
+    }
   })
+}
+
+/** An error that tells where and, for numbers and booleans, what; texts and records may be those of people. */
+export function withoutValues(error: unknown): unknown {
+  if (!(error instanceof Error) || error.name !== 'AssertionError') return error
+  const { actual } = error as { actual?: unknown }
+  const isPlain = typeof actual === 'number' || typeof actual === 'boolean'
+  const told = new Error(
+    isPlain ? error.message : 'what was sent does not satisfy the rule (values are not shown)',
+  )
+  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
+  told.stack = [`Error: ${told.message}`, ...frames].join('\n')
+  return told
 }
