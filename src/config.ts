@@ -26,6 +26,8 @@ export interface Config {
   /** Null: no schedule. */
   readonly cron: string | null
   readonly lookbackDays: number
+  /** Days after which responses are read as a whole again. */
+  readonly sweepDays: number
   readonly encryptionKey: string | null
   readonly analyticsKey: string | null
   readonly logLevel: string
@@ -63,6 +65,7 @@ const VARIABLES = {
   INTAKE_ADMIN_PORT: ['a port', port],
   INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
   INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
+  INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],
   INTAKE_ENCRYPTION_KEY: ['32 bytes in base64', z.string().regex(/^[\w+/-]{43}=?$/)],
   INTAKE_ANALYTICS_KEY: ['at least 16 characters', z.string().min(16)],
   LOG_LEVEL: [
@@ -91,6 +94,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     adminPort: value('INTAKE_ADMIN_PORT') ?? 9090,
     cron: cron === 'off' ? null : cron,
     lookbackDays: value('INTAKE_LOOKBACK_DAYS') ?? 2,
+    sweepDays: value('INTAKE_SWEEP_DAYS') ?? 7,
     encryptionKey: value('INTAKE_ENCRYPTION_KEY'),
     analyticsKey: value('INTAKE_ANALYTICS_KEY'),
     logLevel: value('LOG_LEVEL') ?? 'info',

@@ -44,6 +44,7 @@ test('without any variable everything has its default', () => {
     adminPort: 9090,
     cron: '0 2 * * *',
     lookbackDays: 2,
+    sweepDays: 7,
     encryptionKey: null,
     analyticsKey: null,
     logLevel: 'info',
@@ -104,6 +105,7 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
   ['INTAKE_CRON', '*/5 1-3 * * MON,FRI', 'cron', '*/5 1-3 * * MON,FRI'],
   ['INTAKE_CRON', 'off', 'cron', null],
   ['INTAKE_LOOKBACK_DAYS', '0', 'lookbackDays', 0],
+  ['INTAKE_SWEEP_DAYS', '1', 'sweepDays', 1],
   [
     'INTAKE_ENCRYPTION_KEY',
     Buffer.alloc(32, 7).toString('base64'),
@@ -151,6 +153,7 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_CRON', '61 2 * * *'],
   ['INTAKE_CRON', `a b c d ${CANARY}`],
   ['INTAKE_LOOKBACK_DAYS', '-1'],
+  ['INTAKE_SWEEP_DAYS', 'weekly'],
   ['INTAKE_LOOKBACK_DAYS', ' '],
   ['INTAKE_LOOKBACK_DAYS', 'two'],
   ['INTAKE_ENCRYPTION_KEY', CANARY],

@@ -48,7 +48,8 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   const config = readConfig(context.env)
   const teams = requireTeams(config, options.team)
   const streams = streamsOf(options.streams)
-  if (options.since !== undefined && parseInstant(options.since) === null) {
+  const since = options.since === undefined ? null : parseInstant(options.since)
+  if (options.since !== undefined && since === null) {
     throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
   }
   const dry = options.dryRun === true
@@ -62,6 +63,12 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     teams,
     streams,
     allowMassDelete: options.allowMassDelete === true,
+    window: {
+      lookbackDays: config.lookbackDays,
+      sweepDays: config.sweepDays,
+      full: options.full === true,
+      since,
+    },
     dry,
     migrated: !behind || !dry,
     clock: systemClock,

@@ -12,6 +12,7 @@ import { systemClock } from '../core/clock.ts'
 import { IntakeError } from '../core/errors.ts'
 import type { Emulator } from '../emulator/server.ts'
 import { type BackfillSummary, backfill } from '../extract/backfill.ts'
+import { EVERYTHING } from '../extract/window.ts'
 import { STREAMS } from '../streams/catalogue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { type EmbeddedServer, openEmbedded } from '../warehouse/embedded/server.ts'
@@ -130,6 +131,7 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
     teams: [demoTeam(service)],
     streams: STREAMS,
     allowMassDelete: false,
+    window: EVERYTHING,
     dry: false,
     migrated: true,
     clock: systemClock,

@@ -7,6 +7,7 @@ import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Progress } from './source.ts'
+import type { WindowOptions } from './window.ts'
 
 /** One team of the service: where it is and how to get in. */
 export interface TeamSource
@@ -23,6 +24,7 @@ export interface BackfillOptions {
   readonly teams: readonly TeamSource[]
   readonly streams: readonly Stream[]
   readonly allowMassDelete: boolean
+  readonly window: WindowOptions
   /** Fetch and compare, write nothing. */
   readonly dry: boolean
   /** False when the warehouse has no tables yet, as a dry run may find it. */

@@ -12,7 +12,7 @@ import type { Source } from './source.ts'
 
 export type Fetched = ReadRecord | { readonly kind: 'gone'; readonly observedAt: Instant }
 
-/** Fetches the record `id`; `purpose` says why, in the record's origin: `fetch`, `proof` or `refetch`. */
+/** Fetches the record `id` of a stream that has a path for it; `purpose` says why, in the record's origin: `fetch`, `proof` or `refetch`. */
 export async function fetchOne(
   source: Source,
   id: string,
@@ -21,7 +21,7 @@ export async function fetchOne(
   const { client, serviceClock, clock, stream, taken, meter, signal } = source
   const askedAt = clock.now()
   try {
-    const answer = await client.get(client.paths[stream.one], { params: { id }, meter, signal })
+    const answer = await client.get(client.paths[stream.one!], { params: { id }, meter, signal })
     serviceClock.sample(answer)
     const reading: Reading = {
       teamId: taken.teamId,

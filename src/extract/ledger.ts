@@ -5,6 +5,7 @@
  * Invariant: an id is in the ledger exactly when its record, or a dead letter with it, was in a page of this scan.
  */
 import { sql } from 'kysely'
+import type { Envelope } from '../core/envelope.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import { copyCell, sendCopy } from '../load/copy.ts'
@@ -20,6 +21,15 @@ export const LEDGER_PLANNER = ['enable_nestloop=off', 'jit=off']
 
 export interface Ledger {
   add(id: string): void
+  /** Notes by which list entry a record was fetched, or found unchanged. */
+  addSummary(summary: Envelope): void
+  /**
+   * Ids of the summaries that are those by which what is held was fetched. A summary without `updated_at` may hide a
+   * change, and is never one of them.
+   */
+  unchangedSummaries(place: Place, summaries: readonly Envelope[]): Promise<ReadonlySet<string>>
+  /** Keeps the noted summaries of records that are loaded. */
+  keepSummaries(place: Place): Promise<void>
   /** Writes what was added, once enough has gathered. */
   flushIfFull(): Promise<void>
   /** Distinct ids seen. */
@@ -43,22 +53,64 @@ export interface Place {
 }
 
 export async function openLedger(session: Session): Promise<Ledger> {
-  let waiting: string[] = []
-  await session.client.query('create temporary table if not exists seen (id text not null); truncate seen')
+  const waiting: string[] = []
+  const summaries: string[] = []
+  await session.client.query(`
+    create temporary table if not exists seen (id text not null);
+    create temporary table if not exists summaries (id text not null, hash bytea not null);
+    truncate seen, summaries`)
 
   async function flush(): Promise<void> {
-    if (waiting.length === 0) return
-    const lines = Buffer.from(`${waiting.map(copyCell).join('\n')}\n`)
-    waiting = []
-    await sendCopy(session.client, 'copy pg_temp.seen (id) from stdin', lines)
+    await send('copy pg_temp.seen (id) from stdin', waiting.splice(0).map(copyCell))
+    await send('copy pg_temp.summaries (id, hash) from stdin', summaries.splice(0))
+  }
+
+  async function send(statement: string, lines: readonly string[]): Promise<void> {
+    if (lines.length > 0) await sendCopy(session.client, statement, Buffer.from(`${lines.join('\n')}\n`))
   }
 
   return {
+    addSummary: ({ id, content }) => {
+      summaries.push(`${copyCell(id)}\t\\\\x${content!.hash}`)
+    },
+    async unchangedSummaries({ teamId, stream }, came) {
+      const dated = came.filter(({ content }) => typeof content!.payload.updated_at === 'string')
+      if (dated.length === 0) return new Set()
+      const ids = dated.map(({ id }) => id)
+      const hashes = dated.map(({ content }) => content!.hash)
+      const { rows } = await sql<{ id: string }>`
+        with entry as materialized (
+          select id, hash from intake_raw.list_entries
+          where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[])
+        ), held as materialized (
+          select id from intake_raw.records
+          where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[]) and not deleted
+        )
+        select came.id from unnest(${ids}::text[], ${hashes}::text[]) as came (id, hash)
+        join entry on entry.id = came.id and entry.hash = decode(came.hash, 'hex')
+        join held on held.id = came.id`.execute(session.db)
+      return new Set(rows.map(({ id }) => id))
+    },
+    async keepSummaries({ teamId, stream }) {
+      await flush()
+      await sql`
+        insert into intake_raw.list_entries (team_id, stream, id, hash)
+        select ${teamId}, ${stream}, came.id, came.hash
+        from (select distinct on (id) id, hash from pg_temp.summaries order by id, hash) came
+        where exists (select from intake_raw.records held
+                      where held.team_id = ${teamId} and held.stream = ${stream} and held.id = came.id
+                        and not held.deleted)
+          and not exists (select from intake_ops.dead_letters letter
+                          where letter.team_id = ${teamId} and letter.stream = ${stream}
+                            and letter.record_id = came.id and letter.status = 'waiting')
+        on conflict (team_id, stream, id) do update set hash = excluded.hash
+        where intake_raw.list_entries.hash <> excluded.hash`.execute(session.db)
+    },
     add: (id) => {
       waiting.push(id)
     },
     flushIfFull: async () => {
-      if (waiting.length >= FLUSH_AT) await flush()
+      if (waiting.length >= FLUSH_AT || summaries.length >= FLUSH_AT) await flush()
     },
     async count() {
       await flush()

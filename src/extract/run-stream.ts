@@ -15,7 +15,8 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
 import { LEDGER_PLANNER } from './ledger.ts'
-import { runSlice, type SliceNote } from './run-slice.ts'
+import { readSlice } from './read-slice.ts'
+import type { SliceNote } from './slice-note.ts'
 import { emptyTally } from './source.ts'
 
 export interface StreamRun {
@@ -59,7 +60,7 @@ async function readAndLoad(
   tally: ReturnType<typeof emptyTally>,
 ): Promise<SliceNote> {
   const { options, team, stream, loaders, runId } = run
-  const { clock, logger, dry, migrated, allowMassDelete } = options
+  const { clock, logger, dry, migrated, allowMassDelete, window } = options
   // A run that gave up has no lock any more: it must not take what another may have taken.
   team.signal.throwIfAborted()
   await using session = await openSession({
@@ -83,7 +84,7 @@ async function readAndLoad(
     refusals: { count: 0 },
     onProgress: options.onProgress.bind(null, team.name, stream.name),
   }
-  return await runSlice(source, session, { allowMassDelete, dry, migrated })
+  return await readSlice(source, session, { allowMassDelete, dry, migrated, window })
 }
 
 function take(session: Session, { team, stream, runId }: StreamRun): Promise<TakenSlice> | TakenSlice {

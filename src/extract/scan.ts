@@ -1,8 +1,8 @@
 /**
  * Reads a whole list into the warehouse.
  *
- *     page ─► whole entries ─────────────────────────┐
- *        └──► summaries ─► fetched by id, in parallel ┴─► batches ─► loaders
+ *     page ─► whole entries ──────────────────────────────────────────┐
+ *        └──► summaries, new or changed ─► fetched by id, in parallel ─┴─► batches ─► loaders
  *        └──► every id ─► ledger
  *
  * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
@@ -11,11 +11,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Page } from '../api/pages.ts'
 import type { Envelope } from '../core/envelope.ts'
-import type { Instant } from '../core/time.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Instant, parseInstant } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
 import { fetchOne } from './fetch-one.ts'
-import { type Ledger, openLedger } from './ledger.ts'
+import { type Ledger, openLedger, type Place } from './ledger.ts'
 import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
 import type { Source } from './source.ts'
 
@@ -31,31 +32,58 @@ export interface ScanReport {
   readonly count: number | null
   /** Ids whose newest state is in doubt. */
   readonly contested: readonly string[]
+  /** The latest date of the records seen, of those that are not in the future; null when none was asked for or found. */
+  readonly newest: Instant | null
+  /** True when a record did not satisfy what was asked for, and the scan ended there. */
+  readonly stopped: boolean
 }
 
-export async function scanStream(source: Source, session: Session, mode: BatchMode): Promise<ScanReport> {
+export interface ScanRequest {
+  readonly query?: { readonly [name: string]: string }
+  /** Field whose latest date is to be told. */
+  readonly dated?: string
+  /** What every record must satisfy that the query lets through. */
+  readonly satisfies?: (payload: JsonObject) => boolean
+  /** Fetch every record that the list summarises, whether its summary changed or not. */
+  readonly everySummary?: boolean
+}
+
+export async function scanStream(
+  source: Source,
+  session: Session,
+  mode: BatchMode,
+  request: ScanRequest = {},
+): Promise<ScanReport> {
   const { client, clock, serviceClock, stream, meter, signal, tally } = source
   const ledger = await openLedger(session)
   const batcher = openBatcher(source, mode)
   const begunAt = clock.now()
   const fetchedBefore = tally.fetched
+  const { query, dated, satisfies = () => true } = request
   let unkeyed = 0
-  const pages = client.pages(client.paths[stream.list], { resource: stream.list, meter, signal })
+  let newest: Instant | null = null
+  let stopped = false
+  const options = { resource: stream.list, meter, signal, ...(query === undefined ? {} : { query }) }
+  const pages = client.pages(client.paths[stream.list], options)
   for await (const page of pages) {
     serviceClock.sample(page)
     const entries = await readPage(source, page)
     unkeyed += noteIds(entries, ledger)
     tally.fetched += page.records.length
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
-    await loadEntries(source, batcher, entries)
+    if (dated !== undefined) newest = latest(entries, dated, serviceClock.observedAt(page.receivedAt), newest)
+    await loadEntries(source, batcher, ledger, entries, request.everySummary === true)
     await ledger.flushIfFull()
+    stopped = entries.some((read) => read.kind === 'record' && !satisfies(read.envelope.content!.payload))
+    if (stopped) break
   }
   // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
   const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
   const { complete, stable, count, reason } = pages.outcome
   const startedAt = serviceClock.observedAt(begunAt) as Instant
   const distinct = (await ledger.count()) + unkeyed
-  const report = { startedAt, ledger, contested, distinct, count }
+  const report = { startedAt, ledger, contested, distinct, count, newest, stopped }
+  if (stopped) return { ...report, steady: false, reason: 'filter_ignored' }
   if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
   if (count !== null && distinct !== count) return { ...report, steady: false, reason: 'rows_repeated' }
   return { ...report, steady: true, reason: null }
@@ -89,19 +117,59 @@ function noteIds(reads: readonly ReadRecord[], ledger: Ledger): number {
   return unkeyed
 }
 
-async function loadEntries(source: Source, batcher: Batcher, entries: readonly ReadRecord[]): Promise<void> {
+/** The latest of `newest` and the entries' dates; one that lies beyond `limit` says nothing. */
+function latest(
+  entries: readonly ReadRecord[],
+  field: string,
+  limit: string,
+  newest: Instant | null,
+): Instant | null {
+  let found = newest
+  for (const read of entries) {
+    const value = read.kind === 'record' ? read.envelope.content?.payload[field] : null
+    const at = typeof value === 'string' ? parseInstant(value) : null
+    if (at !== null && at <= limit && (found === null || at > found)) found = at
+  }
+  return found
+}
+
+async function loadEntries(
+  source: Source,
+  batcher: Batcher,
+  ledger: Ledger,
+  entries: readonly ReadRecord[],
+  everySummary: boolean,
+): Promise<void> {
   const { isSummary } = source.stream
   const { apiVersion } = source.client
+  const summaries = entries.flatMap((read) => {
+    if (read.kind !== 'record' || !isSummary) return []
+    return isSummary(read.envelope.content!.payload, apiVersion) ? [read.envelope] : []
+  })
+  const known = everySummary ? NONE : await ledger.unchangedSummaries(placeOf(source), summaries)
+  const fetched = new Map<string, Promise<ReadRecord>>()
+  for (const summary of summaries) {
+    ledger.addSummary(summary)
+    if (known.has(summary.id)) source.tally.unchanged += 1
+    else fetched.set(summary.id, fetchWhole(source, summary))
+  }
   const reads = await Promise.all(
-    entries.map((read) => {
-      if (read.kind !== 'record' || !isSummary || read.envelope.content === null) return read
-      return isSummary(read.envelope.content.payload, apiVersion) ? fetchWhole(source, read.envelope) : read
+    entries.flatMap((read) => {
+      if (read.kind !== 'record') return read
+      if (known.has(read.envelope.id)) return []
+      return fetched.get(read.envelope.id) ?? read
     }),
   )
   await batcher.add(
     reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
     reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
   )
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+function placeOf({ taken, stream }: Source): Place {
+  return { teamId: taken.teamId, stream: stream.name }
 }
 
 /** The record that a list entry summarises. One that is not found leaves what is held of it, and is reported. */

@@ -13,6 +13,8 @@ export interface Column {
   readonly name: string
   readonly type: CellType
   readonly from: readonly string[]
+  /** Reads the cell where its value may stand inside one of the fields, and not in it; `path` is that of the record. */
+  readonly read?: (record: JsonObject, path: string, problems: Problem[]) => Cell
 }
 
 /** A table whose rows are replaced with their parent's. Keyed by team, parent and what else its columns say. */
@@ -26,11 +28,27 @@ export interface Child {
   readonly rows: (record: JsonObject, problems: Problem[]) => readonly (readonly Cell[])[]
 }
 
+export type Reading =
+  | { readonly kind: 'list' }
+  /** By date since the checkpoint, and its whole list now and then. */
+  | {
+      readonly kind: 'windows'
+      /** Query parameter that asks for what is dated on a day or later. */
+      readonly parameter: string
+      /** Field of a record that the parameter goes by. */
+      readonly field: string
+    }
+  /** A list of files, each read as a whole. */
+  | { readonly kind: 'exports' }
+
 export interface Stream {
   readonly name: StreamName
-  /** Paths of the API's table: the list, and one record by id. */
+  /** Path of the API's table that lists its records. */
   readonly list: PathName
-  readonly one: PathName
+  /** Path of one record by id; null where the service has none, and nothing can be proved gone. */
+  readonly one: PathName | null
+  /** How it is read; its whole list each time when nothing is said. */
+  readonly reading?: Reading
   /** Root table in schema `intake`, keyed by team and id. */
   readonly table: string
   readonly columns: readonly Column[]
@@ -42,6 +60,12 @@ export interface Stream {
    * whole records.
    */
   readonly isSummary?: (record: JsonObject, apiVersion: string) => boolean
+  /**
+   * Leaves out of what came what no table may hold, raw ones included: secrets, image bytes, the signed part of an
+   * address. It is applied before anything is hashed, stored or set aside, so that an address that is signed anew at
+   * each read makes no new version. Takes any JSON, changes nothing that it is given, and never throws.
+   */
+  readonly cleanse?: (came: unknown) => unknown
 }
 
 export function text(name: string, ...aliases: string[]): Column {

@@ -10,8 +10,9 @@ import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { isObject, parseJson } from '../../src/core/json.ts'
 import { LEDGER_PLANNER } from '../../src/extract/ledger.ts'
-import { runSlice } from '../../src/extract/run-slice.ts'
+import { readList } from '../../src/extract/read-list.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
+import { EVERYTHING } from '../../src/extract/window.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
 import { takeSlice } from '../../src/load/slice.ts'
@@ -40,7 +41,7 @@ export async function runRoad(url: string, pageAt: (page: number) => Buffer, tot
     refusals: { count: 0 },
     onProgress: () => {},
   }
-  await runSlice(source, session, { allowMassDelete: false, dry: false, migrated: true })
+  await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window: EVERYTHING })
   return tally
 }
 

@@ -1,0 +1,54 @@
+/**
+ * A stream by its whole list: scan until steady, ask again for what is contested, prove deletes, settle.
+ *
+ * Invariant: the cursor moves only after everything that was read is committed (law 5); a slice run twice, or killed
+ * anywhere, leaves tables that the next run completes.
+ */
+import { resolveUnmet } from '../load/dead-letters.ts'
+import { settleSlice } from '../load/slice.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { prove, proveDeletes } from './deletes.ts'
+import type { ScanReport, ScanRequest } from './scan.ts'
+import { scanUntilSteady } from './scan-until-steady.ts'
+import { refetch, settleContested } from './settle-contested.ts'
+import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from './slice-note.ts'
+import type { Source } from './source.ts'
+
+/** `cursorOf` adds to the cursor what a way of reading keeps there. */
+export async function readList(
+  source: Source,
+  session: Session,
+  options: SliceOptions,
+  request: ScanRequest = {},
+  cursorOf: (scan: ScanReport) => object = () => ({}),
+): Promise<SliceNote> {
+  const { stream, taken } = source
+  const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
+  const { last, all, contested } = await scanUntilSteady(source, session, options, request)
+  const missed = new Set<string>()
+  let note: SliceNote = NOTHING_TO_SAY
+  if (last.steady && options.migrated) {
+    // A log is never shortened here: what the service no longer lists, it has only forgotten.
+    if (stream.one !== null) {
+      const deletes = await proveDeletes(source, session, last, options.allowMassDelete)
+      if (deletes.kind === 'held') note = heldNote(stream.name, deletes.missing, deletes.allowed)
+      else for (const id of deletes.contested) missed.add(id)
+    }
+    if (!options.dry) await resolveUnmet(session.db, place)
+  } else if (!last.steady) {
+    note = unsteadyNote(all)
+  }
+  if (options.migrated) {
+    await settleContested(source, session, contested, refetch)
+    await settleContested(source, session, missed, prove)
+  }
+  if (!options.dry) {
+    await last.ledger.keepSummaries(place)
+    await settleSlice(session.db, taken, {
+      scanned_at: last.startedAt,
+      steady: last.steady,
+      ...cursorOf(last),
+    })
+  }
+  return note
+}

@@ -1,0 +1,12 @@
+/** A slice read in the way that its stream says. */
+import type { Session } from '../warehouse/connect.ts'
+import { readList } from './read-list.ts'
+import { readWindows } from './read-windows.ts'
+import type { SliceNote, SliceOptions } from './slice-note.ts'
+import type { Source } from './source.ts'
+
+export function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
+  const { reading } = source.stream
+  if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
+  return readList(source, session, options)
+}

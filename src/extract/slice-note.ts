@@ -1,0 +1,47 @@
+/** What a slice is told, and what there is to say of it. */
+import type { ScanReport } from './scan.ts'
+import type { WindowOptions } from './window.ts'
+
+export interface SliceOptions {
+  readonly allowMassDelete: boolean
+  /** True for a dry run: nothing is settled. */
+  readonly dry: boolean
+  /** False when the warehouse has no tables yet, as a dry run may find it. */
+  readonly migrated: boolean
+  readonly window: WindowOptions
+}
+
+/** What there is to say about a slice that did not fail; `attention` when a person has to act. */
+export interface SliceNote {
+  readonly text: string | null
+  readonly attention: boolean
+}
+
+export const NOTHING_TO_SAY: SliceNote = { text: null, attention: false }
+
+export function unsteadyNote(scans: readonly ScanReport[]): SliceNote {
+  const { distinct, count, reason } = scans.at(-1)!
+  const alike = scans.every(
+    (scan) => scan.distinct === distinct && scan.count === count && scan.reason === reason,
+  )
+  if (alike && count !== null && count !== distinct) {
+    const text = `the service counts ${count} but lists ${distinct} distinct records, each time the same; deletes are not looked for while its count is wrong`
+    return { text, attention: true }
+  }
+  const text = `the list kept changing while it was read (${reason ?? 'unsteady'}); deletes are looked for next time`
+  return { text, attention: false }
+}
+
+export function heldNote(stream: string, missing: number, allowed: number): SliceNote {
+  const text = `${missing} ${stream} are missing from a complete list, more than the ${allowed} that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete`
+  return { text, attention: true }
+}
+
+/** Both notes as one. */
+export function joined(...notes: readonly SliceNote[]): SliceNote {
+  const texts = notes.flatMap(({ text }) => text ?? [])
+  return {
+    text: texts.length === 0 ? null : texts.join('; '),
+    attention: notes.some(({ attention }) => attention),
+  }
+}
