@@ -51,7 +51,8 @@ describe('webhook-duplicate', () => {
     receiver.answer = answering(500)
     newPatients(1)
     await idle()
-    expect(emulator.control.webhooks().retrying).toBe(1)
+    const planned = (await records()).filter(({ next_retry_at }) => next_retry_at !== null)
+    expect(planned).toHaveLength(1)
     emulator.control.advance(5000)
     await expect.poll(() => receiver.deliveries.length).toBe(3)
   })
@@ -65,6 +66,22 @@ describe('webhook-reorder', () => {
       await idle()
     }
     expect(names()).toEqual(['P1', 'P0', 'P1', 'P0', 'P1', 'P0', 'P1', 'P0'])
+  })
+
+  it('is not overtaken by an event that was under way before it', async () => {
+    await start('webhook-reorder@form')
+    const finish: (() => void)[] = []
+    receiver.answer = (reply) => void finish.push(() => reply.writeHead(200).end())
+    newPatients(1)
+    await expect.poll(() => finish.length).toBe(1)
+    emulator.control.addForm({ name: 'F' })
+    finish[0]!()
+    receiver.answer = answering(200)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    newPatients(1)
+    await idle()
+    const sources = receiver.deliveries.map(({ event }) => event.source)
+    expect(sources).toEqual(['patient', 'patient', 'form'])
   })
 
   it('waits a second at most for an event that never comes', async () => {

@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import { Subjects } from '../../src/emulator/webhooks/subjects.ts'
 import { answering, startReceiver } from './receiver.ts'
 import { webhookScene } from './webhook-scene.ts'
 
@@ -28,6 +29,24 @@ describe('a receiver', () => {
     expect(came).toHaveLength(2000)
     for (const [at, id] of came.entries()) expect(Math.abs(ids.indexOf(id) - at)).toBeLessThan(8)
     expect(here.receiver.connections).toBeLessThanOrEqual(8)
+  })
+
+  it('that never stops answering is taken at its first words', async () => {
+    await start()
+    here.receiver.answer = (reply) => {
+      reply.writeHead(200)
+      const more = () => {
+        while (!reply.destroyed && reply.write(Buffer.alloc(65_536)));
+      }
+      reply.on('drain', more)
+      more()
+    }
+    await subscribe()
+    newPatient()
+    const before = performance.now()
+    await idle()
+    expect(performance.now() - before).toBeLessThan(5000)
+    expect(await attempts()).toMatchObject([{ status: 'succeeded' }])
   })
 
   it('is left in peace as soon as the emulator ends, whatever is in flight', async () => {
@@ -83,6 +102,34 @@ describe('a configuration', () => {
     const last = newPatient()
     await idle()
     expect(here.receiver.deliveries.map(({ event }) => event.data.id).slice(1)).toEqual([last.id])
+  })
+
+  it('is told of what happens though another one was deleted before', async () => {
+    await start()
+    const { id } = await subscribe()
+    await here.caller.send('DELETE', `/v2/webhooks/${id}`)
+    await subscribe()
+    newPatient()
+    await idle()
+    expect(here.receiver.deliveries).toHaveLength(1)
+  })
+
+  it('keeps hold of no record once nothing is to be told of it', async () => {
+    const [held, released] = [vi.spyOn(Subjects.prototype, 'hold'), vi.spyOn(Subjects.prototype, 'release')]
+    await start({ faults: 'webhook-duplicate=0.5,webhook-rerender=0.5:1' })
+    here.receiver.answer = (reply) =>
+      void reply.writeHead(here.receiver.deliveries.length % 2 === 0 ? 200 : 500).end()
+    const { id } = await subscribe()
+    for (let at = 0; at < 20; at += 1) newPatient()
+    await idle()
+    here.emulator.control.advance(5000)
+    await expect.poll(() => here.emulator.control.webhooks().pending).toBe(0)
+    for (let at = 0; at < 20; at += 1) newPatient()
+    await here.caller.send('DELETE', `/v2/webhooks/${id}`)
+    await idle()
+    expect(held.mock.calls.length).toBeGreaterThan(40)
+    expect(released).toHaveBeenCalledTimes(held.mock.calls.length)
+    vi.restoreAllMocks()
   })
 
   it('that moves to another address has its retries sent there', async () => {

@@ -11,11 +11,10 @@ const LENGTH = 10
 
 export class Bursts {
   /** Requests that each rule still refuses. */
-  readonly #left = new Map<FaultRule, number>()
+  readonly #left = new WeakMap<FaultRule, number>()
 
   /** What strikes a request of `path` that `fired` strikes by chance, bursts of earlier requests included. */
   goOn(rules: readonly FaultRule[], fired: FiredFaults, path: string): FiredFaults {
-    for (const rule of this.#left.keys()) if (!rules.includes(rule)) this.#left.delete(rule)
     const bursting = rules.filter((rule) => rule.name === NAME && coversPath(rule, path))
     const going = bursting.find((rule) => this.#left.has(rule))
     const rule = going ?? (fired.has(NAME) ? bursting[0] : undefined)

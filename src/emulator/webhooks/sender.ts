@@ -38,7 +38,6 @@ export function openSender({ allowRemote, timeoutMs }: SenderOptions): Sender {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  const inFlight = new Set<AbortController>()
 
   async function request(target: URL, body: Buffer, secret: string, signal: AbortSignal): Promise<number> {
     const answer = await agent.request({
@@ -64,7 +63,6 @@ export function openSender({ allowRemote, timeoutMs }: SenderOptions): Sender {
       if (!allowRemote && isRemoteAddress(target)) return failed(new RemoteTarget())
       const control = new AbortController()
       const timer = setTimeout(() => control.abort(), timeoutMs)
-      inFlight.add(control)
       try {
         const status = await request(target, body, secret, control.signal)
         const acknowledged = status >= 200 && status < 300
@@ -73,13 +71,9 @@ export function openSender({ allowRemote, timeoutMs }: SenderOptions): Sender {
         return control.signal.aborted ? failed({ code: 'UND_ERR_CONNECT_TIMEOUT' }) : failed(error)
       } finally {
         clearTimeout(timer)
-        inFlight.delete(control)
       }
     },
-    async close() {
-      for (const control of inFlight) control.abort()
-      await agent.destroy()
-    },
+    close: () => agent.destroy(),
   }
 }
 
