@@ -101,6 +101,16 @@ describe('README.md', () => {
   })
 })
 
+test('docs/emulator.md names every shape and every fault', () => {
+  const text = read('docs/emulator.md')
+  for (const list of ['--shape', '--faults']) {
+    const words = ['--import', 'tsx', 'src/cli.ts', 'emulator', list, 'list', '--json']
+    const all = JSON.parse(String(execFileSync(process.execPath, words, { cwd: root })))
+    const names = Object.keys(all).filter((name) => !new RegExp(`[\\s\`]${name}[\\s\`=]`).test(text))
+    expect(names).toEqual([])
+  }
+})
+
 describe.each(documents)('%s', (name) => {
   const text = read(name)
 
