@@ -90,6 +90,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const teams = ENVIRONMENTS.map((name) =>
     makeTeams(name, complete, imported, settings, serviceClock, timeline),
   )
+  refuseUnanswerable(options, teams[0]![0]!.world)
   const opened = ENVIRONMENTS.map((name, at) =>
     openEnvironment(name, teams[at]!, ROUTES, settings, log, clock, serviceClock),
   )
@@ -159,6 +160,12 @@ function makeTeams(
       webhooks: new Webhooks(world, settings, complete.clock, sending),
     }
   })
+}
+
+/** Responses that were asked for need somebody who gives them, and something to answer. */
+function refuseUnanswerable({ responses }: EmulatorOptions, world: World): void {
+  if (responses === undefined || world.seed.visits.responses >= responses) return
+  throw new EmulatorOptionError('responses', 'needs patients, and a form or a document')
 }
 
 async function listenAll(environments: readonly Environment[], port: number): Promise<string[]> {

@@ -107,3 +107,16 @@ describe('addresses', () => {
     ])
   })
 })
+
+it.each([
+  ['patients', { patients: 0, responses: 1 }],
+  ['forms and documents', { forms: 0, documents: 0, packets: 0, responses: 1 }],
+])(
+  'a world without %s has no responses, and one that was asked for them is refused',
+  async (_what, options) => {
+    const { responses: _asked, ...silent } = options
+    await using emulator = await startEmulator({ port: 0, ...silent })
+    expect((await callerOf(emulator).get('/v2/responses')).body.count).toBe(0)
+    await expect(startEmulator({ port: 0, ...options })).rejects.toThrow('--responses: needs patients')
+  },
+)
