@@ -2,8 +2,8 @@
  * Which response stands for each client in the export of a form.
  *
  * Invariant: one response a client at most: the one submitted last, or, when none is submitted, the last open one in
- * the order of the list. Skipped responses never, and no client who is gone. What is held is numbers, one response's
- * index for each client; other requests are served in between.
+ * the order of the list. Skipped responses never. What is held is numbers, one response's index for each client; other
+ * requests are served in between.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import { readStamp } from '../clock.ts'
@@ -23,7 +23,7 @@ export async function latestOfEachClient(world: World, form: string): Promise<nu
   for (const [nth, index] of indexes.entries()) {
     if (nth % TURN === TURN - 1) await turn()
     const head = headAt(world, index)
-    if (head.skipped || !world.patients.has(head.patient)) continue
+    if (head.skipped) continue
     const at = head.submitted ?? -1
     if (at < (submitted.get(head.patient) ?? -1)) continue
     chosen.set(head.patient, index)
