@@ -1,4 +1,4 @@
-/** Section 9 of the specification: versioning. Exports of v2.1 are in s4-exports.test.ts. */
+/** Section 9 of the specification: versioning. Exports of v2.1 are in s4-exports-flat.test.ts. */
 import { expect } from 'vitest'
 import { type Loose, serviceUnderTest } from '../support/service-under-test.ts'
 import { expectDone, idOf, rowsOf, walk } from './support/reading.ts'
