@@ -133,6 +133,7 @@ export function makeResponse(seeded: Seeded, index: number): Response {
   const saved = plan.outcome === 'progress' && member === 0 ? visit.sent + MINUTE : created
   const archived = visit.submitted + 3 * DAY
   const updated = plan.outcome === 'archived' ? archived : stamped ? visit.submitted : saved
+  const given = is_skipped ? NO_ANSWERS : answersOf(seeded, index, visit, form, document)
   return {
     id: seeded.responseIds.idAt(seeded.before + index),
     patient: patients.ids.idAt(visit.patient),
@@ -148,7 +149,10 @@ export function makeResponse(seeded: Seeded, index: number): Response {
     is_submitted: stamped,
     is_skipped,
     is_archived: plan.outcome === 'archived',
-    ...(is_skipped ? NO_ANSWERS : answersOf(seeded, index, visit, form, document)),
+    answers: given.answers,
+    matrix_cells: given.matrix_cells,
+    files: given.files,
+    e_signatures: given.e_signatures,
   }
 }
 
