@@ -1,7 +1,8 @@
 /**
  * One list entry or fetched record → an envelope, or a dead letter that says why it cannot be one (laws 2 and 4).
  *
- * Invariant: whatever came is in one of the two; a reason never holds a value.
+ * Invariant: whatever came is in one of the two, but for what its stream keeps in no table (`cleanse`): that is in
+ * neither, and no part of the content that is hashed. A reason never holds a value.
  */
 import { stringify } from 'lossless-json'
 import { canonicalText, contentHash } from '../core/canonical.ts'
@@ -15,6 +16,7 @@ import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
+import { streamNamed } from '../streams/catalogue.ts'
 
 /** Where and when a record was read. */
 export interface Reading {
@@ -30,7 +32,9 @@ export type ReadRecord =
   | { readonly kind: 'record'; readonly envelope: Envelope }
   | { readonly kind: 'dead'; readonly letter: DeadLetter }
 
-export function readRecord(value: unknown, reading: Reading): ReadRecord {
+export function readRecord(came: unknown, reading: Reading): ReadRecord {
+  const cleanse = streamNamed(reading.stream)?.cleanse
+  const value = cleanse === undefined ? came : cleanse(came)
   let text: string
   try {
     text = canonicalText(value)

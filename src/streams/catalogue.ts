@@ -2,12 +2,30 @@
 import type { StreamName } from '../core/streams.ts'
 import { documents } from './documents.ts'
 import { forms } from './forms.ts'
+import { messages } from './messages.ts'
 import { packets } from './packets.ts'
 import { patients } from './patients.ts'
+import { responses } from './responses.ts'
 import type { Stream } from './stream.ts'
+import { webhookConfigs } from './webhook-configs.ts'
+import { webhookDeliveries } from './webhook-deliveries.ts'
 
+/** Those that a backfill reads. */
 export const STREAMS: readonly Stream[] = [patients, forms, packets, documents]
 
+/** Those that have their tables, read or not. */
+export const DECLARED_STREAMS: readonly Stream[] = [
+  ...STREAMS,
+  responses,
+  messages,
+  webhookConfigs,
+  webhookDeliveries,
+]
+
+const byName: ReadonlyMap<StreamName, Stream> = new Map(
+  DECLARED_STREAMS.map((stream) => [stream.name, stream]),
+)
+
 export function streamNamed(name: StreamName): Stream | undefined {
-  return STREAMS.find((stream) => stream.name === name)
+  return byName.get(name)
 }

@@ -14,7 +14,16 @@ import { parseDate, parseInstant } from '../core/time.ts'
 
 export type Cell = string | null
 
-export type CellType = 'text' | 'boolean' | 'time' | 'date' | 'integer' | 'bigint' | 'number' | 'reference'
+export type CellType =
+  | 'text'
+  | 'boolean'
+  | 'time'
+  | 'date'
+  | 'integer'
+  | 'bigint'
+  | 'number'
+  | 'reference'
+  | 'texts'
 
 type Reading = Cell | typeof UNREADABLE
 
@@ -29,6 +38,7 @@ const EXPECTED: Readonly<Record<CellType, string>> = {
   bigint: 'a whole number of eight bytes',
   number: 'a number',
   reference: 'an id',
+  texts: 'a list of texts',
 }
 
 const READERS: Readonly<Record<CellType, (value: unknown) => Reading>> = {
@@ -40,6 +50,7 @@ const READERS: Readonly<Record<CellType, (value: unknown) => Reading>> = {
   bigint: (value) => readWhole(value, -(2n ** 63n), 2n ** 63n - 1n),
   number: readNumber,
   reference: readReference,
+  texts: readTexts,
 }
 
 /** Reads `value` as a cell of type `type`; adds to `problems` when it cannot. */
@@ -86,4 +97,14 @@ function readReference(value: unknown): Reading {
   // An id that is null is no reference; an object that says something else instead is one we cannot read.
   const saysElse = isObject(value) && Object.keys(value).length > 0 && !('id' in value) && !('uid' in value)
   return saysElse ? UNREADABLE : null
+}
+
+/** A list as Postgres writes an array of text; a bare text is a list of one, and nulls are no items. */
+function readTexts(value: unknown): Reading {
+  if (typeof value !== 'string' && !Array.isArray(value)) return UNREADABLE
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const quoted = items
+    .filter((item) => item !== null && item !== undefined)
+    .map((item) => `"${(typeof item === 'string' ? item : canonicalText(item)).replace(/["\\]/g, '\\$&')}"`)
+  return `{${quoted.join()}}`
 }

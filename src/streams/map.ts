@@ -8,6 +8,7 @@ import { isLosslessNumber, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { Cell } from './cell.ts'
 import { cellsOf } from './parts.ts'
+import { withoutForeignKeys } from './response-paths.ts'
 import type { Stream } from './stream.ts'
 
 export interface MappedRecord {
@@ -48,7 +49,7 @@ const FREE_MAPS =
 
 /** A path with array positions and the keys of free maps left out: `patient_tags[].name`, `input_fields.*.page`. */
 export function withoutPositions(path: string): string {
-  return path
+  return withoutForeignKeys(path)
     .replace(FREE_MAPS, (_, before: string, map: string, field: string | undefined) =>
       map === 'input_fields' ? `${before}${map}.*${field ?? ''}` : `${before}${map}.*`,
     )

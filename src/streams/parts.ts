@@ -45,6 +45,10 @@ export function cellsOf(
 ): Cell[] {
   const cells: Cell[] = []
   for (const column of columns) {
+    if (column.read !== undefined) {
+      cells.push(column.read(record, path, problems))
+      continue
+    }
     const { field, value } = firstOf(record, column.from)
     cells.push(
       value === null

@@ -77,4 +77,52 @@ export const EXPECTED_TABLES: Readonly<Record<string, ExpectedTable>> = {
     required: 'boolean',
     page: 'integer',
   }),
+  responses: root({
+    ...texts('patient_id', 'form_id', 'form_name', 'packet_id', 'document_id'),
+    is_submitted: 'boolean',
+    is_skipped: 'boolean',
+    is_archived: 'boolean',
+    ...times('submitted_at', 'created_at', 'updated_at'),
+  }),
+  response_answers: child(['response_id', 'position', 'value_position'], {
+    ...texts('response_id', 'answer_id', 'question_id', 'question_text', 'choice_id', 'value_text'),
+    position: 'integer',
+    value_position: 'integer',
+    value_number: 'numeric',
+    value_boolean: 'boolean',
+    value_date: 'date',
+  }),
+  response_matrix_cells: child(['response_id', 'position'], {
+    ...texts('response_id', 'question_id', 'row_id', 'row_text', 'column_id', 'column_text', 'value_text'),
+    position: 'integer',
+  }),
+  response_files: child(['response_id', 'position'], {
+    ...texts('response_id', 'file_id', 'question_id', 'name', 'content_type', 'url'),
+    position: 'integer',
+    size_bytes: 'bigint',
+  }),
+  response_signatures: child(['response_id', 'position'], {
+    ...texts('response_id', 'signature_id', 'question_id', 'signer_name'),
+    position: 'integer',
+    ...times('signed_at'),
+    has_image: 'boolean',
+  }),
+  messages: root({
+    ...texts('patient_id', 'form_id', 'packet_id', 'document_id', 'message_type'),
+    ...texts('preferred_delivery_method', 'target_email', 'target_phone_number', 'status', 'content'),
+    ...times('scheduled_at', 'sent_at', 'created_at', 'updated_at'),
+  }),
+  webhook_configs: root({
+    target_url: 'text',
+    event_types: 'text[]',
+    sources: 'text[]',
+    is_active: 'boolean',
+    ...times('created_at'),
+  }),
+  webhook_deliveries: root({
+    ...texts('event_id', 'webhook_config_id', 'event_type', 'source', 'status', 'error'),
+    response_status_code: 'integer',
+    attempts: 'integer',
+    ...times('created_at', 'next_retry_at'),
+  }),
 }

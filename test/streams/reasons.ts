@@ -6,7 +6,11 @@ export const NOT = {
   boolean: 'not true or false',
   integer: 'not a whole number of four bytes',
   array: 'not an array',
+  bigint: 'not a whole number of eight bytes',
+  texts: 'not a list of texts',
   object: 'not an object',
+  answer: 'not an answer',
+  choice: 'not a choice',
 } as const
 
 export const REWRITTEN = 'holds what Postgres cannot; written visibly'

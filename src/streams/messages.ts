@@ -1,0 +1,74 @@
+/**
+ * Messages to patients (specification, section 2.2; status, SMS recipient and schedule are not shown).
+ *
+ * Invariant: a status is kept as it came, whatever its words, and wherever of the known places it stands.
+ */
+import { isObject, type JsonObject } from '../core/json.ts'
+import type { Problem } from '../core/problem.ts'
+import { type Cell, readCell } from './cell.ts'
+import { objectOf } from './parts.ts'
+import { type Column, column, firstOf, type Stream, text, time } from './stream.ts'
+
+/** A status is text, or stands in an object under one of these. */
+const IN_STATUS = ['status', 'name', 'value']
+
+const status: Column = {
+  ...text('status', 'delivery_status'),
+  read(record, _path, problems) {
+    for (const field of status.from) {
+      const cell = statusIn(record[field], field, problems)
+      if (cell !== null) return cell
+    }
+    // The scheduled part of a message has a status of its own (section 3.1); it speaks for one that has none.
+    return isObject(record.scheduled) ? statusIn(record.scheduled.status, 'scheduled.status', problems) : null
+  },
+}
+
+function statusIn(value: unknown, path: string, problems: Problem[]): Cell {
+  if (!isObject(value)) return readCell('text', value, path, problems)
+  if (Object.keys(value).length === 0) return null
+  const { field, value: inner } = firstOf(value, IN_STATUS)
+  // An object that names none of them stays whole, as its JSON text.
+  return inner === null
+    ? readCell('text', IN_STATUS.some((name) => name in value) ? null : value, path, problems)
+    : readCell('text', inner, `${path}.${field}`, problems)
+}
+
+const scheduledAt: Column = {
+  ...time('scheduled_at', 'scheduled'),
+  read(record: JsonObject, _path, problems) {
+    const own = record.scheduled_at
+    if (own !== undefined && own !== null) return readCell('time', own, 'scheduled_at', problems)
+    const scheduled = objectOf(record.scheduled, 'scheduled', problems)
+    return scheduled === null
+      ? null
+      : readCell('time', scheduled.scheduled_at, 'scheduled.scheduled_at', problems)
+  },
+}
+
+export const messages: Stream = {
+  name: 'messages',
+  list: 'messages',
+  one: 'message',
+  table: 'messages',
+  columns: [
+    column('reference', 'patient_id', 'patient'),
+    column('reference', 'form_id', 'form'),
+    column('reference', 'packet_id', 'packet'),
+    column('reference', 'document_id', 'document'),
+    text('message_type'),
+    text('preferred_delivery_method'),
+    text('target_email'),
+    text('target_phone_number', 'target_phone', 'phone_number'),
+    status,
+    text('content'),
+    scheduledAt,
+    time('sent_at'),
+    time('created_at'),
+    time('updated_at'),
+  ],
+  children: [],
+  otherFields: [],
+  // Only a message fetched by id is said to come with its content (section 4.2).
+  isSummary: (record) => !('content' in record),
+}

@@ -1,0 +1,46 @@
+/**
+ * Responses (specification, section 2.4): what clients submitted, with answers, matrix cells, files and e-signatures.
+ * Their inner shape is not shown; it is read in every shape that such data has been seen in.
+ */
+import { isObject } from '../core/json.ts'
+import { readCell } from './cell.ts'
+import { matrixCells } from './matrix-cells.ts'
+import { responseAnswers } from './response-answers.ts'
+import { cleansedResponse } from './response-cleansing.ts'
+import { responseFiles, responseSignatures } from './response-files.ts'
+import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
+import { type Column, column, type Stream, text, time } from './stream.ts'
+
+/** The form's name as the response says it, beside the form or in it. */
+const formName: Column = {
+  ...text('form_name'),
+  read({ form_name, form }, _path, problems) {
+    const own = readCell('text', form_name, 'form_name', problems)
+    return own === null && isObject(form) ? readCell('text', form.name, 'form.name', problems) : own
+  },
+}
+
+export const responses: Stream = {
+  name: 'responses',
+  list: 'responses',
+  one: 'response',
+  table: 'responses',
+  columns: [
+    column('reference', 'patient_id', 'patient'),
+    column('reference', 'form_id', 'form'),
+    formName,
+    column('reference', 'packet_id', 'packet'),
+    column('reference', 'document_id', 'document'),
+    column('boolean', 'is_submitted'),
+    column('boolean', 'is_skipped'),
+    column('boolean', 'is_archived'),
+    time('submitted_at'),
+    time('created_at'),
+    time('updated_at'),
+  ],
+  children: [responseAnswers, matrixCells, responseFiles, responseSignatures],
+  otherFields: ['answers', ...CELL_FIELDS, ...FILE_FIELDS, ...SIGNATURE_FIELDS],
+  // A service that leaves out what is empty leaves it out by id too: such a record is whole once it was fetched.
+  isSummary: (record) => !('answers' in record),
+  cleanse: cleansedResponse,
+}
