@@ -64,11 +64,14 @@ export class Webhooks {
     const type = source === 'packet_response' ? 'updated' : 'created'
     const event = { id: randomUUID(), type, subject, at: world.clock.now() } as const
     work.begin()
-    const { acknowledged, status, error } = await attempt(this.#office, config, event, 1, () => undefined)
-    work.end()
-    subjects.release(subject)
-    const outcome = acknowledged ? 'succeeded' : 'failed'
-    return { id: event.id, status: outcome, response_status_code: status, error }
+    try {
+      const { acknowledged, status, error } = await attempt(this.#office, config, event, 1, () => undefined)
+      const outcome = acknowledged ? 'succeeded' : 'failed'
+      return { id: event.id, status: outcome, response_status_code: status, error }
+    } finally {
+      work.end()
+      subjects.release(subject)
+    }
   }
 
   /** Ends whatever is in flight. */
