@@ -65,7 +65,8 @@ export function openEnvironment(
     return answer(reply, failure(404, 'Not found.'))
   })
   app.setErrorHandler((error: { statusCode?: number }, _request, reply) => {
-    const status = error.statusCode ?? 500
+    // A content type that is none is malformed input like any other.
+    const status = error.statusCode === 415 ? 400 : (error.statusCode ?? 500)
     return answer(
       reply,
       failure(status, status === 400 ? 'Validation error.' : `${STATUS_CODES[status] ?? 'Error'}.`),

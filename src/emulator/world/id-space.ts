@@ -7,7 +7,6 @@
  */
 import { type Key, mix } from './draw.ts'
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** True for text that is written as a UUID, whether it is an id or not. */
@@ -76,13 +75,26 @@ function unscramble(word: number, a: number, b: number): number {
   return ((left << 16) | right) >>> 0
 }
 
-function hex(word: number): string {
-  return HEX[word >>> 24]! + HEX[(word >>> 16) & 255]! + HEX[(word >>> 8) & 255]! + HEX[word & 255]!
+const DIGITS = Buffer.from('0123456789abcdef')
+/** Where the next id is written: a text made from bytes is flat, one joined from pieces has to be flattened later. */
+const written = Buffer.alloc(36, '-')
+
+/** Writes `count` hex digits of `word`, from the bit `high` down. */
+function put(at: number, word: number, count: number, high: number): void {
+  for (let digit = 0; digit < count; digit += 1) {
+    written[at + digit] = DIGITS[(word >>> (high - 4 * digit)) & 15]!
+  }
 }
 
 /** Four words as a UUID of version 4 and the usual variant. */
 function format(word0: number, word1: number, word2: number, word3: number): string {
-  const second = hex((word1 & 0xffff0fff) | 0x4000)
-  const third = hex((word2 & 0x3fffffff) | 0x80000000)
-  return `${hex(word0)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hex(word3)}`
+  const second = (word1 & 0xffff0fff) | 0x4000
+  const third = (word2 & 0x3fffffff) | 0x80000000
+  put(0, word0, 8, 28)
+  put(9, second, 4, 28)
+  put(14, second, 4, 12)
+  put(19, third, 4, 28)
+  put(24, third, 4, 12)
+  put(28, word3, 8, 28)
+  return written.toString('latin1')
 }
