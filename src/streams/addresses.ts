@@ -13,9 +13,14 @@ export function withoutQuery(address: string): string {
   return end === -1 ? address : address.slice(0, end)
 }
 
+/** True for a text that begins as an absolute address does. */
+export function beginsAsAddress(text: string): boolean {
+  return /^\s*(?:[a-z][a-z0-9+.-]{0,20}:)?\/\//i.test(text)
+}
+
 /** True for a text that is one absolute address and nothing else. */
-export function isAddress(text: string): boolean {
-  return /^\s*(?:[a-z][a-z0-9+.-]{0,20}:)?\/\/\S+\s*$/i.test(text)
+function isAddress(text: string): boolean {
+  return beginsAsAddress(text) && !/\S\s+\S/.test(text)
 }
 
 /** True for bytes written as text: a `data:` address. */

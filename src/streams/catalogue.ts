@@ -11,16 +11,19 @@ import { webhookConfigs } from './webhook-configs.ts'
 import { webhookDeliveries } from './webhook-deliveries.ts'
 
 /** Those that a backfill reads. */
-export const STREAMS: readonly Stream[] = [patients, forms, packets, documents]
-
-/** Those that have their tables, read or not. */
-export const DECLARED_STREAMS: readonly Stream[] = [
-  ...STREAMS,
+export const STREAMS: readonly Stream[] = [
+  patients,
+  forms,
+  packets,
+  documents,
   responses,
   messages,
   webhookConfigs,
   webhookDeliveries,
 ]
+
+/** Those that have their tables, read or not. */
+export const DECLARED_STREAMS: readonly Stream[] = STREAMS
 
 const byName: ReadonlyMap<StreamName, Stream> = new Map(
   DECLARED_STREAMS.map((stream) => [stream.name, stream]),

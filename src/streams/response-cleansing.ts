@@ -6,7 +6,14 @@
  * address with a query among it. What has nothing to leave out is returned as it is, not copied.
  */
 import { isLosslessNumber } from '../core/json.ts'
-import { isAddress, isInlineData, isInlineImage, isSigned, NOT_KEPT, withoutQuery } from './addresses.ts'
+import {
+  beginsAsAddress,
+  isInlineData,
+  isInlineImage,
+  isSigned,
+  NOT_KEPT,
+  withoutQuery,
+} from './addresses.ts'
 import { FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
 
 /** Below these, texts are about a file or an image. */
@@ -65,7 +72,7 @@ function cleansedFields(record: object, inPart: boolean, depth: number): unknown
 function partText(text: string, name: string): string {
   if (text === '' || text === NOT_KEPT) return text
   if (isInlineData(text)) return NOT_KEPT
-  if (ADDRESS.test(name) || isAddress(text)) return withoutQuery(text)
+  if (ADDRESS.test(name) || beginsAsAddress(text)) return withoutQuery(text)
   return BYTES.test(name) || (text.length >= 200 && ENCODED.test(text)) ? NOT_KEPT : text
 }
 

@@ -24,6 +24,7 @@ export const responses: Stream = {
   name: 'responses',
   list: 'responses',
   one: 'response',
+  reading: { kind: 'windows', parameter: 'submitted_after', field: 'submitted_at' },
   table: 'responses',
   columns: [
     column('reference', 'patient_id', 'patient'),

@@ -3,12 +3,23 @@ import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { Document, InputField } from '../../src/api/shapes/document.ts'
 import { Choice, Form, Question } from '../../src/api/shapes/form.ts'
+import { Message } from '../../src/api/shapes/message.ts'
 import { Packet } from '../../src/api/shapes/packet.ts'
 import { EmergencyContact, Patient, PatientTag } from '../../src/api/shapes/patient.ts'
+import {
+  AnswerChoice,
+  ESignature,
+  MatrixCell,
+  Response,
+  ResponseAnswer,
+  ResponseFile,
+} from '../../src/api/shapes/response.ts'
+import { WebhookConfig } from '../../src/api/shapes/webhook-config.ts'
+import { WebhookDelivery } from '../../src/api/shapes/webhook-delivery.ts'
 import { isLosslessNumber, type JsonObject, parseJson } from '../../src/core/json.ts'
 import type { StreamName } from '../../src/core/streams.ts'
 import { DECLARED_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
-import { mapRecord } from '../../src/streams/map.ts'
+import { mapRecord, withoutPositions } from '../../src/streams/map.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import { bodyOf, type Fixture, readFixture } from './fixture.ts'
 import { FIXTURES } from './fixtures/all.ts'
@@ -80,6 +91,10 @@ const SHAPES: readonly (readonly [StreamName, z.ZodObject])[] = [
   ['forms', Form],
   ['packets', Packet],
   ['documents', Document],
+  ['responses', Response],
+  ['messages', Message],
+  ['webhook_configs', WebhookConfig],
+  ['webhook_deliveries', WebhookDelivery],
 ]
 
 test.each(SHAPES)('%s: every field of the shape is read', (name, shape) => {
@@ -94,6 +109,15 @@ test.each(SHAPES)('%s: every field of the shape is read', (name, shape) => {
   ])
   expect(Object.keys(shape.shape).filter((field) => !read.has(field))).toEqual([])
 })
+
+/** A part of an answer under each name that its kind may have. */
+const NESTED = Object.fromEntries([
+  ...['matrix_cells', 'matrix_answers', 'matrix'].map((name) => [name, [{ value: name }]]),
+  ...['files', 'uploads', 'attachments', 'e_signatures', 'esignatures', 'signatures'].map((name) => [
+    name,
+    [{ id: name }],
+  ]),
+])
 
 /** A part whose every field is marked with its own name, and the cells it leaves in the child table. */
 const PARTS: readonly (readonly [
@@ -131,6 +155,42 @@ const PARTS: readonly (readonly [
     { required: true, page: 9 },
     ['uid', 'required', 'page'],
   ],
+  [
+    'answer',
+    'responses',
+    ResponseAnswer,
+    (part) => ({ answers: [part] }),
+    { answer_choices: ['answer_choices'], ...NESTED },
+    // The id stands for the uid, and the question for its id.
+    ['uid', 'question_id'],
+  ],
+  [
+    'choice that was made',
+    'responses',
+    AnswerChoice.options[1],
+    (part) => ({ answers: [{ answer_choices: [part] }] }),
+    { question_choice: { text: 'question_choice' } },
+    // What is around a choice is not the choice.
+    ['id', 'uid', 'text_value', 'text'],
+  ],
+  [
+    'matrix cell',
+    'responses',
+    MatrixCell,
+    (part) => ({ matrix_cells: [part] }),
+    {},
+    // Cells have no column for an id.
+    ['id', 'uid'],
+  ],
+  ['file', 'responses', ResponseFile, (part) => ({ files: [part] }), { size: '9' }, ['uid', 'size']],
+  [
+    'e-signature',
+    'responses',
+    ESignature,
+    (part) => ({ e_signatures: [part] }),
+    { signed_at: '2025-01-01T00:00:00.000000Z' },
+    ['uid', 'signed_at', 'image'],
+  ],
 ]
 
 test.each(PARTS)('%s: every field of the part is read', (_, name, shape, place, own, others) => {
@@ -140,7 +200,7 @@ test.each(PARTS)('%s: every field of the part is read', (_, name, shape, place, 
   const cells = children.flat(2)
   expect(problems).toEqual([])
   expect(fields.filter((field) => !others.includes(field) && !cells.includes(field))).toEqual([])
-  if ('order' in own || 'page' in own) expect(cells).toContain('9')
+  if ('order' in own || 'page' in own || 'size' in own) expect(cells).toContain('9')
   if ('required' in own) expect(cells).toContain('t')
 })
 
@@ -152,6 +212,14 @@ test.each([
   ['a packet without forms', 'packets', { id: 'p', name: 'New' }, true],
   ['a packet whose forms are null', 'packets', { id: 'p', forms: null }, false],
   ['a patient', 'patients', { id: 'p' }, undefined],
+  ['a response without answers', 'responses', { id: 'r', files: [] }, true],
+  ['a response whose answers are null', 'responses', { id: 'r', answers: null }, false],
+  ['a response without any answer', 'responses', { id: 'r', answers: [] }, false],
+  ['a response with answers by question', 'responses', { id: 'r', answers: {} }, false],
+  ['a message without its content', 'messages', { id: 'm', status: 'sent' }, true],
+  ['a message whose content is empty', 'messages', { id: 'm', content: '' }, false],
+  ['a webhook configuration', 'webhook_configs', { id: 'w' }, undefined],
+  ['a webhook event record', 'webhook_deliveries', { id: 'e' }, undefined],
   ['a document without input fields', 'documents', { id: 'd' }, true],
   ['a document whose input fields are null', 'documents', { id: 'd', input_fields: null }, false],
 ] as const)('%s (%s) is a summary that has to be fetched: %3$s', (_, name, record, expected) => {
@@ -160,4 +228,21 @@ test.each([
 
 test('a document without input fields is whole where version v2.1 is not asked for', () => {
   expect(streamNamed('documents')!.isSummary?.({ id: 'd' }, '')).toBe(false)
+})
+
+test.each([
+  ['answers[3].answer_choices[0].question_choice.id', 'answers[].answer_choices[].question_choice.id'],
+  ['answers[0].answer_text.Ann Other', 'answers[].answer_text.*'],
+  ['answers[0].matrix[1].row.id', 'answers[].matrix[].row.id'],
+  ['matrix_cells[0].row.Ann', 'matrix_cells[].row.*'],
+  ['files[2].Ann', 'files[].*'],
+  ['files', 'files'],
+  ['answers.Ann', 'answers.*'],
+  ['answers.Ann[1].question', 'answers.*[].question'],
+  ['answers.Ann Other.id.born[7].files[1].size', 'answers.*[].files[].size'],
+  ['answers.Ann.answer_text.Bob', 'answers.*'],
+  [`answers.${'Ann.id'.repeat(10_000)}!`, 'answers.*'],
+])('a path is counted without positions and without what is data: %s', (path, counted) => {
+  expect(withoutPositions(path)).toBe(counted)
+  expect(withoutPositions(counted)).toBe(counted)
 })
