@@ -5,7 +5,7 @@
  * Invariant: every part is found once, and they are numbered through the response: those in answers first, in the
  * order of the answers, then the response's own. A part in an answer has the question of that answer.
  */
-import type { JsonObject } from '../core/json.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import { answeredQuestionOf, answersOf, questionIdOf } from './answers.ts'
 import type { Cell } from './cell.ts'
@@ -45,8 +45,16 @@ export function partsOf(
     }
   }
 
-  for (const answer of answersOf(response, []))
-    collect(answer.record, answer.path, () => answeredQuestionOf(answer, []))
+  if (mayNest(response.answers, fields)) {
+    for (const answer of answersOf(response, []))
+      collect(answer.record, answer.path, () => answeredQuestionOf(answer, []))
+  }
   collect(response, '', () => null)
   return parts
+}
+
+/** Quick test: false where no answer holds a part, as is usual. */
+function mayNest(answers: unknown, fields: readonly string[]): boolean {
+  if (!Array.isArray(answers)) return isObject(answers)
+  return answers.some((answer) => isObject(answer) && fields.some((field) => field in answer))
 }
