@@ -50,7 +50,7 @@ export interface LinesBuilder {
 export function openLines(stream: Stream): LinesBuilder {
   const records = openTextBuffer()
   const root = openTextBuffer()
-  const children = stream.children.map(openTextBuffer)
+  const children = stream.children.map(() => openTextBuffer())
   const findings = noFindings()
   const noCells = '\\N\t'.repeat(stream.columns.length)
   let count = 0

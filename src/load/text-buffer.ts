@@ -1,5 +1,5 @@
 /**
- * Text gathered as UTF-8 bytes outside the JavaScript heap: a batch of lines held as strings would be copied by the
+ * Text gathered as bytes outside the JavaScript heap: a batch of lines held as strings would be copied by the
  * garbage collector again and again. Invariant: `take` hands over what was appended, and starts anew.
  */
 export interface TextBuffer {
@@ -10,7 +10,8 @@ export interface TextBuffer {
 
 const FIRST_SIZE = 64 * 1024
 
-export function openTextBuffer(): TextBuffer {
+/** `latin1` is for text that holds a byte in each character. */
+export function openTextBuffer(encoding: 'utf8' | 'latin1' = 'utf8'): TextBuffer {
   let bytes = Buffer.alloc(0)
   let length = 0
   return {
@@ -19,13 +20,13 @@ export function openTextBuffer(): TextBuffer {
     },
     append(text) {
       // UTF-8 takes three bytes at most for each unit of a JavaScript string.
-      const needed = length + text.length * 3
+      const needed = length + text.length * (encoding === 'utf8' ? 3 : 1)
       if (needed > bytes.length) {
         const larger = Buffer.allocUnsafeSlow(Math.max(FIRST_SIZE, bytes.length * 2, needed))
         bytes.copy(larger, 0, 0, length)
         bytes = larger
       }
-      length += bytes.write(text, length, 'utf8')
+      length += bytes.write(text, length, encoding)
     },
     take() {
       const taken = bytes.subarray(0, length)

@@ -1,0 +1,50 @@
+/**
+ * A cell's bytes as text that Postgres can hold.
+ *
+ * Invariant: a byte that is not UTF-8 comes out as `\x96`, a NUL as `\u0000`, and where the file came as a JSON string
+ * an escaped lone surrogate as `\ud83d`; all else is decoded as it is.
+ */
+import { isUtf8 } from 'node:buffer'
+
+/** `cell` holds a byte in each character. */
+export function decodedCell(cell: string): string {
+  return isAscii(cell) ? cell : Buffer.from(cell, 'latin1').toString('utf8')
+}
+
+/** As `decodedCell`, for a cell that may hold what cannot be stored. */
+export function visibleCell(
+  cell: string,
+  fromJson: boolean,
+): { readonly text: string; readonly changed: boolean } {
+  const bytes = Buffer.from(cell, 'latin1')
+  if (isUtf8(bytes) && !bytes.includes(0)) return { text: bytes.toString('utf8'), changed: false }
+  let text = ''
+  for (let at = 0; at < bytes.length; ) {
+    const length = characterLength(bytes, at)
+    const surrogate = fromJson && length === 0 ? surrogateAt(bytes, at) : null
+    if (length > 0) text += bytes[at] === 0 ? '\\u0000' : bytes.toString('utf8', at, at + length)
+    else if (surrogate !== null) text += `\\u${surrogate.toString(16)}`
+    else text += `\\x${bytes[at]!.toString(16)}`
+    at += length > 0 ? length : surrogate === null ? 1 : 3
+  }
+  return { text, changed: true }
+}
+
+function isAscii(text: string): boolean {
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return false
+  return true
+}
+
+/** Length of the character at `at`; 0 when there is none. */
+function characterLength(bytes: Buffer, at: number): number {
+  const first = bytes[at]!
+  if (first < 0x80) return 1
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2
+  return at + length <= bytes.length && isUtf8(bytes.subarray(at, at + length)) ? length : 0
+}
+
+function surrogateAt(bytes: Buffer, at: number): number | null {
+  const [first, second = 0, third = 0] = bytes.subarray(at, at + 3)
+  if (first !== 0xed || second < 0xa0 || second > 0xbf || (third & 0xc0) !== 0x80) return null
+  return 0xd000 | ((second & 0x3f) << 6) | (third & 0x3f)
+}

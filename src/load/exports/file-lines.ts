@@ -1,0 +1,127 @@
+/**
+ * Records of an export's CSV → lines that COPY takes, by place: the first seven columns to `export_rows`, the others to
+ * `export_columns` and `export_cells`.
+ *
+ * Invariant: every cell that is not empty is in a line, or is null in its row with a problem that holds it. Lines hold
+ * the bytes of the file, as latin1, which are UTF-8 unless a cell was rewritten to be.
+ */
+import { copyCell } from '../copy.ts'
+import { openTextBuffer, type TextBuffer } from '../text-buffer.ts'
+import { decodedCell, visibleCell } from './cell-text.ts'
+import type { FileProblems } from './file-problems.ts'
+import { areLeadingTitles, LEADING_COLUMNS } from './leading-columns.ts'
+
+export const LEADING = LEADING_COLUMNS.length
+
+export interface FileLines {
+  /** Rows and cells so far. */
+  readonly rows: number
+  readonly cells: number
+  readonly rowLines: TextBuffer
+  readonly cellLines: TextBuffer
+  /** `storable` is false when a cell may hold what Postgres cannot. */
+  add(cells: readonly string[], storable: boolean): void
+  /** The lines of `export_columns`, after the last record. */
+  columnLines(): Buffer
+}
+
+export interface FilePlace {
+  readonly teamId: number
+  readonly exportId: string
+  readonly fromJson: boolean
+}
+
+export function openFileLines(place: FilePlace, problems: FileProblems): FileLines {
+  const key = `${place.teamId}\t${utf8AsLatin1(copyCell(place.exportId))}\t`
+  const rowLines = openTextBuffer('latin1')
+  const cellLines = openTextBuffer('latin1')
+  /** Titles beyond the leading ones, as latin1; null before the header. */
+  let titles: readonly string[] | null = null
+  let width = 0
+  let rows = 0
+  let cellCount = 0
+
+  function readHeader(header: readonly string[], storable: boolean): void {
+    const leading = header.slice(0, LEADING).map(decodedCell)
+    titles = header
+      .slice(LEADING)
+      .map((title, at) => kept(title, storable, `header[${at + LEADING + 1}]`, 'header[]'))
+    width = titles.length
+    if (areLeadingTitles(leading)) return
+    const shown = header.slice(0, LEADING).map((title) => visibleCell(title, place.fromJson).text)
+    const reason = 'the leading columns are not titled as specified; they were read by their place'
+    problems.add('header', 'header', reason, shown)
+  }
+
+  function readRow(cells: readonly string[], storable: boolean): void {
+    rows += 1
+    let row = `${key}${rows}`
+    for (let at = 0; at < LEADING; at++) row += `\t${leadingCell(cells[at] ?? '', at, storable)}`
+    rowLines.append(`${row}\n`)
+    const prefix = `${key}${rows}\t`
+    let lines = ''
+    for (let at = LEADING; at < cells.length; at++) {
+      const cell = cells[at]!
+      if (cell === '') continue
+      cellCount += 1
+      const held = storable ? cell : kept(cell, false, `rows[${rows}][${at + 1}]`, 'rows[][]')
+      lines += `${prefix}${at + 1}\t${copyCell(held)}\n`
+    }
+    cellLines.append(lines)
+    if (cells.length - LEADING > width) widen(cells.length)
+  }
+
+  function widen(to: number): void {
+    const reason = 'a row has cells beyond the header; their columns have no title'
+    problems.add(`rows[${rows}]`, 'rows[]', reason, to)
+    width = to - LEADING
+  }
+
+  function leadingCell(cell: string, at: number, storable: boolean): string {
+    if (cell === '') return '\\N'
+    const { name, read, unless } = LEADING_COLUMNS[at]!
+    const path = `rows[${rows}].${name}`
+    const held = storable ? cell : kept(cell, false, path, `rows[].${name}`)
+    const value = read(held)
+    if (value !== undefined) return copyCell(value)
+    problems.add(path, `rows[].${name}`, unless, decodedCell(held))
+    return '\\N'
+  }
+
+  /** The cell's bytes, rewritten where Postgres cannot hold them. */
+  function kept(cell: string, storable: boolean, path: string, general: string): string {
+    if (storable) return cell
+    const { text, changed } = visibleCell(cell, place.fromJson)
+    if (!changed) return cell
+    problems.add(path, general, 'holds what Postgres cannot; written visibly', text)
+    return utf8AsLatin1(text)
+  }
+
+  return {
+    get rows() {
+      return rows
+    },
+    get cells() {
+      return cellCount
+    },
+    rowLines,
+    cellLines,
+    add(cells, storable) {
+      if (titles === null) readHeader(cells, storable)
+      else readRow(cells, storable)
+    },
+    columnLines() {
+      if (titles === null) problems.add('header', 'header', 'the file is empty: it has no header', null)
+      const lines = openTextBuffer('latin1')
+      for (let at = 0; at < width; at++) {
+        const title = titles?.[at]
+        lines.append(`${key}${at + LEADING + 1}\t${title === undefined ? '\\N' : copyCell(title)}\n`)
+      }
+      return lines.take()
+    },
+  }
+}
+
+function utf8AsLatin1(text: string): string {
+  return Buffer.from(text).toString('latin1')
+}

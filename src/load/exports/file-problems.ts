@@ -1,0 +1,45 @@
+/**
+ * What could not be read in a file that is loaded all the same, for `_problems` of the export's row.
+ *
+ * Invariant: every problem is counted; the first `MOST_LISTED` are listed, and that there are more is listed too, so
+ * that a file wrong in each of a million rows makes no row of a gigabyte.
+ */
+import type { Problem } from '../../core/problem.ts'
+
+/** Paths begin with this, which tells them from problems of the list entry. */
+export const FILE_PATH = 'raw_text'
+
+const MOST_LISTED = 1_000
+
+export interface FileProblems {
+  readonly count: number
+  /** Times met, by path without places and reason as a JSON array. */
+  readonly at: ReadonlyMap<string, number>
+  /** `path` is the place in the file, such as `rows[12].sent_at`; `general` the same without numbers. */
+  add(path: string, general: string, reason: string, original: unknown): void
+  /** For `_problems`. */
+  listed(): readonly Problem[]
+}
+
+export function openFileProblems(): FileProblems {
+  const listed: Problem[] = []
+  const at = new Map<string, number>()
+  let count = 0
+  return {
+    get count() {
+      return count
+    },
+    at,
+    add(path, general, reason, original) {
+      count += 1
+      const key = JSON.stringify([`${FILE_PATH}.${general}`, reason])
+      at.set(key, (at.get(key) ?? 0) + 1)
+      if (listed.length < MOST_LISTED) listed.push({ path: `${FILE_PATH}.${path}`, reason, original })
+    },
+    listed() {
+      if (count === listed.length) return listed
+      const reason = 'more problems than are listed here; this is how many there are in all'
+      return [...listed, { path: FILE_PATH, reason, original: count }]
+    },
+  }
+}

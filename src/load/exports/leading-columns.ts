@@ -1,0 +1,59 @@
+/**
+ * The seven columns that every export begins with (specification, section 4.5), read by their place.
+ *
+ * Invariant: a cell that is not what its column holds gives null and a problem. Times say no zone: they come out as
+ * they are, for a session of Postgres that is set to the team's zone to read them.
+ */
+import { parseInstant } from '../../core/time.ts'
+import type { Cell } from '../../streams/cell.ts'
+
+export interface LeadingColumn {
+  readonly name: string
+  readonly title: string
+  /** Undefined when the text, which is not empty, cannot be read. */
+  readonly read: (text: string) => Cell | undefined
+  /** Reason of the problem then. */
+  readonly unless: string
+}
+
+export const LEADING_COLUMNS: readonly LeadingColumn[] = [
+  text('client_id', 'Client ID'),
+  text('first_name', 'First Name'),
+  text('last_name', 'Last Name'),
+  text('email', 'Email'),
+  time('sent_at', 'Sent at'),
+  time('completed_at', 'Completed at'),
+  {
+    name: 'archived',
+    title: 'Archived',
+    read: (came) => ARCHIVED[came.trim().toLowerCase()],
+    unless: 'not True or False',
+  },
+]
+
+const ARCHIVED: Readonly<Record<string, Cell>> = Object.assign(Object.create(null), { true: 't', false: 'f' })
+
+function text(name: string, title: string): LeadingColumn {
+  return { name, title, read: (came) => came, unless: '' }
+}
+
+function time(name: string, title: string): LeadingColumn {
+  return { name, title, read: readTime, unless: 'not a time (YYYY-MM-DD HH:MM:SS.ffffff)' }
+}
+
+const ZONED = /[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$/
+
+/** A time that names its zone, against the specification, is that instant. */
+function readTime(came: string): Cell | undefined {
+  const trimmed = came.trim()
+  const instant = parseInstant(trimmed)
+  if (instant === null) return undefined
+  if (ZONED.test(trimmed)) return instant
+  return instant.slice(0, -1).replace('T', ' ')
+}
+
+/** True when the header's titles are those of the specification, whatever their case and blanks. */
+export function areLeadingTitles(titles: readonly string[]): boolean {
+  const plain = (title: string) => title.replace(/\s+/g, '').toLowerCase()
+  return LEADING_COLUMNS.every(({ title }, at) => plain(titles[at] ?? '') === plain(title))
+}

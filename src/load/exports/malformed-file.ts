@@ -1,0 +1,12 @@
+/**
+ * A file that cannot be read at all. Invariant: it says what is wrong and where, and shows nothing of the file.
+ */
+import { IntakeError } from '../../core/errors.ts'
+
+export class MalformedFile extends IntakeError {
+  /** `line` counts from 1, lines within quoted cells included. */
+  constructor(what: string, line: number) {
+    super(`the file is malformed: ${what}, line ${line}`, { code: 'malformed_file', verdict: 'set_aside' })
+    this.name = 'MalformedFile'
+  }
+}
