@@ -169,6 +169,20 @@ describe('a response', () => {
     expect(rows.some(({ answers }) => Object.values(answers).some(Array.isArray))).toBe(true)
   })
 
+  it('keeps every part when several shapes are worn, whatever the order of their names', async () => {
+    const shapes = ['answers-object', 'nested-parts', 'heading-ids', 'answered-choice-texts', 'uid-ids']
+    const [one, other] = await Promise.all(
+      [shapes, shapes.toReversed()].map((names) => listed(names.join('+'), '/v2/responses')),
+    )
+    expect(other).toEqual(one)
+    const nested = one!.flatMap((row) => Object.values(row.answers).flat() as Loose[])
+    for (const part of PARTS) {
+      const found = nested.flatMap((answer) => answer[part] ?? [])
+      expect(found).toHaveLength(responses.flatMap((response) => response[part]).length)
+    }
+    expect(nested).toHaveLength(responses.flatMap(({ answers }) => answers).length)
+  })
+
   it('refers to the same numbers everywhere where ids are numbers', async () => {
     await wearing('numeric-ids', async (caller) => {
       const [one] = (await caller.rows('/v2/responses')).filter(({ form_id }) => form_id !== null)

@@ -32,7 +32,7 @@ const PARTS: Readonly<Record<string, ShapePart>> = {
   ...WEBHOOKS,
 }
 
-/** Names that `--shape` takes, `default` and `random` aside. */
+/** Names that `--shape` takes, `default` and `random` aside, in the order in which several are put on. */
 export const SHAPE_NAMES: readonly string[] = Object.keys(PARTS)
 
 /** What a shape does, in one line. */
@@ -51,9 +51,8 @@ export function shapeNamed(spec: string, seed: string): Shape {
       `no shape is named "${unknown}"; there are default, random, ${SHAPE_NAMES.join(', ')}`,
     )
   }
-  // Ids are rewritten last: the other parts read them as they are.
-  const last = (name: string) => (Object.hasOwn(IDS, name) ? 1 : 0)
-  const ordered = names.toSorted((a, b) => last(a) - last(b))
+  // Parts are put on in the order of the table, whatever the order of their names: some read what others rewrite.
+  const ordered = SHAPE_NAMES.filter((name) => names.includes(name))
   return wear(Object.fromEntries(ordered.map((name) => [name, PARTS[name]!])))
 }
 

@@ -85,28 +85,8 @@ const bareChoices = (response: JsonRecord): JsonRecord => ({
   })),
 })
 
+/** In the order in which several are put on: what is read by a later one keeps its default form until then. */
 export const RESPONSES = {
-  'response-summaries': {
-    matter: 'response-lists',
-    summary: 'listed responses have no answers, cells, files or signatures; fetch each by id',
-    record: (record, { resource, inList }) =>
-      inList && resource === 'responses' ? without(record, 'answers', ...PARTS) : record,
-  },
-  'nested-parts': responses(
-    'response-parts',
-    'matrix cells, files and signatures stand in the answers that they belong to',
-    nestParts,
-  ),
-  'other-part-names': responses(
-    'response-parts',
-    'cells, files and signatures are named matrix_answers, uploads and esignatures',
-    renamed({ matrix_cells: 'matrix_answers', files: 'uploads', e_signatures: 'esignatures' }),
-  ),
-  'short-part-names': responses(
-    'response-parts',
-    'cells, files and signatures are named matrix, attachments and signatures',
-    renamed({ matrix_cells: 'matrix', files: 'attachments', e_signatures: 'signatures' }),
-  ),
   'heading-texts': responses(
     'matrix-headings',
     'rows and columns of matrix cells are their texts',
@@ -122,8 +102,29 @@ export const RESPONSES = {
     'rows and columns of matrix cells are numbers, from 0',
     headings((_, place) => place),
   ),
-  'answers-object': responses('answers', 'answers are an object by question id', keyAnswers),
   'answered-choice-texts': responses('answered-choices', 'chosen answers are bare strings', bareChoices),
+  'nested-parts': responses(
+    'response-parts',
+    'matrix cells, files and signatures stand in the answers that they belong to',
+    nestParts,
+  ),
+  'other-part-names': responses(
+    'response-parts',
+    'cells, files and signatures are named matrix_answers, uploads and esignatures',
+    renamed({ matrix_cells: 'matrix_answers', files: 'uploads', e_signatures: 'esignatures' }),
+  ),
+  'short-part-names': responses(
+    'response-parts',
+    'cells, files and signatures are named matrix, attachments and signatures',
+    renamed({ matrix_cells: 'matrix', files: 'attachments', e_signatures: 'signatures' }),
+  ),
+  'answers-object': responses('answers', 'answers are an object by question id', keyAnswers),
+  'response-summaries': {
+    matter: 'response-lists',
+    summary: 'listed responses have no answers, cells, files or signatures; fetch each by id',
+    record: (record, { resource, inList }) =>
+      inList && resource === 'responses' ? without(record, 'answers', ...PARTS) : record,
+  },
   'bounds-exclusive': {
     matter: 'bounds',
     summary: 'submitted_after and submitted_before leave the day itself out',
