@@ -2,23 +2,13 @@
  * Responses (specification, section 2.4): what clients submitted, with answers, matrix cells, files and e-signatures.
  * Their inner shape is not shown; it is read in every shape that such data has been seen in.
  */
-import { isObject } from '../core/json.ts'
-import { readCell } from './cell.ts'
+import { formName } from './form-name.ts'
 import { matrixCells } from './matrix-cells.ts'
 import { responseAnswers } from './response-answers.ts'
 import { cleansedResponse } from './response-cleansing.ts'
 import { responseFiles, responseSignatures } from './response-files.ts'
 import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
-import { type Column, column, type Stream, text, time } from './stream.ts'
-
-/** The form's name as the response says it, beside the form or in it. */
-const formName: Column = {
-  ...text('form_name'),
-  read({ form_name, form }, _path, problems) {
-    const own = readCell('text', form_name, 'form_name', problems)
-    return own === null && isObject(form) ? readCell('text', form.name, 'form.name', problems) : own
-  },
-}
+import { column, type Stream, time } from './stream.ts'
 
 export const responses: Stream = {
   name: 'responses',

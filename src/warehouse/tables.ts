@@ -18,6 +18,26 @@ export interface Warehouse {
     origin: string
     payload: unknown
   }
+  'intake_raw.export_files': {
+    team_id: number
+    export_id: string
+    is_loaded: boolean
+    hash: Buffer
+    bytes: BigInt_
+    is_json_string: boolean
+    api_version: string
+    timezone: string
+    observed_at: Timestamp
+    origin: string
+    problems: ColumnType<unknown, string | null, string | null>
+  }
+  'intake_ops.missed_once': {
+    team_id: number
+    stream: string
+    id: string
+    run_id: BigInt_
+    missed_at: ColumnType<Date, Date | undefined, Date>
+  }
   'intake_raw.set_aside': { dead_letter_id: BigInt_; body: Buffer }
   'intake_ops.runs': {
     run_id: Generated<string>

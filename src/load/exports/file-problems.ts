@@ -14,7 +14,7 @@ const MOST_LISTED = 1_000
 export interface FileProblems {
   readonly count: number
   /** Times met, by path without places and reason as a JSON array. */
-  readonly at: ReadonlyMap<string, number>
+  readonly at: Map<string, number>
   /** `path` is the place in the file, such as `rows[12].sent_at`; `general` the same without numbers. */
   add(path: string, general: string, reason: string, original: unknown): void
   /** For `_problems`. */

@@ -1,0 +1,46 @@
+/**
+ * Which question a column of an export shows: the one question of the export's form whose text is the column's title.
+ *
+ * Invariant: a column is matched when exactly one question of the form, as it is held now, has the text, or is a table
+ * that the title may be a cell of (`question - row - column`); else it has no question. Only rows that change are
+ * written, so it may be done again whenever forms or exports were read.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Warehouse } from '../../warehouse/tables.ts'
+
+/** `exportId` null for all of the team's. Returns how many columns changed. */
+export async function matchQuestions(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  exportId: string | null = null,
+): Promise<number> {
+  const { numAffectedRows } = await sql`
+    with cells as materialized (
+      select own.export_id, own.position, own.title, own.question_id, entry.form_id
+      from intake.export_columns own
+      join intake.exports entry on entry.team_id = own.team_id and entry.id = own.export_id
+      where own.team_id = ${teamId} and (${exportId}::text is null or own.export_id = ${exportId})
+    ), questions as materialized (
+      select form_id, position, question_id, question_type, text
+      from intake.form_questions
+      where team_id = ${teamId} and form_id in (select form_id from cells)
+    ), candidates as (
+      select cells.export_id, cells.position, questions.question_id, questions.position as place
+      from cells join questions on questions.form_id = cells.form_id and questions.text = cells.title
+      union all
+      select cells.export_id, cells.position, questions.question_id, questions.position
+      from cells join questions on questions.form_id = cells.form_id
+        and questions.question_type = 'matrix' and questions.text <> ''
+        and starts_with(cells.title, questions.text || ' - ')
+        and position(' - ' in substr(cells.title, length(questions.text) + 4)) > 0
+    ), matched as (
+      select export_id, position, min(question_id) as question_id
+      from candidates group by export_id, position
+      having count(distinct coalesce('id ' || question_id, 'place ' || place)) = 1
+    )
+    update intake.export_columns own set question_id = matched.question_id
+    from cells left join matched using (export_id, position)
+    where own.team_id = ${teamId} and own.export_id = cells.export_id and own.position = cells.position
+      and own.question_id is distinct from matched.question_id`.execute(db)
+  return Number(numAffectedRows ?? 0)
+}

@@ -1,0 +1,18 @@
+/**
+ * Exports of a form's answers (specification, section 4.5): the entries of their list, of which none can be asked for
+ * by its id. Their files are read and laid into tables elsewhere (extract/exports, load/exports).
+ */
+import { formName } from './form-name.ts'
+import { column, type Stream, text, time } from './stream.ts'
+
+export const formExports: Stream = {
+  name: 'exports',
+  list: 'exports',
+  one: null,
+  reading: { kind: 'exports' },
+  table: 'exports',
+  columns: [text('name'), column('reference', 'form_id', 'form'), formName, time('created_at')],
+  children: [],
+  // Orders the states of an entry, and has no column.
+  otherFields: ['updated_at'],
+}
