@@ -144,7 +144,7 @@ describe('the planted text', () => {
         answers[offset + streams.findIndex((name) => url.startsWith(`/v2/${name}`))]!(response)
         return true
       }
-      const run = await backfill()
+      const run = await backfill('--streams', streams.join(','))
       expect(run.code).toBe(1)
       await expectUnseen(run)
     }

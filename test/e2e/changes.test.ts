@@ -25,7 +25,8 @@ describe.concurrent('after a second run', () => {
     control.renameQuestion(reworded.id, reworded.questions[0]!.id, 'Asked otherwise')
     control.deleteForm(removed.id)
 
-    const second = await scene.backfill('--json')
+    // What old responses say of their patients and packets is seen when they are read again.
+    const second = await scene.backfill('--full', '--json')
     expect(second.code).toBe(0)
     const { streams } = documentOf(second)
     expect(streams.patients).toMatchObject({ changed: 2, unchanged: 43, deleted: 1 })
@@ -153,7 +154,7 @@ it.concurrent('fifty deletes need nobody; fifty-one wait, are named, hold up no 
   const [run] = await query(scene.url, 'select status from intake_ops.runs order by run_id desc limit 1')
   expect(run).toEqual({ status: 'needs_attention' })
 
-  expect((await scene.backfill('--allow-mass-delete')).code).toBe(0)
+  expect((await scene.backfill('--allow-mass-delete', '--full')).code).toBe(0)
   expect(await deleted(scene.url)).toHaveLength(101)
   expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
 })

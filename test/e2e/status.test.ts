@@ -1,5 +1,6 @@
 /** `migrate` and `status` as the contract has them. */
 import { describe, expect, it } from 'vitest'
+import { STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 
@@ -62,7 +63,7 @@ describe('status', () => {
     const run = await runCli(['status', '--json'], { DATABASE_URL: scene.url })
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const { streams } = JSON.parse(run.stdout) as { streams: Record<string, unknown>[] }
-    expect(streams.map(({ stream }) => stream)).toEqual(['patients', 'forms', 'packets', 'documents'])
+    expect(streams.map(({ stream }) => stream)).toEqual(STREAMS.map(({ name }) => name))
     expect(streams[0]).toMatchObject({
       team: 'default',
       rows: 44,
@@ -89,7 +90,7 @@ describe('status', () => {
     const run = await maxAge(scene, '26h')
     expect(run.code).toBe(4)
     const { stale } = JSON.parse(run.stdout) as { stale: { stream: string }[] }
-    expect(stale.map(({ stream }) => stream)).toEqual(['forms', 'packets', 'documents'])
+    expect(stale.map(({ stream }) => stream)).toEqual(STREAMS.map(({ name }) => name).slice(1))
   })
 })
 

@@ -1,5 +1,6 @@
 /** What the command line says to whom uses it wrongly, to scripts, and to a reader that goes away. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
 import { openScene, openWarehouse, type Scene } from './support/scene.ts'
 
@@ -54,7 +55,7 @@ describe('backfill', () => {
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const document = JSON.parse(run.stdout)
     expect(document).toMatchObject({ run_id: expect.any(Number), status: 'succeeded' })
-    expect(Object.keys(document.streams)).toEqual(['patients', 'forms', 'packets', 'documents'])
+    expect(Object.keys(document.streams)).toEqual(STREAMS.map(({ name }) => name))
     const figures = [
       'requests',
       'throttled',
@@ -97,6 +98,6 @@ describe('backfill', () => {
     expect(dropped.stdout).toBe('s')
     const status = await runCli(['status', '--json'], env)
     const { streams } = JSON.parse(status.stdout) as { streams: { last_run_status: string }[] }
-    expect(streams.map((stream) => stream.last_run_status)).toEqual(Array(4).fill('succeeded'))
+    expect(streams.map((stream) => stream.last_run_status)).toEqual(STREAMS.map(() => 'succeeded'))
   })
 })

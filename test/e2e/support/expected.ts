@@ -2,6 +2,7 @@
  * What the warehouse has to hold of a service's world, worked out from the world alone, without the declarations of
  * `src/streams`: whoever maps a column wrongly there is contradicted here.
  */
+import type { Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
 import { query } from './scene.ts'
 
@@ -60,7 +61,83 @@ export function expectedOf(world: World): Tables {
       put('document_input_fields', { document_id: id, position: at + 1, field_id, ...field })
     })
   }
+  const known = <T>(table: { get(id: string): T | undefined }, id: string | null) =>
+    id !== null && table.get(id) !== undefined ? id : null
+  for (const { patient, form, packet, document, ...fields } of rowsOf(world.messages)) {
+    put('messages', {
+      ...stamped(fields),
+      scheduled_at: timeOf(fields.scheduled_at),
+      sent_at: timeOf(fields.sent_at),
+      patient_id: known(world.patients, patient),
+      form_id: known(world.forms, form),
+      packet_id: known(world.packets, packet),
+      document_id: known(world.documents, document),
+    })
+  }
+  for (const response of rowsOf(world.responses)) putResponse(world, response, put)
   return Object.fromEntries(Object.entries(tables).map(([name, rows]) => [name, lines(rows)]))
+}
+
+function putResponse(world: World, response: Response, put: (table: string, row: Row) => void): void {
+  const { id, patient, form, packet, document, is_submitted, is_skipped, is_archived } = response
+  const { created_at, updated_at } = stamped(response) as Record<string, string>
+  put('responses', {
+    ...{ id, is_submitted, is_skipped, is_archived, created_at, updated_at },
+    patient_id: world.patients.get(patient) === undefined ? null : patient,
+    form_id: form,
+    form_name: response.form_name,
+    packet_id: packet !== null && world.packets.get(packet) !== undefined ? packet : null,
+    document_id: document !== null && world.documents.get(document) !== undefined ? document : null,
+    submitted_at: timeOf(response.submitted_at),
+  })
+  response.answers.forEach(({ id: answer_id, question, answer_text, answer_choices }, at) => {
+    const chosen = (answer_choices ?? []).map(({ question_choice: { id: choice_id, text_value } }) => ({
+      choice_id,
+      value_text: text_value as string | null,
+    }))
+    const texts = answer_text === null ? [] : [{ choice_id: null, value_text: answer_text }]
+    const values = [...chosen, ...texts]
+    const given = values.length === 0 ? [{ choice_id: null, value_text: null }] : values
+    given.forEach((value, of) => {
+      put('response_answers', {
+        response_id: id,
+        position: at + 1,
+        value_position: of + 1,
+        answer_id,
+        question_id: question?.id ?? null,
+        question_text: question?.text ?? null,
+        ...value,
+        ...typed(value.value_text),
+      })
+    })
+  })
+  response.matrix_cells.forEach(({ question, row, column, answer_text }, at) => {
+    put('response_matrix_cells', {
+      ...{ response_id: id, position: at + 1, question_id: question.id, value_text: answer_text },
+      ...{ row_id: row.id, row_text: row.text, column_id: column.id, column_text: column.text },
+    })
+  })
+  response.files.forEach(({ id: file_id, question, name, content_type, size }, at) => {
+    const place = { response_id: id, position: at + 1, file_id, question_id: question.id }
+    const url = `https://files.example.com/uploads/${file_id}`
+    put('response_files', { ...place, name, content_type, size_bytes: size, url })
+  })
+  response.e_signatures.forEach(({ id: signature_id, question, signed_at, signer_name }, at) => {
+    const place = { response_id: id, position: at + 1, signature_id, question_id: question.id }
+    put('response_signatures', { ...place, signer_name, signed_at: timeOf(signed_at), has_image: true })
+  })
+}
+
+/** Only what the emulator's answers hold of each kind; the declarations' own tests go further. */
+function typed(text: string | null): Row {
+  const isNumber = text !== null && /^-?\d+(\.\d+)?$/.test(text)
+  const boolean = /^(true|yes)$/i.test(text ?? '') ? true : /^(false|no)$/i.test(text ?? '') ? false : null
+  const isDay = text !== null && /^\d{4}-\d{2}-\d{2}$/.test(text) && text !== '2024-02-30'
+  return {
+    value_number: isNumber ? Number(text) : null,
+    value_boolean: boolean,
+    value_date: isDay ? text : null,
+  }
 }
 
 /** The same tables as the warehouse holds them, of its one team, without tombstones. */
@@ -90,8 +167,11 @@ function lines(rows: readonly Row[]): readonly string[] {
 
 /** Times as Postgres writes them into JSON: without zeros at the end of the fraction. */
 function stamped(fields: { readonly created_at: string; readonly updated_at: string }): Row {
-  const write = (stamp: string) => `${stamp.replace(/(?:\.0+|(\.\d*?)0+)?Z$/, '$1')}+00:00`
-  return { ...fields, created_at: write(fields.created_at), updated_at: write(fields.updated_at) }
+  return { ...fields, created_at: timeOf(fields.created_at), updated_at: timeOf(fields.updated_at) }
+}
+
+function timeOf(stamp: string | null): string | null {
+  return stamp === null ? null : `${stamp.replace(/(?:\.0+|(\.\d*?)0+)?Z$/, '$1')}+00:00`
 }
 
 function rowsOf<T>(table: { readonly end: number; at(index: number): T | undefined }): readonly T[] {

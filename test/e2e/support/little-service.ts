@@ -13,11 +13,26 @@ export interface LittleRecord {
   readonly [field: string]: unknown
 }
 
+/** Where each list is; a record stands under it by its id. */
+const PATHS = {
+  patients: '/v2/patients',
+  forms: '/v2/forms',
+  packets: '/v2/packets',
+  documents: '/v2/documents',
+  responses: '/v2/responses',
+  messages: '/v2/messages',
+  exports: '/v2/export-csv',
+  webhookDeliveries: '/v2/webhooks/events',
+  webhookConfigs: '/v2/webhooks',
+} as const
+
+type Resource = keyof typeof PATHS
+
 export interface LittleService extends AsyncDisposable {
   readonly url: string
   readonly received: readonly Received[]
   /** By resource; a test changes it as it likes. */
-  readonly records: Record<'patients' | 'forms' | 'packets' | 'documents', LittleRecord[]>
+  readonly records: Record<Resource, LittleRecord[]>
   /** Ids that the lists leave out. */
   readonly unlisted: Set<string>
   /** Sees a request first; true when it has answered, or will. */
@@ -28,7 +43,10 @@ export interface LittleService extends AsyncDisposable {
 const PAGE = 10
 
 export async function startLittleService(patients: LittleRecord[] = []): Promise<LittleService> {
-  const records: LittleService['records'] = { patients, forms: [], packets: [], documents: [] }
+  const none = Object.fromEntries(
+    Object.keys(PATHS).map((name) => [name, []]),
+  ) as unknown as LittleService['records']
+  const records = { ...none, patients }
   const unlisted = new Set<string>()
   const service = await startService((request, response) => {
     if (!little.interfere(request, response)) answer(request, response)
@@ -45,26 +63,25 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
 
   function answer(request: Received, response: http.ServerResponse): void {
     const at = new URL(request.url, service.url)
-    const [, , resource = '', id] = at.pathname.split('/')
-    const all = records[resource as keyof typeof records]
-    const found = all?.find((record) => record.id === decodeURIComponent(id ?? ''))
-    if (all === undefined || (id !== undefined && found === undefined)) {
-      json(response, { detail: 'Not found.' }, 404)
+    const resource = resourceAt(at.pathname)
+    const all = resource === undefined ? [] : records[resource]
+    if (resource !== undefined && at.pathname === PATHS[resource]) {
+      const listed = all.filter((record) => !unlisted.has(record.id))
+      json(response, pageOf(listed, at))
       return
     }
-    if (id !== undefined) {
-      json(response, found)
-      return
-    }
-    json(
-      response,
-      pageOf(
-        all.filter((record) => !unlisted.has(record.id)),
-        at,
-      ),
-    )
+    const id = decodeURIComponent(at.pathname.split('/').at(-1)!)
+    const found = all.find((record) => record.id === id)
+    if (found === undefined) json(response, { detail: 'Not found.' }, 404)
+    else json(response, found)
   }
   return little
+}
+
+/** The list that a path is, or stands under: the first that fits, so the longer before the shorter. */
+function resourceAt(path: string): Resource | undefined {
+  const names = Object.keys(PATHS) as Resource[]
+  return names.find((name) => path === PATHS[name] || path.startsWith(`${PATHS[name]}/`))
 }
 
 function pageOf(all: readonly LittleRecord[], at: URL): unknown {

@@ -24,6 +24,7 @@ export const SMALL: EmulatorOptions = {
   forms: 7,
   packets: 5,
   documents: 5,
+  responses: 48,
   pageSize: 10,
 }
 
@@ -31,7 +32,9 @@ export async function openScene(
   options: EmulatorOptions = {},
   database: { empty?: boolean } = {},
 ): Promise<Scene> {
-  const emulator = await startEmulator({ ...SMALL, ...options })
+  // Without patients nobody answers.
+  const nobody = options.patients === 0 ? { responses: 0 } : {}
+  const emulator = await startEmulator({ ...SMALL, ...nobody, ...options })
   const warehouse = await openWarehouse(database)
   const env = { ...variablesOf(emulator), DATABASE_URL: warehouse.url }
   return {
