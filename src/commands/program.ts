@@ -1,0 +1,67 @@
+/**
+ * The command line without its process: words → a command → an exit code.
+ *
+ * Invariant: exit codes are those of the contract: 0 done, 1 failed, 2 wrong usage or configuration, 3 held by
+ * another run, 4 needs a person, 130 and 143 interrupted. Whatever is said, help and errors too, goes to the context.
+ */
+import { Command, CommanderError } from 'commander'
+import { IntakeError, UsageError } from '../core/errors.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import { type Context, ExitCode } from './context.ts'
+
+/** In the order of the help. */
+const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
+  migrate: async (context) => (await import('./migrate.ts')).migrateCommand(context),
+  backfill: async (context) => (await import('./backfill.ts')).backfillCommand(context),
+  status: async (context) => (await import('./status.ts')).statusCommand(context),
+  webhooks: async (context) => (await import('./webhooks.ts')).webhooksCommand(context),
+  patients: async (context) => (await import('./patients.ts')).patientsCommand(context),
+  api: async (context) => (await import('./api.ts')).apiCommand(context),
+  emulator: async (context) => (await import('./emulator.ts')).emulatorCommand(context),
+  demo: async (context) => (await import('./demo.ts')).demoCommand(context),
+}
+
+/** Runs what `words` say, the name of the program not among them. Never throws what a command throws. */
+export async function runProgram(words: readonly string[], context: Context): Promise<number> {
+  const program = new Command('intake-sync')
+    .description('Keeps a Postgres warehouse equal to a hosted Intake Forms Service.')
+    .version(context.version)
+  // One command is loaded, and not what only the others need; for the help, all of them.
+  const named = words[0] !== undefined && Object.hasOwn(COMMANDS, words[0]) ? COMMANDS[words[0]] : undefined
+  const wanted = named === undefined ? Object.values(COMMANDS) : [named]
+  for (const open of wanted) program.addCommand(await open(context))
+  for (const command of withNested(program)) {
+    command
+      .exitOverride()
+      .showHelpAfterError('(--help shows what there is)')
+      .configureOutput({
+        writeOut: (text) => void context.stdout.write(text),
+        writeErr: (text) => void context.stderr.write(text),
+      })
+  }
+  try {
+    await program.parseAsync(words, { from: 'user' })
+    return 0
+  } catch (error) {
+    return exitCodeFor(error, words, context)
+  }
+}
+
+/** Settings are not handed down to commands that were made elsewhere. */
+function withNested(command: Command): readonly Command[] {
+  return [command, ...command.commands.flatMap(withNested)]
+}
+
+function exitCodeFor(error: unknown, words: readonly string[], { signal, stdout, stderr }: Context): number {
+  if (error instanceof ExitCode) return error.exitCode
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+  if (signal.aborted && error === signal.reason) return error === 'SIGTERM' ? 143 : 130
+  const failure = error instanceof IntakeError ? error : warehouseError(error)
+  stderr.write(`error: ${failure.message}\n${failure.mend === undefined ? '' : `  mend: ${failure.mend}\n`}`)
+  if (words.includes('--json')) {
+    const { code, message, mend = null } = failure
+    stdout.write(`${JSON.stringify({ error: { code, message, mend } }, null, 2)}\n`)
+  }
+  if (failure instanceof UsageError) return 2
+  return failure.code === 'held_by_another_run' ? 3 : 1
+}

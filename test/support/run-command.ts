@@ -1,0 +1,40 @@
+/**
+ * The command line in this process: what `runCli` does, without the third of a second that a child process takes to
+ * start. For what a command says and asks; what a process does (signals, pipes, standard input) is for `runCli`.
+ *
+ * Invariant: a command sees the variables that the test gives it and no other, and makes no folder beside the source.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import { runProgram } from '../../src/commands/program.ts'
+import type { Ended, Variables } from './cli.ts'
+
+let folder: string | undefined
+
+afterAll(() => {
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+})
+
+/** Runs a command to its end. */
+export async function runCommand(words: readonly string[], env: Variables): Promise<Ended> {
+  folder ??= mkdtempSync(join(tmpdir(), 'intake-sync-command-'))
+  const stdout: Buffer[] = []
+  const stderr: Buffer[] = []
+  const begun = performance.now()
+  const code = await runProgram(words, {
+    env: { INTAKE_DATA_DIR: join(folder, 'data'), ...env },
+    stdout: { write: (text) => stdout.push(Buffer.from(text)) },
+    stderr: { write: (text) => stderr.push(Buffer.from(text)) },
+    signal: new AbortController().signal,
+    version: '0.0.0',
+  })
+  const seconds = (performance.now() - begun) / 1000
+  const [out, err] = [textOf(stdout), textOf(stderr)]
+  return { code, signal: null, stdout: out, stderr: err, output: out + err, seconds }
+}
+
+function textOf(pieces: readonly Buffer[]): string {
+  return Buffer.concat(pieces).toString('utf8')
+}
