@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Handler, json, type Received, type Service, startService } from '../api/support/service.ts'
 import { configOf } from '../e2e/support/teams.ts'
-import { type CliOptions, runCli, startCli, type Variables } from '../support/cli.ts'
+import { runCli, startCli, type Variables } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 
 const CANARY = 'canary-of-a-person'
 const folder = mkdtempSync(join(tmpdir(), 'intake-sync-api-'))
@@ -27,7 +28,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const api = (...words: string[]) => runCli(['api', ...words], env)
+const api = (...words: string[]) => runCommand(['api', ...words], env)
+/** As a process of its own. */
+const apiApart = (...words: string[]) => runCli(['api', ...words], env)
 const only = (): Received => {
   expect(service.received).toHaveLength(1)
   return service.received[0]!
@@ -60,7 +63,7 @@ describe('the body of the answer', () => {
 
   it('of a redirect is printed, and the redirect is not followed', async () => {
     says('moved', 301, { location: `${service.url}/elsewhere` })
-    const run = await api('GET', '/v2/patients')
+    const run = await apiApart('GET', '/v2/patients')
     expect(run).toMatchObject({ code: 1, stdout: 'moved' })
     expect(run.stderr).toBe('error: the service answered 301; redirects are not followed\n')
     only()
@@ -108,10 +111,10 @@ describe('the call', () => {
       apiSecret: 's',
     }))
     const several = configOf(teams)
-    const unnamed = await runCli(['api', 'GET', '/v2/forms'], several)
+    const unnamed = await runCommand(['api', 'GET', '/v2/forms'], several)
     expect(unnamed).toMatchObject({ code: 2, stdout: '' })
     expect(unnamed.stderr).toContain('north, south')
-    await runCli(['api', 'GET', '/v2/forms', '--team', 'south'], several)
+    await runCommand(['api', 'GET', '/v2/forms', '--team', 'south'], several)
     expect(only().headers['x-api-key']).toBe('key of south')
   })
 })
@@ -121,14 +124,23 @@ describe('-d', () => {
   const file = join(folder, 'body.json')
   writeFileSync(file, `\ufeff${body}`)
 
-  it.each<[string, string, CliOptions]>([
-    ['given on the line', body, {}],
-    ['from a file, without its byte order mark', `@${file}`, {}],
-    ['from standard input', '@-', { input: body }],
-  ])('%s is sent to the letter', async (_, data, options) => {
-    expect((await runCli(['api', 'POST', '/v2/patients', '-d', data], env, options)).code).toBe(0)
+  const sent = () => {
     expect(only().headers['content-type']).toBe('application/json')
-    expect(String(only().body)).toBe(body)
+    return String(only().body)
+  }
+
+  it.each([
+    ['given on the line', body],
+    ['from a file, without its byte order mark', `@${file}`],
+  ])('%s is sent to the letter', async (_, data) => {
+    expect((await api('POST', '/v2/patients', '-d', data)).code).toBe(0)
+    expect(sent()).toBe(body)
+  })
+
+  it('from standard input is sent to the letter', async () => {
+    const words = ['api', 'POST', '/v2/patients', '-d', '@-']
+    expect((await runCli(words, env, { input: body })).code).toBe(0)
+    expect(sent()).toBe(body)
   })
 })
 
@@ -145,7 +157,8 @@ describe('wrong usage ends with 2, asks the service nothing and does not quote w
     [['GET', '/v2/patients', '--api-version', 'v\n2'], '--api-version'],
     [['GET'], 'path'],
   ])('%j', async (words, named) => {
-    const run = await runCli(['api', ...words], env)
+    // Standard input is that of a process.
+    const run = await (words.includes('@-') ? apiApart : api)(...words)
     expect(run).toMatchObject({ code: 2, stdout: '' })
     expect(run.stderr).toContain(named)
     expect(run.stderr).not.toContain(CANARY)
@@ -222,7 +235,7 @@ it('neither path, query nor body is in a log, an error or a credential’s place
   expect(run.stderr).toContain('"status":400')
   expect(run.stderr).not.toMatch(/canary|the-key|the-secret/)
 
-  const gone = await runCli(words, { ...loud, INTAKE_BASE_URL: 'http://127.0.0.1:1' })
+  const gone = await runCommand(words, { ...loud, INTAKE_BASE_URL: 'http://127.0.0.1:1' })
   expect(gone).toMatchObject({ code: 1, stdout: '' })
   expect(gone.stderr).toContain('cannot reach 127.0.0.1:1')
   expect(gone.stderr).not.toMatch(/canary|the-key|the-secret/)

@@ -2,9 +2,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
 import { json, type Received, type Service, startService } from '../api/support/service.ts'
 import { runCli, startCli, type Variables } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 
 const CANARY = 'canary-of-a-person'
 const UPLOAD = '/v2/patients/batch-upload'
@@ -32,6 +34,7 @@ beforeAll(async () => {
 })
 beforeEach(() => {
   service.received.length = 0
+  pauses.length = 0
   first = [{ id: 'up-1', status: 'processing', total_rows: 2, processed_rows: 0 }, 202]
   later = []
 })
@@ -40,7 +43,17 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const upload = (...words: string[]) => runCli(['patients', 'upload', file, ...words], env)
+const upload = (...words: string[]) => runCommand(['patients', 'upload', file, ...words], env)
+/** As a process of its own. */
+const uploadApart = (...words: string[]) => runCli(['patients', 'upload', file, ...words], env)
+
+/** Milliseconds that commands of this process paused for. They pass twenty times faster. */
+const pauses: number[] = []
+const { sleep } = systemClock
+vi.spyOn(systemClock, 'sleep').mockImplementation((milliseconds, signal) => {
+  pauses.push(milliseconds)
+  return sleep(milliseconds / 20, signal)
+})
 const done = {
   id: 'up-1',
   status: 'completed',
@@ -64,7 +77,7 @@ function partOf({ headers, body }: Received): { readonly head: string; readonly 
 describe('an upload that goes well', () => {
   it('sends the file once, as it is, and follows it to its end', async () => {
     later = [[halfway], [done]]
-    const run = await upload()
+    const run = await uploadApart()
     expect(run.code).toBe(0)
     expect(asked('POST').map(({ url }) => url)).toEqual([UPLOAD])
     const { head, content } = partOf(asked('POST')[0]!)
@@ -90,6 +103,7 @@ describe('an upload that goes well', () => {
       rejected: [],
       note: null,
     })
+    expect(pauses).toEqual([1000, 1000])
   })
 
   it.each<[string, unknown]>([
@@ -118,7 +132,7 @@ describe('rejected rows', () => {
 
   it('are all printed with number and reason, are exit 4, and are in no log', async () => {
     later = [[rejected]]
-    const run = await upload()
+    const run = await uploadApart()
     expect(run.code).toBe(4)
     expect(run.stdout).toContain(`rejected:\nrow 1  ${CANARY}: bad e-mail\\x1b[2J\nrow 2  no last name\n`)
     expect(run.stdout).toContain('1 more rejected row(s) that the service does not name\n')
@@ -201,6 +215,7 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
     expect(run.code).toBe(4)
     expect(JSON.parse(run.stdout)).toMatchObject({ ended: false, note: expect.stringContaining(AGAIN) })
     expect(asked('GET')).toHaveLength(3)
+    expect(pauses).toEqual([1000, 1000, 1000])
   })
 
   it('but not when it is found after a moment', async () => {
@@ -239,7 +254,7 @@ it.each([
   [['patients', 'upload', '/etc/passwd'], '.csv'],
   [['patients', 'upload', file, '--timeout', 'soon'], '--timeout'],
 ])('%j is wrong usage and asks the service nothing', async (words, named) => {
-  const run = await runCli(words, env)
+  const run = await runCommand(words, env)
   expect(run).toMatchObject({ code: 2, stdout: '' })
   expect(run.stderr).toContain(named)
   expect(service.received).toEqual([])

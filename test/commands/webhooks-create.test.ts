@@ -6,6 +6,7 @@ import { json } from '../api/support/service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { runCli, startCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
 import { askedOf, startWebhooksService, type WebhooksService } from './webhooks-service.ts'
 
 const KEY = randomBytes(32)
@@ -31,7 +32,9 @@ afterEach(async () => {
   await warehouse.drop()
 })
 
-const create = (...words: string[]) => runCli(['webhooks', 'create', '--url', URL_GIVEN, ...words], env)
+const create = (...words: string[]) => runCommand(['webhooks', 'create', '--url', URL_GIVEN, ...words], env)
+/** As a process of its own. */
+const createApart = () => runCli(['webhooks', 'create', '--url', URL_GIVEN], env)
 
 interface Held {
   readonly team_id: number
@@ -62,7 +65,7 @@ describe('a webhook that is created', () => {
   })
 
   it('leaves its secret in no log and in clear nowhere in the warehouse', async () => {
-    const run = await create()
+    const run = await createApart()
     expect(run.stderr).toContain('"status":201')
     expect(run.stderr).not.toMatch(CANARY)
     const dump = await query<{ line: string }>(
@@ -169,7 +172,7 @@ describe('a secret that cannot be stored after all', () => {
       if (method === 'POST') await breakStore()
       return false
     }
-    const run = await create()
+    const run = await createApart()
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('created and deleted again: its secret could not be stored')
     expect(askedOf(service)).toEqual(['POST /v2/webhooks', 'DELETE /v2/webhooks/c-1'])

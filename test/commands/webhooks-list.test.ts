@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { runCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
 import { startWebhooksService, type WebhooksService } from './webhooks-service.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'intake-sync-webhooks-'))
@@ -39,7 +40,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const webhooks = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
+const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...words.split(' ')], variables)
+/** As a process of its own. */
+const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
 const created = () =>
   webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
 describe('list', () => {
@@ -71,7 +74,7 @@ describe('list', () => {
 
   it('needs no database, and starts none: the secret column says unknown', async () => {
     service.configs.push({ id: 'c-1', signature_secret: 'whsec_canary' })
-    const run = await webhooks('list --json', bare)
+    const run = await webhooksApart('list --json', bare)
     expect(run.code).toBe(0)
     expect(JSON.parse(run.stdout)).toEqual({
       webhooks: [
@@ -118,7 +121,7 @@ describe('events', () => {
 
   it('are the newest of all, whatever the order of the list', async () => {
     service.deliveries = [5, 1, 30, 12, 7].map(delivery)
-    const run = await webhooks('events --limit 3', bare)
+    const run = await webhooksApart('events --limit 3', bare)
     expect(run.code).toBe(0)
     expect(run.stdout.match(/00:00:\d\d/g)).toEqual(['00:00:30', '00:00:12', '00:00:07'])
     expect(run.stdout).toContain('the newest 3 of 5; --limit shows more\n')

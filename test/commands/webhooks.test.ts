@@ -8,6 +8,7 @@ import { json } from '../api/support/service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { runCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
 import { askedOf, startWebhooksService, type WebhooksService } from './webhooks-service.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'intake-sync-webhooks-'))
@@ -40,7 +41,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const webhooks = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
+const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...words.split(' ')], variables)
+/** As a process of its own. */
+const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
 const created = () =>
   webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
 const retired = async () =>
@@ -56,7 +59,7 @@ const retired = async () =>
 describe('update', () => {
   it('changes what is given and nothing else, without a database', async () => {
     service.configs.push({ id: 'c-1', target_url: 'https://old.invalid/', sources: ['form'] })
-    const run = await webhooks('update c-1 --events created,deleted --active false', bare)
+    const run = await webhooksApart('update c-1 --events created,deleted --active false', bare)
     expect(run.code).toBe(0)
     expect(service.received[0]).toMatchObject({ method: 'PATCH', url: '/v2/webhooks/c-1' })
     expect(JSON.parse(String(service.received[0]!.body))).toEqual({
@@ -85,7 +88,7 @@ describe('update', () => {
 describe('delete', () => {
   it('deletes at the service and retires the stored secret', async () => {
     await created()
-    const run = await webhooks('delete c-1')
+    const run = await webhooksApart('delete c-1')
     expect(run).toMatchObject({ code: 0, stdout: 'deleted c-1; its stored secret is retired\n' })
     expect(service.configs).toEqual([])
     expect(await retired()).toEqual({ 'c-1': true })
@@ -144,7 +147,7 @@ describe('test', () => {
       json(response, { detail: 'canary: the URL answered 500' }, 400)
       return true
     }
-    const run = await webhooks('test c-1', bare)
+    const run = await webhooksApart('test c-1', bare)
     expect(run).toMatchObject({ code: 1, stdout: 'the service says: canary: the URL answered 500\n' })
     expect(run.stderr).toContain('(400)')
     expect(run.stderr).not.toContain('canary')
@@ -168,7 +171,7 @@ it.each([
   ['events --limit 0', '--limit'],
   ['list --team nobody', '--team'],
 ])('webhooks %s asks nothing and says what is wrong', async (words, named) => {
-  const run = await runCli(['webhooks', ...words.split(' ').filter((word) => word !== '')], bare)
+  const run = await runCommand(['webhooks', ...words.split(' ').filter((word) => word !== '')], bare)
   expect(run).toMatchObject({ code: 2, stdout: '' })
   expect(run.stderr).toContain(named)
   expect(service.received).toEqual([])
