@@ -55,10 +55,10 @@ export async function fetchOne(
 }
 
 /** Records of a stream set aside because the service refused them; at one more, it is the service that is at fault. */
-const MOST_REFUSALS = 10
+export const MOST_REFUSALS = 10
 
 /** The service answered, and not about its limit: another record may fare better. */
-function isOfThisRecord(error: unknown): boolean {
+export function isOfThisRecord(error: unknown): boolean {
   if (verdictOf(error) === 'set_aside') return true
   return error instanceof ApiError && error.status !== undefined && error.status !== 429
 }

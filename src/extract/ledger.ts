@@ -34,6 +34,8 @@ export interface Ledger {
   flushIfFull(): Promise<void>
   /** Distinct ids seen. */
   count(): Promise<number>
+  /** The ids seen, in order. */
+  ids(): Promise<readonly string[]>
   /** Ids seen more than once. */
   repeated(): Promise<readonly string[]>
   /**
@@ -117,6 +119,13 @@ export async function openLedger(session: Session): Promise<Ledger> {
       const { rows } = await sql<{ ids: string }>`
         select count(*) as ids from (select from pg_temp.seen group by id) distinct_ids`.execute(session.db)
       return Number(rows[0]?.ids ?? 0)
+    },
+    async ids() {
+      await flush()
+      const { rows } = await sql<{ id: string }>`select distinct id from pg_temp.seen order by id`.execute(
+        session.db,
+      )
+      return rows.map((row) => row.id)
     },
     async repeated() {
       await flush()

@@ -15,6 +15,10 @@ export interface Source {
   readonly logger: Logger
   readonly signal: AbortSignal
   readonly loaders: Loaders
+  /** Of the warehouse, for work that would hold the loaders too long. */
+  readonly url: string
+  /** IANA name of the zone that the team's exports tell times in. */
+  readonly timezone: string
   readonly stream: Stream
   readonly taken: TakenSlice
   /** Loads a batch, or only compares it where nothing may be written. */

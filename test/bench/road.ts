@@ -33,6 +33,8 @@ export async function runRoad(url: string, pageAt: (page: number) => Buffer, tot
     logger: pino({ level: 'silent' }),
     signal: new AbortController().signal,
     loaders,
+    url,
+    timezone: 'UTC',
     stream: patients,
     taken,
     load: loadBatch,

@@ -1,0 +1,75 @@
+/**
+ * Exports that are gone: there is no way to ask for one by its id, so two complete lists in a row must miss it (law 6).
+ *
+ * Invariant: a tombstone is written only for an export that a steady list missed now and that the steady list of an
+ * earlier run missed too, with none between them that held it; and for none when more are missing than the guard allows.
+ */
+import { sql } from 'kysely'
+import { instantOf, microsOf } from '../../core/time.ts'
+import { assertOurs } from '../../load/slice.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { openBatcher } from '../batcher.ts'
+import { GUARD_ROWS, GUARD_SHARE } from '../deletes.ts'
+import { countLive } from '../ledger.ts'
+import { tombstone } from '../read-record.ts'
+import type { ScanReport } from '../scan.ts'
+import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
+import type { Source } from '../source.ts'
+
+/** What a scan's start may lie before what was noted by a run that began earlier; see deletes.ts. */
+const BOUND_MICROS = 1_000_000
+
+export async function deleteMissedTwice(
+  source: Source,
+  session: Session,
+  scan: ScanReport,
+  { allowMassDelete, dry }: SliceOptions,
+): Promise<SliceNote> {
+  const { stream, taken } = source
+  const place = { teamId: taken.teamId, stream: stream.name }
+  const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
+  const { ids: missing } = await scan.ledger.missing(place, before, Number.MAX_SAFE_INTEGER)
+  const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
+  const isHeld = missing.length > allowed && !allowMassDelete
+  const again = new Set(isHeld ? [] : await missedBefore(source, session, missing))
+  const batcher = openBatcher(source, 'merge')
+  const reading = { ...place, origin: `run:${taken.runId} proof`, observedAt: scan.startedAt }
+  await batcher.add(
+    [...again].map((id) => tombstone(id, reading)),
+    [],
+  )
+  await batcher.finish()
+  if (!dry) {
+    const once = missing.filter((id) => !again.has(id))
+    await noteMissed(source, session, once)
+  }
+  return isHeld ? heldNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
+}
+
+/** Those of the missing that the steady list before missed too. */
+async function missedBefore(
+  { taken }: Source,
+  { db }: Session,
+  missing: readonly string[],
+): Promise<readonly string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from intake_ops.missed_once
+    where team_id = ${taken.teamId} and stream = ${taken.stream} and run_id <> ${taken.runId}
+      and id = any(${missing}::text[])`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+/** Leaves exactly `once` noted; what was noted before keeps the run that missed it first. */
+async function noteMissed({ taken }: Source, { db }: Session, once: readonly string[]): Promise<void> {
+  const { teamId, stream, runId } = taken
+  await db.transaction().execute(async (transaction) => {
+    await sql`
+      delete from intake_ops.missed_once
+      where team_id = ${teamId} and stream = ${stream} and id <> all(${once}::text[])`.execute(transaction)
+    await sql`
+      insert into intake_ops.missed_once (team_id, stream, id, run_id)
+      select ${teamId}, ${stream}, id, ${runId} from unnest(${once}::text[]) as missed (id)
+      on conflict do nothing`.execute(transaction)
+    await assertOurs(transaction, taken)
+  })
+}

@@ -1,0 +1,80 @@
+/**
+ * The exports of a team: their list, then the file of each.
+ *
+ *     list ─► entries ─► loaders                      (as any stream)
+ *       └──► every id ─► file ─► spool ─► the same? ─► nothing
+ *                                  └────── another ──► columns, rows, cells
+ *
+ * Invariant: the files are read by sessions of their own, two at most, so that a large one holds up no other stream;
+ * what one of them does is done whole or not at all, so a run killed anywhere leaves tables that the next completes.
+ */
+import { resolveUnmet } from '../../load/dead-letters.ts'
+import { type HeldExport, heldExports } from '../../load/exports/export-file.ts'
+import { matchQuestions } from '../../load/exports/match-questions.ts'
+import { joinProblems } from '../../load/exports/root-problems.ts'
+import { openLoaders } from '../../load/loaders.ts'
+import { settleSlice } from '../../load/slice.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { scanUntilSteady } from '../scan-until-steady.ts'
+import { NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from '../slice-note.ts'
+import type { Source } from '../source.ts'
+import { deleteMissedTwice } from './missed-twice.ts'
+import { readFile } from './read-file.ts'
+
+/** Each holds one of the client's requests in flight while it is fetched. */
+const FILES_AT_ONCE = 2
+
+export async function readExports(
+  source: Source,
+  session: Session,
+  options: SliceOptions,
+): Promise<SliceNote> {
+  const { stream, taken } = source
+  const { last, all } = await scanUntilSteady(source, session, options)
+  await readFiles(source, session, await last.ledger.ids(), options)
+  let note: SliceNote = last.steady ? NOTHING_TO_SAY : unsteadyNote(all)
+  if (last.steady && options.migrated) note = await deleteMissedTwice(source, session, last, options)
+  if (options.dry) return note
+  if (last.steady) {
+    await resolveUnmet(session.db, { teamId: taken.teamId, stream: stream.name, runId: taken.runId })
+  }
+  // Entries that changed, and forms that did, leave files as they are.
+  await joinProblems(session.db, taken.teamId)
+  await matchQuestions(session.db, taken.teamId)
+  await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady })
+  return note
+}
+
+async function readFiles(
+  source: Source,
+  session: Session,
+  ids: readonly string[],
+  { dry, migrated }: SliceOptions,
+): Promise<void> {
+  const { client, clock, logger, url, taken } = source
+  const none: ReadonlyMap<string, HeldExport> = new Map()
+  const held = migrated ? await heldExports(session.db, taken.teamId, ids) : none
+  // One request is left to the other streams.
+  const count = Math.max(1, Math.min(FILES_AT_ONCE, client.concurrency - 1))
+  await using desks = openLoaders({
+    url,
+    clock,
+    count,
+    onRetry: (code, attempt) => logger.warn({ code, attempt }, 'reading an export again after a failure'),
+  })
+  let failure: { readonly error: unknown } | null = null
+  await Promise.all(
+    ids.map(async (id) => {
+      // An entry that was set aside has no row that cells could belong to.
+      if (!dry && !held.has(id)) return
+      try {
+        await desks.run(async (desk) => {
+          if (failure === null) await readFile(source, desk, id, held.get(id), dry)
+        })
+      } catch (error) {
+        failure ??= { error }
+      }
+    }),
+  )
+  if (failure !== null) throw (failure as { readonly error: unknown }).error
+}

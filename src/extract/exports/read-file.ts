@@ -1,0 +1,125 @@
+/**
+ * One listed export: its file fetched, compared with the one that is loaded, and loaded when it is another.
+ *
+ * Invariant: a file that is the same writes nothing. One that the service does not give, or that cannot be read, becomes
+ * a dead letter, and the other exports go on; a service that gives none of them ends the stream.
+ */
+import { createHash } from 'node:crypto'
+import { ApiError } from '../../api/errors.ts'
+import { breakFile } from '../../load/exports/break-file.ts'
+import { dropFiles, type ExportFile, type HeldExport, isUnchanged } from '../../load/exports/export-file.ts'
+import { comesAsJsonString } from '../../load/exports/export-text.ts'
+import { loadFile } from '../../load/exports/load-file.ts'
+import { MalformedFile } from '../../load/exports/malformed-file.ts'
+import { type Spooled, spool } from '../../load/exports/spool.ts'
+import { openLines } from '../../load/lines.ts'
+import { assertOurs } from '../../load/slice.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { sqlstateOf } from '../../warehouse/sqlstate.ts'
+import { isOfThisRecord, MOST_REFUSALS } from '../fetch-one.ts'
+import type { Source } from '../source.ts'
+import { brokeOff, type Downloaded, download } from './download.ts'
+
+/** `held` is what the warehouse has of the export; for a dry run nothing is written. */
+export async function readFile(
+  source: Source,
+  session: Session,
+  id: string,
+  held: HeldExport | undefined,
+  dry: boolean,
+): Promise<void> {
+  const { taken, tally } = source
+  const file = await fetchFile(source, session, id, dry)
+  if (file === null) return
+  if (isUnchanged(held, file)) {
+    if (held?.hasBroken && !dry) await forgetBroken(source, session, id)
+    return
+  }
+  if (!dry) {
+    try {
+      const { problems } = await loadFile(session, taken, file)
+      tally.problems += problems
+    } catch (error) {
+      const reason = reasonOf(error)
+      if (reason === null) throw error
+      await breakFile(session, taken, file, reason)
+      tally.deadLetters += 1
+      return
+    }
+  }
+  // The reading of the list counted the export: as changed when its entry was.
+  if (held === undefined || held.origin.startsWith(`run:${taken.runId} `)) return
+  tally.changed += 1
+  tally.unchanged = Math.max(0, tally.unchanged - 1)
+}
+
+/** Null when the service does not give the file; that is said in a dead letter. */
+async function fetchFile(
+  source: Source,
+  session: Session,
+  id: string,
+  dry: boolean,
+): Promise<ExportFile | null> {
+  const { client, stream, taken, timezone, tally, refusals, load } = source
+  const origin = `run:${taken.runId} file`
+  let downloaded: Downloaded
+  try {
+    downloaded = await download(source, id, (pieces) => (dry ? measure(pieces) : spool(session, pieces)))
+  } catch (error) {
+    if (!(isOfThisRecord(error) || brokeOff(error)) || refusals.count >= MOST_REFUSALS) throw error
+    refusals.count += 1
+    const letter = { recordId: id, origin, reason: refusalReason(error), body: 'null' }
+    await load(session, { stream, taken, lines: openLines(stream).build(), deadLetters: [letter] }, 'merge')
+    tally.deadLetters += 1
+    return null
+  }
+  const { spooled, contentType, observedAt } = downloaded
+  const { head, ...measures } = spooled
+  const isJsonString = comesAsJsonString(contentType, head)
+  return {
+    ...measures,
+    exportId: id,
+    isJsonString,
+    apiVersion: client.apiVersion,
+    timezone,
+    observedAt,
+    origin,
+  }
+}
+
+/** What `spool` would tell, without keeping a byte. */
+async function measure(pieces: AsyncIterable<Buffer>): Promise<Spooled> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  for await (const piece of pieces) {
+    hash.update(piece)
+    bytes += piece.length
+  }
+  return { hash: hash.digest('hex'), bytes, chunks: 0, head: Buffer.alloc(0) }
+}
+
+function refusalReason(error: unknown): string {
+  if (brokeOff(error)) return 'the file broke off before its end, each time it was asked for'
+  if (!(error instanceof ApiError))
+    return error instanceof Error ? error.message : 'the file cannot be fetched'
+  if (error.status === 404) return 'is in the list, but its file is not found (404)'
+  const status = error.status === undefined ? '' : ` (${error.status})`
+  return `the service does not give the file${status}`
+}
+
+/** Why a file cannot be loaded, or null when the failure is none of its own. */
+function reasonOf(error: unknown): string | null {
+  if (error instanceof MalformedFile) return error.message
+  const state = sqlstateOf(error)
+  return state !== undefined && /^(?:22|54)/.test(state)
+    ? `the warehouse refused the file (SQLSTATE ${state})`
+    : null
+}
+
+/** The service gives the file again that is loaded: a later one that was set aside is of no more use. */
+async function forgetBroken({ taken }: Source, { db }: Session, exportId: string): Promise<void> {
+  await db.transaction().execute(async (transaction) => {
+    await dropFiles(transaction, { teamId: taken.teamId, exportId }, false)
+    await assertOurs(transaction, taken)
+  })
+}
