@@ -1,24 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { resolve } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { emulatorCommand } from '../../src/commands/emulator.ts'
 import { UsageError } from '../../src/core/errors.ts'
 import { SHAPE_NAMES } from '../../src/emulator/shapes/catalogue.ts'
+import { type Running, startCli } from '../support/cli.ts'
 
-const root = resolve(import.meta.dirname, '../..')
-const children: ChildProcess[] = []
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
-})
-
-function start(...options: string[]): { child: ChildProcess; firstOutput: Promise<string> } {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'emulator', ...options], {
-    cwd: root,
-  })
-  children.push(child)
-  const firstOutput = once(child.stdout!, 'data').then(([data]) => String(data))
-  return { child, firstOutput }
+/** A process of its own, and what it says when it serves. */
+async function start(until: string, ...options: string[]): Promise<{ child: Running; said: string }> {
+  const child = startCli(['emulator', ...options], {})
+  await child.said(until)
+  return { child, said: child.output() }
 }
 
 /** Runs the command in this process; it must end by itself. */
@@ -33,8 +23,8 @@ async function run(...options: string[]): Promise<string> {
 
 describe('intake-sync emulator', () => {
   it('prints one JSON document, serves what it says, and ends with 0 on SIGTERM', async () => {
-    const { child, firstOutput } = start('--port', '0', '--patients', '3', '--api-key', 'k', '--json')
-    const { environments } = JSON.parse(await firstOutput)
+    const { child, said } = await start('\n', '--port', '0', '--patients', '3', '--api-key', 'k', '--json')
+    const { environments } = JSON.parse(said)
     expect(environments.map((one: { name: string }) => one.name)).toEqual(['production', 'sandbox'])
     const [team] = environments[0].teams
     expect(Object.keys(team)).toEqual(['name', 'api_key', 'api_secret'])
@@ -43,15 +33,15 @@ describe('intake-sync emulator', () => {
     const response = await fetch(`${environments[0].base_url}/v2/patients`, { headers })
     expect(await response.json()).toMatchObject({ count: 3 })
     child.kill('SIGTERM')
-    expect(await once(child, 'exit')).toEqual([0, null])
+    expect(await child.ended).toMatchObject({ code: 0, signal: null, stdout: said, stderr: '' })
   })
 
   it('prints for people a line to paste, and ends with 0 on Ctrl-C', async () => {
-    const { child, firstOutput } = start('--port', '0')
+    const { child, said } = await start('Ctrl-C', '--port', '0')
     const line = /export INTAKE_BASE_URL=http:\/\/127\.0\.0\.1:\d+ INTAKE_API_KEY=\S+ INTAKE_API_SECRET=\S+/
-    expect(await firstOutput).toMatch(line)
+    expect(said).toMatch(line)
     child.kill('SIGINT')
-    expect(await once(child, 'exit')).toEqual([0, null])
+    expect(await child.ended).toMatchObject({ code: 0, signal: null })
   })
 
   it.each([
