@@ -1,0 +1,213 @@
+/** Exports that cannot be read: each a dead letter with its reason, and the others go on. */
+import { beforeEach, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import {
+  type FileService,
+  HEADER,
+  idIn,
+  query,
+  rowVersions,
+  runExports,
+  shownTables,
+  startFileService,
+} from './exports-run.ts'
+
+let database: TestDatabase
+let service: FileService
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  service = await startFileService()
+  for (const id of ['a', 'bad', 'z']) service.put(id, good(id))
+  return async () => {
+    await service[Symbol.asyncDispose]()
+    await database.drop()
+  }
+})
+
+const good = (word: string) => `${HEADER},Q\np1,Ann,,,,,,${word}\n`
+const malformed = `${HEADER},Q\np1,Ann,,,,,,Jane "Doe"\n`
+const run = (options = {}) => runExports(service.url, database.url, options)
+const rows = (text: string) => query(database.url, text)
+const cells = async () =>
+  (await rows('select value from intake.export_cells order by 1')).map(({ value }) => value)
+const letters = () =>
+  rows('select record_id, reason, status, seen::int from intake_ops.dead_letters order by id')
+
+describe('a file that is malformed', () => {
+  test('is one dead letter that names the line and shows nothing; none of its cells are loaded', async () => {
+    service.put('bad', malformed)
+    const { tally, note } = await run()
+    expect(note.text).toBeNull()
+    expect(tally).toMatchObject({ fetched: 3, changed: 3, deadLetters: 1 })
+    expect(await cells()).toEqual(['a', 'z'])
+    expect(await rows(`select * from intake.export_rows where export_id = 'bad'`)).toEqual([])
+    expect(await rows(`select * from intake.export_columns where export_id = 'bad'`)).toEqual([])
+    const reason = 'the file is malformed: a quote inside a bare cell, line 2'
+    expect(await letters()).toEqual([{ record_id: 'bad', reason, status: 'waiting', seen: 1 }])
+    expect(
+      await rows(
+        'select is_loaded, convert_from(body, $$UTF8$$) as text from intake_raw.export_chunks order by 2',
+      ),
+    ).toEqual(expect.arrayContaining([{ is_loaded: false, text: malformed }]))
+  })
+
+  test('is the same dead letter each night, and writes its bytes once', async () => {
+    service.put('bad', malformed)
+    await run()
+    const bytes = () => rows('select ctid::text, xmin::text from intake_raw.export_chunks order by 1')
+    const before = await bytes()
+    expect((await run()).tally).toMatchObject({ changed: 0, unchanged: 3, deadLetters: 1 })
+    expect(await bytes()).toEqual(before)
+    expect(await letters()).toMatchObject([{ status: 'waiting', seen: 2 }])
+  })
+
+  test('leaves what was loaded of an earlier one, until a good one takes its place', async () => {
+    await run()
+    service.put('bad', malformed)
+    expect((await run()).tally).toMatchObject({ changed: 0, deadLetters: 1 })
+    expect(await cells()).toEqual(['a', 'bad', 'z'])
+    service.put('bad', good('mended'))
+    expect((await run()).tally).toMatchObject({ changed: 1, deadLetters: 0 })
+    expect(await cells()).toEqual(['a', 'mended', 'z'])
+    expect(await letters()).toMatchObject([{ status: 'resolved' }])
+    expect(await rows('select * from intake_raw.export_files where not is_loaded')).toEqual([])
+    await using fresh = await createTestDatabase()
+    await runExports(service.url, fresh.url)
+    expect(await shownTables(database.url)).toEqual(await shownTables(fresh.url))
+  })
+
+  test('is forgotten when the service gives the one again that is loaded', async () => {
+    await run()
+    service.put('bad', malformed)
+    await run()
+    service.put('bad', good('bad'))
+    expect((await run()).tally).toMatchObject({ changed: 0, unchanged: 3, deadLetters: 0 })
+    expect(await letters()).toMatchObject([{ status: 'resolved' }])
+    expect(await rows('select export_id from intake_raw.export_files where not is_loaded')).toEqual([])
+  })
+
+  test('far into a file that was loaded in part by then leaves nothing of it', async () => {
+    const many = `p1,Ann,,,,,,${'x'.repeat(100)}\n`.repeat(40_000)
+    service.put('bad', `${HEADER},Q\n${many}p2,"Bo\n`)
+    expect((await run()).tally).toMatchObject({ deadLetters: 1 })
+    expect(await cells()).toEqual(['a', 'z'])
+    expect(await letters()).toMatchObject([
+      { reason: 'the file is malformed: a quoted cell without end, line 40002' },
+    ])
+  })
+})
+
+describe('a file that the service does not give', () => {
+  const refuse = (status: number) => {
+    service.interfere = (request, response) => {
+      if (idIn(request) !== 'bad') return false
+      response.writeHead(status, { 'content-type': 'application/json' }).end('{"detail":"Jane Doe"}')
+      return true
+    }
+  }
+
+  test.each([
+    [404, 'is in the list, but its file is not found (404)'],
+    [400, 'the service does not give the file (400)'],
+    [500, 'the service does not give the file (500)'],
+  ])(
+    'with %i is a dead letter, keeps what is loaded, and is resolved when it is given again',
+    async (status, reason) => {
+      await run()
+      refuse(status)
+      service.put('z', good('new'))
+      expect((await run()).tally).toMatchObject({ fetched: 3, changed: 1, deadLetters: 1 })
+      expect(await letters()).toEqual([{ record_id: 'bad', reason, status: 'waiting', seen: 1 }])
+      expect(await cells()).toEqual(['a', 'bad', 'new'])
+      service.interfere = () => false
+      await run()
+      expect(await letters()).toMatchObject([{ status: 'resolved' }])
+    },
+  )
+
+  test('and breaks off each time is a dead letter; one that breaks off once is read', async () => {
+    let breaks = 1
+    service.interfere = (request, response) => {
+      if (idIn(request) !== 'bad' || breaks-- <= 0) return false
+      response.writeHead(200, { 'content-type': 'text/plain', 'content-length': '500' })
+      response.write(good('part'))
+      setTimeout(() => response.destroy(), 20)
+      return true
+    }
+    expect((await run()).tally).toMatchObject({ deadLetters: 0 })
+    expect(await cells()).toEqual(['a', 'bad', 'z'])
+    breaks = 100
+    expect((await run()).tally).toMatchObject({ deadLetters: 1, unchanged: 3 })
+    expect(await letters()).toMatchObject([
+      { record_id: 'bad', reason: 'the file broke off before its end, each time it was asked for' },
+    ])
+    expect(await cells()).toEqual(['a', 'bad', 'z'])
+  })
+
+  test('with an end that cannot be told from a cut is believed when it comes twice', async () => {
+    let answers = [good('whole').slice(0, -4), good('whole'), good('whole')]
+    service.interfere = (request, response) => {
+      if (idIn(request) !== 'bad') return false
+      response.useChunkedEncodingByDefault = false
+      response.writeHead(200, { 'content-type': 'text/plain', connection: 'close' })
+      response.end(answers.shift())
+      return true
+    }
+    expect((await run()).tally).toMatchObject({ deadLetters: 0 })
+    expect(await cells()).toEqual(['a', 'whole', 'z'])
+    answers = [good('x'), good('y'), good('z')]
+    expect((await run()).tally).toMatchObject({ deadLetters: 1 })
+    expect(await letters()).toMatchObject([
+      { record_id: 'bad', reason: 'the end of the file cannot be told from a cut, and its readings differ' },
+    ])
+    expect(await cells()).toEqual(['a', 'whole', 'z'])
+  })
+
+  test('is one of ten at most: a service that gives none ends the stream', async () => {
+    for (let nth = 0; nth < 20; nth++) service.put(`e${nth}`, good('x'))
+    service.interfere = (request, response) => {
+      if (request.method !== 'POST') return false
+      response.writeHead(404, { 'content-type': 'application/json' }).end('{"detail":"Export not found."}')
+      return true
+    }
+    await expect(run()).rejects.toMatchObject({ code: 'not_found' })
+    expect(await letters()).toHaveLength(10)
+  })
+
+  test('because it cannot be reached ends the stream, and sets nothing aside', async () => {
+    await run()
+    const before = await rowVersions(database.url)
+    service.interfere = (request) => {
+      if (request.method === 'GET') void service[Symbol.asyncDispose]()
+      return false
+    }
+    await expect(run({ client: { timeouts: { connect: 200 } } })).rejects.toMatchObject({ verdict: 'retry' })
+    expect(await rowVersions(database.url)).toEqual(before)
+  })
+})
+
+test.each([
+  ['malformed', malformed],
+  ['good', good('new')],
+])('a worker that lost its slice while a %s file came changes nothing', async (_, text) => {
+  await run()
+  const files = () => rows('select export_id, is_loaded, hash from intake_raw.export_files order by 1, 2')
+  const before = await files()
+  service.interfere = (request, response) => {
+    if (idIn(request) !== 'bad') return false
+    void rows('update intake_ops.checkpoints set epoch = epoch + 1').then(() => {
+      response.writeHead(200, { 'content-type': 'text/plain' }).end(text)
+    })
+    return true
+  }
+  await expect(run()).rejects.toMatchObject({ code: 'slice_lost' })
+  expect(await files()).toEqual(before)
+  expect(await cells()).toEqual(['a', 'bad', 'z'])
+  expect(await letters()).toEqual([])
+})
+
+test('with a concurrency of one every file is read all the same', async () => {
+  await run({ client: { concurrency: 1 } })
+  expect(await cells()).toEqual(['a', 'bad', 'z'])
+})
