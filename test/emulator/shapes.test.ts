@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { SHAPE_NAMES, shapeNamed } from '../../src/emulator/shapes/catalogue.ts'
 import { type Caller, callerOf, type Loose, type Reply } from './caller.ts'
@@ -32,19 +32,25 @@ async function walk(caller: Caller, resource: string, slash: string): Promise<Ro
   return rows
 }
 
+/** How many records each list holds, in whatever shape. */
+const counts: Record<string, number> = {}
+
+beforeAll(async () => {
+  await using plain = await startEmulator(SIZES)
+  for (const resource of RESOURCES) counts[resource] = (await callerOf(plain).rows(`/v2/${resource}`)).length
+})
+
 describe.each(['default', 'random', ...SHAPE_NAMES])('shape %s', (shape) => {
   it('serves every record of every list once, and each by its id', async () => {
-    await using plain = await startEmulator(SIZES)
     await using emulator = await startEmulator({ ...SIZES, shape })
     const caller = callerOf(emulator)
     const slash = shape === 'trailing-slash' ? '/' : ''
     for (const resource of RESOURCES) {
       const rows = await walk(caller, resource, slash)
       const ids = rows.map((row) => row.id ?? row.uid)
-      const expected = await callerOf(plain).rows(`/v2/${resource}`)
       expect(ids).not.toContain(undefined)
-      if (shape !== 'huge-ids') expect(new Set(ids).size).toBe(expected.length)
-      expect(rows).toHaveLength(expected.length)
+      if (shape !== 'huge-ids') expect(new Set(ids).size).toBe(counts[resource])
+      expect(rows).toHaveLength(counts[resource]!)
       if (shape === 'huge-ids') continue
       const { status, body } = await caller.get(`/v2/${resource}/${ids.at(-1)}${slash}`)
       expect({ status, id: body.id ?? body.uid }).toEqual({ status: 200, id: ids.at(-1) })
