@@ -4,23 +4,12 @@
  * Invariant: a child sees the variables that the test gives it and no other of ours, and works in a folder of its
  * own; children that a test forgot are killed when its file ends.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-} from 'node:fs'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { afterAll } from 'vitest'
+import { builtFile } from './built.ts'
 
 export type Variables = Readonly<Record<string, string | undefined>>
 
@@ -52,13 +41,8 @@ export interface CliOptions {
   readonly input?: string
 }
 
-const ROOT = resolve(import.meta.dirname, '../..')
-const CACHE = join(ROOT, 'node_modules/.cache/intake-sync-tests')
-const HOUR = 3_600_000
-
 const running = new Set<ChildProcess>()
 const folders: string[] = []
-let built: string | undefined
 
 afterAll(async () => {
   for (const child of running)
@@ -72,7 +56,7 @@ export function runCli(args: readonly string[], env: Variables, options: CliOpti
 }
 
 export function startCli(args: readonly string[], env: Variables, options: CliOptions = {}): Running {
-  const words = [process.execPath, builtCli(), ...args]
+  const words = [process.execPath, builtFile('cli.js'), ...args]
   const [program, ...rest] =
     options.pipeInto === undefined ? words : ['sh', '-c', `"$@" | ${options.pipeInto}`, 'sh', ...words]
   const begun = performance.now()
@@ -141,62 +125,4 @@ function ownFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'intake-sync-cli-'))
   folders.push(folder)
   return folder
-}
-
-/** Compiles the source once for each state of it; workers that do so at the same moment do not disturb each other. */
-function builtCli(): string {
-  built ??= build()
-  return built
-}
-
-function build(): string {
-  const place = join(CACHE, stateOfSource())
-  const cli = join(place, 'dist/cli.js')
-  if (existsSync(cli)) return cli
-  removeOld()
-  const draft = `${place}.${randomBytes(4).toString('hex')}`
-  mkdirSync(draft, { recursive: true })
-  copyFileSync(join(ROOT, 'package.json'), join(draft, 'package.json'))
-  symlinkSync(join(ROOT, 'sql'), join(draft, 'sql'))
-  const plain = [
-    '--noCheck',
-    '--declaration',
-    'false',
-    '--sourceMap',
-    'false',
-    '--outDir',
-    join(draft, 'dist'),
-  ]
-  execFileSync(process.execPath, [
-    join(ROOT, 'node_modules/typescript/bin/tsc'),
-    '-p',
-    join(ROOT, 'tsconfig.build.json'),
-    ...plain,
-  ])
-  try {
-    renameSync(draft, place)
-  } catch {
-    rmSync(draft, { recursive: true, force: true })
-  }
-  return cli
-}
-
-function stateOfSource(): string {
-  const hash = createHash('sha256')
-  for (const file of ['package.json', 'tsconfig.json', 'tsconfig.build.json'])
-    hash.update(readFileSync(join(ROOT, file)))
-  const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  for (const file of files.filter((name) => name.endsWith('.ts')).sort()) {
-    hash.update(file).update(readFileSync(join(ROOT, 'src', file)))
-  }
-  return hash.digest('hex').slice(0, 16)
-}
-
-function removeOld(): void {
-  if (!existsSync(CACHE)) return
-  for (const entry of readdirSync(CACHE)) {
-    const path = join(CACHE, entry)
-    const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
-    if (made < Date.now() - HOUR) rmSync(path, { recursive: true, force: true })
-  }
 }
