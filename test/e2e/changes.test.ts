@@ -1,6 +1,6 @@
 /** What happened at the service between two runs is in the warehouse after the second, and nothing else. */
 import { describe, expect, it } from 'vitest'
-import { runCli } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 import { expectedOf, heldBy } from './support/expected.ts'
 import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
@@ -63,7 +63,7 @@ describe.concurrent('after a second run', () => {
     const env = { ...service.env, DATABASE_URL: warehouse.url }
     for (const name of ['first', 'second', 'third', 'first']) {
       service.records.patients[1] = littlePatient('p2', name)
-      expect((await runCli(['backfill'], env)).code).toBe(0)
+      expect((await runCommand(['backfill'], env)).code).toBe(0)
       expect(await lastNames(warehouse.url, ['p2'])).toEqual([name])
     }
   })
@@ -74,11 +74,11 @@ describe.concurrent('a delete', () => {
     await using service = await startLittleService(littlePatients(25))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
-    expect((await runCli(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
     service.unlisted.add('p7')
     service.records.patients.splice(10, 1)
     const asked = service.received.length
-    const second = await runCli(['backfill', '--json'], env)
+    const second = await runCommand(['backfill', '--json'], env)
     expect(second.code).toBe(0)
     expect(documentOf(second).streams.patients).toMatchObject({ deleted: 1 })
     expect(await deleted(warehouse.url)).toEqual(['p11'])
@@ -91,7 +91,7 @@ describe.concurrent('a delete', () => {
     await using service = await startLittleService(littlePatients(5))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
-    expect((await runCli(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
     service.records.patients.pop()
     service.interfere = ({ url }, response) => {
       if (url !== '/v2/patients/p5') return false
@@ -99,7 +99,7 @@ describe.concurrent('a delete', () => {
       return true
     }
     // Set aside, so that one record which the service will not give does not stop the others.
-    const refused = await runCli(['backfill', '--json'], env)
+    const refused = await runCommand(['backfill', '--json'], env)
     expect(refused.code).toBe(4)
     expect(JSON.parse(refused.stdout).streams.patients).toMatchObject({
       fetched: 4,
@@ -108,7 +108,7 @@ describe.concurrent('a delete', () => {
     })
     expect(await deleted(warehouse.url)).toEqual([])
     service.interfere = () => false
-    expect((await runCli(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual(['p5'])
   })
 
@@ -116,12 +116,12 @@ describe.concurrent('a delete', () => {
     await using service = await startLittleService(littlePatients(3))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
-    expect((await runCli(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
     const [held] = service.records.patients.splice(1, 1)
-    expect((await runCli(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual(['p2'])
     service.records.patients.push(held!)
-    expect((await runCli(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual([])
     expect(await lastNames(warehouse.url, ['p2'])).toEqual(['first'])
     expect((await heldBy(warehouse.url)).patient_custom_fields).toHaveLength(3)

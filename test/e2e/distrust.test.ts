@@ -1,7 +1,7 @@
 /** A service that is wrong about itself: its clock, its count, or a record that it lists and will not give. */
 import { expect, it } from 'vitest'
-import { runCli } from '../support/cli.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
 import { littlePatients, startLittleService } from './support/little-service.ts'
 import { openWarehouse, query } from './support/scene.ts'
 
@@ -20,7 +20,7 @@ async function scene() {
     service,
     url: warehouse.url,
     async backfill(...words: string[]) {
-      const run = await runCli(['backfill', '--json', ...words], env)
+      const run = await runCommand(['backfill', '--json', ...words], env)
       return { code: run.code, streams: JSON.parse(run.stdout).streams as Record<string, Figures> }
     },
     async [Symbol.asyncDispose]() {
@@ -116,7 +116,10 @@ it('a dry run on a database without tables reads a list that names a record twic
   await using empty = await createTestDatabase({ empty: true })
   const { patients } = service.records
   patients.push(patients[0]!)
-  const run = await runCli(['backfill', '--json', '--dry-run'], { ...service.env, DATABASE_URL: empty.url })
+  const run = await runCommand(['backfill', '--json', '--dry-run'], {
+    ...service.env,
+    DATABASE_URL: empty.url,
+  })
   expect(JSON.parse(run.stdout)).toMatchObject({
     run_id: null,
     streams: { patients: { status: 'needs_attention' } },

@@ -1,8 +1,9 @@
 /** A service that fails now and then is read as if it did not; one whose lists are unsteady never loses a record. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
-import { type Ended, runCli } from '../support/cli.ts'
+import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
 import { openScene, openWarehouse, query, SMALL } from './support/scene.ts'
 import { liveRows } from './support/tables.ts'
 import { configOf, teamOf, teamsIn } from './support/teams.ts'
@@ -38,9 +39,9 @@ beforeAll(async () => {
   }
   const teams = [...emulators].map(([name, emulator]) => teamOf(name, emulator))
   const env = { ...configOf(teams), DATABASE_URL: warehouse.url, LOG_LEVEL: 'error' }
-  first = await runCli(['backfill', '--streams', 'patients', '--json'], env)
+  first = await runCommand(['backfill', '--streams', 'patients', '--json'], env)
   for (const emulator of emulators.values()) emulator.control.setFaults('')
-  second = await runCli(['backfill', '--streams', 'patients', '--json'], env)
+  second = await runCommand(['backfill', '--streams', 'patients', '--json'], env)
 })
 
 afterAll(async () => {

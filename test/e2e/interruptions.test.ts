@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { json, type Received } from '../api/support/service.ts'
-import { runCli, startCli } from '../support/cli.ts'
+import { startCli } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 import { expectedOf, heldBy } from './support/expected.ts'
 import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
@@ -91,7 +92,7 @@ it.concurrent('a run that was frozen while another took its slices changes nothi
   frozen.kill('SIGSTOP')
   await endItsSession(warehouse.url)
   service.records.patients[3] = littlePatient('p4', 'second')
-  const other = await runCli(['backfill'], env)
+  const other = await runCommand(['backfill'], env)
   expect(other.code).toBe(0)
   const tables = await heldBy(warehouse.url)
   expect(tables.patients).toHaveLength(15)
@@ -104,7 +105,7 @@ it.concurrent('a run that was frozen while another took its slices changes nothi
   expect(woken.stderr).toContain('another worker has taken over patients; this one changed nothing more')
   expect(await rowVersions(warehouse.url)).toEqual(before)
   expect(await heldBy(warehouse.url)).toEqual(tables)
-  expect((await runCli(['backfill'], env)).code).toBe(0)
+  expect((await runCommand(['backfill'], env)).code).toBe(0)
   expect(await rowVersions(warehouse.url)).toEqual(before)
 })
 
@@ -130,7 +131,7 @@ it.concurrent('a run that loses the session of its locks stops every stream, say
   expect(stderr).toMatch(/^error: (?:the warehouse was shut down|cannot reach the warehouse)/m)
   expect(stderr).not.toContain('fault of intake-sync')
   service.interfere = () => false
-  expect((await runCli(['backfill'], env)).code).toBe(0)
+  expect((await runCommand(['backfill'], env)).code).toBe(0)
   expect((await heldBy(warehouse.url)).patients).toHaveLength(15)
 })
 

@@ -7,6 +7,7 @@ import { STREAMS } from '../../src/streams/catalogue.ts'
 import { json, type Service, startService } from '../api/support/service.ts'
 import { type Ended, runCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
 import { heldBy } from './support/expected.ts'
 import { type LittleService, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
@@ -26,7 +27,7 @@ afterAll(async () => {
 
 /** Runs against `service`, as a team of its own in the shared warehouse. */
 function backfill(service: { env: Variables }, team: string, ...args: string[]): Promise<Ended> {
-  return runCli(['backfill', ...args], { ...service.env, INTAKE_TEAM: team, DATABASE_URL: warehouse.url })
+  return runCommand(['backfill', ...args], { ...service.env, INTAKE_TEAM: team, DATABASE_URL: warehouse.url })
 }
 
 async function peopleOf(team: string): Promise<number> {
@@ -72,7 +73,7 @@ describe.concurrent('credentials', () => {
       INTAKE_API_SECRET: 'some-secret',
     }
     const env = Object.fromEntries(Object.entries(all).filter(([name]) => !missing.includes(name)))
-    const run = await runCli(['backfill'], { ...env, DATABASE_URL: warehouse.url })
+    const run = await runCommand(['backfill'], { ...env, DATABASE_URL: warehouse.url })
     expect(run).toMatchObject({ code: 2, stdout: '' })
     const [line = ''] = run.stderr.split('\n')
     expect(line).toContain(what)

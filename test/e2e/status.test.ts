@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 
 describe('migrate', () => {
@@ -13,15 +14,15 @@ describe('migrate', () => {
     expect(behind.stdout).toMatch(/^pending {2}0001_ops$/m)
     expect(await schemas(warehouse.url)).toEqual([])
 
-    const first = await runCli(['migrate'], env)
+    const first = await runCommand(['migrate'], env)
     expect(first.code).toBe(0)
     expect(first.stdout).toMatch(/^applied 0001_ops$/m)
     expect(await schemas(warehouse.url)).toContain('intake')
 
-    const status = await runCli(['migrate', '--status', '--json'], env)
+    const status = await runCommand(['migrate', '--status', '--json'], env)
     expect(status.code).toBe(0)
     expect(JSON.parse(status.stdout)).toMatchObject({ up_to_date: true, pending: [] })
-    const again = await runCli(['migrate', '--json'], env)
+    const again = await runCommand(['migrate', '--json'], env)
     expect(again.code).toBe(0)
     expect(JSON.parse(again.stdout)).toMatchObject({ migrated: [] })
   })
@@ -40,7 +41,7 @@ describe('a database that is behind', () => {
   it('is refused by status with 1 and the mend, and migrated by backfill', async () => {
     await using scene = await openScene({}, { empty: true })
     for (const words of [['status'], ['status', '--json', '--max-age', '1d']]) {
-      const run = await runCli(words, scene.env)
+      const run = await runCommand(words, scene.env)
       expect(run.code).toBe(1)
       if (words.includes('--json')) expect(JSON.parse(run.stdout).error.code).toBe('database_behind')
       else expect(run.stdout).toBe('')
@@ -49,7 +50,7 @@ describe('a database that is behind', () => {
     }
     expect(await schemas(scene.url)).toEqual([])
     expect((await scene.backfill()).code).toBe(0)
-    expect((await runCli(['status'], scene.env)).code).toBe(0)
+    expect((await runCommand(['status'], scene.env)).code).toBe(0)
   })
 })
 
@@ -72,7 +73,7 @@ describe('status', () => {
       dead_letters: 0,
       drift: 0,
     })
-    const text = await runCli(['status'], { DATABASE_URL: scene.url })
+    const text = await runCommand(['status'], { DATABASE_URL: scene.url })
     expect(text.stdout).toMatch(/^default +patients +44 +1 /m)
   })
 
@@ -84,7 +85,7 @@ describe('status', () => {
     await query(scene.url, "update intake_ops.runs set finished_at = finished_at - interval '27 hours'")
     for (const age of ['26h', '3600']) expect((await maxAge(scene, age)).code, age).toBe(4)
     expect((await maxAge(scene, '2d')).code).toBe(0)
-    expect((await runCli(['backfill'], { ...scene.env, INTAKE_API_SECRET: 'wrong' })).code).toBe(1)
+    expect((await runCommand(['backfill'], { ...scene.env, INTAKE_API_SECRET: 'wrong' })).code).toBe(1)
     expect((await maxAge(scene, '26h')).code).toBe(4)
     expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
     const run = await maxAge(scene, '26h')
@@ -95,7 +96,7 @@ describe('status', () => {
 })
 
 function maxAge(scene: Scene, age: string) {
-  return runCli(['status', '--max-age', age, '--json'], scene.env)
+  return runCommand(['status', '--max-age', age, '--json'], scene.env)
 }
 
 async function schemas(url: string): Promise<readonly string[]> {

@@ -3,6 +3,7 @@ import net, { type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { runCli, startCli } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 import { expectedOf, heldBy } from './support/expected.ts'
 import { connect, documentOf, openScene, query } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
@@ -50,7 +51,7 @@ describe.concurrent('a warehouse', () => {
         ['migrate'],
         ['migrate', '--status'],
       ]
-      for (const run of await Promise.all(commands.map((words) => runCli([...words, '--json'], env)))) {
+      for (const run of await Promise.all(commands.map((words) => runCommand([...words, '--json'], env)))) {
         expect(run.code).toBe(1)
         expect(run.stderr).toContain(message)
         expect(run.stderr).toContain('DATABASE_URL')
@@ -64,11 +65,10 @@ describe.concurrent('a warehouse', () => {
     await using scene = await openScene()
     const { control } = scene.emulator
     control.failNext('/v2/patients', 'hang')
-    const first = startCli(['backfill'], scene.env)
-    await until(() => control.requests().length >= 4)
-    await until(async () => (await streamsRunning(scene.url)) > 0)
+    const first = startCli(['backfill', '--streams', 'patients,forms'], scene.env)
+    await until(async () => (await query(scene.url, 'select from intake_ops.run_streams')).length === 1)
     const asked = control.requests().length
-    const second = await scene.backfill('--streams', 'patients,forms')
+    const second = await runCli(['backfill', '--streams', 'patients,forms'], scene.env)
     expect(second).toMatchObject({ code: 3, stdout: '' })
     expect(second.stderr).toMatch(/another run holds patients of default.*; nothing was started/)
     expect(control.requests()).toHaveLength(asked)
@@ -116,11 +116,6 @@ async function everything(url: string): Promise<unknown> {
     ),
   )
   return [await rowVersions(url), counts]
-}
-
-async function streamsRunning(url: string): Promise<number> {
-  const rows = await query(url, "select from intake_ops.runs where status = 'running'")
-  return rows.length
 }
 
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {

@@ -147,18 +147,18 @@ export async function heldBy(url: string): Promise<Tables> {
     `select table_name as name, bool_or(column_name = '_deleted_at') as root from information_schema.columns
      where table_schema = 'intake' and table_name <> 'teams' group by 1`,
   )
-  const tables: Record<string, readonly string[]> = {}
-  for (const { name, root } of names) {
+  const text = names.map(({ name, root }) => {
     const live = root ? 'where _deleted_at is null' : ''
-    const rows = await query<{ row: Row }>(url, `select to_jsonb(t) as row from intake.${name} t ${live}`)
-    const plain = rows.map(({ row }) =>
-      Object.fromEntries(
-        Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_')),
-      ),
-    )
-    if (plain.length > 0) tables[name] = lines(plain)
+    return `select '${name}' as name, to_jsonb(t) as row from intake.${name} t ${live}`
+  })
+  const tables = new Map<string, Row[]>()
+  for (const { name, row } of await query<{ name: string; row: Row }>(url, text.join(' union all '))) {
+    const told = Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_'))
+    const plain = Object.fromEntries(told)
+    if (tables.has(name)) tables.get(name)!.push(plain)
+    else tables.set(name, [plain])
   }
-  return tables
+  return Object.fromEntries([...tables].map(([name, rows]) => [name, lines(rows)]))
 }
 
 function lines(rows: readonly Row[]): readonly string[] {

@@ -5,14 +5,16 @@
  */
 import pg from 'pg'
 import { type Emulator, type EmulatorOptions, startEmulator } from '../../../src/emulator/server.ts'
-import { type Ended, runCli, type Variables } from '../../support/cli.ts'
+import type { Ended, Variables } from '../../support/cli.ts'
 import { createTestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 export interface Scene extends AsyncDisposable {
   readonly emulator: Emulator
   /** Of the warehouse. */
   readonly url: string
   readonly env: Variables
+  /** In this process. */
   backfill(...args: string[]): Promise<Ended>
   query<Row extends object>(text: string, values?: unknown[]): Promise<Row[]>
 }
@@ -41,7 +43,7 @@ export async function openScene(
     emulator,
     url: warehouse.url,
     env,
-    backfill: (...args) => runCli(['backfill', ...args], env),
+    backfill: (...args) => runCommand(['backfill', ...args], env),
     query: (text, values) => query(warehouse.url, text, values),
     [Symbol.asyncDispose]: async () => {
       await emulator.close()

@@ -11,17 +11,23 @@ export async function liveRows(
   team = 'default',
   leaveOut: readonly string[] = [],
 ): Promise<Record<string, readonly string[]>> {
-  const tables: Record<string, readonly string[]> = {}
   const columns = [...CIRCUMSTANCES, ...leaveOut]
-  const own = `team_id = (select team_id from intake.teams where name = '${team}')`
-  for (const stream of STREAMS) {
-    const live = `where ${own} and _deleted_at is null`
-    tables[stream.table] = await linesOf(url, `intake.${stream.table}`, columns, live)
-    for (const { table } of stream.children)
-      tables[table] = await linesOf(url, `intake.${table}`, columns, `where ${own}`)
-  }
   const raw = ['version', 'observed_at', 'origin', ...columns]
-  tables.records = await linesOf(url, 'intake_raw.records', raw, `where ${own} and not deleted`)
+  const names = [
+    ...STREAMS.flatMap(({ table, children }) => [table, ...children.map((child) => child.table)]),
+  ]
+  const roots = new Set(STREAMS.map(({ table }) => table))
+  const parts = names.map((name) => {
+    const live = roots.has(name) ? 'and _deleted_at is null' : ''
+    return `select '${name}' as name, (to_jsonb(t) - $1::text[])::text as line from intake.${name} t, own where t.team_id = own.id ${live}`
+  })
+  parts.push(
+    `select 'records', (to_jsonb(t) - $2::text[])::text from intake_raw.records t, own where t.team_id = own.id and not deleted`,
+  )
+  const text = `with own as materialized (select team_id as id from intake.teams where name = $3) ${parts.join(' union all ')} order by 1, 2`
+  const tables: Record<string, string[]> = Object.fromEntries([...names, 'records'].map((name) => [name, []]))
+  const rows = await query<{ name: string; line: string }>(url, text, [columns, raw, team])
+  for (const { name, line } of rows) tables[name]!.push(line)
   return tables
 }
 
@@ -33,20 +39,6 @@ export async function mappedRows(
 ): Promise<Record<string, readonly string[]>> {
   const { records: _, ...tables } = await liveRows(url, team, ['_hash', '_extra', '_problems', ...leaveOut])
   return tables
-}
-
-async function linesOf(
-  url: string,
-  table: string,
-  columns: readonly string[],
-  where: string,
-): Promise<readonly string[]> {
-  const rows = await query<{ line: string }>(
-    url,
-    `select (to_jsonb(t) - $1::text[])::text as line from ${table} t ${where} order by 1`,
-    [columns],
-  )
-  return rows.map(({ line }) => line)
 }
 
 /** Place and writer of every row version that a repeated backfill must leave alone. */
