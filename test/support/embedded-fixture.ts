@@ -20,10 +20,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import pg from 'pg'
 import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
-import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
+import type { EmbeddedOptions, EmbeddedServer } from '../../src/warehouse/embedded/server.ts'
+import { builtFile } from './built.ts'
 
 export interface Opened {
   readonly url: string
@@ -49,9 +50,17 @@ export const ROOT = process.getuid?.() === 0
 /** A user without rights, for what an ordinary user does. */
 export const NOBODY = 65534
 
-const PROGRAM = fileURLToPath(new URL('./embedded-command.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./embedded-command.mjs', import.meta.url))
 const directories: string[] = []
 const commands: Command[] = []
+
+const serverProgram = () => builtFile('warehouse/embedded/server.js')
+
+/** The embedded server as it is built: the program that runs beside it then needs no loader. */
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
+  const module = await import(pathToFileURL(serverProgram()).href)
+  return await module.openEmbedded(options)
+}
 
 /** A directory that the server's user can pass through. */
 export function temporaryDirectory(): string {
@@ -93,8 +102,15 @@ export function copyOf(made: string): string {
 export function whyNoOrdinaryUser(): string | undefined {
   if (!ROOT) return 'this run is an ordinary user already'
   try {
-    const parameters = ['-e', `require('fs').readFileSync(${JSON.stringify(PROGRAM)})`]
-    execFileSync(process.execPath, parameters, { uid: NOBODY, gid: NOBODY, cwd: '/', stdio: 'ignore' })
+    const reading = [PROGRAM, serverProgram()].map(
+      (path) => `require('fs').readFileSync(${JSON.stringify(path)})`,
+    )
+    execFileSync(process.execPath, ['-e', reading.join(';')], {
+      uid: NOBODY,
+      gid: NOBODY,
+      cwd: '/',
+      stdio: 'ignore',
+    })
     return undefined
   } catch {
     return 'an ordinary user can read neither node nor this checkout'
@@ -103,7 +119,13 @@ export function whyNoOrdinaryUser(): string | undefined {
 
 /** Starts a command on `dataDir`, in a process group of its own; through `wrapper` if there is one. */
 export function start(dataDir: string, options: { uid?: number; wrapper?: string[] } = {}): Command {
-  const words = [...(options.wrapper ?? []), process.execPath, '--import', 'tsx', PROGRAM, dataDir]
+  const words = [
+    ...(options.wrapper ?? []),
+    process.execPath,
+    PROGRAM,
+    pathToFileURL(serverProgram()).href,
+    dataDir,
+  ]
   const { NODE_OPTIONS: _, ...env } = process.env
   const child = spawn(words[0]!, words.slice(1), {
     detached: true,

@@ -12,11 +12,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
 import { prepareBinaries } from '../../src/warehouse/embedded/binaries.ts'
 import { makeLibraryLinks } from '../../src/warehouse/embedded/library-links.ts'
 import { findPackage } from '../../src/warehouse/embedded/package.ts'
+import { builtFile } from '../support/built.ts'
 import {
   cleanUp,
   directoryOf,
@@ -168,13 +169,13 @@ describe('for an ordinary user, the embedded server', () => {
     () => {
       const from = packageWithoutLinks()
       const home = directoryOf(NOBODY)
-      const binaries = fileURLToPath(new URL('../../src/warehouse/embedded/binaries.ts', import.meta.url))
+      const binaries = builtFile('warehouse/embedded/binaries.js')
       const program = `
-      import { prepareBinaries } from ${JSON.stringify(binaries)}
+      import { prepareBinaries } from ${JSON.stringify(pathToFileURL(binaries))}
       const notices = []
       const { bin } = await prepareBinaries(${JSON.stringify(homeIn(home))}, (line) => notices.push(line), ${JSON.stringify(from)})
       console.log(JSON.stringify({ bin, notices }))`
-      const parameters = ['--import', 'tsx', '--input-type=module', '-e', program]
+      const parameters = ['--input-type=module', '-e', program]
       const printed = execFileSync(process.execPath, parameters, {
         uid: NOBODY,
         gid: NOBODY,

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
-import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
 import {
   cleanUp,
   copyOf,
   isServed,
   makeOnce,
+  openEmbedded,
   postmasterOf,
   query,
   ROOT,

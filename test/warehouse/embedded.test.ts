@@ -8,12 +8,12 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { UsageError } from '../../src/core/errors.ts'
 import { findPackage } from '../../src/warehouse/embedded/package.ts'
 import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
-import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
 import {
   cleanUp,
   copyOf,
   isServed,
   makeOnce,
+  openEmbedded,
   postmasterOf,
   query,
   start,

@@ -1,22 +1,24 @@
 /**
  * A command that uses the embedded server, for tests to kill: opens it, says so on standard output in one line of
  * JSON, and ends its use when its standard input closes. On SIGINT it asks the server something first, as a command
- * does that finishes the batch in hand.
+ * does that finishes the batch in hand. JavaScript, and given the folder of the built server: tests start it often,
+ * and a loader would take longer than what it does.
  */
 import pg from 'pg'
-import { IntakeError } from '../../src/core/errors.ts'
-import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
 
-const say = (event: object) => process.stdout.write(`${JSON.stringify(event)}\n`)
-const notices: string[] = []
+const [built, dataDir] = process.argv.slice(2)
+const { openEmbedded } = await import(built)
+
+const say = (event) => process.stdout.write(`${JSON.stringify(event)}\n`)
+const notices = []
 
 try {
   const server = await openEmbedded({
-    dataDir: process.argv[2]!,
+    dataDir,
     unsafe: true,
     onNotice: (line) => notices.push(line),
   })
-  const end = async (farewell: object) => {
+  const end = async (farewell) => {
     process.stdin.destroy()
     await server.stop()
     say(farewell)
@@ -32,6 +34,6 @@ try {
   })
   say({ url: server.url, directory: server.directory, notices })
 } catch (error) {
-  say({ error: String(error), mend: error instanceof IntakeError ? error.mend : undefined })
+  say({ error: String(error), mend: error.mend })
   process.exitCode = 1
 }
