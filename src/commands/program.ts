@@ -54,14 +54,21 @@ function withNested(command: Command): readonly Command[] {
 
 function exitCodeFor(error: unknown, words: readonly string[], { signal, stdout, stderr }: Context): number {
   if (error instanceof ExitCode) return error.exitCode
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0
+    // Its text is on stderr already.
+    const message = error.message.replace(/^error: /, '')
+    if (words.includes('--json')) printError(stdout, 'usage', message, '--help shows what there is')
+    return 2
+  }
   if (signal.aborted && error === signal.reason) return error === 'SIGTERM' ? 143 : 130
   const failure = error instanceof IntakeError ? error : warehouseError(error)
   stderr.write(`error: ${failure.message}\n${failure.mend === undefined ? '' : `  mend: ${failure.mend}\n`}`)
-  if (words.includes('--json')) {
-    const { code, message, mend = null } = failure
-    stdout.write(`${JSON.stringify({ error: { code, message, mend } }, null, 2)}\n`)
-  }
+  if (words.includes('--json')) printError(stdout, failure.code, failure.message, failure.mend ?? null)
   if (failure instanceof UsageError) return 2
   return failure.code === 'held_by_another_run' ? 3 : 1
+}
+
+function printError(stdout: Context['stdout'], code: string, message: string, mend: string | null): void {
+  stdout.write(`${JSON.stringify({ error: { code, message, mend } }, null, 2)}\n`)
 }

@@ -13,8 +13,9 @@ import {
 } from '../api/webhook-configs.ts'
 import { readConfig } from '../config.ts'
 import { IntakeError, UsageError, verdictOf } from '../core/errors.ts'
+import { isObject } from '../core/json.ts'
 import { retireSecret } from '../warehouse/webhook-secrets.ts'
-import { type Context, printJson } from './context.ts'
+import { type Context, ExitCode, printJson } from './context.ts'
 import { shown } from './printable.ts'
 import { detailOf } from './refusal.ts'
 import { oneTeam, openService } from './service.ts'
@@ -100,10 +101,30 @@ export async function testWebhook(context: Context, id: string, options: OneOpti
     if (detail !== null && !options.json) context.stdout.write(`the service says: ${detail}\n`)
     throw error
   }
-  if (options.json) printJson(context, { id, status: answer.status })
-  else {
-    context.stdout.write(
-      `the service takes the test of ${shown(id)}; how it went: intake-sync webhooks events\n`,
-    )
+  const outcome = outcomeOf(answer.body)
+  if (options.json) printJson(context, { id, status: answer.status, outcome })
+  else context.stdout.write(testText(id, outcome))
+  if (outcome !== null && /^fail/i.test(outcome.status)) throw new ExitCode(1)
+}
+
+interface Outcome {
+  readonly status: string
+  readonly response_status_code: string | null
+  readonly error: string | null
+}
+
+/** How the delivery went, where the service's answer says so (which is not shown in the specification). */
+function outcomeOf(body: unknown): Outcome | null {
+  if (!isObject(body) || typeof body.status !== 'string') return null
+  const { status, response_status_code: code, error } = body
+  return { status, response_status_code: shown(code) || null, error: shown(error) || null }
+}
+
+function testText(id: string, outcome: Outcome | null): string {
+  if (outcome === null) {
+    return `the service takes the test of ${shown(id)}; how it went: intake-sync webhooks events\n`
   }
+  const { status, response_status_code: code, error } = outcome
+  const why = [code === null ? [] : `the receiver answered ${code}`, error ?? []].flat().join(', ')
+  return `the test of ${shown(id)}: ${shown(status)}${why === '' ? '' : ` (${why})`}\n`
 }

@@ -91,9 +91,17 @@ function two(number: number): string {
   return number < 10 ? `0${number}` : String(number)
 }
 
+/** The years 1 to 2254: what can be written as a stamp and read back, to the microsecond. */
+export function isStampable(microseconds: number): boolean {
+  return microseconds >= -62_135_596_800_000_000 && microseconds <= 8_993_462_400_000_000
+}
+
 const ISO = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i
 
-/** Microseconds since 1970 of an ISO 8601 time, which is UTC when it names no zone; undefined when it is none. */
+/**
+ * Microseconds since 1970 of an ISO 8601 time, which is UTC when it names no zone; undefined when it is none, or none
+ * that can be kept.
+ */
 export function readStamp(text: string): number | undefined {
   const match = ISO.exec(text)
   if (match === null) return undefined
@@ -102,5 +110,6 @@ export function readStamp(text: string): number | undefined {
   const whole = Date.parse(`${date}T${hours}:${minutes}:${seconds}${offset}`)
   const day = Date.parse(`${date}T00:00:00Z`)
   if (Number.isNaN(whole) || !new Date(day).toISOString().startsWith(date)) return undefined
-  return whole * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6))
+  const at = whole * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6))
+  return isStampable(at) ? at : undefined
 }

@@ -5,7 +5,7 @@
  * service's own staff; it is never throttled and strikes no fault.
  */
 import { type Staff, staffOf } from './clinic/staff.ts'
-import type { ServiceClock } from './clock.ts'
+import { isStampable, type ServiceClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/fired.ts'
 import { NO_FIELDS, type PatientFields } from './http/patient-body.ts'
 import type { Counters, RequestLog, RequestRecord } from './http/request-log.ts'
@@ -109,7 +109,13 @@ export function makeControl(
       }
       return staff
     },
-    advance: (milliseconds) => clock.advance(Math.round(milliseconds * 1000)),
+    advance(milliseconds) {
+      const microseconds = Math.round(milliseconds * 1000)
+      if (!(microseconds >= 0) || !isStampable(clock.now() + microseconds)) {
+        throw new RangeError('the clock cannot be moved so far')
+      }
+      clock.advance(microseconds)
+    },
     webhooks: (team) => teamOf(team).webhooks,
     setFaults(spec) {
       const rules = parseFaults(spec)

@@ -110,7 +110,7 @@ export function rateLimitOf(limit: number | RateLimit | null): RateLimit | null 
 }
 
 function perSecond(rate: number): RateLimit {
-  return rate >= 1 ? { requests: Math.floor(rate), seconds: 1 } : { requests: 1, seconds: 1 / rate }
+  return Number.isInteger(rate) ? { requests: rate, seconds: 1 } : { requests: 1, seconds: 1 / rate }
 }
 
 function whole(option: string, value: number, least: number, greatest: number): number {

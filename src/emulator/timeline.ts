@@ -27,6 +27,7 @@ export class Timeline {
 
   /** Runs `run` when the service's time is `at` (microseconds) or later; returns what takes it back. */
   at(at: number, run: () => void): () => void {
+    if (!Number.isFinite(at)) throw new RangeError('a task needs a moment')
     const task = { at, run }
     const place = this.#placeOf(at)
     this.#tasks.splice(place, 0, task)

@@ -16,6 +16,8 @@ export interface TeamSource
     'baseUrl' | 'apiKey' | 'apiSecret' | 'apiVersion' | 'concurrency' | 'paths' | 'bodyKeys' | 'pageSize'
   > {
   readonly name: string
+  /** Zone of the times in its exports; UTC when nothing is said. */
+  readonly timezone?: string
 }
 
 export interface BackfillOptions {
@@ -42,6 +44,7 @@ export interface OpenTeam extends AsyncDisposable {
   readonly teamId: number
   readonly client: Client
   readonly serviceClock: ServiceClock
+  readonly timezone: string
   readonly signal: AbortSignal
   /** Ends every stream of the team with this reason: its credentials were refused, say. */
   giveUp(reason: unknown): void
@@ -53,7 +56,7 @@ export function openTeam(team: TeamSource & { readonly teamId: number }, options
   const signal = AbortSignal.any([options.signal, giveUp.signal])
   // Every request that waits for its turn listens; many of them are no leak.
   setMaxListeners(0, signal)
-  const { name, teamId, ...connection } = team
+  const { name, teamId, timezone = 'UTC', ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }
   const client = openClient({ ...connection, ...version, clock, random, logger, signal })
   return {
@@ -61,6 +64,7 @@ export function openTeam(team: TeamSource & { readonly teamId: number }, options
     teamId,
     client,
     serviceClock: openServiceClock(),
+    timezone,
     signal,
     giveUp: (reason) => giveUp.abort(reason),
     [Symbol.asyncDispose]: () => client.close(),

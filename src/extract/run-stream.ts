@@ -72,6 +72,8 @@ async function readAndLoad(
   const source = {
     client: team.client,
     serviceClock: team.serviceClock,
+    url: options.url,
+    timezone: team.timezone,
     clock,
     logger,
     signal: team.signal,

@@ -4,8 +4,11 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { startEmulator } from '../../src/emulator/server.ts'
 import { json } from '../api/support/service.ts'
-import { openWarehouse, query } from '../e2e/support/scene.ts'
+import { openWarehouse, query, variablesOf } from '../e2e/support/scene.ts'
+import { callerOf } from '../emulator/caller.ts'
+import { startReceiver } from '../emulator/receiver.ts'
 import { runCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -139,7 +142,23 @@ describe('test', () => {
     expect(run.code).toBe(0)
     expect(askedOf(service)).toEqual(['POST /v2/webhooks/events/test'])
     expect(JSON.parse(String(service.received[0]!.body))).toEqual({ id: 'c-1' })
-    expect(JSON.parse((await webhooks('test c-1 --json', bare)).stdout)).toEqual({ id: 'c-1', status: 200 })
+    const { stdout } = await webhooks('test c-1 --json', bare)
+    expect(JSON.parse(stdout)).toEqual({ id: 'c-1', status: 200, outcome: null })
+  })
+
+  it('ends with 1, and tells what came, when the service says that the delivery failed', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 1, responses: 0 })
+    await using target = await startReceiver()
+    target.answer = (reply) => void reply.writeHead(503).end()
+    const { body } = await callerOf(emulator).send('POST', '/v2/webhooks', { target_url: target.url })
+    const own = { ...bare, ...variablesOf(emulator) }
+    const run = await webhooks(`test ${body.id}`, own)
+    expect(run.code).toBe(1)
+    expect(run.stdout).toContain('failed (the receiver answered 503')
+    const told = await webhooks(`test ${body.id} --json`, own)
+    expect(JSON.parse(told.stdout)).toMatchObject({
+      outcome: { status: 'failed', response_status_code: '503' },
+    })
   })
 
   it('says why the service does not, and logs it nowhere', async () => {

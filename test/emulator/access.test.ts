@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { type Caller, callerOf } from './caller.ts'
@@ -108,4 +109,50 @@ it('every answer names its environment, errors too', async () => {
 it('a body too large to read is refused with detail alone', async () => {
   const { status, body } = await first.send('POST', '/v2/patients', 'x'.repeat(33 * 1024 * 1024))
   expect({ status, body }).toEqual({ status: 413, body: { detail: 'Payload Too Large.' } })
+})
+
+describe('what can hardly be read as a request', () => {
+  /** Sends bytes as they are and returns all that comes back. */
+  async function raw(text: string): Promise<string> {
+    const { hostname, port } = new URL(first.baseUrl)
+    const socket = connect(Number(port), hostname)
+    socket.write(text)
+    let answer = ''
+    for await (const piece of socket.setEncoding('utf8')) {
+      answer += piece
+      if (/\r\n\r\n\{.*\}$/s.test(answer)) break
+    }
+    socket.destroy()
+    return answer
+  }
+
+  it.each([
+    ['garbage', 'nonsense\r\n\r\n', 400],
+    ['a length that is none', 'GET /v2/forms HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n', 400],
+    ['headers without end', `GET /v2/forms HTTP/1.1\r\nHost: x\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
+    ['no host', 'GET /v2/forms HTTP/1.1\r\n\r\n', 401],
+    ['an expectation', 'GET /v2/forms HTTP/1.1\r\nHost: x\r\nExpect: nonsense\r\n\r\n', 401],
+  ])('%s is answered with the environment and detail alone', async (_title, text, status) => {
+    const answer = await raw(text)
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(answer.toLowerCase()).toContain('x-service-environment: production')
+    expect(Object.keys(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))))).toEqual(['detail'])
+  })
+
+  it('a content type that is none is malformed input', async () => {
+    const headers = { ...first.credentials, 'content-type': 'nonsense' }
+    const { status, body } = await first.send('POST', '/v2/patients', '{}', headers)
+    expect({ status, body }).toEqual({ status: 400, body: { detail: 'Validation error.' } })
+  })
+
+  it('a query keeps its question marks, and an address in the request line its path', async () => {
+    const { status, body } = await first.get('/v2/patients?search=no?body')
+    expect({ status, count: body.count }).toEqual({ status: 200, count: 0 })
+    const lines = Object.entries(first.credentials).map(([name, value]) => `${name}: ${value}\r\n`)
+    const host = new URL(first.baseUrl).host
+    const target = `${first.baseUrl}/v2/patients?page_size=1`
+    const answer = await raw(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}\r\n`)
+    const { next } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')))
+    expect(next).toBe(`${first.baseUrl}/v2/patients?page_size=1&page=2`)
+  })
 })

@@ -142,3 +142,19 @@ describe('an imported list', () => {
     expect((error as EmulatorOptionError).option).toBe('import-patients')
   })
 })
+
+it.each([
+  ['patients.csv', 'first_name,last_name\nAnn,Canary "Smith" x\n'],
+  ['patients.json', '[{"first_name": "Canary" "Smith"}]'],
+])('a malformed %s is refused without a byte of it', async (name, text) => {
+  const folder = mkdtempSync(join(tmpdir(), 'intake-sync-malformed-'))
+  const file = join(folder, name)
+  writeFileSync(file, text)
+  const error: Error = await startEmulator({ port: 0, importPatients: file }).then(
+    () => new Error('it started'),
+    (reason) => reason,
+  )
+  rmSync(folder, { recursive: true })
+  expect(error.message).toMatch(/^--import-patients: .* cannot be read: is no (CSV|JSON)/)
+  expect(error.message).not.toMatch(/Canary|Smith/)
+})

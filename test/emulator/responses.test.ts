@@ -65,7 +65,16 @@ describe('the list of responses', () => {
 
   it('is empty for an id that nobody has, and 400 for a day that does not exist', async () => {
     expect((await caller.get('/v2/responses?form=nothing')).body).toMatchObject({ count: 0, results: [] })
-    for (const query of ['submitted_on=2026-02-30', 'submitted_after=soon', 'submitted_before=']) {
+    const days = [
+      '2026-02-30',
+      'soon',
+      '',
+      '2026-01-010',
+      '2026-01-01%20(foo)',
+      '2026-01-01%20GMT',
+      '0000-01-01',
+    ]
+    for (const query of days.map((text) => `submitted_after=${text}`)) {
       const { status, body } = await caller.get(`/v2/responses?${query}`)
       expect({ status, body }).toEqual({ status: 400, body: { detail: 'Validation error.' } })
     }

@@ -91,6 +91,22 @@ describe('the shape', () => {
     expect((await first('cursor-400', 'patients', '?cursor=zzz')).status).toBe(400)
   })
 
+  it('huge-ids are taken back from bodies as the numbers they are', async () => {
+    await using emulator = await startEmulator({ ...SIZES, shape: 'huge-ids' })
+    const caller = callerOf(emulator)
+    const idIn = async (path: string) => /"id":(\d+)/.exec((await caller.get(path)).text)![1]!
+    const [patient, form, csv] = [
+      await idIn('/v2/patients'),
+      await idIn('/v2/forms'),
+      await idIn('/v2/export-csv'),
+    ]
+    expect((await caller.send('POST', '/v2/export-csv?type=raw_text', `{"id":${csv}}`)).status).toBe(200)
+    const message = `{"patient":${patient},"form":{"id":${form}},"preferred_delivery_method":"email","target_email":"a@example.com"}`
+    const { status, text } = await caller.send('POST', '/v2/messages', message)
+    expect(status).toBe(201)
+    expect(text).toContain(`"patient":{"id":${patient}}`)
+  })
+
   it('numeric-ids and huge-ids write numbers, the latter beyond 2^53 and readable by id', async () => {
     expect((await first('numeric-ids', 'patients')).text).toMatch(/"results":\[\{"id":\d{1,15},/)
     await using emulator = await startEmulator({ ...SIZES, shape: 'huge-ids' })

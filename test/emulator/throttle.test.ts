@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SlidingWindow } from '../../src/emulator/http/throttle.ts'
+import { parseRateLimit, SlidingWindow } from '../../src/emulator/http/throttle.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { callerOf } from './caller.ts'
 
@@ -64,4 +64,13 @@ describe('the rate limit', () => {
     for (let at = 0; at < 3; at += 1) expect((await callerOf(emulator).get('/v2/forms', {})).status).toBe(401)
     expect((await callerOf(emulator).get('/v2/forms')).status).toBe(200)
   })
+})
+
+it.each([
+  ['10/s', { requests: 10, seconds: 1 }],
+  ['600/m', { requests: 600, seconds: 60 }],
+  ['2.5/s', { requests: 1, seconds: 0.4 }],
+  ['0.5', { requests: 1, seconds: 2 }],
+])('%s is that rate, no part of a request lost', (text, limit) => {
+  expect(parseRateLimit(text)).toEqual(limit)
 })

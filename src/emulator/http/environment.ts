@@ -5,11 +5,12 @@
  * it is an error, a body of `detail` alone (unless the shape or a fault says otherwise).
  */
 import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock, ServiceClock } from '../clock.ts'
 import { type Answer, failure } from './answer.ts'
 import type { Route } from './call.ts'
-import { exchange } from './exchange.ts'
+import { exchange, partsOf } from './exchange.ts'
 import { render } from './render.ts'
 import type { RequestLog } from './request-log.ts'
 import { send } from './send.ts'
@@ -32,6 +33,9 @@ export function openEnvironment(
     bodyLimit: BODY_LIMIT,
     exposeHeadRoutes: false,
     forceCloseConnections: true,
+    // Whoever names no host is answered like everybody else.
+    http: { requireHostHeader: false },
+    clientErrorHandler: (error, socket) => answerMalformed(name, error, socket),
     // A path that cannot be decoded, or is too long, is a path that does not exist.
     frameworkErrors: (_error, _request, reply) => {
       reply.header('X-Service-Environment', name)
@@ -52,6 +56,8 @@ export function openEnvironment(
     ...{ name, app, teams, settings, clock, log, note },
     elsewhere: 'http://127.0.0.1:9',
   }
+  // An expectation other than 100-continue is one that nobody has to meet.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', (_request, reply, done) => {
@@ -76,6 +82,25 @@ export function openEnvironment(
   return environment
 }
 
+/** What cannot be read as a request has no reply to write to, and is told in the service's words all the same. */
+function answerMalformed(name: string, error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400
+  const detail = status === 400 ? 'Validation error.' : `${STATUS_CODES[status]}.`
+  const body = JSON.stringify({ detail })
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `X-Service-Environment: ${name}`,
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+}
+
 function addRoute(environment: Environment, route: Route): void {
   const { app, settings } = environment
   const slashed = settings.shape.has('trailing-slash')
@@ -89,11 +114,11 @@ function addRoute(environment: Environment, route: Route): void {
     method: [...METHODS],
     url: route.path,
     handler: (request, reply) => {
-      const [path, query] = request.url.split('?', 2)
+      const { path, query } = partsOf(request.url)
       environment.note(request, null).status = 301
       return reply
         .code(301)
-        .header('location', `${path}/${query === undefined ? '' : `?${query}`}`)
+        .header('location', `${path}/${query === '' ? '' : `?${query}`}`)
         .send('')
     },
   })

@@ -32,7 +32,7 @@ export async function exchange(
   const handler = 'apiKey' in who ? admit(environment, route, request, who) : who
   if (team === undefined || typeof handler !== 'function') return answer(handler as Failure)
 
-  const [path = '', query = ''] = request.url.split('?', 2)
+  const { path, query } = partsOf(request.url)
   const faults = draw(settings, path)
   if (faults.has('slow')) await clock.sleep(Number(faults.get('slow') ?? 1000))
   const interruption = interrupt(faults, request.url, environment.elsewhere)
@@ -131,4 +131,11 @@ function queryOf(text: string, filtersIgnored: boolean): URLSearchParams {
   const query = new URLSearchParams(text)
   if (filtersIgnored) for (const name of [...query.keys()]) if (!PAGING.has(name)) query.delete(name)
   return query
+}
+
+/** Path and query of a request line; one that names the origin too (a proxy's) means the same. */
+export function partsOf(url: string): { readonly path: string; readonly query: string } {
+  const target = url.replace(/^https?:\/\/[^/?]*/i, '')
+  const at = target.indexOf('?')
+  return at < 0 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at + 1) }
 }

@@ -5,6 +5,7 @@
  * reference to nothing is the 404 of its resource, anything else at fault 400.
  */
 
+import { parse } from 'lossless-json'
 import type { MessageFields } from '../clinic/messages.ts'
 import { readStamp } from '../clock.ts'
 import { type Failure, failure, NOT_FOUND } from './answer.ts'
@@ -102,11 +103,18 @@ export function refused(field: string): Failure {
 /** The JSON object of a body; undefined when it is something else. */
 export function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'))
+    const text = body.toString('utf8')
+    // Ids may be numbers that a double cannot hold: they are taken as their digits.
+    const value = /\d{16}/.test(text) ? parse(text, undefined, numberOf) : JSON.parse(text)
     return isObject(value) ? value : undefined
   } catch {
     return undefined
   }
+}
+
+function numberOf(digits: string): number | string {
+  const number = Number(digits)
+  return /^-?\d+$/.test(digits) && !Number.isSafeInteger(number) ? digits : number
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

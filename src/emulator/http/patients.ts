@@ -26,8 +26,15 @@ async function matching({ world, query }: Call): Promise<Listing<Patient>> {
   return filtered(
     world.patients,
     (patient) =>
-      exact.every(({ name, text }) => patient[name] === text) &&
-      (search === '' || SEARCHED.some((name) => patient[name]?.toLowerCase().includes(search))),
+      exact.every(({ name, text }) => patient[name] === text) && (search === '' || isFound(patient, search)),
+  )
+}
+
+/** In one of the fields, or in the name as a whole. */
+function isFound(patient: Patient, search: string): boolean {
+  const name = `${patient.first_name} ${patient.last_name}`
+  return [name, ...SEARCHED.map((field) => patient[field])].some((text) =>
+    text?.toLowerCase().includes(search),
   )
 }
 

@@ -5,6 +5,7 @@
  * inclusive, a date filter leaves out what is not submitted, and an id that nobody has gives an empty list.
  */
 
+import { readStamp } from '../clock.ts'
 import type { Shape } from '../shapes/shape.ts'
 import { findResponses, type ResponseFilter } from '../world/find-responses.ts'
 import type { Response } from '../world/records.ts'
@@ -71,9 +72,11 @@ function boundsOf(name: (typeof DATES)[number], day: number, shape: Shape): read
 
 /** Midnight UTC of a day, or of the day of a time, in microseconds. */
 function dayOf(text: string): number | undefined {
-  const day = text.slice(0, 10)
-  if (!isDate(day) || (text.length > 10 && Number.isNaN(Date.parse(text)))) return undefined
-  return Date.parse(text.length > 10 ? new Date(text).toISOString().slice(0, 10) : day) * 1000
+  if (text.length > 10) {
+    const at = readStamp(text)
+    return at === undefined ? undefined : Math.floor(at / DAY) * DAY
+  }
+  return isDate(text) ? Date.parse(text) * 1000 : undefined
 }
 
 function retrieve(call: Call): Answer {

@@ -11,12 +11,12 @@ export interface RateLimit {
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
 
-/** Reads `10/s`, `600/m`, `5000/h`, or a bare number a second; less than one a second is one in so many seconds. */
+/** Reads `10/s`, `600/m`, `5000/h`, or a bare number a second; a part of a request is one in so long: `2.5/s` one in 0.4 s. */
 export function parseRateLimit(text: string): RateLimit | undefined {
   const match = /^(\d+(?:\.\d+)?)(?:\/(s|m|h))?$/.exec(text.trim())
   if (match === null) return undefined
   const [requests, seconds] = [Number(match[1]), SECONDS[match[2] ?? 's']!]
-  if (requests >= 1 || requests === 0) return { requests: Math.floor(requests), seconds }
+  if (Number.isInteger(requests)) return { requests, seconds }
   return { requests: 1, seconds: seconds / requests }
 }
 

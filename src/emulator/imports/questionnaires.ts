@@ -11,6 +11,7 @@ import type { Imported } from '../world/world.ts'
 import { isFhir } from './fhir-answers.ts'
 import { formOf } from './questionnaire.ts'
 import { readText } from './read-text.ts'
+import { reasonOf } from './reason.ts'
 
 export interface ImportedForms {
   readonly forms: Imported['forms'][number][]
@@ -35,7 +36,7 @@ export function importQuestionnaires(folder: string): ImportedForms {
       forms.push(form.build)
       questions += form.questions
     } catch (error) {
-      failed.push({ file, reason: firstLine(error) })
+      failed.push({ file, reason: reasonOf(error) })
     }
   }
   return { forms, questions, skipped, failed }
@@ -52,8 +53,4 @@ function filesIn(folder: string): string[] {
 function read(file: string): unknown {
   const text = readText(file)
   return file.toLowerCase().endsWith('.json') ? JSON.parse(text) : parseYaml(text, { logLevel: 'silent' })
-}
-
-function firstLine(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
 }

@@ -8,6 +8,7 @@ import { EmulatorOptionError } from '../option-error.ts'
 import type { Imported } from '../world/world.ts'
 import { importPatients } from './patients.ts'
 import { type ImportedForms, importQuestionnaires } from './questionnaires.ts'
+import { reasonOf } from './reason.ts'
 import { importSurvey } from './survey.ts'
 
 export interface ImportReport {
@@ -60,7 +61,6 @@ async function named<T>(
   try {
     return await read(path)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new EmulatorOptionError(option, `${path} cannot be read: ${reason.split('\n')[0]}`)
+    throw new EmulatorOptionError(option, `${path} cannot be read: ${reasonOf(error)}`)
   }
 }

@@ -41,6 +41,9 @@ const MARK = Buffer.from('\ufeff')
 /** How much of a file is read in one turn of the event loop: others wait no longer than that. */
 const CHUNK = 64 * 1024
 
+/** Rows of a file, without its header; one that has more is refused as a whole. */
+const MOST_ROWS = 250_000
+
 export async function readUpload(contentType: unknown, body: Buffer): Promise<ReadUpload> {
   const file = await filePart(String(contentType ?? ''), body)
   if (file === undefined || file.name === '') return INVALID
@@ -72,7 +75,10 @@ async function filePart(contentType: string, body: Buffer): Promise<File | undef
 async function readCsv(bytes: Buffer): Promise<string[][] | undefined> {
   const rows: string[][] = []
   try {
-    for await (const row of Readable.from(chunksOf(bytes)).pipe(parse(OPTIONS))) rows.push(row)
+    for await (const row of Readable.from(chunksOf(bytes)).pipe(parse(OPTIONS))) {
+      if (rows.length > MOST_ROWS) return undefined
+      rows.push(row)
+    }
   } catch (error) {
     if (error instanceof CsvError) return undefined
     throw error
