@@ -38,7 +38,8 @@ export async function readList(
   } else if (!last.steady) {
     note = unsteadyNote(all)
   }
-  if (options.migrated) {
+  // Without a path by id nobody can be asked: what the greater state says stays.
+  if (options.migrated && stream.one !== null) {
     await settleContested(source, session, contested, refetch)
     await settleContested(source, session, missed, prove)
   }

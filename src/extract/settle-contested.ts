@@ -24,8 +24,7 @@ export async function settleContested(
   ask: (source: Source, id: string) => Promise<Proof>,
 ): Promise<void> {
   const { unchanged } = source.tally
-  // Without a path by id nobody can be asked: what the greater state says stays.
-  let ids: readonly string[] = source.stream.one === null ? [] : [...contested]
+  let ids: readonly string[] = [...contested]
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const found = await Promise.all(ids.map((id) => ask(source, id)))

@@ -164,6 +164,31 @@ describe('a file that the service does not give', () => {
     expect(await cells()).toEqual(['a', 'whole', 'z'])
   })
 
+  test.each([
+    ['is cut without notice', good('whole').slice(0, -4)],
+    ['is empty', ''],
+  ])('whole but %s once is read again, and what is loaded stays', async (_, part) => {
+    await run()
+    const before = await rowVersions(database.url)
+    service.put('bad', good('bad'))
+    let answers = 1
+    service.interfere = (request, response) => {
+      if (idIn(request) !== 'bad' || answers-- <= 0) return false
+      response.writeHead(200, { 'content-type': 'text/plain' }).end(part)
+      return true
+    }
+    expect((await run()).requests).toBe(5)
+    expect(await rowVersions(database.url)).toEqual(before)
+  })
+
+  test('but a page of HTML is a dead letter, and keeps what is loaded', async () => {
+    await run()
+    service.put('bad', '<html>Bad gateway</html>\n', 'text/html; charset=utf-8')
+    expect((await run()).tally).toMatchObject({ deadLetters: 1 })
+    expect(await letters()).toMatchObject([{ reason: 'a page (HTML) came in place of the file' }])
+    expect(await cells()).toEqual(['a', 'bad', 'z'])
+  })
+
   test('is one of ten at most: a service that gives none ends the stream', async () => {
     for (let nth = 0; nth < 20; nth++) service.put(`e${nth}`, good('x'))
     service.interfere = (request, response) => {

@@ -1,8 +1,9 @@
 /**
  * One export's file, from the service into whatever takes its bytes.
  *
- * Invariant: what is handed back was read to its end. A body that breaks off is asked for again, a few times; one whose
- * end cannot be told from a cut is believed only when two readings of it agree.
+ * Invariant: what is handed back was read to its end. A body that breaks off is asked for again, a few times. One that
+ * may have been cut without notice is believed only when it is what is known already, or two readings of it agree: its
+ * length is not told, it does not end with a line, or it is empty.
  */
 import { ApiError } from '../../api/errors.ts'
 import { streamExport } from '../../api/exports.ts'
@@ -20,28 +21,29 @@ export interface Downloaded {
 const TRIES = 3
 const PAUSE_MS = 500
 
-/** `take` reads all pieces, and may be called again from the start. */
+/** `take` reads all pieces, and may be called again from the start; `known` is the hash of the file that is held. */
 export async function download(
   source: Source,
   id: string,
+  known: string | null,
   take: (pieces: AsyncIterable<Buffer>) => Promise<Spooled>,
 ): Promise<Downloaded> {
   const { client, serviceClock, clock, meter, signal } = source
-  let doubted: string | null = null
+  let before = known
   for (let tries = 1; ; tries++) {
-    const { stream, endKnown, headers, ...answer } = await streamExport(client, id, 'raw_text', {
-      meter,
-      signal,
-    })
+    const call = { meter, signal }
+    const { stream, endKnown, headers, ...answer } = await streamExport(client, id, 'raw_text', call)
     serviceClock.sample(answer)
     try {
+      const contentType = headers['content-type']
+      if (/\bhtml\b/i.test(contentType ?? '')) throw refused('a page (HTML) came in place of the file')
       const spooled = await take(stream)
-      if (endKnown || spooled.hash === doubted) {
-        const observedAt = serviceClock.observedAt(answer.startedAt) as Instant
-        return { spooled, contentType: headers['content-type'], observedAt }
+      if ((endKnown && endsWhole(spooled, contentType)) || spooled.hash === before) {
+        return { spooled, contentType, observedAt: serviceClock.observedAt(answer.startedAt) as Instant }
       }
-      doubted = spooled.hash
-      if (tries === TRIES) throw endless()
+      before = spooled.hash
+      if (tries === TRIES)
+        throw refused('the end of the file cannot be told from a cut, and its readings differ')
     } catch (error) {
       if (!brokeOff(error) || tries === TRIES) throw error
       await clock.sleep(PAUSE_MS * tries, signal)
@@ -51,14 +53,16 @@ export async function download(
   }
 }
 
+/** True for a file that ends as a whole one does: with a line, or the quote of its JSON string. */
+function endsWhole({ last }: Spooled, contentType: string | undefined): boolean {
+  return last === 0x0a || last === 0x0d || (last === 0x22 && /\bjson\b/i.test(contentType ?? ''))
+}
+
 /** True for a body that may come whole another time. */
 export function brokeOff(error: unknown): boolean {
   return error instanceof ApiError && (error.code === 'connection_lost' || error.code === 'timeout')
 }
 
-function endless(): IntakeError {
-  return new IntakeError('the end of the file cannot be told from a cut, and its readings differ', {
-    code: 'end_unknown',
-    verdict: 'set_aside',
-  })
+function refused(message: string): IntakeError {
+  return new IntakeError(message, { code: 'file_refused', verdict: 'set_aside' })
 }

@@ -16,10 +16,12 @@ import { openLoaders } from '../../load/loaders.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { scanUntilSteady } from '../scan-until-steady.ts'
+import { settleContested } from '../settle-contested.ts'
 import { NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { deleteMissedTwice } from './missed-twice.ts'
 import { readFile } from './read-file.ts'
+import { openRelisting } from './relist.ts'
 
 /** Each holds one of the client's requests in flight while it is fetched. */
 const FILES_AT_ONCE = 2
@@ -30,8 +32,9 @@ export async function readExports(
   options: SliceOptions,
 ): Promise<SliceNote> {
   const { stream, taken } = source
-  const { last, all } = await scanUntilSteady(source, session, options)
+  const { last, all, contested } = await scanUntilSteady(source, session, options)
   await readFiles(source, session, await last.ledger.ids(), options)
+  if (options.migrated) await settleContested(source, session, contested, openRelisting())
   let note: SliceNote = last.steady ? NOTHING_TO_SAY : unsteadyNote(all)
   if (last.steady && options.migrated) note = await deleteMissedTwice(source, session, last, options)
   if (options.dry) return note

@@ -29,7 +29,7 @@ export async function readFile(
   dry: boolean,
 ): Promise<void> {
   const { taken, tally } = source
-  const file = await fetchFile(source, session, id, dry)
+  const file = await fetchFile(source, session, id, held?.hash ?? null, dry)
   if (file === null) return
   if (isUnchanged(held, file)) {
     if (held?.hasBroken && !dry) await forgetBroken(source, session, id)
@@ -58,13 +58,16 @@ async function fetchFile(
   source: Source,
   session: Session,
   id: string,
+  known: string | null,
   dry: boolean,
 ): Promise<ExportFile | null> {
   const { client, stream, taken, timezone, tally, refusals, load } = source
   const origin = `run:${taken.runId} file`
   let downloaded: Downloaded
   try {
-    downloaded = await download(source, id, (pieces) => (dry ? measure(pieces) : spool(session, pieces)))
+    downloaded = await download(source, id, known, (pieces) =>
+      dry ? measure(pieces) : spool(session, pieces),
+    )
   } catch (error) {
     if (!(isOfThisRecord(error) || brokeOff(error)) || refusals.count >= MOST_REFUSALS) throw error
     refusals.count += 1
@@ -74,7 +77,7 @@ async function fetchFile(
     return null
   }
   const { spooled, contentType, observedAt } = downloaded
-  const { head, ...measures } = spooled
+  const { head, last: _, ...measures } = spooled
   const isJsonString = comesAsJsonString(contentType, head)
   return {
     ...measures,
@@ -91,11 +94,13 @@ async function fetchFile(
 async function measure(pieces: AsyncIterable<Buffer>): Promise<Spooled> {
   const hash = createHash('sha256')
   let bytes = 0
+  let last: number | undefined
   for await (const piece of pieces) {
     hash.update(piece)
     bytes += piece.length
+    last = piece.at(-1) ?? last
   }
-  return { hash: hash.digest('hex'), bytes, chunks: 0, head: Buffer.alloc(0) }
+  return { hash: hash.digest('hex'), bytes, chunks: 0, head: Buffer.alloc(0), last }
 }
 
 function refusalReason(error: unknown): string {

@@ -17,6 +17,8 @@ export interface Spooled {
   readonly chunks: number
   /** The first bytes, up to a chunk. */
   readonly head: Buffer
+  /** The last byte; undefined when there is none. */
+  readonly last: number | undefined
 }
 
 /** Reads all pieces into the session's spool; fails as `pieces` does. */
@@ -31,6 +33,7 @@ export async function spool(session: Session, pieces: AsyncIterable<Buffer>): Pr
   let waiting: Buffer[] = []
   let size = 0
   let bytes = 0
+  let last: number | undefined
   let chunks = 0
 
   async function flush(): Promise<void> {
@@ -50,12 +53,13 @@ export async function spool(session: Session, pieces: AsyncIterable<Buffer>): Pr
   for await (const piece of pieces) {
     hash.update(piece)
     bytes += piece.length
+    last = piece.at(-1) ?? last
     waiting.push(piece)
     size += piece.length
     if (size >= CHUNK) await flush()
   }
   if (size > 0) await put(Buffer.concat(waiting, size))
-  return { hash: hash.digest('hex'), bytes, chunks, head: head ?? Buffer.alloc(0) }
+  return { hash: hash.digest('hex'), bytes, chunks, head: head ?? Buffer.alloc(0), last }
 }
 
 /** A chunk of the spool, by its number from 1. */
