@@ -72,6 +72,15 @@ describe('README.md', () => {
       expect(Object.keys(scripts)).toContain(script)
   })
 
+  test.skipIf(process.platform === 'win32')(
+    'npx finds the command in the checkout, and installs nothing',
+    () => {
+      const { version } = JSON.parse(read('package.json')) as { version: string }
+      const words = ['--no-install', 'intake-sync', '--version']
+      expect(String(execFileSync('npx', words, { cwd: root, stdio: 'pipe' })).trim()).toBe(version)
+    },
+  )
+
   test('names only variables that are read', () => {
     const sources = ['config.ts', 'config-team.ts', 'config-file.ts']
       .map((name) => read(`src/${name}`))
