@@ -7,6 +7,8 @@ import { clientOf, errorOf, type Handler, json, KEY, SECRET, startService } from
 
 const PRIVATE = 'jane.doe@example.com'
 
+// What has to wait for real clocks (undici's own timers, a throttled second) waits beside its like.
+
 async function failing(
   handler: Handler,
   timeouts?: { headers?: number; bodyIdle?: number; attempt?: number },
@@ -69,7 +71,7 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
   })
 })
 
-describe('a fault of the network ends a read with verdict retry, after several tries', () => {
+describe.concurrent('a fault of the network ends a read with verdict retry, after several tries', () => {
   test('HTML from a proxy with 502', async () => {
     const html: Handler = (_, response) =>
       response.writeHead(502, { 'content-type': 'text/html' }).end('<html>DETAIL')
@@ -166,7 +168,7 @@ describe('a fault of the network ends a read with verdict retry, after several t
   })
 })
 
-describe('a host that does not answer is told within ten seconds, by address', () => {
+describe.concurrent('a host that does not answer is told within ten seconds, by address', () => {
   test('a refused connection', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => server.once('listening', resolve))
@@ -292,7 +294,7 @@ describe('a write is sent again only when nothing was done', () => {
   })
 })
 
-describe('throttling', () => {
+describe.concurrent('throttling', () => {
   test('Retry-After holds back every request of the team', async () => {
     const arrivals: number[] = []
     let refusedAt = 0
