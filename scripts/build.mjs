@@ -1,29 +1,40 @@
-// Builds dist/ from src/ and makes the command line runnable. Removes what an earlier build left behind.
+// Builds dist/ from src/ and makes the command line runnable; what an earlier build left behind goes.
+//
+// `--if-stale` leaves a dist/ that is newer than its sources as it is. `npx intake-sync` in the checkout runs prepare
+// for every user who calls it: it must change nothing then, under nobody's feet, and work where it may not write.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const tsc = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url))
+const tsc = `${root}node_modules/typescript/bin/tsc`
+const dist = `${root}dist`
+/** Written last: a dist/ without it is not whole. */
+const stamp = `${dist}/.built`
+
 if (!existsSync(tsc)) {
   // `npm ci --omit=dev` runs prepare too; a package that ships dist/ has nothing to build.
-  process.exit(existsSync(`${root}dist/cli.js`) ? 0 : 1)
+  process.exit(existsSync(`${dist}/cli.js`) ? 0 : 1)
 }
-rmSync(`${root}dist`, { recursive: true, force: true })
-const { status } = spawnSync(process.execPath, [tsc, '-p', `${root}tsconfig.build.json`], {
-  stdio: 'inherit',
-})
+if (process.argv.includes('--if-stale') && isFresh()) process.exit(0)
+
+const draft = `${root}dist.${process.pid}.tmp`
+const words = [tsc, '-p', `${root}tsconfig.build.json`, '--outDir', draft]
+const { status } = spawnSync(process.execPath, words, { stdio: 'inherit' })
 if (status === 0) {
-  chmodSync(`${root}dist/cli.js`, 0o755)
-  linkCommand()
+  chmodSync(`${draft}/cli.js`, 0o755)
+  writeFileSync(`${draft}/.built`, '')
+  rmSync(dist, { recursive: true, force: true })
+  renameSync(draft, dist)
+} else {
+  rmSync(draft, { recursive: true, force: true })
 }
 process.exit(status ?? 1)
 
-// `npx intake-sync` in the checkout finds the command here. Without it, npx installs the folder into the cache of
-// whoever calls it, which builds again, in place, and fails where the checkout is another user's.
-function linkCommand() {
-  const link = `${root}node_modules/.bin/intake-sync`
-  if (process.platform === 'win32') return
-  rmSync(link, { force: true })
-  symlinkSync('../../dist/cli.js', link)
+function isFresh() {
+  if (!existsSync(stamp) || !existsSync(`${dist}/cli.js`)) return false
+  const built = statSync(stamp).mtimeMs
+  const sources = readdirSync(`${root}src`, { recursive: true }).map((name) => `${root}src/${name}`)
+  const settings = ['package.json', 'tsconfig.json', 'tsconfig.build.json'].map((name) => root + name)
+  return [...sources, ...settings].every((file) => statSync(file).mtimeMs <= built)
 }
