@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { at } from '../support/envelopes.ts'
 import { dumpStream } from '../support/tables.ts'
 import { often } from '../support/thorough.ts'
-import { envelopesOf, type Fixture, readFixture, SEEN, tombstonesOf } from './fixture.ts'
+import { bodyOf, envelopesOf, type Fixture, readFixture, SEEN, tombstonesOf } from './fixture.ts'
 import { FIXTURES } from './fixtures/all.ts'
 import { expectedState, physicalRows, rootAsJson, stateOf } from './tables.ts'
 
@@ -47,6 +47,9 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
   ({ name, stream }) => {
     const fixtures = FIXTURES[name]!
     const loading = fixtures.filter((fixture) => !('dead' in fixture.expected))
+    // Every stream loads a text of a megabyte; what becomes of it later is the same for all, and shown with patients.
+    const handy =
+      name === 'patients' ? loading : loading.filter((fixture) => bodyOf(fixture).length < 100_000)
     const setAside = fixtures.filter((fixture) => 'dead' in fixture.expected)
 
     describe('a record loads as its fixture says', () => {
@@ -92,9 +95,9 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
 
     test('one changed record among unchanged ones is the only one that is written', async () => {
       const teamId = nextTeam++
-      await load(stream, envelopesOf(stream, loading, teamId), 'straight')
+      await load(stream, envelopesOf(stream, handy, teamId), 'straight')
       const before = await rootAsJson(session, stream, teamId)
-      const [first, ...rest] = loading
+      const [first, ...rest] = handy
       const again = [
         ...envelopesOf(stream, [first!], teamId, afterwards(60), withMore),
         ...envelopesOf(stream, rest, teamId, afterwards(60)),
@@ -111,9 +114,9 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
     // Of 120 records, fifteen batches; with TEST_THOROUGH=1, one batch for each.
     test('records loaded straight, merged, or merged backwards by one, two, three … end in the same tables', async () => {
       const [straight, merged, backwards] = [nextTeam++, nextTeam++, nextTeam++]
-      await load(stream, envelopesOf(stream, loading, straight), 'straight')
-      await load(stream, envelopesOf(stream, loading, merged), 'merge')
-      const left = [...envelopesOf(stream, loading, backwards)]
+      await load(stream, envelopesOf(stream, handy, straight), 'straight')
+      await load(stream, envelopesOf(stream, handy, merged), 'merge')
+      const left = [...envelopesOf(stream, handy, backwards)]
       for (let size = 1; left.length > 0; size += often(1, 0))
         await load(stream, left.splice(-size).toReversed(), 'merge')
       const expected = await dumpStream(session, stream, straight)
@@ -123,7 +126,7 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
 
     test('a tombstone empties the row, an older record does not bring it back, a newer one does', async () => {
       const [teamId, fresh] = [nextTeam++, nextTeam++]
-      const envelopes = envelopesOf(stream, loading, teamId)
+      const envelopes = envelopesOf(stream, handy, teamId)
       await load(stream, envelopes, 'straight')
       expect(await load(stream, tombstonesOf(envelopes, afterwards(3600)), 'merge')).toMatchObject({
         changed: 0,
@@ -143,12 +146,12 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
         )
       }
 
-      const older = envelopesOf(stream, loading, teamId, afterwards(1800))
+      const older = envelopesOf(stream, handy, teamId, afterwards(1800))
       expect(await load(stream, older, 'merge')).toMatchObject({ changed: 0, deleted: 0 })
       expect(await rootAsJson(session, stream, teamId)).toEqual(gone)
 
-      await load(stream, envelopesOf(stream, loading, teamId, afterwards(7200)), 'merge')
-      await load(stream, envelopesOf(stream, loading, fresh, afterwards(7200)), 'straight')
+      await load(stream, envelopesOf(stream, handy, teamId, afterwards(7200)), 'merge')
+      await load(stream, envelopesOf(stream, handy, fresh, afterwards(7200)), 'straight')
       expect(await dumpStream(session, stream, teamId)).toEqual(await dumpStream(session, stream, fresh))
     })
 
@@ -167,12 +170,12 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
           'select id, version::text, deleted from intake_raw.record_history where team_id = $1 order by version, id collate "C"',
           [teamId],
         )
-      const first = envelopesOf(stream, loading, teamId)
+      const first = envelopesOf(stream, handy, teamId)
       await load(stream, first, 'merge')
-      await load(stream, envelopesOf(stream, loading, teamId, afterwards(600)), 'merge')
+      await load(stream, envelopesOf(stream, handy, teamId, afterwards(600)), 'merge')
       expect(await history()).toEqual([])
 
-      const changed = envelopesOf(stream, loading, teamId, afterwards(1200), withMore)
+      const changed = envelopesOf(stream, handy, teamId, afterwards(1200), withMore)
       for (const repeated of [changed, changed, first]) await load(stream, repeated, 'merge')
       const once = await history()
       expect(once.map((row) => row.id).sort()).toEqual(first.map((envelope) => envelope.id).sort())
@@ -180,7 +183,7 @@ describe.each(DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream })))
 
       await load(stream, tombstonesOf(first, afterwards(1800)), 'merge')
       expect((await history()).length).toBe(2 * first.length)
-      await load(stream, envelopesOf(stream, loading, teamId, afterwards(2400)), 'merge')
+      await load(stream, envelopesOf(stream, handy, teamId, afterwards(2400)), 'merge')
       expect((await history()).filter((row) => row.deleted).length).toBe(first.length)
     })
 
