@@ -111,3 +111,15 @@ test('more than fifty that are missing wait for a person, who then lets them go'
   expect((await run({ allowMassDelete: true })).tally.deleted).toBe(51)
   expect(await live()).toEqual(['e1', 'e2', 'e3'])
 })
+
+test('what is held with a time far ahead of the service gives way to its lists all the same', async () => {
+  await run()
+  await query(database.url, `update intake_raw.records set version = version + interval '1 year'`)
+  service.entries[0] = { id: 'e1', name: 'renamed' }
+  unlist('e2')
+  await run()
+  expect(await rows(`select name from intake.exports where id = 'e1'`)).toEqual([{ name: 'renamed' }])
+  await run()
+  expect(await live()).toEqual(['e1', 'e3'])
+  expect(await rows(`select * from intake.export_cells where export_id = 'e2'`)).toEqual([])
+})

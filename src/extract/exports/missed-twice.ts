@@ -5,7 +5,7 @@
  * earlier run missed too, with none between them that held it; and for none when more are missing than the guard allows.
  */
 import { sql } from 'kysely'
-import { instantOf, microsOf } from '../../core/time.ts'
+import { type Instant, instantOf, microsOf } from '../../core/time.ts'
 import { assertOurs } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { openBatcher } from '../batcher.ts'
@@ -13,6 +13,7 @@ import { GUARD_ROWS, GUARD_SHARE } from '../deletes.ts'
 import { countLive } from '../ledger.ts'
 import { tombstone } from '../read-record.ts'
 import type { ScanReport } from '../scan.ts'
+import { settleContested } from '../settle-contested.ts'
 import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 
@@ -33,12 +34,16 @@ export async function deleteMissedTwice(
   const isHeld = missing.length > allowed && !allowMassDelete
   const again = new Set(isHeld ? [] : await missedBefore(source, session, missing))
   const batcher = openBatcher(source, 'merge')
-  const reading = { ...place, origin: `run:${taken.runId} proof`, observedAt: scan.startedAt }
+  const gone = (id: string, observedAt: Instant) =>
+    tombstone(id, { ...place, origin: `run:${taken.runId} proof`, observedAt })
   await batcher.add(
-    [...again].map((id) => tombstone(id, reading)),
+    [...again].map((id) => gone(id, scan.startedAt)),
     [],
   )
-  await batcher.finish()
+  const contested = new Set(await batcher.finish())
+  await settleContested(source, session, contested, async ({ serviceClock, clock }, id) => {
+    return { envelopes: [gone(id, serviceClock.observedAt(clock.now()) as Instant)], letters: [] }
+  })
   if (!dry) {
     const once = missing.filter((id) => !again.has(id))
     await noteMissed(source, session, once)
