@@ -14,9 +14,9 @@ import { readList } from './read-list.ts'
 import type { ScanReport } from './scan.ts'
 import { scanUntilSteady } from './scan-until-steady.ts'
 import { refetch, settleContested } from './settle-contested.ts'
-import { joined, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from './slice-note.ts'
+import { joined, NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from './slice-note.ts'
 import type { Source } from './source.ts'
-import { isInWindow, planWindow, type WindowCursor } from './window.ts'
+import { isInWindow, planWindow, reachesBack, type WindowCursor } from './window.ts'
 
 /** How a stream is asked for by date: the parameter, and the field that it goes by. */
 export interface DateFilter {
@@ -33,23 +33,26 @@ export async function readWindows(
   const { clock, taken, stream, logger } = source
   const now = instantOf(clock.now())
   const { after, held, note } = planWindow(taken.cursor, options.window, now)
-  const told: SliceNote =
-    note === null ? NOTHING_TO_SAY : { text: `${note}; everything was read`, attention: false }
+  let told = note
   if (after !== null) {
     const window = await readWindow(source, session, options, filter, after, held)
-    if (window !== null) return window
-    logger.warn({ stream: stream.name }, 'the service does not keep to the date filter; reading everything')
+    if (window.kind === 'read') return window.note
+    logger.warn({ stream: stream.name }, `${window.reason}; reading everything`)
+    told = window.reason
   }
-  // A date given by hand says nothing about what is older: only a reading of everything may move the sweep.
-  const cursorOf = (scan: ScanReport): WindowCursor => ({
-    newest: later(scan.newest, held.newest),
-    swept_at: scan.steady ? scan.startedAt : held.swept_at,
-  })
-  const request = { dated: filter.field }
-  return joined(told, await readList(source, session, options, request, cursorOf))
+  // Only a steady reading of everything says what is the newest, and may move the sweep.
+  const cursorOf = (scan: ScanReport): WindowCursor =>
+    scan.steady ? { newest: scan.newest, swept_at: scan.startedAt } : held
+  const said: SliceNote =
+    told === null ? NOTHING_TO_SAY : { text: `${told}; everything was read`, attention: false }
+  return joined(said, await readList(source, session, options, { dated: filter.field }, cursorOf))
 }
 
-/** Null when the filter cannot be believed. */
+type WindowRead =
+  | { readonly kind: 'read'; readonly note: SliceNote }
+  /** The filter cannot be believed. */
+  | { readonly kind: 'doubted'; readonly reason: string }
+
 async function readWindow(
   source: Source,
   session: Session,
@@ -57,10 +60,10 @@ async function readWindow(
   { parameter, field }: DateFilter,
   after: string,
   held: WindowCursor,
-): Promise<SliceNote | null> {
+): Promise<WindowRead> {
   const { taken, tally } = source
   const before = { ...tally }
-  const { last, contested } = await scanUntilSteady(source, session, options, {
+  const { last, all, contested } = await scanUntilSteady(source, session, options, {
     query: { [parameter]: after },
     dated: field,
     satisfies: (payload) => isInWindow(payload[field], after),
@@ -68,17 +71,19 @@ async function readWindow(
   if (last.stopped || last.distinct === 0) {
     // What was read is loaded; the reading of everything counts it again.
     Object.assign(tally, { fetched: before.fetched, unchanged: before.unchanged })
-    return null
+    const reason = last.stopped
+      ? 'the service does not keep to the date filter'
+      : 'the service lists nothing for the date filter'
+    return { kind: 'doubted', reason }
   }
   if (options.migrated) await settleContested(source, session, contested, refetch)
   if (!options.dry) {
     await last.ledger.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
-    // A window that begins after the checkpoint leaves a gap; one that was unsteady may.
-    const reaches = held.newest !== null && after <= held.newest && last.steady
-    const newest = reaches ? later(last.newest, held.newest) : held.newest
+    const reaches = held.newest !== null && reachesBack(after, held.newest)
+    const newest = reaches && last.steady ? later(last.newest, held.newest) : held.newest
     await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady, ...held, newest })
   }
-  return NOTHING_TO_SAY
+  return { kind: 'read', note: last.steady ? NOTHING_TO_SAY : unsteadyNote(all) }
 }
 
 function later<T extends string>(a: T | null, b: T | null): T | null {

@@ -68,6 +68,14 @@ export function isInWindow(date: unknown, after: string): boolean {
   return at !== null && at >= dayBefore(parseInstant(after)!, 1)
 }
 
+/**
+ * True when what is asked for from `after` on leaves no gap behind the checkpoint, whatever the service's bounds and
+ * zone: only then may the checkpoint move on.
+ */
+export function reachesBack(after: string, newest: Instant): boolean {
+  return after <= dayBefore(newest, WIDENED_DAYS)
+}
+
 /** Null when it is neither absent nor of our own form. A cursor of a stream that was read whole has none of the two. */
 function readCursor(stored: unknown): WindowCursor | null {
   if (stored === null || stored === undefined) return NOTHING

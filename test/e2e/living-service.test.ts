@@ -1,0 +1,98 @@
+/** Every stream at once, killed in the middle or read while the clinic goes on: in the end the tables are the world. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { startActivity } from '../../src/emulator/activity.ts'
+import { wallClock } from '../../src/emulator/clock.ts'
+import { startCli } from '../support/cli.ts'
+import { plus, responsesOf, submitAt } from './support/answered.ts'
+import { expectedOf, heldBy } from './support/expected.ts'
+import { openScene, query, type Scene } from './support/scene.ts'
+
+async function expectWorld(scene: Scene): Promise<void> {
+  expect(await heldBy(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
+}
+
+/** Starts a run and kills it once it has asked for so many pages or records of responses. */
+async function killAfter(scene: Scene, requests: number): Promise<void> {
+  const { control } = scene.emulator
+  control.resetCounters()
+  const run = startCli(['backfill'], scene.env)
+  const asked = () => control.requests().filter(({ url }) => url.startsWith('/v2/responses')).length
+  while (asked() < requests && run.process.exitCode === null) await sleep(5)
+  run.kill('SIGKILL')
+  expect((await run.ended).signal).toBe('SIGKILL')
+  // The server notices a client that was killed when it next reads from it.
+  const sessions = () =>
+    query(
+      scene.url,
+      "select from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'",
+    )
+  await until(async () => (await sessions()).length === 0)
+}
+
+it.concurrent.each([
+  ['default', [2, 12]],
+  ['response-summaries', [80]],
+])(
+  'killed while it read responses, as %s, a first load and a later one are completed by the next plain run',
+  async (shape, moments) => {
+    await using scene = await openScene({ shape, responses: 150, faults: 'slow@responses=1:15' })
+    const { control } = scene.emulator
+    for (const requests of moments) await killAfter(scene, requests)
+    control.setFaults('')
+    expect(await scene.backfill()).toMatchObject({ code: 0 })
+    await expectWorld(scene)
+
+    const world = control.world()
+    const newest = responsesOf(world)
+      .flatMap((one) => one.submitted_at ?? [])
+      .sort()
+      .at(-1)!
+    for (let at = 1; at <= 60; at++) submitAt(world, plus(newest, at))
+    control.setFaults('slow@responses=1:15')
+    await killAfter(scene, 4)
+    control.setFaults('')
+    expect(await scene.backfill()).toMatchObject({ code: 0 })
+    await expectWorld(scene)
+  },
+)
+
+it.concurrent.each([['default'], ['response-summaries+newest-first+filters-ignored']])(
+  'as %s, read again and again while patients, forms, messages and answers come, change and go, it is the world once that is still',
+  async (shape) => {
+    await using scene = await openScene({ shape, responses: 60, pageSize: 20 })
+    const { control } = scene.emulator
+    const still = new AbortController()
+    const ofOld = control.world().messages.end
+    startActivity(control.world(), 60, shape, wallClock, still.signal)
+    for (const args of [[], [], ['--full']]) expect([0, 4]).toContain((await scene.backfill(...args)).code)
+    still.abort()
+    await quiet(scene, ofOld)
+    const { code, stdout } = await scene.backfill('--full', '--allow-mass-delete')
+    expect({ code, stdout }).toMatchObject({ code: 0 })
+    await expectWorld(scene)
+    const deleted = await query<{ stream: string; id: string }>(
+      scene.url,
+      'select stream, id from intake_raw.records where deleted',
+    )
+    expect(deleted.length).toBeGreaterThan(0)
+  },
+)
+
+/** Moves the time of the service on, until no message but those of old waits for its own. */
+async function quiet({ emulator }: Scene, ofOld: number): Promise<void> {
+  const { messages } = emulator.control.world()
+  emulator.control.advance(60_000)
+  await until(() => {
+    for (let at = ofOld; at < messages.end; at++) {
+      if (['pending', 'scheduled'].includes(messages.at(at)?.status ?? '')) return false
+    }
+    return true
+  })
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + 15_000; !(await condition()); await sleep(10)) {
+    if (Date.now() > deadline) throw new Error('waited fifteen seconds in vain')
+  }
+}

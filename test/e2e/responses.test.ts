@@ -1,0 +1,302 @@
+/** Responses are read from where the last run ended, and nothing is lost on the way, whatever the service does. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  cursorIn,
+  DAY,
+  MINUTE,
+  newestOf,
+  plus,
+  readResponses,
+  responsesOf,
+  setCursor,
+  submitAt,
+} from './support/answered.ts'
+import { expectedOf, heldBy } from './support/expected.ts'
+import { openScene, query, type Scene } from './support/scene.ts'
+import { rowVersions } from './support/tables.ts'
+
+/** Lookback, and two days for bounds and zones that differ. */
+const WIDENED = 4 * DAY
+
+async function expectWorld(scene: Scene): Promise<void> {
+  expect(await responseTables(scene)).toEqual(responsesIn(expectedOf(scene.emulator.control.world())))
+}
+
+async function responseTables(scene: Scene) {
+  return responsesIn(await heldBy(scene.url))
+}
+
+function responsesIn(tables: Readonly<Record<string, readonly string[]>>) {
+  return Object.fromEntries(Object.entries(tables).filter(([name]) => name.startsWith('response')))
+}
+
+describe('night after night', () => {
+  let scene: Scene
+  let everything: number
+
+  beforeAll(async () => {
+    scene = await openScene()
+    everything = Math.ceil(scene.emulator.control.world().responses.size / 10)
+  })
+  afterAll(() => scene[Symbol.asyncDispose]())
+
+  const world = () => scene.emulator.control.world()
+  const staff = () => scene.emulator.control.staff()
+
+  it('the first run reads everything, and the next asks for what came since, and writes nothing', async () => {
+    const first = await readResponses(scene)
+    expect(first).toMatchObject({ code: 0, note: null, changed: world().responses.size })
+    expect(first.asked).toEqual({ after: Array(everything).fill(null), ids: [] })
+    await expectWorld(scene)
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world()) })
+
+    const before = await rowVersions(scene.url)
+    const second = await readResponses(scene)
+    expect(second).toMatchObject({ code: 0, note: null, changed: 0, deleted: 0 })
+    const day = plus(newestOf(world()), -WIDENED).slice(0, 10)
+    expect(new Set(second.asked.after)).toEqual(new Set([day]))
+    expect(second.asked.after.length).toBeLessThan(everything)
+    expect(second.asked.ids).toEqual([])
+    expect(await rowVersions(scene.url)).toEqual(before)
+  })
+
+  it('one that was submitted later arrives, be it sent since or read unsubmitted before, and moves the checkpoint', async () => {
+    const open = responsesOf(world()).find((one) => !one.is_submitted && one.packet_response === null)!
+    const submitted_at = plus(newestOf(world()), 5 * DAY)
+    staff().answer(open.id)
+    world().responses.update(open.id, (old) => ({ ...old, is_submitted: true, submitted_at }))
+    submitAt(world(), plus(submitted_at, -1))
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 2, deleted: 0 })
+    await expectWorld(scene)
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world()) })
+  })
+
+  it('edits, archiving, deletion and new ones without submission are seen when everything is read: with --full', async () => {
+    const { gone } = changeOldOnes()
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0, deleted: 0 })
+    const full = await readResponses(scene, '--full')
+    expect(full).toMatchObject({ code: 0, changed: 3, deleted: 1 })
+    expect(new Set(full.asked.after)).toEqual(new Set([null]))
+    await expectWorld(scene)
+    expect(await tombstones()).toEqual([gone])
+  })
+
+  it('and by a plain run once the last such reading is a week ago', async () => {
+    const { gone } = changeOldOnes()
+    const cursor = await cursorIn(scene.url)
+    await setCursor(scene.url, { ...cursor, swept_at: plus(String(cursor.swept_at), -7 * DAY + MINUTE) })
+    expect(await readResponses(scene)).toMatchObject({ changed: 0, deleted: 0 })
+    await setCursor(scene.url, { ...cursor, swept_at: plus(String(cursor.swept_at), -7 * DAY) })
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note: null, changed: 3, deleted: 1 })
+    await expectWorld(scene)
+    expect(await tombstones()).toContain(gone)
+    const swept = await readResponses(scene)
+    expect(swept.asked.after).not.toContain(null)
+  })
+
+  /** Three changes and a deletion, none of which a filter by date of submission shows. */
+  function changeOldOnes() {
+    const old = responsesOf(world()).filter(
+      (one) => one.packet_response === null && (one.submitted_at ?? '9') < plus(newestOf(world()), -30 * DAY),
+    )
+    const [edited, archived, gone] = old.filter(({ is_archived }) => !is_archived)
+    staff().answer(edited!.id)
+    staff().archive(archived!.id)
+    staff().remove(gone!.id)
+    const stamp = plus(newestOf(world()), 1)
+    world().responses.create((id) => ({
+      ...{ ...edited!, id, is_submitted: false, submitted_at: null, answers: [], matrix_cells: [] },
+      ...{ files: [], e_signatures: [], created_at: stamp, updated_at: stamp },
+    }))
+    return { gone: gone!.id }
+  }
+
+  async function tombstones(): Promise<readonly string[]> {
+    const rows = await query<{ id: string }>(
+      scene.url,
+      `select id from intake.responses where _deleted_at is not null and submitted_at is null and not exists
+         (select from intake.response_answers where response_id = id)
+       intersect select id from intake_raw.records where deleted and stream = 'responses'`,
+    )
+    return rows.map(({ id }) => id)
+  }
+})
+
+describe.each([
+  ['default', null],
+  ['bounds-exclusive', null],
+  ['bounds-zone', null],
+  ['unknown-parameter-refused', null],
+  ['filters-ignored', 'the service does not keep to the date filter; everything was read'],
+])('of a service as %s', (shape, note) => {
+  it('nothing is lost: not at the edge of the lookback, not of many that tie across a page, not late ones', async () => {
+    await using scene = await openScene({ shape })
+    const world = scene.emulator.control.world()
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note: null })
+    const checkpoint = newestOf(world)
+    const midnight = `${checkpoint.slice(0, 10)}T00:00:00.000000Z`
+    // Committed late, behind the checkpoint, by the whole lookback and by parts of it; and at the ends of days.
+    for (const late of [-2 * DAY, -DAY, -MINUTE, -1, 0]) submitAt(world, plus(checkpoint, late))
+    for (const edge of [-DAY, -1, 0, DAY - 1, DAY]) submitAt(world, plus(midnight, edge))
+    for (let at = 0; at < 23; at++) submitAt(world, plus(checkpoint, 3 * DAY))
+    const second = await readResponses(scene)
+    expect(second).toMatchObject({ code: 0, status: 'succeeded', note, changed: 33, deleted: 0 })
+    await expectWorld(scene)
+    // What ties with the checkpoint itself, and what comes a microsecond after it.
+    submitAt(world, newestOf(world))
+    submitAt(world, plus(newestOf(world), 1))
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note, changed: 2, deleted: 0 })
+    await expectWorld(scene)
+    const before = await rowVersions(scene.url)
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note, changed: 0 })
+    expect(await rowVersions(scene.url)).toEqual(before)
+  })
+})
+
+describe('a stored checkpoint', () => {
+  let scene: Scene
+
+  beforeAll(async () => {
+    scene = await openScene()
+    expect(await readResponses(scene)).toMatchObject({ code: 0 })
+  })
+  afterAll(() => scene[Symbol.asyncDispose]())
+
+  it.each<[string, unknown]>([
+    ['lies in the future', { newest: '2999-01-01T00:00:00Z' }],
+    ['lies in the future', { swept_at: '2999-01-01T00:00:00Z' }],
+    ['cannot be read', { newest: 'yesterday' }],
+    ['cannot be read', { newest: 20260101 }],
+    ['cannot be read', 'newest'],
+    ['cannot be read', [1]],
+  ])(
+    'that %s (%j) is said, everything is read, and the next run goes on from a good one',
+    async (what, bad) => {
+      const { control } = scene.emulator
+      const world = control.world()
+      const good = await cursorIn(scene.url)
+      await setCursor(
+        scene.url,
+        typeof bad === 'object' && !Array.isArray(bad) ? { ...good, ...(bad as object) } : bad,
+      )
+      const old = responsesOf(world).find((one) => one.packet_response === null && !one.is_archived)!
+      control.staff().archive(old.id)
+      submitAt(world, plus(newestOf(world), -40 * DAY))
+      const run = await readResponses(scene)
+      const note = `the stored checkpoint ${what}; everything was read`
+      expect(run).toMatchObject({ code: 0, status: 'succeeded', note, changed: 2, deleted: 0 })
+      await expectWorld(scene)
+      expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
+      const next = await readResponses(scene)
+      expect(next).toMatchObject({ code: 0, note: null, changed: 0 })
+      expect(next.asked.after).not.toContain(null)
+    },
+  )
+
+  it('stays where it is when --since begins after it, so that what lies between is read later', async () => {
+    const world = scene.emulator.control.world()
+    const checkpoint = newestOf(world)
+    submitAt(world, plus(checkpoint, 10 * DAY))
+    submitAt(world, plus(checkpoint, 30 * DAY))
+    const since = plus(checkpoint, 28 * DAY).slice(0, 10)
+    const run = await readResponses(scene, '--since', since)
+    expect(run).toMatchObject({ code: 0, note: null, changed: 1, deleted: 0 })
+    expect(new Set(run.asked.after)).toEqual(new Set([plus(`${since}T00:00:00Z`, -2 * DAY).slice(0, 10)]))
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: checkpoint })
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 1 })
+    await expectWorld(scene)
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
+  })
+
+  it('stays too when --since begins the day after it, since the service may leave that day’s first hours out', async () => {
+    const checkpoint = newestOf(scene.emulator.control.world())
+    submitAt(scene.emulator.control.world(), plus(checkpoint, 2 * DAY))
+    const run = await readResponses(scene, '--since', plus(checkpoint, DAY).slice(0, 10))
+    expect(run).toMatchObject({ code: 0, changed: 1 })
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: checkpoint })
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0 })
+  })
+
+  it('goes back when the newest response was deleted: everything is read once, and said, and the next run asks as ever', async () => {
+    const { control } = scene.emulator
+    const [last] = responsesOf(control.world()).filter(
+      ({ submitted_at }) => submitted_at === newestOf(control.world()),
+    )
+    control.staff().remove(last!.id)
+    submitAt(control.world(), plus(last!.submitted_at!, 20 * DAY))
+    await readResponses(scene)
+    control
+      .staff()
+      .remove(
+        responsesOf(control.world()).find(({ submitted_at }) => submitted_at === newestOf(control.world()))!
+          .id,
+      )
+    const note = 'the service lists nothing for the date filter; everything was read'
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note, deleted: 2 })
+    await expectWorld(scene)
+    const next = await readResponses(scene)
+    expect(next).toMatchObject({ code: 0, note: null, changed: 0 })
+    expect(next.asked.after).not.toContain(null)
+  })
+
+  it('moves on when --since begins before it', async () => {
+    const world = scene.emulator.control.world()
+    const since = plus(newestOf(world), -DAY).slice(0, 10)
+    submitAt(world, plus(newestOf(world), DAY))
+    expect(await readResponses(scene, '--since', since)).toMatchObject({ code: 0, changed: 1 })
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
+  })
+})
+
+it('of a service whose lists hold summaries, one is fetched by id when it is new or changed, and all with --full', async () => {
+  await using scene = await openScene({ shape: 'response-summaries' })
+  const { control } = scene.emulator
+  const world = control.world()
+  const first = await readResponses(scene)
+  expect(first).toMatchObject({ code: 0, changed: world.responses.size })
+  expect([...first.asked.ids].sort()).toEqual(
+    responsesOf(world)
+      .map(({ id }) => id)
+      .sort(),
+  )
+  await expectWorld(scene)
+  const before = await rowVersions(scene.url)
+  const second = await readResponses(scene)
+  expect(second).toMatchObject({ code: 0, changed: 0, asked: { ids: [] } })
+  expect(await rowVersions(scene.url)).toEqual(before)
+
+  const newest = responsesOf(world).find(({ submitted_at }) => submitted_at === newestOf(world))!
+  control.staff().archive(newest.id)
+  const created = submitAt(world, plus(newestOf(world), 1))
+  const third = await readResponses(scene)
+  expect(third).toMatchObject({ code: 0, changed: 2 })
+  expect([...third.asked.ids].sort()).toEqual([newest.id, created.id].sort())
+  await expectWorld(scene)
+
+  const full = await readResponses(scene, '--full')
+  expect(full).toMatchObject({ code: 0, changed: 0 })
+  expect([...full.asked.ids].sort()).toEqual(
+    responsesOf(world)
+      .map(({ id }) => id)
+      .sort(),
+  )
+})
+
+it('of a team that has none, the list is asked for each time until there is one', async () => {
+  await using scene = await openScene({ responses: 0 })
+  const { control } = scene.emulator
+  for (let run = 0; run < 2; run++) {
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note: null, asked: { after: [null] } })
+  }
+  const { forms, patients } = control.world()
+  control.staff().send({ patient: patients.at(0)!.id, form: forms.at(0)!.id })
+  await expect.poll(() => control.world().responses.size, { timeout: 5000 }).toBe(1)
+  expect(await readResponses(scene)).toMatchObject({ changed: 1, asked: { after: [null] } })
+  const submitted_at = plus(new Date().toISOString(), -MINUTE)
+  control.world().responses.update(control.world().responses.at(0)!.id, (old) => ({
+    ...{ ...old, is_submitted: true, submitted_at },
+  }))
+  expect(await readResponses(scene)).toMatchObject({ changed: 1, asked: { after: [null] } })
+  expect((await readResponses(scene)).asked.after).not.toContain(null)
+  await expectWorld(scene)
+})

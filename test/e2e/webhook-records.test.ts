@@ -1,0 +1,147 @@
+/** Webhook configurations and the log of what was delivered, as the service lists them; a secret is nowhere. */
+import { expect, it } from 'vitest'
+import { callerOf, type Loose } from '../emulator/caller.ts'
+import { answering, startReceiver } from '../emulator/receiver.ts'
+import { runCommand } from '../support/run-command.ts'
+import { littlePatients, startLittleService } from './support/little-service.ts'
+import { openScene, openWarehouse, query } from './support/scene.ts'
+import { rowVersions } from './support/tables.ts'
+
+const COLUMNS = {
+  webhook_configs: 'id, target_url, event_types, sources, is_active, created_at',
+  webhook_deliveries:
+    'id, event_id, webhook_config_id, event_type, source, status, response_status_code, attempts, error, created_at, next_retry_at',
+}
+
+/** Rows as JSON with times as the service writes them, in the order of their ids. */
+async function rowsOf(url: string, table: keyof typeof COLUMNS): Promise<readonly object[]> {
+  const rows = await query<{ row: Record<string, unknown> }>(
+    url,
+    `select to_jsonb(t) as row from (select ${COLUMNS[table]} from intake.${table} where _deleted_at is null) t order by id`,
+  )
+  return rows.map(({ row }) => ({
+    ...row,
+    ...Object.fromEntries(
+      Object.entries(row).flatMap(([name, value]) =>
+        name.endsWith('_at') && value !== null ? [[name, stampOf(value)]] : [],
+      ),
+    ),
+  }))
+}
+
+/** A moment, however its fraction and zone are written. */
+function stampOf(value: unknown): string {
+  const [, whole, fraction = ''] = /^([^.Z+]*)(?:\.(\d+))?(?:Z|\+00:00)$/.exec(String(value))!
+  return `${whole}.${fraction.padEnd(6, '0')}`
+}
+
+/** Everything the database holds, as text; bytes as text too. */
+async function dump(url: string): Promise<string> {
+  const columns = await query<{ place: string; columns: string }>(
+    url,
+    `select format('%I.%I', table_schema, table_name) as place,
+       string_agg(case when data_type = 'bytea' then format('encode(%I, ''escape'')', column_name)
+                       else format('%I::text', column_name) end, ' , ' order by ordinal_position) as columns
+     from information_schema.columns
+     where table_schema not in ('pg_catalog', 'information_schema')
+       and (table_schema, table_name) in (select schemaname, tablename from pg_tables) group by 1`,
+  )
+  const texts: string[] = []
+  for (const { place, columns: all } of columns) {
+    const rows = await query<{ row: string }>(url, `select concat_ws(' ', ${all}) as row from ${place}`)
+    texts.push(...rows.map(({ row }) => `${place} ${row}`))
+  }
+  return texts.join('\n')
+}
+
+it('configurations and deliveries, failed ones too, are in the tables as the API lists them, and their secrets nowhere', async () => {
+  await using receiver = await startReceiver()
+  await using scene = await openScene()
+  const { control } = scene.emulator
+  const caller = callerOf(scene.emulator)
+  const secrets: string[] = []
+  const configs: string[] = []
+  for (const sources of [['patient'], ['patient', 'form'], ['form']]) {
+    const { body } = await caller.send('POST', '/v2/webhooks', { target_url: receiver.url, sources })
+    secrets.push(body.signature_secret)
+    configs.push(body.id)
+  }
+  control.renameForm(control.world().forms.at(0)!.id, 'Delivered')
+  await control.webhooks().idle()
+  receiver.answer = answering(500)
+  control.updatePatient(control.world().patients.at(0)!.id, { last_name: 'Not delivered' })
+  await control.webhooks().idle()
+
+  const expectAsListed = async () => {
+    const listed = async (path: string) => {
+      const rows = await caller.rows(path)
+      return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
+    }
+    const stamped = ({ created_at, updated_at: _, ...row }: Loose) => ({
+      ...row,
+      created_at: stampOf(created_at),
+    })
+    expect(await rowsOf(scene.url, 'webhook_configs')).toEqual((await listed('/v2/webhooks')).map(stamped))
+    const deliveries = (await listed('/v2/webhooks/events')).map(
+      ({ webhook_config, next_retry_at, ...row }: Loose) => ({
+        ...stamped(row),
+        webhook_config_id: webhook_config,
+        next_retry_at: next_retry_at === null ? null : stampOf(next_retry_at),
+      }),
+    )
+    expect(await rowsOf(scene.url, 'webhook_deliveries')).toEqual(deliveries)
+    return deliveries
+  }
+  expect(await scene.backfill()).toMatchObject({ code: 0 })
+  const deliveries = await expectAsListed()
+  expect(new Set(deliveries.map(({ status }: Loose) => status))).toEqual(new Set(['succeeded', 'failed']))
+
+  const before = await rowVersions(scene.url)
+  expect(await scene.backfill('--full')).toMatchObject({ code: 0 })
+  expect(await rowVersions(scene.url)).toEqual(before)
+
+  // Changed, and deleted: what was delivered stays.
+  await caller.send('PATCH', `/v2/webhooks/${configs[0]}`, { is_active: false })
+  await caller.send('DELETE', `/v2/webhooks/${configs[1]}`)
+  expect(await scene.backfill()).toMatchObject({ code: 0 })
+  await expectAsListed()
+  const gone = await query(scene.url, 'select id from intake.webhook_configs where _deleted_at is not null')
+  expect(gone).toEqual([{ id: configs[1] }])
+
+  const everything = await dump(scene.url)
+  expect(everything).toContain(receiver.url)
+  expect(secrets.every((secret) => /^[0-9a-f]{64}$/.test(secret))).toBe(true)
+  for (const secret of secrets) expect(everything.includes(secret)).toBe(false)
+})
+
+it('a service that shows secrets in its lists, under whatever name, leaves none of them in the warehouse', async () => {
+  await using service = await startLittleService(littlePatients(1))
+  await using warehouse = await openWarehouse()
+  const secret = 'Geheimnis4711'
+  const config = { id: 'w1', target_url: 'https://a.example/hook', signature_secret: secret }
+  service.records.webhookConfigs.push({ ...config, secret, meta: { old_secrets: [secret] } })
+  // One that cannot be keyed is set aside whole, but for these.
+  service.records.webhookConfigs.push({ ...config, id: null } as never)
+  const run = await runCommand(['backfill', '--json'], {
+    ...{ ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' },
+  })
+  expect(run.code).toBe(4)
+  const everything = await dump(warehouse.url)
+  expect(everything.match(/a\.example\/hook/g)!.length).toBeGreaterThanOrEqual(3)
+  expect(everything + run.output).not.toContain(secret)
+})
+
+it('deliveries that the service no longer lists stay: it has forgotten them, they were not deleted', async () => {
+  await using service = await startLittleService(littlePatients(1))
+  await using warehouse = await openWarehouse()
+  const env = { ...service.env, DATABASE_URL: warehouse.url }
+  const { webhookDeliveries } = service.records
+  for (let at = 0; at < 30; at++) webhookDeliveries.push({ id: `d${at}`, status: 'failed' })
+  expect(await runCommand(['backfill'], env)).toMatchObject({ code: 0 })
+  webhookDeliveries.splice(0, 25)
+  const run = await runCommand(['backfill', '--full', '--json'], env)
+  expect(run.code).toBe(0)
+  expect(JSON.parse(run.stdout).streams.webhook_deliveries).toMatchObject({ deleted: 0, note: null })
+  expect(await rowsOf(warehouse.url, 'webhook_deliveries')).toHaveLength(30)
+  expect(service.received.filter(({ url }) => /events\/./.test(url))).toEqual([])
+})
