@@ -1,6 +1,7 @@
 /** Every stream that is built, by name. Adding a resource is adding its file here, a migration and a fixture. */
 import type { StreamName } from '../core/streams.ts'
 import { documents } from './documents.ts'
+import { formExports } from './exports.ts'
 import { forms } from './forms.ts'
 import { messages } from './messages.ts'
 import { packets } from './packets.ts'
@@ -10,7 +11,7 @@ import type { Stream } from './stream.ts'
 import { webhookConfigs } from './webhook-configs.ts'
 import { webhookDeliveries } from './webhook-deliveries.ts'
 
-/** Those that a backfill reads. */
+/** In the order in which a backfill begins them: exports know their questions when forms were read before. */
 export const STREAMS: readonly Stream[] = [
   patients,
   forms,
@@ -18,16 +19,12 @@ export const STREAMS: readonly Stream[] = [
   documents,
   responses,
   messages,
+  formExports,
   webhookConfigs,
   webhookDeliveries,
 ]
 
-/** Those that have their tables, read or not. */
-export const DECLARED_STREAMS: readonly Stream[] = STREAMS
-
-const byName: ReadonlyMap<StreamName, Stream> = new Map(
-  DECLARED_STREAMS.map((stream) => [stream.name, stream]),
-)
+const byName: ReadonlyMap<StreamName, Stream> = new Map(STREAMS.map((stream) => [stream.name, stream]))
 
 export function streamNamed(name: StreamName): Stream | undefined {
   return byName.get(name)

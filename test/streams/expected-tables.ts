@@ -119,6 +119,22 @@ export const EXPECTED_TABLES: Readonly<Record<string, ExpectedTable>> = {
     is_active: 'boolean',
     ...times('created_at'),
   }),
+  exports: root({ ...texts('name', 'form_id', 'form_name'), ...times('created_at') }),
+  export_columns: child(['export_id', 'position'], {
+    ...texts('export_id', 'title', 'question_id'),
+    position: 'integer',
+  }),
+  export_rows: child(['export_id', 'row_number'], {
+    ...texts('export_id', 'client_id', 'first_name', 'last_name', 'email'),
+    row_number: 'integer',
+    ...times('sent_at', 'completed_at'),
+    archived: 'boolean',
+  }),
+  export_cells: child(['export_id', 'row_number', 'position'], {
+    ...texts('export_id', 'value'),
+    row_number: 'integer',
+    position: 'integer',
+  }),
   webhook_deliveries: root({
     ...texts('event_id', 'webhook_config_id', 'event_type', 'source', 'status', 'error'),
     response_status_code: 'integer',

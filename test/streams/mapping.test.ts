@@ -18,13 +18,13 @@ import { WebhookConfig } from '../../src/api/shapes/webhook-config.ts'
 import { WebhookDelivery } from '../../src/api/shapes/webhook-delivery.ts'
 import { isLosslessNumber, type JsonObject, parseJson } from '../../src/core/json.ts'
 import type { StreamName } from '../../src/core/streams.ts'
-import { DECLARED_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
+import { STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
 import { mapRecord, withoutPositions } from '../../src/streams/map.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import { bodyOf, type Fixture, readFixture } from './fixture.ts'
 import { FIXTURES } from './fixtures/all.ts'
 
-const streams = DECLARED_STREAMS.map((stream) => ({ name: stream.name, stream }))
+const streams = STREAMS.map((stream) => ({ name: stream.name, stream }))
 
 function mapped(stream: Stream, fixture: Fixture, change?: (value: unknown) => unknown) {
   const read = readFixture(stream, fixture, 1, undefined, change)
