@@ -1,6 +1,7 @@
 /**
  * Text gathered as bytes outside the JavaScript heap: a batch of lines held as strings would be copied by the
- * garbage collector again and again. Invariant: `take` hands over what was appended, and starts anew.
+ * garbage collector again and again. Invariant: `take` hands over what was appended, and starts anew, with as much memory
+ * as was needed before.
  */
 export interface TextBuffer {
   readonly length: number
@@ -14,6 +15,7 @@ const FIRST_SIZE = 64 * 1024
 export function openTextBuffer(encoding: 'utf8' | 'latin1' = 'utf8'): TextBuffer {
   let bytes = Buffer.alloc(0)
   let length = 0
+  let first = FIRST_SIZE
   return {
     get length() {
       return length
@@ -22,7 +24,7 @@ export function openTextBuffer(encoding: 'utf8' | 'latin1' = 'utf8'): TextBuffer
       // UTF-8 takes three bytes at most for each unit of a JavaScript string.
       const needed = length + text.length * (encoding === 'utf8' ? 3 : 1)
       if (needed > bytes.length) {
-        const larger = Buffer.allocUnsafeSlow(Math.max(FIRST_SIZE, bytes.length * 2, needed))
+        const larger = Buffer.allocUnsafeSlow(Math.max(first, bytes.length * 2, needed))
         bytes.copy(larger, 0, 0, length)
         bytes = larger
       }
@@ -30,6 +32,7 @@ export function openTextBuffer(encoding: 'utf8' | 'latin1' = 'utf8'): TextBuffer
     },
     take() {
       const taken = bytes.subarray(0, length)
+      first = Math.max(FIRST_SIZE, length)
       bytes = Buffer.alloc(0)
       length = 0
       return taken

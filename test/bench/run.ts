@@ -9,6 +9,7 @@ import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { table } from '../../src/commands/table.ts'
 import { benchEmulator } from './emulator.ts'
+import { benchExports } from './exports.ts'
 import { benchLoad } from './load.ts'
 import { benchMemory } from './memory.ts'
 import { benchRate } from './rate.ts'
@@ -25,6 +26,7 @@ const rows: BenchRow[] = []
 {
   await using warehouse = await openBenchWarehouse()
   if (wanted('load')) rows.push(...(await benchLoad(warehouse, values.quick ? 20_000 : 100_000)))
+  if (wanted('exports')) rows.push(...(await benchExports(warehouse, values.quick ? 5_000 : 30_000)))
   if (wanted('memory')) rows.push(...(await benchMemory(warehouse, values.quick ? 100_000 : 1_000_000)))
 }
 if (wanted('emulator')) rows.push(...(await benchEmulator(values.quick ? 20 : 100)))

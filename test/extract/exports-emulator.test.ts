@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close()
 })
 
-async function scene(options: { shape?: string; faults?: string } = {}) {
+async function scene(options: { shape?: string; pageSize?: number } = {}) {
   const emulator = await startEmulator({
     port: 0,
     patients: 30,

@@ -4,14 +4,13 @@
  * Invariant: a file that is the same writes nothing. One that the service does not give, or that cannot be read, becomes
  * a dead letter, and the other exports go on; a service that gives none of them ends the stream.
  */
-import { createHash } from 'node:crypto'
 import { ApiError } from '../../api/errors.ts'
 import { breakFile } from '../../load/exports/break-file.ts'
 import { dropFiles, type ExportFile, type HeldExport, isUnchanged } from '../../load/exports/export-file.ts'
 import { comesAsJsonString } from '../../load/exports/export-text.ts'
 import { loadFile } from '../../load/exports/load-file.ts'
 import { MalformedFile } from '../../load/exports/malformed-file.ts'
-import { type Spooled, spool } from '../../load/exports/spool.ts'
+import { spool } from '../../load/exports/spool.ts'
 import { openLines } from '../../load/lines.ts'
 import { assertOurs } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -65,9 +64,7 @@ async function fetchFile(
   const origin = `run:${taken.runId} file`
   let downloaded: Downloaded
   try {
-    downloaded = await download(source, id, known, (pieces) =>
-      dry ? measure(pieces) : spool(session, pieces),
-    )
+    downloaded = await download(source, id, known, (pieces) => spool(dry ? null : session, pieces))
   } catch (error) {
     if (!(isOfThisRecord(error) || brokeOff(error)) || refusals.count >= MOST_REFUSALS) throw error
     refusals.count += 1
@@ -77,8 +74,8 @@ async function fetchFile(
     return null
   }
   const { spooled, contentType, observedAt } = downloaded
-  const { head, last: _, ...measures } = spooled
-  const isJsonString = comesAsJsonString(contentType, head)
+  const { last: _, ...measures } = spooled
+  const isJsonString = comesAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0))
   return {
     ...measures,
     exportId: id,
@@ -88,19 +85,6 @@ async function fetchFile(
     observedAt,
     origin,
   }
-}
-
-/** What `spool` would tell, without keeping a byte. */
-async function measure(pieces: AsyncIterable<Buffer>): Promise<Spooled> {
-  const hash = createHash('sha256')
-  let bytes = 0
-  let last: number | undefined
-  for await (const piece of pieces) {
-    hash.update(piece)
-    bytes += piece.length
-    last = piece.at(-1) ?? last
-  }
-  return { hash: hash.digest('hex'), bytes, chunks: 0, head: Buffer.alloc(0), last }
 }
 
 function refusalReason(error: unknown): string {

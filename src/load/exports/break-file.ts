@@ -33,7 +33,7 @@ export async function breakFile(
     if (held?.hash.toString('hex') !== hash) {
       await dropFiles(db, place, false)
       await keepFile(db, teamId, file, { isLoaded: false, problems: [] })
-      await keepSpool(session, { ...place, isLoaded: false })
+      await keepSpool(session, file, { ...place, isLoaded: false })
     }
     // The bytes may be more than a row can hold: the letter says which they are.
     const body = JSON.stringify({ export_id: exportId, sha256: hash, bytes })

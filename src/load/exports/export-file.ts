@@ -6,7 +6,7 @@ import type { Instant } from '../../core/time.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Spooled } from './spool.ts'
 
-export interface ExportFile extends Omit<Spooled, 'head' | 'last'> {
+export interface ExportFile extends Omit<Spooled, 'last'> {
   readonly exportId: string
   readonly isJsonString: boolean
   /** The version it was asked for with; empty for none. */

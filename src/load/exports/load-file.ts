@@ -57,7 +57,7 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     await sendCopy(client, COPY_COLUMNS, lines.columnLines())
     await dropFiles(db, place)
     await keepFile(db, taken.teamId, file, { isLoaded: true, problems: problems.listed() })
-    await keepSpool(session, { ...place, isLoaded: true })
+    await keepSpool(session, file, { ...place, isLoaded: true })
     await joinProblems(db, taken.teamId, file.exportId)
     await matchQuestions(db, taken.teamId, file.exportId)
     const findings = { problems: problems.count, problemsAt: problems.at, driftAt: new Map<string, number>() }
@@ -78,7 +78,7 @@ async function copyRecords(session: Session, file: ExportFile, lines: FileLines)
     for (let number = 1; number <= file.chunks; number++) {
       // The connection does one thing at a time; while it sends, the chunk that was fetched before is read.
       await sending
-      const chunk = await spooledChunk(session, number)
+      const chunk = await spooledChunk(session, file, number)
       const ready = [lines.rowLines.take(), lines.cellLines.take()] as const
       sending = send(session, ...ready)
       sending.catch(() => {})

@@ -1,35 +1,32 @@
 /**
- * The bytes of one file on their way, in a temporary table of the session: they are compared before anything is
- * written, and loaded from there, however large the file is.
+ * The bytes of one file on their way: the first of them in memory, the others in a temporary table of the session. They
+ * are compared before anything is written, and loaded from there, however large the file is.
  *
- * Invariant: a session has one spool, which holds the pieces written since it was opened, as chunks of `CHUNK` bytes of
- * which the last may be shorter. Nothing of it outlives the session.
+ * Invariant: a session has one spool, which holds the pieces of the file that was spooled last, as chunks of `CHUNK`
+ * bytes of which the last may be shorter. Nothing of it outlives the session.
  */
 import { createHash } from 'node:crypto'
 import type { Session } from '../../warehouse/connect.ts'
 
 const CHUNK = 1024 * 1024
+/** Chunks that stay in memory: most files are no larger. */
+const IN_MEMORY = 8
 
 export interface Spooled {
   /** SHA-256, 64 hex digits. */
   readonly hash: string
   readonly bytes: number
   readonly chunks: number
-  /** The first bytes, up to a chunk. */
-  readonly head: Buffer
+  /** The first chunks. */
+  readonly first: readonly Buffer[]
   /** The last byte; undefined when there is none. */
   readonly last: number | undefined
 }
 
-/** Reads all pieces into the session's spool; fails as `pieces` does. */
-export async function spool(session: Session, pieces: AsyncIterable<Buffer>): Promise<Spooled> {
-  const { client } = session
-  await client.query(`
-    create temporary table if not exists export_spool (number int primary key, body bytea not null);
-    alter table pg_temp.export_spool alter column body set storage external;
-    truncate pg_temp.export_spool`)
+/** Reads all pieces into the session's spool; fails as `pieces` does. Without a session they are only measured. */
+export async function spool(session: Session | null, pieces: AsyncIterable<Buffer>): Promise<Spooled> {
   const hash = createHash('sha256')
-  let head: Buffer | null = null
+  const first: Buffer[] = []
   let waiting: Buffer[] = []
   let size = 0
   let bytes = 0
@@ -46,24 +43,41 @@ export async function spool(session: Session, pieces: AsyncIterable<Buffer>): Pr
 
   async function put(body: Buffer): Promise<void> {
     chunks += 1
-    head ??= Buffer.from(body)
-    await client.query('insert into pg_temp.export_spool (number, body) values ($1, $2)', [chunks, body])
+    if (chunks <= IN_MEMORY) first.push(body)
+    else await putInTable(session!, chunks, body)
   }
 
   for await (const piece of pieces) {
     hash.update(piece)
     bytes += piece.length
     last = piece.at(-1) ?? last
+    if (session === null) continue
     waiting.push(piece)
     size += piece.length
     if (size >= CHUNK) await flush()
   }
   if (size > 0) await put(Buffer.concat(waiting, size))
-  return { hash: hash.digest('hex'), bytes, chunks, head: head ?? Buffer.alloc(0), last }
+  return { hash: hash.digest('hex'), bytes, chunks, first, last }
 }
 
-/** A chunk of the spool, by its number from 1. */
-export async function spooledChunk({ client }: Session, number: number): Promise<Buffer> {
+async function putInTable({ client }: Session, number: number, body: Buffer): Promise<void> {
+  if (number === IN_MEMORY + 1) {
+    await client.query(`
+      create temporary table if not exists export_spool (number int primary key, body bytea not null);
+      alter table pg_temp.export_spool alter column body set storage external;
+      truncate pg_temp.export_spool`)
+  }
+  await client.query('insert into pg_temp.export_spool (number, body) values ($1, $2)', [number, body])
+}
+
+/** A chunk of the file that was spooled last, by its number from 1. */
+export async function spooledChunk(
+  { client }: Session,
+  { first }: Pick<Spooled, 'first'>,
+  number: number,
+): Promise<Buffer> {
+  const held = first[number - 1]
+  if (held !== undefined) return held
   const { rows } = await client.query<{ body: Buffer }>(
     'select body from pg_temp.export_spool where number = $1',
     [number],
@@ -71,14 +85,20 @@ export async function spooledChunk({ client }: Session, number: number): Promise
   return rows[0]!.body
 }
 
-/** Keeps the spool as a file of `intake_raw`, whose row is there. */
+/** Keeps the file that was spooled last in `intake_raw`, where its row is. */
 export async function keepSpool(
   { client }: Session,
+  { first, chunks }: Pick<Spooled, 'first' | 'chunks'>,
   file: { readonly teamId: number; readonly exportId: string; readonly isLoaded: boolean },
 ): Promise<void> {
-  await client.query(
-    `insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body)
-     select $1, $2, $3, number, body from pg_temp.export_spool order by number`,
-    [file.teamId, file.exportId, file.isLoaded],
-  )
+  const insert = 'insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body)'
+  const key = [file.teamId, file.exportId, file.isLoaded]
+  for (const [at, body] of first.entries())
+    await client.query(`${insert} values ($1, $2, $3, $4, $5)`, [...key, at + 1, body])
+  if (chunks > first.length) {
+    await client.query(
+      `${insert} select $1, $2, $3, number, body from pg_temp.export_spool order by number`,
+      key,
+    )
+  }
 }
