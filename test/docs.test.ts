@@ -5,6 +5,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 import { readConfig } from '../src/config.ts'
+import { builtFile } from './support/built.ts'
 
 /** What the documents say exists: commands, options, variables, scripts, files; and the lock file is whole. */
 const root = resolve(import.meta.dirname, '..')
@@ -21,7 +22,7 @@ const readme = read('README.md')
 const helps = new Map<string, string>()
 function helpOf(...command: string[]): string {
   const key = command.join(' ')
-  const words = ['--import', 'tsx', 'src/cli.ts', ...command, '--help']
+  const words = [builtFile('cli.js'), ...command, '--help']
   const help = helps.get(key) ?? String(execFileSync(process.execPath, words, { cwd: root }))
   helps.set(key, help)
   return help
@@ -113,7 +114,7 @@ describe('README.md', () => {
 test('docs/emulator.md names every shape and every fault', () => {
   const text = read('docs/emulator.md')
   for (const list of ['--shape', '--faults']) {
-    const words = ['--import', 'tsx', 'src/cli.ts', 'emulator', list, 'list', '--json']
+    const words = [builtFile('cli.js'), 'emulator', list, 'list', '--json']
     const all = JSON.parse(String(execFileSync(process.execPath, words, { cwd: root })))
     const names = Object.keys(all).filter((name) => !new RegExp(`[\\s\`]${name}[\\s\`=]`).test(text))
     expect(names).toEqual([])
