@@ -9,6 +9,7 @@ import { json, type Received } from '../api/support/service.ts'
 import { type Ended, runCli } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
+import { withoutPauses } from './support/impatient.ts'
 import {
   type LittleRecord,
   type LittleService,
@@ -16,6 +17,8 @@ import {
   startLittleService,
 } from './support/little-service.ts'
 import { openScene, openWarehouse, query } from './support/scene.ts'
+
+withoutPauses()
 
 const CANARY = 'Kanarienvogel7351'
 const SEEN = /Kanarienvogel/i

@@ -2,8 +2,11 @@
 import { describe, expect, it } from 'vitest'
 import { runCommand } from '../support/run-command.ts'
 import { expectedOf, heldBy } from './support/expected.ts'
+import { withoutPauses } from './support/impatient.ts'
 import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
+
+withoutPauses()
 
 describe.concurrent('after a second run', () => {
   it('created, changed and deleted people, and renamed, reworded and deleted forms, are as the service has them', async () => {
@@ -63,7 +66,7 @@ describe.concurrent('after a second run', () => {
     const env = { ...service.env, DATABASE_URL: warehouse.url }
     for (const name of ['first', 'second', 'third', 'first']) {
       service.records.patients[1] = littlePatient('p2', name)
-      expect((await runCommand(['backfill'], env)).code).toBe(0)
+      expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
       expect(await lastNames(warehouse.url, ['p2'])).toEqual([name])
     }
   })
@@ -74,11 +77,11 @@ describe.concurrent('a delete', () => {
     await using service = await startLittleService(littlePatients(25))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
-    expect((await runCommand(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     service.unlisted.add('p7')
     service.records.patients.splice(10, 1)
     const asked = service.received.length
-    const second = await runCommand(['backfill', '--json'], env)
+    const second = await runCommand(['backfill', '--streams', 'patients', '--json'], env)
     expect(second.code).toBe(0)
     expect(documentOf(second).streams.patients).toMatchObject({ deleted: 1 })
     expect(await deleted(warehouse.url)).toEqual(['p11'])
@@ -91,7 +94,7 @@ describe.concurrent('a delete', () => {
     await using service = await startLittleService(littlePatients(5))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
-    expect((await runCommand(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     service.records.patients.pop()
     service.interfere = ({ url }, response) => {
       if (url !== '/v2/patients/p5') return false
@@ -99,7 +102,7 @@ describe.concurrent('a delete', () => {
       return true
     }
     // Set aside, so that one record which the service will not give does not stop the others.
-    const refused = await runCommand(['backfill', '--json'], env)
+    const refused = await runCommand(['backfill', '--streams', 'patients', '--json'], env)
     expect(refused.code).toBe(4)
     expect(JSON.parse(refused.stdout).streams.patients).toMatchObject({
       fetched: 4,
@@ -108,7 +111,7 @@ describe.concurrent('a delete', () => {
     })
     expect(await deleted(warehouse.url)).toEqual([])
     service.interfere = () => false
-    expect((await runCommand(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual(['p5'])
   })
 
@@ -116,12 +119,12 @@ describe.concurrent('a delete', () => {
     await using service = await startLittleService(littlePatients(3))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
-    expect((await runCommand(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     const [held] = service.records.patients.splice(1, 1)
-    expect((await runCommand(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual(['p2'])
     service.records.patients.push(held!)
-    expect((await runCommand(['backfill'], env)).code).toBe(0)
+    expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual([])
     expect(await lastNames(warehouse.url, ['p2'])).toEqual(['first'])
     expect((await heldBy(warehouse.url)).patient_custom_fields).toHaveLength(3)

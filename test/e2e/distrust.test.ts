@@ -2,8 +2,11 @@
 import { expect, it } from 'vitest'
 import { createTestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
+import { withoutPauses } from './support/impatient.ts'
 import { littlePatients, startLittleService } from './support/little-service.ts'
 import { openWarehouse, query } from './support/scene.ts'
+
+withoutPauses()
 
 interface Figures {
   readonly changed: number
@@ -37,7 +40,7 @@ it('one answer with a Date a year ahead does not keep later edits and deletes ou
     response.setHeader('date', ahead)
     return false
   }
-  expect((await at.backfill()).code).toBe(0)
+  expect((await at.backfill('--streams', 'patients')).code).toBe(0)
   at.service.interfere = () => false
   const { patients } = at.service.records
   patients.splice(0, 1)
@@ -52,7 +55,10 @@ it('one answer with a Date a year ahead does not keep later edits and deletes ou
     { last_name: null, alive: false },
     { last_name: 'Edited', alive: true },
   ])
-  expect((await at.backfill()).streams.patients).toMatchObject({ changed: 0, deleted: 0 })
+  expect((await at.backfill('--streams', 'patients')).streams.patients).toMatchObject({
+    changed: 0,
+    deleted: 0,
+  })
 })
 
 it('a summary that is not found by its id, or that the service refuses, is set aside whole; the others are loaded', async () => {

@@ -4,9 +4,12 @@ import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
+import { withoutPauses } from './support/impatient.ts'
 import { openScene, openWarehouse, query, SMALL } from './support/scene.ts'
 import { liveRows } from './support/tables.ts'
 import { configOf, teamOf, teamsIn } from './support/teams.ts'
+
+withoutPauses()
 
 /** Answered by another attempt, so that the very first run is complete. */
 const PASSING = [

@@ -11,9 +11,9 @@ import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
 /** More people than one batch holds, so that a run commits several times. */
-const SEVERAL_BATCHES = { patients: 4500, pageSize: 500 }
+const SEVERAL_BATCHES = { patients: 3000, responses: 20, pageSize: 500 }
 
-const SLOW = 'slow=1:40'
+const SLOW = 'slow=1:30'
 
 describe.concurrent.each([
   ['SIGINT', 130],
@@ -35,9 +35,9 @@ describe.concurrent.each([
 })
 
 describe.concurrent('SIGKILL', () => {
-  it('at ten moments of a first load leaves what the next run completes', async () => {
+  it('at six moments of a first load leaves what the next run completes', async () => {
     await using scene = await openScene({ ...SEVERAL_BATCHES, faults: SLOW })
-    await killOften(scene, 10)
+    await killOften(scene, 6)
     const before = await query<{ status: string }>(scene.url, 'select status from intake_ops.runs')
     expect(before.length).toBeGreaterThan(0)
     await expectFreshLoad(scene)
@@ -49,15 +49,15 @@ describe.concurrent('SIGKILL', () => {
     expect(statuses.at(-1)).toEqual({ status: 'succeeded' })
   })
 
-  it('at ten moments of a later run, between which the service changes, does so too', async () => {
+  it('at six moments of a later run, between which the service changes, does so too', async () => {
     await using scene = await openScene(SEVERAL_BATCHES)
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
     control.setFaults(SLOW)
-    await killOften(scene, 10, (time) => {
+    await killOften(scene, 6, (time) => {
       const { patients, forms } = control.world()
       control.deletePatient(patients.at(time)!.id)
-      for (let at = 20; at < 4500; at += 50) {
+      for (let at = 20; at < 3000; at += 50) {
         control.updatePatient(patients.at(at)!.id, {
           last_name: `Name ${time}`,
           custom_fields: { time: String(time) },

@@ -9,8 +9,11 @@ import { type Ended, runCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { heldBy } from './support/expected.ts'
+import { withoutPauses } from './support/impatient.ts'
 import { type LittleService, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
+
+withoutPauses()
 
 let warehouse: TestDatabase
 let elsewhere: Service

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
+import { runCommand } from '../support/run-command.ts'
 import { openScene, openWarehouse, type Scene } from './support/scene.ts'
 
 let scene: Scene
@@ -24,7 +25,7 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
     [[], 'Usage:'],
   ])('%j', async (words, named) => {
     scene.emulator.control.resetCounters()
-    const run = await runCli(words, scene.env)
+    const run = await runCommand(words, scene.env)
     expect(run).toMatchObject({ code: 2, stdout: '' })
     expect(run.stderr).toContain(named)
     expect(scene.emulator.control.requests()).toEqual([])
@@ -36,22 +37,32 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
     ['INTAKE_API_SECRET', 'her-pässword'],
     ['INTAKE_CONFIG', '/nonexistent/her-password'],
   ])('a bad %s is named and never shown', async (name, value) => {
-    const run = await runCli(['backfill'], { ...scene.env, [name]: value })
+    const run = await runCommand(['backfill'], { ...scene.env, [name]: value })
     expect(run).toMatchObject({ code: 2, stdout: '' })
     expect(run.stderr).toContain(name)
     expect(run.output).not.toMatch(/her.p/)
   })
 
   it('help is no error, for the program and for its commands', async () => {
-    for (const words of [['--help'], ['backfill', '--help'], ['status', '--help']]) {
-      expect(await runCli(words, {})).toMatchObject({ code: 0, stderr: '' })
+    for (const words of [
+      ['backfill', '--help'],
+      ['status', '--help'],
+    ]) {
+      expect(await runCommand(words, {})).toMatchObject({ code: 0, stderr: '' })
+    }
+    expect(await runCli(['--help'], {})).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  it('is the exit code of the process', async () => {
+    for (const words of [['backfill', '--bogus'], ['backfil']]) {
+      expect(await runCli(words, scene.env)).toMatchObject({ code: 2, signal: null, stdout: '' })
     }
   })
 })
 
 describe('backfill', () => {
   it('--json prints one document with the figures of each stream, and logs nothing of a run that goes well', async () => {
-    const run = await scene.backfill('--json')
+    const run = await runCli(['backfill', '--json'], scene.env)
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const document = JSON.parse(run.stdout)
     expect(document).toMatchObject({ run_id: expect.any(Number), status: 'succeeded' })
@@ -74,7 +85,7 @@ describe('backfill', () => {
   })
 
   it('says the same to people in lines of plain text, without a terminal’s codes', async () => {
-    const run = await scene.backfill()
+    const run = await runCli(['backfill'], scene.env)
     expect(run.stderr).toBe('')
     expect(run.stdout).toMatch(/^patients +45 +0 +45 +0 +0 +0 +5 +[\d.]+$/m)
     expect(run.stdout).toMatch(/^run \d+: succeeded$/m)
@@ -93,10 +104,10 @@ describe('backfill', () => {
     const env = { ...scene.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' }
     const run = await runCli(['backfill', '--json'], env, { pipeInto: '{ read line; exec <&-; }' })
     expect(run.stderr).not.toContain('EPIPE')
-    expect((await runCli(['backfill', '--json'], env)).stdout).toMatch(/"unchanged": 45/)
+    expect((await runCommand(['backfill', '--json'], env)).stdout).toMatch(/"unchanged": 45/)
     const dropped = await runCli(['backfill'], env, { pipeInto: 'head -c 1' })
     expect(dropped.stdout).toBe('s')
-    const status = await runCli(['status', '--json'], env)
+    const status = await runCommand(['status', '--json'], env)
     const { streams } = JSON.parse(status.stdout) as { streams: { last_run_status: string }[] }
     expect(streams.map((stream) => stream.last_run_status)).toEqual(STREAMS.map(() => 'succeeded'))
   })
