@@ -11,6 +11,7 @@ import PQueue from 'p-queue'
 import { IntakeError } from '../core/errors.ts'
 import type { StreamName } from '../core/streams.ts'
 import { countWaiting } from '../load/dead-letters.ts'
+import { matchQuestions } from '../load/exports/match-questions.ts'
 import { type Loaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
 import { noteEnvironment, teamIdOf } from '../load/teams.ts'
@@ -112,6 +113,10 @@ async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
     ),
     run,
   )
+  // Forms may have been read after the files whose columns ask their questions.
+  if (runId !== null && options.streams.some((stream) => stream.reading?.kind === 'exports')) {
+    await notebook.add(() => matchQuestions(control.db, team.teamId))
+  }
   const { environment } = opened.client
   if (runId !== null && environment !== null) {
     await notebook.add(() => noteEnvironment(control.db, team.teamId, environment))
