@@ -35,9 +35,9 @@ describe.concurrent.each([
 })
 
 describe.concurrent('SIGKILL', () => {
-  it('at six moments of a first load leaves what the next run completes', async () => {
+  it('at five moments of a first load leaves what the next run completes', async () => {
     await using scene = await openScene({ ...SEVERAL_BATCHES, faults: SLOW })
-    await killOften(scene, 6)
+    await killOften(scene, 5)
     const before = await query<{ status: string }>(scene.url, 'select status from intake_ops.runs')
     expect(before.length).toBeGreaterThan(0)
     await expectFreshLoad(scene)
@@ -49,12 +49,12 @@ describe.concurrent('SIGKILL', () => {
     expect(statuses.at(-1)).toEqual({ status: 'succeeded' })
   })
 
-  it('at six moments of a later run, between which the service changes, does so too', async () => {
+  it('at five moments of a later run, between which the service changes, does so too', async () => {
     await using scene = await openScene(SEVERAL_BATCHES)
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
     control.setFaults(SLOW)
-    await killOften(scene, 6, (time) => {
+    await killOften(scene, 5, (time) => {
       const { patients, forms } = control.world()
       control.deletePatient(patients.at(time)!.id)
       for (let at = 20; at < 3000; at += 50) {

@@ -112,7 +112,7 @@ describe('real questionnaires', () => {
         `select form.name as form, question.text,
            record.payload -> 'questions' -> (question.position - 1) ->> 'link_id' as link,
            array(select choice.text from intake.question_choices choice
-             where choice.form_id = form.id and choice.question_position = question.position
+             where choice.team_id = form.team_id and choice.form_id = form.id and choice.question_position = question.position
              order by choice.position) as choices
          from intake.forms form join intake.form_questions question on question.form_id = form.id
            join intake_raw.records record on record.stream = 'forms' and record.id = form.id
@@ -157,7 +157,7 @@ async function peopleIn(url: string): Promise<ReadonlyMap<string, Person>> {
   const held = await query<Person>(
     url,
     `select to_jsonb(person) as row, coalesce((select jsonb_object_agg(key, value) from intake.patient_custom_fields
-       where patient_id = person.id), '{}') as custom from intake.patients person`,
+       where team_id = person.team_id and patient_id = person.id), '{}') as custom from intake.patients person`,
   )
   return new Map(held.map((person) => [String(person.row.external_id), person]))
 }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   cursorIn,
   DAY,
+  expectResponses,
   MINUTE,
   newestOf,
   plus,
@@ -11,24 +12,11 @@ import {
   setCursor,
   submitAt,
 } from './support/answered.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
 import { openScene, query, type Scene } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
 /** Lookback, and two days for bounds and zones that differ. */
 const WIDENED = 4 * DAY
-
-async function expectWorld(scene: Scene): Promise<void> {
-  expect(await responseTables(scene)).toEqual(responsesIn(expectedOf(scene.emulator.control.world())))
-}
-
-async function responseTables(scene: Scene) {
-  return responsesIn(await heldBy(scene.url))
-}
-
-function responsesIn(tables: Readonly<Record<string, readonly string[]>>) {
-  return Object.fromEntries(Object.entries(tables).filter(([name]) => name.startsWith('response')))
-}
 
 describe('night after night', () => {
   let scene: Scene
@@ -47,7 +35,7 @@ describe('night after night', () => {
     const first = await readResponses(scene)
     expect(first).toMatchObject({ code: 0, note: null, changed: world().responses.size })
     expect(first.asked).toEqual({ after: Array(everything).fill(null), ids: [] })
-    await expectWorld(scene)
+    await expectResponses(scene)
     expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world()) })
 
     const before = await rowVersions(scene.url)
@@ -67,7 +55,7 @@ describe('night after night', () => {
     world().responses.update(open.id, (old) => ({ ...old, is_submitted: true, submitted_at }))
     submitAt(world(), plus(submitted_at, -1))
     expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 2, deleted: 0 })
-    await expectWorld(scene)
+    await expectResponses(scene)
     expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world()) })
   })
 
@@ -77,7 +65,7 @@ describe('night after night', () => {
     const full = await readResponses(scene, '--full')
     expect(full).toMatchObject({ code: 0, changed: 3, deleted: 1 })
     expect(new Set(full.asked.after)).toEqual(new Set([null]))
-    await expectWorld(scene)
+    await expectResponses(scene)
     expect(await tombstones()).toEqual([gone])
   })
 
@@ -88,7 +76,7 @@ describe('night after night', () => {
     expect(await readResponses(scene)).toMatchObject({ changed: 0, deleted: 0 })
     await setCursor(scene.url, { ...cursor, swept_at: plus(String(cursor.swept_at), -7 * DAY) })
     expect(await readResponses(scene)).toMatchObject({ code: 0, note: null, changed: 3, deleted: 1 })
-    await expectWorld(scene)
+    await expectResponses(scene)
     expect(await tombstones()).toContain(gone)
     const swept = await readResponses(scene)
     expect(swept.asked.after).not.toContain(null)
@@ -141,110 +129,15 @@ describe.each([
     for (let at = 0; at < 23; at++) submitAt(world, plus(checkpoint, 3 * DAY))
     const second = await readResponses(scene)
     expect(second).toMatchObject({ code: 0, status: 'succeeded', note, changed: 33, deleted: 0 })
-    await expectWorld(scene)
+    await expectResponses(scene)
     // What ties with the checkpoint itself, and what comes a microsecond after it.
     submitAt(world, newestOf(world))
     submitAt(world, plus(newestOf(world), 1))
     expect(await readResponses(scene)).toMatchObject({ code: 0, note, changed: 2, deleted: 0 })
-    await expectWorld(scene)
+    await expectResponses(scene)
     const before = await rowVersions(scene.url)
     expect(await readResponses(scene)).toMatchObject({ code: 0, note, changed: 0 })
     expect(await rowVersions(scene.url)).toEqual(before)
-  })
-})
-
-describe('a stored checkpoint', () => {
-  let scene: Scene
-
-  beforeAll(async () => {
-    scene = await openScene()
-    expect(await readResponses(scene)).toMatchObject({ code: 0 })
-  })
-  afterAll(() => scene[Symbol.asyncDispose]())
-
-  it.each<[string, unknown]>([
-    ['lies in the future', { newest: '2999-01-01T00:00:00Z' }],
-    ['lies in the future', { swept_at: '2999-01-01T00:00:00Z' }],
-    ['cannot be read', { newest: 'yesterday' }],
-    ['cannot be read', { newest: 20260101 }],
-    ['cannot be read', 'newest'],
-    ['cannot be read', [1]],
-  ])(
-    'that %s (%j) is said, everything is read, and the next run goes on from a good one',
-    async (what, bad) => {
-      const { control } = scene.emulator
-      const world = control.world()
-      const good = await cursorIn(scene.url)
-      await setCursor(
-        scene.url,
-        typeof bad === 'object' && !Array.isArray(bad) ? { ...good, ...(bad as object) } : bad,
-      )
-      const old = responsesOf(world).find((one) => one.packet_response === null && !one.is_archived)!
-      control.staff().archive(old.id)
-      submitAt(world, plus(newestOf(world), -40 * DAY))
-      const run = await readResponses(scene)
-      const note = `the stored checkpoint ${what}; everything was read`
-      expect(run).toMatchObject({ code: 0, status: 'succeeded', note, changed: 2, deleted: 0 })
-      await expectWorld(scene)
-      expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
-      const next = await readResponses(scene)
-      expect(next).toMatchObject({ code: 0, note: null, changed: 0 })
-      expect(next.asked.after).not.toContain(null)
-    },
-  )
-
-  it('stays where it is when --since begins after it, so that what lies between is read later', async () => {
-    const world = scene.emulator.control.world()
-    const checkpoint = newestOf(world)
-    submitAt(world, plus(checkpoint, 10 * DAY))
-    submitAt(world, plus(checkpoint, 30 * DAY))
-    const since = plus(checkpoint, 28 * DAY).slice(0, 10)
-    const run = await readResponses(scene, '--since', since)
-    expect(run).toMatchObject({ code: 0, note: null, changed: 1, deleted: 0 })
-    expect(new Set(run.asked.after)).toEqual(new Set([plus(`${since}T00:00:00Z`, -2 * DAY).slice(0, 10)]))
-    expect(await cursorIn(scene.url)).toMatchObject({ newest: checkpoint })
-    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 1 })
-    await expectWorld(scene)
-    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
-  })
-
-  it('stays too when --since begins the day after it, since the service may leave that day’s first hours out', async () => {
-    const checkpoint = newestOf(scene.emulator.control.world())
-    submitAt(scene.emulator.control.world(), plus(checkpoint, 2 * DAY))
-    const run = await readResponses(scene, '--since', plus(checkpoint, DAY).slice(0, 10))
-    expect(run).toMatchObject({ code: 0, changed: 1 })
-    expect(await cursorIn(scene.url)).toMatchObject({ newest: checkpoint })
-    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0 })
-  })
-
-  it('goes back when the newest response was deleted: everything is read once, and said, and the next run asks as ever', async () => {
-    const { control } = scene.emulator
-    const [last] = responsesOf(control.world()).filter(
-      ({ submitted_at }) => submitted_at === newestOf(control.world()),
-    )
-    control.staff().remove(last!.id)
-    submitAt(control.world(), plus(last!.submitted_at!, 20 * DAY))
-    await readResponses(scene)
-    control
-      .staff()
-      .remove(
-        responsesOf(control.world()).find(({ submitted_at }) => submitted_at === newestOf(control.world()))!
-          .id,
-      )
-    const note = 'the service lists nothing for the date filter; everything was read'
-    expect(await readResponses(scene)).toMatchObject({ code: 0, note, deleted: 2 })
-    await expectWorld(scene)
-    const next = await readResponses(scene)
-    expect(next).toMatchObject({ code: 0, note: null, changed: 0 })
-    expect(next.asked.after).not.toContain(null)
-  })
-
-  it('moves on when --since begins before it', async () => {
-    const world = scene.emulator.control.world()
-    const since = plus(newestOf(world), -DAY).slice(0, 10)
-    submitAt(world, plus(newestOf(world), DAY))
-    expect(await readResponses(scene, '--since', since)).toMatchObject({ code: 0, changed: 1 })
-    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
   })
 })
 
@@ -259,7 +152,7 @@ it('of a service whose lists hold summaries, one is fetched by id when it is new
       .map(({ id }) => id)
       .sort(),
   )
-  await expectWorld(scene)
+  await expectResponses(scene)
   const before = await rowVersions(scene.url)
   const second = await readResponses(scene)
   expect(second).toMatchObject({ code: 0, changed: 0, asked: { ids: [] } })
@@ -271,7 +164,7 @@ it('of a service whose lists hold summaries, one is fetched by id when it is new
   const third = await readResponses(scene)
   expect(third).toMatchObject({ code: 0, changed: 2 })
   expect([...third.asked.ids].sort()).toEqual([newest.id, created.id].sort())
-  await expectWorld(scene)
+  await expectResponses(scene)
 
   const full = await readResponses(scene, '--full')
   expect(full).toMatchObject({ code: 0, changed: 0 })
@@ -298,5 +191,5 @@ it('of a team that has none, the list is asked for each time until there is one'
   }))
   expect(await readResponses(scene)).toMatchObject({ changed: 1, asked: { after: [null] } })
   expect((await readResponses(scene)).asked.after).not.toContain(null)
-  await expectWorld(scene)
+  await expectResponses(scene)
 })

@@ -1,7 +1,10 @@
 /** Responses of a test's own making, with the stamps that it needs, and what a run asked of their list. */
+
+import { expect } from 'vitest'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../../src/core/time.ts'
 import type { Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
+import { expectedOf, heldBy } from './expected.ts'
 import { query, type Scene } from './scene.ts'
 
 export const MINUTE = 60_000_000
@@ -68,4 +71,11 @@ export async function setCursor(url: string, cursor: unknown): Promise<void> {
   await query(url, "update intake_ops.checkpoints set cursor = $1::jsonb where stream = 'responses'", [
     JSON.stringify(cursor),
   ])
+}
+
+/** Holds the tables of responses against the world. */
+export async function expectResponses(scene: Scene): Promise<void> {
+  const own = (tables: Readonly<Record<string, readonly string[]>>) =>
+    Object.fromEntries(Object.entries(tables).filter(([name]) => name.startsWith('response')))
+  expect(own(await heldBy(scene.url))).toEqual(own(expectedOf(scene.emulator.control.world())))
 }

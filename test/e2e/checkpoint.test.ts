@@ -1,0 +1,109 @@
+/** The checkpoint of responses: survived when it is broken, and moved over nothing that was not read. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  cursorIn,
+  DAY,
+  expectResponses,
+  newestOf,
+  plus,
+  readResponses,
+  responsesOf,
+  setCursor,
+  submitAt,
+} from './support/answered.ts'
+import { openScene, type Scene } from './support/scene.ts'
+
+describe('a stored checkpoint', () => {
+  let scene: Scene
+
+  beforeAll(async () => {
+    scene = await openScene()
+    expect(await readResponses(scene)).toMatchObject({ code: 0 })
+  })
+  afterAll(() => scene[Symbol.asyncDispose]())
+
+  it.each<[string, unknown]>([
+    ['lies in the future', { newest: '2999-01-01T00:00:00Z' }],
+    ['lies in the future', { swept_at: '2999-01-01T00:00:00Z' }],
+    ['cannot be read', { newest: 'yesterday' }],
+    ['cannot be read', { newest: 20260101 }],
+    ['cannot be read', 'newest'],
+    ['cannot be read', [1]],
+  ])(
+    'that %s (%j) is said, everything is read, and the next run goes on from a good one',
+    async (what, bad) => {
+      const { control } = scene.emulator
+      const world = control.world()
+      const good = await cursorIn(scene.url)
+      await setCursor(
+        scene.url,
+        typeof bad === 'object' && !Array.isArray(bad) ? { ...good, ...(bad as object) } : bad,
+      )
+      const old = responsesOf(world).find((one) => one.packet_response === null && !one.is_archived)!
+      control.staff().archive(old.id)
+      submitAt(world, plus(newestOf(world), -40 * DAY))
+      const run = await readResponses(scene)
+      const note = `the stored checkpoint ${what}; everything was read`
+      expect(run).toMatchObject({ code: 0, status: 'succeeded', note, changed: 2, deleted: 0 })
+      await expectResponses(scene)
+      expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
+      const next = await readResponses(scene)
+      expect(next).toMatchObject({ code: 0, note: null, changed: 0 })
+      expect(next.asked.after).not.toContain(null)
+    },
+  )
+
+  it('stays where it is when --since begins after it, so that what lies between is read later', async () => {
+    const world = scene.emulator.control.world()
+    const checkpoint = newestOf(world)
+    submitAt(world, plus(checkpoint, 10 * DAY))
+    submitAt(world, plus(checkpoint, 30 * DAY))
+    const since = plus(checkpoint, 28 * DAY).slice(0, 10)
+    const run = await readResponses(scene, '--since', since)
+    expect(run).toMatchObject({ code: 0, note: null, changed: 1, deleted: 0 })
+    expect(new Set(run.asked.after)).toEqual(new Set([plus(`${since}T00:00:00Z`, -2 * DAY).slice(0, 10)]))
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: checkpoint })
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 1 })
+    await expectResponses(scene)
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
+  })
+
+  it('stays too when --since begins the day after it, since the service may leave that day’s first hours out', async () => {
+    const checkpoint = newestOf(scene.emulator.control.world())
+    submitAt(scene.emulator.control.world(), plus(checkpoint, 2 * DAY))
+    const run = await readResponses(scene, '--since', plus(checkpoint, DAY).slice(0, 10))
+    expect(run).toMatchObject({ code: 0, changed: 1 })
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: checkpoint })
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0 })
+  })
+
+  it('goes back when the newest response was deleted: everything is read once, and said, and the next run asks as ever', async () => {
+    const { control } = scene.emulator
+    const [last] = responsesOf(control.world()).filter(
+      ({ submitted_at }) => submitted_at === newestOf(control.world()),
+    )
+    control.staff().remove(last!.id)
+    submitAt(control.world(), plus(last!.submitted_at!, 20 * DAY))
+    await readResponses(scene)
+    control
+      .staff()
+      .remove(
+        responsesOf(control.world()).find(({ submitted_at }) => submitted_at === newestOf(control.world()))!
+          .id,
+      )
+    const note = 'the service lists nothing for the date filter; everything was read'
+    expect(await readResponses(scene)).toMatchObject({ code: 0, note, deleted: 2 })
+    await expectResponses(scene)
+    const next = await readResponses(scene)
+    expect(next).toMatchObject({ code: 0, note: null, changed: 0 })
+    expect(next.asked.after).not.toContain(null)
+  })
+
+  it('moves on when --since begins before it', async () => {
+    const world = scene.emulator.control.world()
+    const since = plus(newestOf(world), -DAY).slice(0, 10)
+    submitAt(world, plus(newestOf(world), DAY))
+    expect(await readResponses(scene, '--since', since)).toMatchObject({ code: 0, changed: 1 })
+    expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
+  })
+})
