@@ -52,7 +52,7 @@ describe.concurrent('after a second run', () => {
     await using scene = await openScene({ shape: 'no-timestamps' })
     const { control } = scene.emulator
     const { id, last_name: original } = control.world().patients.at(0)!
-    expect((await scene.backfill()).code).toBe(0)
+    expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
     for (const name of ['Once', 'Twice', original]) {
       control.updatePatient(id, { last_name: name })
       expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
