@@ -9,7 +9,7 @@ import { compareBatch } from '../load/compare.ts'
 import { loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
 import type { RunStatus, StreamReport } from '../load/runs.ts'
-import { type TakenSlice, takeSlice } from '../load/slice.ts'
+import { cursorOf, type TakenSlice, takeSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -89,9 +89,12 @@ async function readAndLoad(
   return await readSlice(source, session, { allowMassDelete, dry, migrated, window })
 }
 
-function take(session: Session, { team, stream, runId }: StreamRun): Promise<TakenSlice> | TakenSlice {
+/** A dry run takes nothing from anybody; it reads what a run would read, from the same cursor. */
+async function take(session: Session, { options, team, stream, runId }: StreamRun): Promise<TakenSlice> {
   const key = { teamId: team.teamId, stream: stream.name, slice: '' }
-  return runId === null ? { ...key, epoch: '0', runId: '0', cursor: null } : takeSlice(session.db, key, runId)
+  if (runId !== null) return await takeSlice(session.db, key, runId)
+  const cursor = options.migrated ? await cursorOf(session.db, key) : null
+  return { ...key, epoch: '0', runId: '0', cursor }
 }
 
 function refusesCredentials(error: IntakeError): boolean {

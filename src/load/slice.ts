@@ -45,6 +45,18 @@ export async function takeSlice(db: Kysely<Warehouse>, key: SliceKey, runId: str
   return { ...key, epoch, runId, cursor }
 }
 
+/** The slice's cursor, without taking it; null before the first settle. */
+export async function cursorOf(db: Kysely<Warehouse>, key: SliceKey): Promise<unknown> {
+  const held = await db
+    .selectFrom('intake_ops.checkpoints')
+    .select('cursor')
+    .where('team_id', '=', key.teamId)
+    .where('stream', '=', key.stream)
+    .where('slice', '=', key.slice)
+    .executeTakeFirst()
+  return held?.cursor ?? null
+}
+
 /** Fails unless the slice is still ours; keeps others from taking it until the transaction ends. */
 export async function assertOurs(db: Kysely<Warehouse>, taken: TakenSlice): Promise<void> {
   const held = await ours(db.selectFrom('intake_ops.checkpoints').select('epoch'), taken)

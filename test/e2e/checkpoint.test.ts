@@ -53,6 +53,14 @@ describe('a stored checkpoint', () => {
     },
   )
 
+  it('is what a dry run goes by too, and leaves as it is', async () => {
+    const before = await cursorIn(scene.url)
+    const run = await readResponses(scene, '--dry-run')
+    expect(run).toMatchObject({ code: 0, changed: 0 })
+    expect(run.asked.after).not.toContain(null)
+    expect(await cursorIn(scene.url)).toEqual(before)
+  })
+
   it('stays where it is when --since begins after it, so that what lies between is read later', async () => {
     const world = scene.emulator.control.world()
     const checkpoint = newestOf(world)

@@ -265,7 +265,11 @@ describe('an imported survey', () => {
       written('\ufeff\r\n\n', 'blank.csv'),
       /is empty/,
     ],
-    ['that ends inside a cell', written('a,b\n1,"2', 'open.csv'), /[Qq]uote/],
+    [
+      'that ends inside a cell',
+      written('a,b\n1,"2', 'open.csv'),
+      /is no CSV \(CSV_QUOTE_NOT_CLOSED, line 2\)/,
+    ],
   ])('%s is refused, and the option is named', async (_title, importSurvey, reason) => {
     const error = await startEmulator({ port: 0, importSurvey }).catch((thrown: unknown) => thrown)
     expect((error as EmulatorOptionError).option).toBe('import-survey')

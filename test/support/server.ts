@@ -4,7 +4,16 @@
  *
  * Invariant: `close` leaves nothing behind; and Docker costs a second at most where there is none.
  */
-import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -68,9 +77,24 @@ async function openContainer(): Promise<TestServer | false> {
   }
 }
 
+/** Hundreds of databases are made and dropped: in memory where there is room, since none of them has to last. */
+const MEMORY = '/dev/shm'
+const ROOM = 3 * 2 ** 30
+
+function temporaryPlace(): string {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY)
+    accessSync(MEMORY, constants.W_OK)
+    return bavail * bsize > ROOM ? MEMORY : tmpdir()
+  } catch {
+    return tmpdir()
+  }
+}
+
 async function openTemporary(): Promise<TestServer> {
-  removeForgotten()
-  const directory = mkdtempSync(join(tmpdir(), `intake-sync-test-${process.pid}-`))
+  const place = temporaryPlace()
+  removeForgotten(place)
+  const directory = mkdtempSync(join(place, `intake-sync-test-${process.pid}-`))
   // Run by root, the server is another user, who must be able to pass through.
   chmodSync(directory, 0o711)
   const server = await openEmbedded({ dataDir: directory, unsafe: true })
@@ -85,11 +109,11 @@ async function openTemporary(): Promise<TestServer> {
 }
 
 /** Directories of runs that were killed. Their servers stopped by themselves. */
-function removeForgotten(): void {
-  for (const entry of readdirSync(tmpdir())) {
+function removeForgotten(place: string): void {
+  for (const entry of readdirSync(place)) {
     const maker = DIRECTORY.exec(entry)?.[1]
     if (maker === undefined || runs(Number(maker))) continue
-    const path = join(tmpdir(), entry)
+    const path = join(place, entry)
     if (statSync(path, { throwIfNoEntry: false })?.uid !== process.getuid?.()) continue
     try {
       rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
