@@ -33,8 +33,9 @@ export async function readExports(
 ): Promise<SliceNote> {
   const { stream, taken } = source
   const { last, all, contested } = await scanUntilSteady(source, session, options)
-  await readFiles(source, session, await last.ledger.ids(), options)
+  // An entry that was gone may lose to its tombstone by a hair: it has to be there before its file is read.
   if (options.migrated) await settleContested(source, session, contested, openRelisting())
+  await readFiles(source, session, await last.ledger.ids(), options)
   let note: SliceNote = last.steady ? NOTHING_TO_SAY : unsteadyNote(all)
   if (last.steady && options.migrated) note = await deleteMissedTwice(source, session, last, options)
   if (options.dry) return note
