@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -73,9 +73,12 @@ it('patients uploaded, a packet sent and filled in: signed events that openssl r
     const secret: string = created.signature_secret
     expect(secret).not.toBe('')
 
-    const file = join(tmpdir(), `patients-${randomBytes(4).toString('hex')}.CSV`)
+    const folder = mkdtempSync(join(tmpdir(), 'intake-sync-round-'))
+    const file = join(folder, 'patients.CSV')
     writeFileSync(file, PATIENTS)
-    const upload = await cli(4, 'patients', 'upload', file, '--json')
+    const upload = await cli(4, 'patients', 'upload', file, '--json').finally(() =>
+      rmSync(folder, { recursive: true }),
+    )
     expect(JSON.stringify(upload)).toContain('date_birth')
     const { results } = await cli(0, 'api', 'GET', '/v2/patients', '-q', 'email=zoe@example.com')
     expect(results).toMatchObject([{ last_name: 'O’Neil, Jr.', emergency_contact: { first_name: 'Ann' } }])
