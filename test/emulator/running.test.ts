@@ -94,12 +94,13 @@ describe('time', () => {
 
 describe('addresses', () => {
   it('are a port and the next; one that is taken is wrong usage, and nothing is left listening', async () => {
-    const taken = createServer().listen(0, '127.0.0.1')
-    await new Promise((resolve) => taken.once('listening', resolve))
-    const { port } = taken.address() as { port: number }
+    // Below the ports that systems lend to whoever connects: nobody takes its neighbour by chance.
+    const port = 21_000 + (process.pid % 5_000) * 2
+    const taken = createServer().listen(port, '127.0.0.1')
+    await new Promise((resolve, reject) => taken.once('listening', resolve).once('error', reject))
     const error = await startEmulator({ port: port - 1 }).catch((thrown: unknown) => thrown)
     expect((error as EmulatorOptionError).option).toBe('port')
-    taken.close()
+    await new Promise((resolve) => taken.close(resolve))
     await using emulator = await startEmulator({ port: port - 1 })
     expect(emulator.environments.map((one) => one.base_url)).toEqual([
       `http://127.0.0.1:${port - 1}`,
