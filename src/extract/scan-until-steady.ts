@@ -36,7 +36,10 @@ export async function scanUntilSteady(
     // Without tables there is nothing to compare with, however often the list is read.
     const straight = !options.migrated || (untouched && tries === 1)
     const mode = straight ? 'straight' : 'sift'
-    const last = await scanStream(source, session, mode, { everySummary: options.window.full, ...request })
+    const last = await scanStream(source, session, mode, {
+      everySummary: options.window.full || !options.migrated,
+      ...request,
+    })
     all.push(last)
     for (const id of last.contested) contested.add(id)
     if (last.steady || last.stopped || tries === SCANS) return { last, all, contested }

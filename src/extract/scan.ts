@@ -48,12 +48,6 @@ export interface ScanRequest {
   readonly everySummary?: boolean
 }
 
-/** What an envelope that is named after its resource calls those which we name otherwise. */
-const WRITTEN_AS: { readonly [list: string]: string } = {
-  webhookConfigs: 'webhooks',
-  webhookDeliveries: 'events',
-}
-
 export async function scanStream(
   source: Source,
   session: Session,
@@ -69,7 +63,7 @@ export async function scanStream(
   let unkeyed = 0
   let newest: Instant | null = null
   let stopped = false
-  const resource = WRITTEN_AS[stream.list] ?? stream.list
+  const resource = stream.listedAs ?? stream.list
   const options = { resource, meter, signal, ...(query === undefined ? {} : { query }) }
   const pages = client.pages(client.paths[stream.list], options)
   for await (const page of pages) {

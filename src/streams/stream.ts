@@ -45,6 +45,8 @@ export interface Stream {
   readonly name: StreamName
   /** Path of the API's table that lists its records. */
   readonly list: PathName
+  /** What an envelope that is named after its resource calls them, where that is not the path's name. */
+  readonly listedAs?: string
   /** Path of one record by id; null where the service has none, and nothing can be proved gone. */
   readonly one: PathName | null
   /** How it is read; its whole list each time when nothing is said. */

@@ -9,6 +9,7 @@ import { column, type Stream, text, time } from './stream.ts'
 export const webhookConfigs: Stream = {
   name: 'webhook_configs',
   list: 'webhookConfigs',
+  listedAs: 'webhooks',
   one: 'webhookConfig',
   table: 'webhook_configs',
   columns: [

@@ -7,6 +7,7 @@ import { column, type Stream, text, time } from './stream.ts'
 export const webhookDeliveries: Stream = {
   name: 'webhook_deliveries',
   list: 'webhookDeliveries',
+  listedAs: 'events',
   one: null,
   table: 'webhook_deliveries',
   columns: [

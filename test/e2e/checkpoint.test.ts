@@ -115,3 +115,10 @@ describe('a stored checkpoint', () => {
     expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
   })
 })
+
+it('a dry run on a database without tables reads lists of summaries too', async () => {
+  await using scene = await openScene({ shape: 'response-summaries+summary-lists' }, { empty: true })
+  const run = await readResponses(scene, '--dry-run')
+  expect(run).toMatchObject({ code: 0, status: 'succeeded', fetched: 48, changed: 48 })
+  expect(run.asked.ids).toHaveLength(48)
+})

@@ -25,7 +25,10 @@ function* file(): Generator<Buffer> {
   for (let row = 1; row <= ROWS; row++) yield Buffer.from(`p${row},,,,,,,"${cell}${row}"\n`)
 }
 
-test('an export of ninety megabytes is loaded with next to nothing of it in memory', async () => {
+// A busy machine lets more pieces be on their way at a moment; what is held whole is held each time.
+test('an export of ninety megabytes is loaded with next to nothing of it in memory', {
+  retry: 2,
+}, async () => {
   await using database = await createTestDatabase()
   await using service = await startFileService()
   service.put('e1', '')
@@ -47,6 +50,5 @@ test('an export of ninety megabytes is loaded with next to nothing of it in memo
   expect(row?.cells).toBe(ROWS)
   expect(row?.bytes).toBeGreaterThan(85 * MEGABYTE)
   expect(most.length).toBeGreaterThan(10)
-  // Half the file: what is held beside the pieces on their way is the garbage of a busy machine.
-  expect(Math.max(...most)).toBeLessThan(45 * MEGABYTE)
+  expect(Math.max(...most)).toBeLessThan(30 * MEGABYTE)
 })
