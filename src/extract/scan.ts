@@ -63,9 +63,9 @@ export async function scanStream(
   let unkeyed = 0
   let newest: Instant | null = null
   let stopped = false
-  const resource = stream.listedAs ?? stream.list
+  const resource = stream.listedAs ?? stream.list!
   const options = { resource, meter, signal, ...(query === undefined ? {} : { query }) }
-  const pages = client.pages(client.paths[stream.list], options)
+  const pages = client.pages(client.paths[stream.list!], options)
   for await (const page of pages) {
     serviceClock.sample(page)
     const entries = await readPage(source, page)

@@ -9,13 +9,13 @@ import { sql } from 'kysely'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
-import { sendCopy } from './copy.ts'
-import { type DeadLetter, setAside } from './dead-letters.ts'
-import { recordFindings } from './findings.ts'
+import type { DeadLetter } from './dead-letters.ts'
 import type { BatchLines } from './lines.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
 import { onlyRecord, splitLines, withoutRecords } from './split-lines.ts'
-import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
+import { type LoadResult, prepareStaging, writeBatch } from './write-batch.ts'
+
+export type { LoadResult } from './write-batch.ts'
 
 /** What commits together. The lines are of one team and stream, and hold no key twice. */
 export interface Batch {
@@ -23,17 +23,6 @@ export interface Batch {
   readonly taken: TakenSlice
   readonly lines: BatchLines
   readonly deadLetters: readonly DeadLetter[]
-}
-
-export interface LoadResult {
-  /** Records written, new or changed. */
-  readonly changed: number
-  /** Tombstones written. */
-  readonly deleted: number
-  readonly deadLetters: number
-  readonly problems: number
-  /** Ids that lost to another content although they arrived later: the source has to be asked again. */
-  readonly contested: readonly string[]
 }
 
 /**
@@ -94,60 +83,21 @@ async function loadInOneTransaction(
 ): Promise<LoadResult> {
   const { client, db } = session
   const { stream, taken } = batch
-  const statements = statementsOf(stream)
-  if (!straight) await client.query(statements.createStaging)
+  if (!straight) await prepareStaging(session, stream)
   await client.query('begin')
   try {
-    let losers: readonly Loser[] = []
-    if (straight) await copyAll(session, statements.copy.straight, lines)
-    else losers = await mergeAll(session, statements, lines)
-    await setAside(db, taken, letters)
-    await recordFindings(db, taken, lines.findings)
+    const result = await writeBatch(session, { stream, place: taken, lines, deadLetters: letters }, straight)
     await assertOurs(db, taken)
     await client.query('commit')
-    return { ...written(lines, losers), deadLetters: letters.length, problems: lines.findings.problems }
+    return result
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
   }
 }
 
-interface Loser {
-  readonly id: string
-  readonly tombstone: boolean
-  readonly contested: boolean
-}
-
-async function mergeAll(
-  session: Session,
-  statements: LoadStatements,
-  lines: BatchLines,
-): Promise<readonly Loser[]> {
-  await copyAll(session, statements.copy.staged, lines)
-  const { rows: losers } = await session.client.query<Loser>(statements.mergeRecords)
-  if (losers.length > 0) {
-    const ids = losers.map((loser) => loser.id)
-    for (const statement of statements.dropLosers) await session.client.query(statement, [ids])
-  }
-  await session.client.query(statements.mergeTables)
-  return losers
-}
-
-function written(lines: BatchLines, losers: readonly Loser[]) {
-  const deleted = lines.tombstones - losers.filter((loser) => loser.tombstone).length
-  const changed = lines.count - losers.length - deleted
-  return { changed, deleted, contested: losers.filter((loser) => loser.contested).map((loser) => loser.id) }
-}
-
-async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {
-  await sendCopy(client, to.records, lines.records)
-  await sendCopy(client, to.root, lines.root)
-  for (let at = 0; at < lines.children.length; at++)
-    await sendCopy(client, to.children[at]!, lines.children[at]!)
-}
-
 /** Data exceptions, violated constraints and exceeded limits: the fault of some record, not of the connection. */
-function isRefusalOfData(state: string | undefined): boolean {
+export function isRefusalOfData(state: string | undefined): boolean {
   return state !== undefined && /^(?:22|23|54)/.test(state)
 }
 

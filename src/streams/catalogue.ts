@@ -11,7 +11,7 @@ import type { Stream } from './stream.ts'
 import { webhookConfigs } from './webhook-configs.ts'
 import { webhookDeliveries } from './webhook-deliveries.ts'
 
-/** In the order in which a backfill begins them: exports know their questions when forms were read before. */
+/** What a backfill reads, in the order in which it begins them: exports know their questions when forms were read before. */
 export const STREAMS: readonly Stream[] = [
   patients,
   forms,
@@ -24,8 +24,20 @@ export const STREAMS: readonly Stream[] = [
   webhookDeliveries,
 ]
 
-const byName: ReadonlyMap<StreamName, Stream> = new Map(STREAMS.map((stream) => [stream.name, stream]))
+/** All there are, those that only webhooks bring included. */
+export const ALL_STREAMS: readonly Stream[] = [...STREAMS]
+
+const byName: ReadonlyMap<StreamName, Stream> = new Map(ALL_STREAMS.map((stream) => [stream.name, stream]))
+
+const bySource: ReadonlyMap<string, Stream> = new Map(
+  ALL_STREAMS.flatMap((stream) => (stream.source === undefined ? [] : [[stream.source, stream]])),
+)
 
 export function streamNamed(name: StreamName): Stream | undefined {
   return byName.get(name)
+}
+
+/** The stream whose records webhook events call `source`. */
+export function streamOfSource(source: string): Stream | undefined {
+  return bySource.get(source)
 }

@@ -42,6 +42,7 @@ function fieldItems(value: unknown, problems: Problem[]): readonly Item[] {
 
 export const documents: Stream = {
   name: 'documents',
+  source: 'document',
   list: 'documents',
   one: 'document',
   table: 'documents',

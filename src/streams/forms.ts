@@ -71,6 +71,7 @@ function choiceRows(question: Question, problems: Problem[]): Cell[][] {
 
 export const forms: Stream = {
   name: 'forms',
+  source: 'form',
   list: 'forms',
   one: 'form',
   table: 'forms',

@@ -48,6 +48,7 @@ const scheduledAt: Column = {
 
 export const messages: Stream = {
   name: 'messages',
+  source: 'message',
   list: 'messages',
   one: 'message',
   table: 'messages',

@@ -15,6 +15,7 @@ const forms: Child = {
 
 export const packets: Stream = {
   name: 'packets',
+  source: 'packet',
   list: 'packets',
   one: 'packet',
   table: 'packets',

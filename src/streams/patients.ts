@@ -77,6 +77,7 @@ function customFieldRows(fields: JsonObject, problems: Problem[]): Cell[][] {
 
 export const patients: Stream = {
   name: 'patients',
+  source: 'patient',
   list: 'patients',
   one: 'patient',
   table: 'patients',

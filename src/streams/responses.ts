@@ -12,6 +12,7 @@ import { column, type Stream, time } from './stream.ts'
 
 export const responses: Stream = {
   name: 'responses',
+  source: 'response',
   list: 'responses',
   one: 'response',
   reading: { kind: 'windows', parameter: 'submitted_after', field: 'submitted_at' },

@@ -43,8 +43,10 @@ export type Reading =
 
 export interface Stream {
   readonly name: StreamName
-  /** Path of the API's table that lists its records. */
-  readonly list: PathName
+  /** What webhook events call its records (specification, section 6); absent where no event tells of them. */
+  readonly source?: string
+  /** Path of the API's table that lists its records; null where only webhooks bring them. */
+  readonly list: PathName | null
   /** What an envelope that is named after its resource calls them, where that is not the path's name. */
   readonly listedAs?: string
   /** Path of one record by id; null where the service has none, and nothing can be proved gone. */

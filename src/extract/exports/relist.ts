@@ -25,8 +25,8 @@ export function openRelisting(): (source: Source, id: string) => Promise<Proof> 
 async function list(source: Source): Promise<ReadonlyMap<string, Proof>> {
   const { client, stream, taken, serviceClock, meter, signal } = source
   const entries = new Map<string, Proof>()
-  for await (const page of client.pages(client.paths[stream.list], {
-    resource: stream.list,
+  for await (const page of client.pages(client.paths[stream.list!], {
+    resource: stream.list!,
     meter,
     signal,
   })) {
