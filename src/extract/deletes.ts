@@ -8,11 +8,11 @@
 import type { Envelope } from '../core/envelope.ts'
 import { instantOf, microsOf } from '../core/time.ts'
 import type { DeadLetter } from '../load/dead-letters.ts'
+import { tombstone } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
 import { fetchOne } from './fetch-one.ts'
 import { countLive } from './ledger.ts'
-import { tombstone } from './read-record.ts'
 import type { ScanReport } from './scan.ts'
 import type { Source } from './source.ts'
 

@@ -7,7 +7,7 @@
 import { ApiError } from '../api/errors.ts'
 import { verdictOf } from '../core/errors.ts'
 import type { Instant } from '../core/time.ts'
-import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
+import { type Reading, type ReadRecord, readRecord } from '../load/read-record.ts'
 import type { Source } from './source.ts'
 
 export type Fetched = ReadRecord | { readonly kind: 'gone'; readonly observedAt: Instant }

@@ -13,11 +13,11 @@ import type { Page } from '../api/pages.ts'
 import type { Envelope } from '../core/envelope.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type Instant, parseInstant } from '../core/time.ts'
+import { type Reading, type ReadRecord, readRecord } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
 import { fetchOne } from './fetch-one.ts'
 import { type Ledger, openLedger, type Place } from './ledger.ts'
-import { type Reading, type ReadRecord, readRecord } from './read-record.ts'
 import type { Source } from './source.ts'
 
 export interface ScanReport {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { StreamName } from '../../src/core/streams.ts'
-import { readRecord } from '../../src/extract/read-record.ts'
+import { readRecord } from '../../src/load/read-record.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { cleansedResponse } from '../../src/streams/response-cleansing.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'

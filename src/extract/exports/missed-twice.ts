@@ -6,12 +6,12 @@
  */
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
+import { tombstone } from '../../load/read-record.ts'
 import { assertOurs } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { openBatcher } from '../batcher.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../deletes.ts'
 import { countLive } from '../ledger.ts'
-import { tombstone } from '../read-record.ts'
 import type { ScanReport } from '../scan.ts'
 import { settleContested } from '../settle-contested.ts'
 import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'

@@ -5,8 +5,8 @@
  * Invariant: an entry is as it is listed after it was asked for; one that is listed no more is nothing.
  */
 import type { Instant } from '../../core/time.ts'
+import { readRecord } from '../../load/read-record.ts'
 import type { Proof } from '../deletes.ts'
-import { readRecord } from '../read-record.ts'
 import type { Source } from '../source.ts'
 
 const NOTHING: Proof = { envelopes: [], letters: [] }

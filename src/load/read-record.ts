@@ -15,8 +15,8 @@ import type { Problem } from '../core/problem.ts'
 import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
-import type { DeadLetter } from '../load/dead-letters.ts'
 import { streamNamed } from '../streams/catalogue.ts'
+import type { DeadLetter } from './dead-letters.ts'
 
 /** Where and when a record was read. */
 export interface Reading {

@@ -1,0 +1,40 @@
+/**
+ * What the ingester and the drain tell about themselves while they run: counts and times, never a value of an event.
+ * Whoever shows them (metrics, a test) brings an implementation; nothing here waits for it.
+ */
+
+/** Why a request was not stored. `team` is left out where the path named none that is known. */
+export type Rejection =
+  /** 400: no signature, or one that is not of this body. */
+  | 'signature'
+  /** 404. */
+  | 'unknown_team'
+  /** 413. */
+  | 'too_large'
+  /** 400 or 408: a request that is not HTTP, or was not finished in time. */
+  | 'malformed'
+  /** 503: more than fits at once. */
+  | 'overload'
+  /** 503: the warehouse could not store it. */
+  | 'unavailable'
+  /** 503: no signature secret is known yet. */
+  | 'no_secret'
+
+export interface IngestWatch {
+  /** An event that was signed and is committed; `duplicate` when the inbox held it already. */
+  stored(team: string, duplicate: boolean): void
+  rejected(reason: Rejection, team?: string): void
+  /** One group commit: how many events, how long the statement took. */
+  committed(events: number, seconds: number): void
+}
+
+export interface DrainWatch {
+  /** Events that left the inbox; `visibleSeconds` holds, for each, the time from its arrival to its row's commit. */
+  drained(
+    team: string,
+    events: { done: number; dead: number; retried: number },
+    visibleSeconds: readonly number[],
+  ): void
+  /** Records fetched again by id: how many requests, of them answered 404. */
+  refetched(team: string, requests: number, gone: number): void
+}
