@@ -1,8 +1,9 @@
 /**
  * The service's API as one team sees it: authentication, the shared request rate, retries and errors.
  *
- * Invariant: one client is one team and one request budget, whatever number of streams use it. Every failure is an
- * `IntakeError` with a verdict, but an abort, which throws the signal's own reason.
+ * Invariant: one client is one team and one request budget, whatever number of streams use it; clients that are given
+ * one gate share one budget. Every failure is an `IntakeError` with a verdict, but an abort, which throws the signal's
+ * own reason.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
@@ -13,7 +14,7 @@ import type { Failure } from './failures.ts'
 import { outcomeOf } from './outcome.ts'
 import { type PagesOptions, type Scan, scanPages } from './pages.ts'
 import { type Paths, pathsWith } from './paths.ts'
-import { openGate } from './rate/gate.ts'
+import { type Gate, openGate } from './rate/gate.ts'
 import { endKnownBy, type Streamed, unpackedStream } from './stream.ts'
 import { DEFAULT_TIMEOUTS, openWire, type Timeouts } from './wire.ts'
 
@@ -43,6 +44,8 @@ export interface ClientOptions {
   readonly maxBytes?: number
   /** For the `user-agent` header. */
   readonly version?: string
+  /** The request budget, where several clients of one team share it; else the client has its own. */
+  readonly gate?: Gate
 }
 
 export interface Client {
@@ -81,7 +84,7 @@ export function openClient(options: ClientOptions): Client {
   const { clock, random, logger, concurrency } = options
   const base = new URL(options.baseUrl)
   const closed = new AbortController()
-  const gate = openGate({ concurrency, clock, logger })
+  const gate = options.gate ?? openGate({ concurrency, clock, logger })
   const wire = openWire(
     base.origin,
     concurrency,

@@ -13,7 +13,15 @@ import type { WindowOptions } from './window.ts'
 export interface TeamSource
   extends Pick<
     ClientOptions,
-    'baseUrl' | 'apiKey' | 'apiSecret' | 'apiVersion' | 'concurrency' | 'paths' | 'bodyKeys' | 'pageSize'
+    | 'baseUrl'
+    | 'apiKey'
+    | 'apiSecret'
+    | 'apiVersion'
+    | 'concurrency'
+    | 'paths'
+    | 'bodyKeys'
+    | 'pageSize'
+    | 'gate'
   > {
   readonly name: string
   /** Zone of the times in its exports; UTC when nothing is said. */
