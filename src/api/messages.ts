@@ -21,7 +21,10 @@ export interface MessageFilters {
   readonly form?: string
   readonly packet?: string
   readonly document?: string
+  readonly message_type?: string
   readonly preferred_delivery_method?: string
+  readonly target_email?: string
+  readonly target_phone_number?: string
   readonly status?: string
 }
 

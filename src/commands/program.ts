@@ -43,7 +43,7 @@ export async function runProgram(words: readonly string[], context: Context): Pr
     await program.parseAsync(words, { from: 'user' })
     return 0
   } catch (error) {
-    return exitCodeFor(error, words, context)
+    return exitCodeFor(error, words, program, context)
   }
 }
 
@@ -52,12 +52,17 @@ function withNested(command: Command): readonly Command[] {
   return [command, ...command.commands.flatMap(withNested)]
 }
 
-function exitCodeFor(error: unknown, words: readonly string[], { signal, stdout, stderr }: Context): number {
+function exitCodeFor(
+  error: unknown,
+  words: readonly string[],
+  program: Command,
+  { signal, stdout, stderr }: Context,
+): number {
   if (error instanceof ExitCode) return error.exitCode
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0
     // Its text is on stderr already.
-    const message = error.message.replace(/^error: /, '')
+    const message = nothingAsked(program, words) ?? error.message.replace(/^error: /, '')
     if (words.includes('--json')) printError(stdout, 'usage', message, '--help shows what there is')
     return 2
   }
@@ -67,6 +72,15 @@ function exitCodeFor(error: unknown, words: readonly string[], { signal, stdout,
   if (words.includes('--json')) printError(stdout, failure.code, failure.message, failure.mend ?? null)
   if (failure instanceof UsageError) return 2
   return failure.code === 'held_by_another_run' ? 3 : 1
+}
+
+/** What to name where the program, or one of its groups, was named without any of its commands; else null. */
+function nothingAsked(program: Command, words: readonly string[]): string | null {
+  const asked = words.filter((word) => word !== '--json')
+  const group = asked.length === 0 ? program : program.commands.find((command) => command.name() === asked[0])
+  if (group === undefined || group.commands.length === 0 || asked.length > 1) return null
+  const names = group.commands.map((command) => command.name()).filter((name) => name !== 'help')
+  return `${group.name()} is not a command by itself: name one of ${names.join(', ')}`
 }
 
 function printError(stdout: Context['stdout'], code: string, message: string, mend: string | null): void {

@@ -7,8 +7,14 @@ import { table } from './table.ts'
 import type { UploadState } from './upload-progress.ts'
 
 export function uploadDocument({ id, ...state }: UploadState, note: string | null): unknown {
-  const { status, ended, rows, processed, succeeded, failed, rejected } = state
+  const { status, ended, rows, processed, succeeded, failed } = state
+  const rejected = state.rejected.map(({ row, detail }) => ({ row: numbered(row), detail }))
   return { upload_id: id, status, ended, rows, processed, succeeded, failed, rejected, note }
+}
+
+/** A row's number as a number, where that says exactly what the service said; else its text. */
+function numbered(row: string | null): string | number | null {
+  return row !== null && String(Number(row)) === row && Number.isSafeInteger(Number(row)) ? Number(row) : row
 }
 
 export function uploadText(state: UploadState, note: string | null): string {

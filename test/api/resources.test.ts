@@ -62,12 +62,15 @@ const CALLS: { readonly [name: string]: Call } = {
             form: 'f',
             packet: 'p',
             document: 'd',
+            message_type: 'form_response_request',
             preferred_delivery_method: 'sms',
+            target_email: 'e',
+            target_phone_number: 'n',
             status: 'sent',
           },
         }),
       ),
-    asks: 'GET /v2/messages?patient=a%2Fb%3Fc%23d+%C3%A9%25&form=f&packet=p&document=d&preferred_delivery_method=sms&status=sent',
+    asks: 'GET /v2/messages?patient=a%2Fb%3Fc%23d+%C3%A9%25&form=f&packet=p&document=d&message_type=form_response_request&preferred_delivery_method=sms&target_email=e&target_phone_number=n&status=sent',
   },
   sendMessage: {
     does: (client) =>

@@ -146,7 +146,7 @@ describe('rejected rows', () => {
     expect(run.code).toBe(4)
     expect(JSON.parse(run.stdout)).toMatchObject({
       failed: 3,
-      rejected: [{ row: '1' }, { row: '2', detail: 'no last name' }],
+      rejected: [{ row: 1 }, { row: 2, detail: 'no last name' }],
     })
   })
 

@@ -53,6 +53,17 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
     expect(await runCli(['--help'], {})).toMatchObject({ code: 0, stderr: '' })
   })
 
+  it.each([
+    [['webhooks', '--json'], 'create, list, update, delete, events, test'],
+    [['patients', '--json'], 'upload'],
+  ])('%j says in its document which commands there are', async (words, names) => {
+    const run = await runCommand(words, scene.env)
+    expect(run.code).toBe(2)
+    const { error } = JSON.parse(run.stdout)
+    expect(error).toMatchObject({ code: 'usage', mend: '--help shows what there is' })
+    expect(error.message).toBe(`${words[0]} is not a command by itself: name one of ${names}`)
+  })
+
   it('is the exit code of the process', async () => {
     for (const words of [['backfill', '--bogus'], ['backfil']]) {
       expect(await runCli(words, scene.env)).toMatchObject({ code: 2, signal: null, stdout: '' })

@@ -1,3 +1,5 @@
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { QUESTION_TYPES } from '../../src/emulator/world/records.ts'
@@ -46,6 +48,15 @@ describe('a list', () => {
     expect(body.previous).toBe(`${caller.baseUrl}/v2/patients?page=1&page_size=100&unknown=x`)
     expect((await caller.get('/v2/patients?page=last&page_size=100')).body.next).toBeNull()
     expect((await caller.get('/v2/patients')).body.previous).toBeNull()
+  })
+
+  it('links to the address it was asked at when the caller, by HTTP/1.0, names no host', async () => {
+    const { hostname, port } = new URL(caller.baseUrl)
+    const { api_key, api_secret } = emulator.environments[0]!.teams[0]!
+    const socket = connect(Number(port), hostname)
+    socket.end(`GET /v2/patients HTTP/1.0\r\nX-API-KEY: ${api_key}\r\nX-API-SECRET: ${api_secret}\r\n\r\n`)
+    const answer = await text(socket)
+    expect(answer).toContain(`"next":"${caller.baseUrl}/v2/patients?page=2"`)
   })
 
   it.each(['12', '0', '-1', 'x', '1.5', ''])('has no page "%s"', async (page) => {

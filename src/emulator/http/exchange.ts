@@ -110,7 +110,7 @@ function callOf(
     team,
     world: team.world,
     method: request.method,
-    origin: `http://${request.headers.host ?? '127.0.0.1'}`,
+    origin: `http://${request.headers.host ?? addressOf(request)}`,
     elsewhere,
     path,
     query: queryOf(query, settings.shape.has('filters-ignored')),
@@ -122,6 +122,13 @@ function callOf(
     shape: settings.shape,
     faults,
   }
+}
+
+/** Where the caller reached us: HTTP/1.0 may name no host. */
+function addressOf({ socket }: FastifyRequest): string {
+  const { localAddress = '127.0.0.1', localPort } = socket
+  const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress
+  return `${host}:${localPort}`
 }
 
 /** Parameters that say which page, and not which rows. */
