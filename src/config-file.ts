@@ -1,12 +1,12 @@
 /** The configuration file of several teams, `INTAKE_CONFIG`. Invariant: an error names the place, never a value. */
 import { z } from 'zod'
 import { printableKey, readSetting, type Settings } from './config-settings.ts'
-import { type TeamConfig, teamOf, teamShape } from './config-team.ts'
+import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './config-team.ts'
 import { UsageError } from './core/errors.ts'
 
 const fileShape = z.strictObject({ teams: z.array(teamShape).min(1) })
 
-export function readTeamsFile(path: string, settings: Settings): readonly TeamConfig[] {
+export function readTeamsFile(path: string, settings: Settings): readonly (TeamConfig | IngestTeamConfig)[] {
   const content = parse(readSetting('INTAKE_CONFIG', path))
   const result = fileShape.safeParse(resolved(content, settings, ''))
   if (!result.success) {

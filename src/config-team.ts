@@ -12,9 +12,9 @@ export const teamShape = z.strictObject({
     .string()
     .regex(/^[\w.-]{1,63}$/, 'letters, digits, dot, dash and underscore')
     .default('default'),
-  baseUrl: z.string(),
-  apiKey: z.string().min(1),
-  apiSecret: z.string().min(1),
+  baseUrl: z.string().optional(),
+  apiKey: z.string().min(1).optional(),
+  apiSecret: z.string().min(1).optional(),
   apiVersion: z.string().optional(),
   webhookSecrets: z.array(z.string().min(1)).default([]),
   timezone: z.string().optional(),
@@ -24,13 +24,18 @@ export const teamShape = z.strictObject({
   bodyKeys: names.optional(),
 })
 
-export interface TeamConfig {
+/** What receiving a team's webhooks needs: all that is known of one whose service cannot be asked. */
+export interface IngestTeamConfig {
   readonly name: string
+  /** Any of them may match; more may be stored in the warehouse. */
+  readonly webhookSecrets: readonly string[]
+}
+
+export interface TeamConfig extends IngestTeamConfig {
   readonly baseUrl: string
   readonly apiKey: string
   readonly apiSecret: string
   readonly apiVersion: string
-  readonly webhookSecrets: readonly string[]
   readonly timezone: string
   readonly concurrency: number
   readonly pageSize?: number
@@ -38,23 +43,29 @@ export interface TeamConfig {
   readonly bodyKeys?: { readonly [name: string]: string }
 }
 
+const ACCESS = ['baseUrl', 'apiKey', 'apiSecret'] as const
+
 /** `nameOf` turns a key into what the user wrote it as: a variable, or a place in the file. */
 export function teamOf(
   given: z.infer<typeof teamShape>,
   settings: Settings,
   nameOf: (key: string) => string,
-): TeamConfig {
-  const { pageSize, paths, bodyKeys } = given
+): TeamConfig | IngestTeamConfig {
+  const { name, webhookSecrets, baseUrl, apiKey, apiSecret, pageSize, paths, bodyKeys } = given
+  if (baseUrl === undefined || apiKey === undefined || apiSecret === undefined) {
+    refuseHalf(given, nameOf)
+    return Object.freeze({ name, webhookSecrets })
+  }
   return Object.freeze({
-    name: given.name,
-    baseUrl: checkedUrl(given.baseUrl, nameOf('baseUrl'), settings.get('INTAKE_ALLOW_HTTP') === '1'),
-    apiKey: headerText(given.apiKey, nameOf('apiKey')),
-    apiSecret: headerText(given.apiSecret, nameOf('apiSecret')),
+    name,
+    baseUrl: checkedUrl(baseUrl, nameOf('baseUrl'), settings.get('INTAKE_ALLOW_HTTP') === '1'),
+    apiKey: headerText(apiKey, nameOf('apiKey')),
+    apiSecret: headerText(apiSecret, nameOf('apiSecret')),
     apiVersion: headerText(
       given.apiVersion ?? settings.get('INTAKE_API_VERSION') ?? 'v2.1',
       'INTAKE_API_VERSION',
     ),
-    webhookSecrets: given.webhookSecrets,
+    webhookSecrets,
     timezone: checkedZone(
       given.timezone ?? (settings.get('INTAKE_TIMEZONE') || 'UTC'),
       given.timezone ? nameOf('timezone') : 'INTAKE_TIMEZONE',
@@ -64,6 +75,17 @@ export function teamOf(
     ...(paths === undefined ? {} : { paths: checkedPaths(paths, nameOf('paths')) }),
     ...(bodyKeys === undefined ? {} : { bodyKeys: checkedBodyKeys(bodyKeys, nameOf('bodyKeys')) }),
   })
+}
+
+/** A team that has a part of its access lacks the rest by mistake; one that has nothing only receives. */
+function refuseHalf(given: z.infer<typeof teamShape>, nameOf: (key: string) => string): void {
+  const missing = ACCESS.filter((key) => given[key] === undefined)
+  if (missing.length === ACCESS.length) return
+  throw new UsageError(
+    `${missing.map(nameOf).join(' and ')} must be set too`,
+    `set ${ACCESS.map(nameOf).join(', ')} together`,
+    nameOf(missing[0]!),
+  )
 }
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/

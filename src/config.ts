@@ -9,10 +9,10 @@ import { z } from 'zod'
 import { checkedDatabaseUrl } from './config-database.ts'
 import { readTeamsFile } from './config-file.ts'
 import { type Settings, settingsOf } from './config-settings.ts'
-import { type TeamConfig, teamOf, teamShape } from './config-team.ts'
+import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './config-team.ts'
 import { UsageError } from './core/errors.ts'
 
-export type { TeamConfig } from './config-team.ts'
+export type { IngestTeamConfig, TeamConfig } from './config-team.ts'
 
 export interface Config {
   /** Null: the embedded server in `dataDir`. */
@@ -31,8 +31,10 @@ export interface Config {
   readonly encryptionKey: string | null
   readonly analyticsKey: string | null
   readonly logLevel: string
-  /** Empty where the service's variables are not set: what needs no service still works. */
+  /** Those whose service can be asked; empty where its variables are not set: what needs no service still works. */
   readonly teams: readonly TeamConfig[]
+  /** All, those whose service cannot be asked among them; never empty. */
+  readonly ingestTeams: readonly IngestTeamConfig[]
 }
 
 /** Digits alone: what JavaScript reads as a number besides (`0x50`, `1e3`, a blank) is a mistake here. */
@@ -84,6 +86,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   value('INTAKE_ALLOW_HTTP') // only checked: what asks for it are the teams' addresses
   const databaseUrl = value('DATABASE_URL')
   const cron = value('INTAKE_CRON') ?? '0 2 * * *'
+  const teams = teamsOf(settings)
   return Object.freeze({
     databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl),
     dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',
@@ -98,7 +101,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     encryptionKey: value('INTAKE_ENCRYPTION_KEY'),
     analyticsKey: value('INTAKE_ANALYTICS_KEY'),
     logLevel: value('LOG_LEVEL') ?? 'info',
-    teams: Object.freeze(teamsOf(settings)),
+    teams: Object.freeze(teams.filter(isReachable)),
+    ingestTeams: Object.freeze(
+      teams.map(({ name, webhookSecrets }) => Object.freeze({ name, webhookSecrets })),
+    ),
   })
 }
 
@@ -114,66 +120,63 @@ function read<Name extends keyof Variables>(
   throw new UsageError(`${name} is not ${expected}`, `set ${name} to ${expected}`, name)
 }
 
-/** The teams of the configuration file, else the one that the environment describes, else none. */
-function teamsOf(settings: Settings): readonly TeamConfig[] {
+function isReachable(team: TeamConfig | IngestTeamConfig): team is TeamConfig {
+  return 'baseUrl' in team
+}
+
+const TEAM_VARIABLES: Readonly<Record<string, string>> = {
+  name: 'INTAKE_TEAM',
+  baseUrl: 'INTAKE_BASE_URL',
+  apiKey: 'INTAKE_API_KEY',
+  apiSecret: 'INTAKE_API_SECRET',
+}
+
+/** The teams of the configuration file, else the one that the environment describes. */
+function teamsOf(settings: Settings): readonly (TeamConfig | IngestTeamConfig)[] {
   const file = settings.get('INTAKE_CONFIG')
   if (file !== null && file !== '') return readTeamsFile(file, settings)
-  const given = {
-    name: settings.get('INTAKE_TEAM') || undefined,
-    baseUrl: settings.get('INTAKE_BASE_URL') || undefined,
-    apiKey: settings.get('INTAKE_API_KEY') || undefined,
-    apiSecret: settings.get('INTAKE_API_SECRET') || undefined,
-    webhookSecrets: (settings.get('INTAKE_WEBHOOK_SECRETS') ?? '')
-      .split(',')
-      .filter((secret) => secret !== ''),
-  }
-  const names = {
-    name: 'INTAKE_TEAM',
-    baseUrl: 'INTAKE_BASE_URL',
-    apiKey: 'INTAKE_API_KEY',
-    apiSecret: 'INTAKE_API_SECRET',
-  }
-  if (given.baseUrl === undefined && given.apiKey === undefined && given.apiSecret === undefined) return []
-  const missing = (['baseUrl', 'apiKey', 'apiSecret'] as const).filter((key) => given[key] === undefined)
-  if (missing.length > 0) {
-    const list = missing.map((key) => names[key]).join(' and ')
-    throw new UsageError(
-      `${list} must be set too`,
-      'set INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET together',
-      names[missing[0]!],
-    )
-  }
-  if (given.name !== undefined && !teamShape.shape.name.safeParse(given.name).success) {
+  const name = settings.get('INTAKE_TEAM') || undefined
+  if (name !== undefined && !teamShape.shape.name.safeParse(name).success) {
     throw new UsageError(
       'INTAKE_TEAM is not a name',
       'use letters, digits, dot, dash and underscore',
       'INTAKE_TEAM',
     )
   }
-  return [
-    teamOf(
-      teamShape.parse(given),
-      settings,
-      (key) => names[key as keyof typeof names] ?? `INTAKE_${key.toUpperCase()}`,
-    ),
-  ]
+  const given = teamShape.parse({
+    name,
+    baseUrl: settings.get('INTAKE_BASE_URL') || undefined,
+    apiKey: settings.get('INTAKE_API_KEY') || undefined,
+    apiSecret: settings.get('INTAKE_API_SECRET') || undefined,
+    webhookSecrets: (settings.get('INTAKE_WEBHOOK_SECRETS') ?? '')
+      .split(',')
+      .map((secret) => secret.trim())
+      .filter((secret) => secret !== ''),
+  })
+  return [teamOf(given, settings, (key) => TEAM_VARIABLES[key] ?? `INTAKE_${key.toUpperCase()}`)]
 }
 
 /** The teams, or an error that names what is not set: for the commands that call the service. */
 export function requireTeams(config: Config, name?: string): readonly TeamConfig[] {
-  if (config.teams.length === 0) {
+  const { teams, ingestTeams } = config
+  if (teams.length === 0 && ingestTeams.length === 1) {
     throw new UsageError(
       'INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set',
       'set the three, or INTAKE_CONFIG for several teams; `intake-sync emulator` prints a set to try with',
       'INTAKE_BASE_URL',
     )
   }
-  if (name === undefined) return config.teams
-  const named = config.teams.filter((team) => team.name === name)
-  if (named.length > 0) return named
+  const asked = ingestTeams.filter((team) => name === undefined || team.name === name)
+  if (asked.length === 0) {
+    const known = ingestTeams.map((team) => team.name).join(', ')
+    throw new UsageError('--team names no configured team', `use one of: ${known}`, '--team')
+  }
+  const names = asked.map((team) => team.name)
+  const without = names.filter((one) => !teams.some((team) => team.name === one))
+  if (without.length === 0) return teams.filter((team) => names.includes(team.name))
   throw new UsageError(
-    '--team names no configured team',
-    `use one of: ${config.teams.map((team) => team.name).join(', ')}`,
-    '--team',
+    `INTAKE_CONFIG: no baseUrl, apiKey and apiSecret for ${without.join(', ')}`,
+    'set the three, or name a team that has them with --team',
+    'INTAKE_CONFIG',
   )
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { readConfig } from '../src/config.ts'
+import { readConfig, requireTeams } from '../src/config.ts'
 import { UsageError } from '../src/core/errors.ts'
 
 const CANARY = 'canary7f3a'
@@ -58,7 +58,7 @@ describe('a team from the environment', () => {
       ...SERVICE,
       INTAKE_TEAM: 'north.1-a_b',
       INTAKE_API_VERSION: '',
-      INTAKE_WEBHOOK_SECRETS: 'one,two,',
+      INTAKE_WEBHOOK_SECRETS: 'one, two,',
       INTAKE_TIMEZONE: 'Europe/Berlin',
       INTAKE_CONCURRENCY: '64',
     }
@@ -198,8 +198,9 @@ describe('a file of teams', () => {
     [
       'with a key that is missing',
       { teams: [{ ...team(), apiKey: undefined }] },
-      /teams\.0\.apiKey: invalid type/,
+      /INTAKE_CONFIG teams\.0\.apiKey must be set too/,
     ],
+    ['with an access that is empty', { teams: [team({ apiKey: '' })] }, /teams\.0\.apiKey: too small/],
     ['with a number for text', { teams: [team({ apiSecret: 7 })] }, /teams\.0\.apiSecret/],
     ['with a name that is none', { teams: [team({ name: `${CANARY}/` })] }, /teams\.0\.name/],
     ['with two of one name', { teams: [team(), team({ apiKey: CANARY })] }, /two teams have the same name/],
@@ -279,5 +280,36 @@ describe('a file of teams', () => {
 
   test('that is not there is refused', () => {
     expect(errorOf({ INTAKE_CONFIG: join(folder, CANARY) })).toMatchObject({ variable: 'INTAKE_CONFIG' })
+  })
+})
+
+describe('a team whose service cannot be asked', () => {
+  test('still has its name and its webhook secrets', () => {
+    const env = { INTAKE_TEAM: 'north', INTAKE_WEBHOOK_SECRETS: 'one,two' }
+    const { teams, ingestTeams } = readConfig(env)
+    expect(teams).toEqual([])
+    expect(ingestTeams).toEqual([{ name: 'north', webhookSecrets: ['one', 'two'] }])
+    expect(readConfig({ ...SERVICE, ...env }).ingestTeams).toEqual(ingestTeams)
+  })
+
+  test('may stand beside others in the file, and is refused by commands that call the service', () => {
+    const { name, ...access } = { name: 'north', baseUrl: 'https://a.example', apiKey: 'k', apiSecret: 's' }
+    const file = {
+      teams: [
+        { name, ...access },
+        { name: 'south', webhookSecrets: [CANARY] },
+      ],
+    }
+    const config = readConfig({ INTAKE_CONFIG: fileOf(file) })
+    expect(config.teams.map((team) => team.name)).toEqual(['north'])
+    expect(config.ingestTeams).toEqual([
+      { name: 'north', webhookSecrets: [] },
+      { name: 'south', webhookSecrets: [CANARY] },
+    ])
+    expect(requireTeams(config, 'north')).toEqual(config.teams)
+    for (const asked of [undefined, 'south']) {
+      expect(() => requireTeams(config, asked)).toThrow(/no baseUrl, apiKey and apiSecret for south$/)
+    }
+    expect(() => requireTeams(config, 'east')).toThrow(/--team names no configured team/)
   })
 })

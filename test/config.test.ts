@@ -49,6 +49,7 @@ test('without any variable everything has its default', () => {
     analyticsKey: null,
     logLevel: 'info',
     teams: [],
+    ingestTeams: [{ name: 'default', webhookSecrets: [] }],
   })
 })
 
@@ -236,4 +237,5 @@ test('commands that call the service name what is not set, and a team that is no
   expect(requireTeams(config)).toEqual(config.teams)
   expect(requireTeams(config, 'north')).toEqual(config.teams)
   expect(() => requireTeams(config, 'south')).toThrow(expect.objectContaining({ mend: 'use one of: north' }))
+  expect(() => requireTeams(readConfig({}), 'south')).toThrow(/are not set/)
 })
