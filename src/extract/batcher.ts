@@ -58,7 +58,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   }
 
   function sift(added: readonly Envelope[]): void {
-    const sifted = loaders.run((session) => withoutUnchanged(session, added))
+    const sifted = loaders.run((session) => withoutUnchanged(session, added, stream.entryAt !== undefined))
     run(
       sifted.then(async (changed) => {
         tally.unchanged += added.length - changed.length

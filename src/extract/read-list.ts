@@ -11,7 +11,14 @@ import { prove, proveDeletes } from './deletes.ts'
 import type { ScanReport, ScanRequest } from './scan.ts'
 import { scanUntilSteady } from './scan-until-steady.ts'
 import { refetch, settleContested } from './settle-contested.ts'
-import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from './slice-note.ts'
+import {
+  heldNote,
+  NOTHING_TO_SAY,
+  partlyReadNote,
+  type SliceNote,
+  type SliceOptions,
+  unsteadyNote,
+} from './slice-note.ts'
 import type { Source } from './source.ts'
 
 /** `cursorOf` adds to the cursor what a way of reading keeps there. */
@@ -36,7 +43,7 @@ export async function readList(
     }
     if (!options.dry) await resolveUnmet(session.db, place)
   } else if (!last.steady) {
-    note = unsteadyNote(all)
+    note = stream.entryAt === undefined ? unsteadyNote(all) : partlyReadNote(last)
   }
   // Without a path by id nobody can be asked: what the greater state says stays.
   if (options.migrated && stream.one !== null) {

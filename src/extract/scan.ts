@@ -6,7 +6,7 @@
  *        └──► every id ─► ledger
  *
  * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
- * distinct ids seen. A scan that is not steady has lost nothing: what it read is loaded, and it is to be repeated.
+ * distinct ids seen; of a log, of one that read as many entries as were counted when it began. A scan that is not steady has lost nothing: what it read is loaded, and it is to be repeated.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Page } from '../api/pages.ts'
@@ -80,11 +80,15 @@ export async function scanStream(
   }
   // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
   const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
-  const { complete, stable, count, reason } = pages.outcome
+  const { complete, stable, count, records, reason } = pages.outcome
   const startedAt = serviceClock.observedAt(begunAt) as Instant
   const distinct = (await ledger.count()) + unkeyed
   const report = { startedAt, ledger, contested, distinct, count, newest, stopped }
   if (stopped) return { ...report, steady: false, reason: 'filter_ignored' }
+  // A log grows while it is read, and its entries may share ids: what it held at the start was read.
+  if (stream.entryAt !== undefined && complete && records >= (count ?? 0)) {
+    return { ...report, steady: true, reason: null }
+  }
   if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
   if (count !== null && distinct !== count) return { ...report, steady: false, reason: 'rows_repeated' }
   return { ...report, steady: true, reason: null }

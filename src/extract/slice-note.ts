@@ -32,6 +32,15 @@ export function unsteadyNote(scans: readonly ScanReport[]): SliceNote {
   return { text, attention: false }
 }
 
+/** Of a log, whose count decides nothing: what is missing is read the next time, and needs nobody. */
+export function partlyReadNote({ count, reason }: ScanReport): SliceNote {
+  const told = count === null ? '' : `, of ${count} that the service counts`
+  return {
+    text: `not all entries of the log were listed${told} (${reason ?? 'unsteady'}); it is read again next time`,
+    attention: false,
+  }
+}
+
 export function heldNote(stream: string, missing: number, allowed: number): SliceNote {
   const text = `${missing} ${stream} are missing from a complete list, more than the ${allowed} that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete`
   return { text, attention: true }

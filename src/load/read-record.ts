@@ -6,7 +6,7 @@
  */
 import { stringify } from 'lossless-json'
 import { canonicalText, contentHash } from '../core/canonical.ts'
-import type { Envelope } from '../core/envelope.ts'
+import type { Envelope, VersionReading } from '../core/envelope.ts'
 import { FUTURE_TOLERANCE_SECONDS, versionOf } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
 import { recordId } from '../core/identifiers.ts'
@@ -56,7 +56,7 @@ const ID_REASONS = {
 function envelopeOf(id: string, record: JsonObject, text: string, reading: Reading): Envelope {
   const { teamId, stream, origin, observedAt } = reading
   const problems: Problem[] = []
-  const { version, tooFarAhead } = versionOf(record.updated_at, observedAt)
+  const { version, tooFarAhead } = versionIn(record, stream, observedAt)
   if (tooFarAhead) {
     const reason = `more than ${FUTURE_TOLERANCE_SECONDS / 60} minutes ahead of the service's clock; does not count as version`
     problems.push({ path: 'updated_at', reason, original: record.updated_at })
@@ -70,6 +70,13 @@ function envelopeOf(id: string, record: JsonObject, text: string, reading: Readi
   const stored = canonicalText(payload)
   // Of two values that come out alike, what they were is part of the content too.
   return { ...keys, content: { payload, text: stored, hash: contentHash(`${told}\n${stored}`), problems } }
+}
+
+/** Of a log, an entry's own moment: when it was read says nothing of which entry is the later. */
+function versionIn(record: JsonObject, stream: StreamName, observedAt: Instant): VersionReading {
+  const entryAt = streamNamed(stream)?.entryAt
+  if (entryAt === undefined) return versionOf(record.updated_at, observedAt)
+  return { version: entryAt(record) ?? observedAt, tooFarAhead: false }
 }
 
 function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {

@@ -6,6 +6,7 @@ import type { PathName } from '../api/paths.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { StreamName } from '../core/streams.ts'
+import type { Instant } from '../core/time.ts'
 import type { Cell, CellType } from './cell.ts'
 
 /** A column and the fields it may be read from: the first that is there and not null. */
@@ -70,6 +71,11 @@ export interface Stream {
    * each read makes no new version. Takes any JSON, changes nothing that it is given, and never throws.
    */
   readonly cleanse?: (came: unknown) => unknown
+  /**
+   * Given for a log: entries are written once, never deleted, and several may bear one id, of which the latest stays.
+   * The moment of an entry, which orders it whenever it is read; null where it tells none.
+   */
+  readonly entryAt?: (record: JsonObject) => Instant | null
 }
 
 export function text(name: string, ...aliases: string[]): Column {

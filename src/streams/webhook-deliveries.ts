@@ -1,8 +1,21 @@
 /**
  * Webhook event records, one for each attempt to deliver (specification, section 2.7, which shows none of their
  * fields). They are a log: there is no way to ask for one by its id, and none is ever said to be deleted (law 6).
+ *
+ * Invariant: where the attempts of an event bear one id, that of the event, the row is the latest of them.
  */
+import type { JsonObject } from '../core/json.ts'
+import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
+import { readCell } from './cell.ts'
 import { column, type Stream, text, time } from './stream.ts'
+
+/** Attempts that bear the same time are a microsecond apart, by their number. */
+function attemptedAt({ created_at, attempts }: JsonObject): Instant | null {
+  const at = typeof created_at === 'string' ? parseInstant(created_at) : null
+  const number = Number(readCell('integer', attempts, 'attempts', []) ?? 0)
+  if (at === null && number <= 0) return null
+  return instantOf((at === null ? 0 : microsOf(at)) + Math.min(Math.max(number, 0), 999))
+}
 
 export const webhookDeliveries: Stream = {
   name: 'webhook_deliveries',
@@ -24,4 +37,5 @@ export const webhookDeliveries: Stream = {
   ],
   children: [],
   otherFields: [],
+  entryAt: attemptedAt,
 }

@@ -1,9 +1,10 @@
 /** Webhook configurations and the log of what was delivered, as the service lists them; a secret is nowhere. */
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { json } from '../api/support/service.ts'
 import { callerOf, type Loose } from '../emulator/caller.ts'
 import { answering, startReceiver } from '../emulator/receiver.ts'
 import { runCommand } from '../support/run-command.ts'
-import { littlePatients, startLittleService } from './support/little-service.ts'
+import { type LittleRecord, littlePatients, startLittleService } from './support/little-service.ts'
 import { openScene, openWarehouse, query } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
@@ -144,4 +145,105 @@ it('deliveries that the service no longer lists stay: it has forgotten them, the
   expect(JSON.parse(run.stdout).streams.webhook_deliveries).toMatchObject({ deleted: 0, note: null })
   expect(await rowsOf(warehouse.url, 'webhook_deliveries')).toHaveLength(30)
   expect(service.received.filter(({ url }) => /events\/./.test(url))).toEqual([])
+})
+
+describe('a log whose attempts bear the id of their event', () => {
+  const attempt = (event: number, attempts: number, status = 'failed'): LittleRecord => ({
+    ...{ id: `e${event}`, event_id: `e${event}`, webhook_config: 'w1', status, attempts },
+    created_at: `2026-01-01T00:${String(event).padStart(2, '0')}:0${attempts}.123456Z`,
+  })
+  const three = (event: number) =>
+    [1, 2, 3].map((at) => attempt(event, at, at === 3 ? 'succeeded' : 'failed'))
+  const all = Array.from({ length: 12 }, (_, at) => three(at)).flat()
+
+  it.each<[string, readonly LittleRecord[]]>([
+    ['oldest first', all],
+    ['newest first', all.toReversed()],
+    [
+      'attempt after attempt, pages apart',
+      [1, 2, 3].flatMap((at) => all.filter((one) => one.attempts === at)),
+    ],
+    ['without the time of each', all.toReversed().map(({ created_at: _, ...one }) => one)],
+    ['at one time each', all.toReversed().map((one) => ({ ...one, created_at: '2026-01-01T00:00:00Z' }))],
+  ])(
+    '(%s) leaves the latest of each, is read once, needs nobody, and writes nothing the next time',
+    async (_, listed) => {
+      await using service = await startLittleService(littlePatients(1))
+      await using warehouse = await openWarehouse()
+      const env = { ...service.env, DATABASE_URL: warehouse.url }
+      service.records.webhookDeliveries.push(...listed)
+      const words = ['backfill', '--streams', 'webhook_deliveries', '--json']
+      const latest = Array.from({ length: 12 }, (_, at) => ({
+        id: `e${at}`,
+        attempts: 3,
+        status: 'succeeded',
+      }))
+      const held = () =>
+        query(
+          warehouse.url,
+          'select id, attempts, status from intake.webhook_deliveries order by created_at, id',
+        )
+      const byId = (rows: readonly object[]) =>
+        [...rows].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+      const first = await runCommand(words, env)
+      expect(first).toMatchObject({ code: 0 })
+      expect(JSON.parse(first.stdout).streams.webhook_deliveries).toMatchObject({ requests: 4, note: null })
+      expect(byId(await held())).toEqual(byId(latest))
+      const before = await rowVersions(warehouse.url)
+      const second = await runCommand([...words, '--full'], env)
+      expect(JSON.parse(second.stdout).streams.webhook_deliveries).toMatchObject({
+        ...{ requests: 4, fetched: 36, changed: 0, unchanged: 36, note: null },
+      })
+      expect(await rowVersions(warehouse.url)).toEqual(before)
+
+      // A fourth attempt of one, then the service forgets it: what was logged stays.
+      service.records.webhookDeliveries.unshift(attempt(5, 4))
+      expect(await runCommand(words, env)).toMatchObject({ code: 0 })
+      service.records.webhookDeliveries.shift()
+      expect(await runCommand(words, env)).toMatchObject({ code: 0 })
+      expect(byId(await held())).toEqual(
+        byId(latest.map((row) => (row.id === 'e5' ? { ...row, attempts: 4, status: 'failed' } : row))),
+      )
+    },
+  )
+})
+
+it.each([
+  ['at its end', (log: LittleRecord[], entry: LittleRecord) => log.push(entry)],
+  ['at its beginning', (log: LittleRecord[], entry: LittleRecord) => log.unshift(entry)],
+])('a log that grows %s with every page that is read is read once, and is whole', async (_, grow) => {
+  await using service = await startLittleService(littlePatients(1))
+  await using warehouse = await openWarehouse()
+  const log = service.records.webhookDeliveries
+  for (let at = 0; at < 45; at++) log.push({ id: `d${at}`, attempts: 1 })
+  service.interfere = ({ url }) => {
+    if (url.startsWith('/v2/webhooks/events')) grow(log, { id: `new${log.length}`, attempts: 1 })
+    return false
+  }
+  const run = await runCommand(['backfill', '--streams', 'webhook_deliveries', '--json'], {
+    ...{ ...service.env, DATABASE_URL: warehouse.url },
+  })
+  expect(run.code).toBe(0)
+  const { requests, note } = JSON.parse(run.stdout).streams.webhook_deliveries
+  expect({ once: requests <= 7, note }).toEqual({ once: true, note: null })
+  const held = await rowsOf(warehouse.url, 'webhook_deliveries')
+  expect(held.filter((row) => /^d/.test((row as Loose).id))).toHaveLength(45)
+})
+
+it('a log that lists fewer entries than it counts needs nobody, and says so', async () => {
+  await using service = await startLittleService(littlePatients(1))
+  await using warehouse = await openWarehouse()
+  const log = service.records.webhookDeliveries
+  for (let at = 0; at < 5; at++) log.push({ id: `d${at}`, attempts: 1 })
+  service.interfere = ({ url }, response) => {
+    if (!url.startsWith('/v2/webhooks/events')) return false
+    json(response, { count: 7, next: null, previous: null, results: log })
+    return true
+  }
+  const run = await runCommand(['backfill', '--streams', 'webhook_deliveries', '--json'], {
+    ...{ ...service.env, DATABASE_URL: warehouse.url },
+  })
+  expect(run.code).toBe(0)
+  expect(JSON.parse(run.stdout).streams.webhook_deliveries.note).toContain('of 7 that the service counts')
+  expect(await rowsOf(warehouse.url, 'webhook_deliveries')).toHaveLength(5)
 })

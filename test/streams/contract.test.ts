@@ -47,6 +47,8 @@ describe.each(STREAMS.map((stream) => ({ name: stream.name, stream })))('$name',
   const loading = fixtures.filter((fixture) => !('dead' in fixture.expected))
   // Every stream loads a text of a megabyte; what becomes of it later is the same for all, and shown with patients.
   const handy = name === 'patients' ? loading : loading.filter((fixture) => bodyOf(fixture).length < 100_000)
+  // An entry of a log has a moment of its own, whenever it is read, and none is ever gone.
+  const isLog = stream.entryAt !== undefined
   const setAside = fixtures.filter((fixture) => 'dead' in fixture.expected)
 
   describe('a record loads as its fixture says', () => {
@@ -117,34 +119,39 @@ describe.each(STREAMS.map((stream) => ({ name: stream.name, stream })))('$name',
     expect(await dumpStream(session, stream, backwards)).toEqual(expected)
   })
 
-  test('a tombstone empties the row, an older record does not bring it back, a newer one does', async () => {
-    const [teamId, fresh] = [nextTeam++, nextTeam++]
-    const envelopes = envelopesOf(stream, handy, teamId)
-    await load(stream, envelopes, 'straight')
-    expect(await load(stream, tombstonesOf(envelopes, afterwards(3600)), 'merge')).toMatchObject({
-      changed: 0,
-      deleted: envelopes.length,
-    })
-    const gone = await rootAsJson(session, stream, teamId)
-    expect(gone.size).toBe(envelopes.length)
-    for (const row of gone.values()) {
-      const { team_id, id, _origin, _loaded_at, _version, _deleted_at, ...data } = JSON.parse(row)
-      expect(_deleted_at).toBe('2026-01-01T13:00:00+00:00')
-      expect(_version).toBe(_deleted_at)
-      expect(Object.values(data).filter((value) => value !== null)).toEqual([])
-    }
-    for (const { table } of stream.children) {
-      expect(await rowsOf(session, `select 1 from intake.${table} where team_id = $1`, [teamId])).toEqual([])
-    }
+  test.skipIf(isLog)(
+    'a tombstone empties the row, an older record does not bring it back, a newer one does',
+    async () => {
+      const [teamId, fresh] = [nextTeam++, nextTeam++]
+      const envelopes = envelopesOf(stream, handy, teamId)
+      await load(stream, envelopes, 'straight')
+      expect(await load(stream, tombstonesOf(envelopes, afterwards(3600)), 'merge')).toMatchObject({
+        changed: 0,
+        deleted: envelopes.length,
+      })
+      const gone = await rootAsJson(session, stream, teamId)
+      expect(gone.size).toBe(envelopes.length)
+      for (const row of gone.values()) {
+        const { team_id, id, _origin, _loaded_at, _version, _deleted_at, ...data } = JSON.parse(row)
+        expect(_deleted_at).toBe('2026-01-01T13:00:00+00:00')
+        expect(_version).toBe(_deleted_at)
+        expect(Object.values(data).filter((value) => value !== null)).toEqual([])
+      }
+      for (const { table } of stream.children) {
+        expect(await rowsOf(session, `select 1 from intake.${table} where team_id = $1`, [teamId])).toEqual(
+          [],
+        )
+      }
 
-    const older = envelopesOf(stream, handy, teamId, afterwards(1800))
-    expect(await load(stream, older, 'merge')).toMatchObject({ changed: 0, deleted: 0 })
-    expect(await rootAsJson(session, stream, teamId)).toEqual(gone)
+      const older = envelopesOf(stream, handy, teamId, afterwards(1800))
+      expect(await load(stream, older, 'merge')).toMatchObject({ changed: 0, deleted: 0 })
+      expect(await rootAsJson(session, stream, teamId)).toEqual(gone)
 
-    await load(stream, envelopesOf(stream, handy, teamId, afterwards(7200)), 'merge')
-    await load(stream, envelopesOf(stream, handy, fresh, afterwards(7200)), 'straight')
-    expect(await dumpStream(session, stream, teamId)).toEqual(await dumpStream(session, stream, fresh))
-  })
+      await load(stream, envelopesOf(stream, handy, teamId, afterwards(7200)), 'merge')
+      await load(stream, envelopesOf(stream, handy, fresh, afterwards(7200)), 'straight')
+      expect(await dumpStream(session, stream, teamId)).toEqual(await dumpStream(session, stream, fresh))
+    },
+  )
 
   test('a tombstone of a record never seen leaves a row that says so', async () => {
     const teamId = nextTeam++
@@ -170,6 +177,7 @@ describe.each(STREAMS.map((stream) => ({ name: stream.name, stream })))('$name',
     for (const repeated of [changed, changed, first]) await load(stream, repeated, 'merge')
     const once = await history()
     expect(once.map((row) => row.id).sort()).toEqual(first.map((envelope) => envelope.id).sort())
+    if (isLog) return
     expect(new Set(once.map((row) => row.version))).toEqual(new Set(['2026-01-01 12:10:00+00']))
 
     await load(stream, tombstonesOf(first, afterwards(1800)), 'merge')

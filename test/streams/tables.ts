@@ -1,5 +1,6 @@
 /** What the tables hold of a stream, for comparing with fixtures, with another way of loading, or with before. */
 import { canonicalText } from '../../src/core/canonical.ts'
+import type { Envelope } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
 import { mapRecord, withoutPositions } from '../../src/streams/map.ts'
 import type { Stream } from '../../src/streams/stream.ts'
@@ -78,7 +79,7 @@ export function expectedState(
   return {
     id: idOf(fixture),
     state: {
-      version: expected.version ?? '2026-01-01T12:00:00+00:00',
+      version: expected.version ?? momentIn(stream, read.envelope) ?? '2026-01-01T12:00:00+00:00',
       root: { ...blank(stream.columns.map((column) => column.name)), ...expected.root },
       children: Object.fromEntries(
         stream.children.map(({ table, columns }) => [
@@ -92,6 +93,12 @@ export function expectedState(
       drift: found.join() === promised.join() ? [] : ['found', ...found, 'promised', ...promised],
     },
   }
+}
+
+/** Of an entry of a log, the moment that it tells, as Postgres writes it into JSON; no fixture has to say it again. */
+function momentIn({ entryAt }: Stream, { content }: Envelope): string | undefined {
+  const moment = entryAt?.(content!.payload)
+  return moment?.replace(/(?:\.0+|(\.\d*?)0+)?Z$/, '$1+00:00')
 }
 
 /** Where each row version of the stream lies and which transaction wrote it: the same when nothing was written. */
