@@ -18,6 +18,8 @@ export interface ConnectionOptions {
   /** Shown in pg_stat_activity, after "intake-sync". */
   readonly purpose: string
   readonly lockTimeoutMs?: number
+  /** How long the server may take to let us in; ten seconds when left out. */
+  readonly connectTimeoutMs?: number
   /** Planner settings of the session, for statements whose one right plan is known. */
   readonly planner?: readonly string[]
 }
@@ -79,7 +81,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
   return {
     connectionString: url,
     application_name: `intake-sync ${options.purpose}`,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
     keepAlive: true,
     // Of two settings of one name the later holds.
     options: [given, ...own.map((setting) => `-c ${setting}`)].join(' ').trim(),

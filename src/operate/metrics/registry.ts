@@ -1,0 +1,115 @@
+/**
+ * What `serve` counts while it runs, as Prometheus metrics.
+ *
+ * Invariant: names end in their unit or in `_total`; labels are team, stream, reason or outcome, from sets that are
+ * small and ours, never anything that came with an event.
+ */
+import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import type { DrainWatch, IngestWatch } from '../../ingest/watch.ts'
+
+export interface Metrics {
+  readonly registry: Registry
+  readonly ingest: IngestWatch
+  readonly drain: DrainWatch
+}
+
+/** Gauges whose names say that they are counters. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((each) => `intake_nodejs_active_${each}_total`)
+
+const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+const COMMIT_EVENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+/** 10 ms to 10 min. */
+const VISIBLE_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+
+export function openMetrics(): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry, prefix: 'intake_' })
+  for (const name of MISNAMED) registry.removeSingleMetric(name)
+  return { registry, ingest: ingestWatch(registry), drain: drainWatch(registry) }
+}
+
+function ingestWatch(registry: Registry): IngestWatch {
+  const registers = [registry]
+  const received = new Counter({
+    name: 'intake_events_received_total',
+    help: 'Webhook events that were signed and are committed, repeated ones among them.',
+    labelNames: ['team'],
+    registers,
+  })
+  const duplicate = new Counter({
+    name: 'intake_events_duplicate_total',
+    help: 'Webhook events received that the inbox held already.',
+    labelNames: ['team'],
+    registers,
+  })
+  const rejected = new Counter({
+    name: 'intake_events_rejected_total',
+    help: 'Requests that were not stored, by reason; the team is empty where none is known.',
+    labelNames: ['team', 'reason'],
+    registers,
+  })
+  const events = new Histogram({
+    name: 'intake_inbox_commit_events',
+    help: 'Events of one commit to the inbox.',
+    buckets: COMMIT_EVENTS,
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'intake_inbox_commit_seconds',
+    help: 'Duration of one commit to the inbox.',
+    buckets: COMMIT_SECONDS,
+    registers,
+  })
+  return {
+    stored(team, isDuplicate) {
+      received.inc({ team })
+      if (isDuplicate) duplicate.inc({ team })
+    },
+    rejected: (reason, team = '') => rejected.inc({ team, reason }),
+    committed(count, duration) {
+      events.observe(count)
+      seconds.observe(duration)
+    },
+  }
+}
+
+function drainWatch(registry: Registry): DrainWatch {
+  const registers = [registry]
+  const drained = new Counter({
+    name: 'intake_events_drained_total',
+    help: 'Events that were worked off, by outcome: done, dead (set aside) or retried (tried again later).',
+    labelNames: ['team', 'outcome'],
+    registers,
+  })
+  const visible = new Histogram({
+    name: 'intake_event_visible_seconds',
+    help: 'From the arrival of an event to the commit of its row.',
+    labelNames: ['team'],
+    buckets: VISIBLE_SECONDS,
+    registers,
+  })
+  const requests = new Counter({
+    name: 'intake_refetch_requests_total',
+    help: 'Records asked for by id because an event did not settle their state.',
+    labelNames: ['team'],
+    registers,
+  })
+  const gone = new Counter({
+    name: 'intake_refetch_gone_total',
+    help: 'Records asked for by id that the service does not have.',
+    labelNames: ['team'],
+    registers,
+  })
+  return {
+    drained(team, outcomes, visibleSeconds) {
+      for (const outcome of ['done', 'dead', 'retried'] as const) {
+        drained.inc({ team, outcome }, outcomes[outcome])
+      }
+      for (const seconds of visibleSeconds) visible.observe({ team }, seconds)
+    },
+    refetched(team, count, notFound) {
+      requests.inc({ team }, count)
+      gone.inc({ team }, notFound)
+    },
+  }
+}
