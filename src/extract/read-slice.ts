@@ -1,14 +1,18 @@
 /** A slice read in the way that its stream says. */
+import { instantOf } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
+import { readCheckpoint } from './checkpoint.ts'
 import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
 import { readWindows } from './read-windows.ts'
-import type { SliceNote, SliceOptions } from './slice-note.ts'
+import { everythingNote, joined, type SliceNote, type SliceOptions } from './slice-note.ts'
 import type { Source } from './source.ts'
 
-export function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
+export async function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
   const { reading } = source.stream
   if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
-  if (reading?.kind === 'exports') return readExports(source, session, options)
-  return readList(source, session, options)
+  // Whole lists are read whatever the checkpoint says; one that is abnormal is reported all the same, and replaced.
+  const held = readCheckpoint(source.taken.cursor, instantOf(source.clock.now()))
+  const note = await (reading?.kind === 'exports' ? readExports : readList)(source, session, options)
+  return held.kind === 'good' ? note : joined(everythingNote(held.what), note)
 }

@@ -10,13 +10,22 @@
 import { instantOf } from '../core/time.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
+import type { Checkpoint } from './checkpoint.ts'
 import { readList } from './read-list.ts'
 import type { ScanReport } from './scan.ts'
 import { scanUntilSteady } from './scan-until-steady.ts'
 import { refetch, settleContested } from './settle-contested.ts'
-import { joined, NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from './slice-note.ts'
+import {
+  everythingNote,
+  joined,
+  NOTHING_TO_SAY,
+  type SliceNote,
+  type SliceOptions,
+  sinceNote,
+  unsteadyNote,
+} from './slice-note.ts'
 import type { Source } from './source.ts'
-import { isInWindow, planWindow, reachesBack, type WindowCursor } from './window.ts'
+import { isInWindow, planWindow, reachesBack } from './window.ts'
 
 /** How a stream is asked for by date: the parameter, and the field that it goes by. */
 export interface DateFilter {
@@ -36,15 +45,14 @@ export async function readWindows(
   let told = note
   if (after !== null) {
     const window = await readWindow(source, session, options, filter, after, held)
-    if (window.kind === 'read') return window.note
+    if (window.kind === 'read') return note === null ? window.note : joined(sinceNote(note), window.note)
     logger.warn({ stream: stream.name }, `${window.reason}; reading everything`)
-    told = window.reason
+    told = note === null ? window.reason : `${note}; ${window.reason}`
   }
   // Only a steady reading of everything says what is the newest, and may move the sweep.
-  const cursorOf = (scan: ScanReport): WindowCursor =>
+  const cursorOf = (scan: ScanReport): Checkpoint =>
     scan.steady ? { newest: scan.newest, swept_at: scan.startedAt } : held
-  const said: SliceNote =
-    told === null ? NOTHING_TO_SAY : { text: `${told}; everything was read`, attention: false }
+  const said = told === null ? NOTHING_TO_SAY : everythingNote(told)
   return joined(said, await readList(source, session, options, { dated: filter.field }, cursorOf))
 }
 
@@ -59,7 +67,7 @@ async function readWindow(
   options: SliceOptions,
   { parameter, field }: DateFilter,
   after: string,
-  held: WindowCursor,
+  held: Checkpoint,
 ): Promise<WindowRead> {
   const { taken, tally } = source
   const before = { ...tally }

@@ -46,6 +46,19 @@ export function heldNote(stream: string, missing: number, allowed: number): Slic
   return { text, attention: true }
 }
 
+/** Why everything was read where a part had done. */
+export function everythingNote(why: string): SliceNote {
+  return { text: `${why}; everything was read`, attention: false }
+}
+
+/** A checkpoint that is doubted, of a run that was told from when to read. */
+export function sinceNote(doubt: string): SliceNote {
+  return {
+    text: `${doubt}; what was asked for with --since was read, and the next run reads everything`,
+    attention: false,
+  }
+}
+
 /** Both notes as one. */
 export function joined(...notes: readonly SliceNote[]): SliceNote {
   const texts = notes.flatMap(({ text }) => text ?? [])

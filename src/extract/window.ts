@@ -5,8 +5,8 @@
  * service may leave the day itself out and may count days in another zone. A checkpoint that cannot be trusted means
  * everything, and is said.
  */
-import { isObject } from '../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
+import { type Checkpoint, NO_CHECKPOINT, readCheckpoint } from './checkpoint.ts'
 
 /** How a person wants it read. */
 export interface WindowOptions {
@@ -21,18 +21,10 @@ export interface WindowOptions {
 /** Reads everything, whatever was read before. */
 export const EVERYTHING: WindowOptions = { lookbackDays: 0, sweepDays: 0, full: true, since: null }
 
-/** What a settled slice keeps. */
-export interface WindowCursor {
-  /** The newest date seen; null while no record had one. */
-  readonly newest: Instant | null
-  /** When the last steady reading of everything began; null before the first. */
-  readonly swept_at: Instant | null
-}
-
 export interface WindowPlan {
   /** Ask for what came on this day (YYYY-MM-DD) or later; null for everything. */
   readonly after: string | null
-  readonly held: WindowCursor
+  readonly held: Checkpoint
   /** What is wrong with the stored checkpoint. */
   readonly note: string | null
 }
@@ -40,26 +32,18 @@ export interface WindowPlan {
 const DAY = 86_400_000_000
 /** A day for a bound that leaves the day itself out, and one for days of another zone. */
 const WIDENED_DAYS = 2
-/** A checkpoint may be so far ahead, for clocks that differ. */
-const TOLERANCE = DAY
-
-const NOTHING: WindowCursor = { newest: null, swept_at: null }
 
 /** `now` is a time of the service's clock. */
 export function planWindow(stored: unknown, options: WindowOptions, now: Instant): WindowPlan {
-  const held = readCursor(stored)
-  if (options.full) return { after: null, held: held ?? NOTHING, note: null }
-  if (options.since !== null)
-    return { after: dayBefore(options.since, WIDENED_DAYS), held: held ?? NOTHING, note: null }
-  if (held === null) return { after: null, held: NOTHING, note: 'the stored checkpoint cannot be read' }
+  const read = readCheckpoint(stored, now)
+  const note = read.kind === 'doubted' ? read.what : null
+  const held = read.kind === 'doubted' ? NO_CHECKPOINT : read.checkpoint
+  if (options.full) return { after: null, held, note }
+  if (options.since !== null) return { after: dayBefore(options.since, WIDENED_DAYS), held, note }
   const { newest, swept_at } = held
-  if (newest === null || swept_at === null) return { after: null, held, note: null }
-  const latest = microsOf(now) + TOLERANCE
-  if (microsOf(newest) > latest || microsOf(swept_at) > latest) {
-    return { after: null, held: NOTHING, note: 'the stored checkpoint lies in the future' }
-  }
-  if (microsOf(now) - microsOf(swept_at) >= options.sweepDays * DAY) return { after: null, held, note: null }
-  return { after: dayBefore(newest, options.lookbackDays + WIDENED_DAYS), held, note: null }
+  if (newest === null || swept_at === null) return { after: null, held, note }
+  if (microsOf(now) - microsOf(swept_at) >= options.sweepDays * DAY) return { after: null, held, note }
+  return { after: dayBefore(newest, options.lookbackDays + WIDENED_DAYS), held, note }
 }
 
 /** True when a record dated `date` may be among what was asked for from `after` on, whatever the service's zone. */
@@ -74,20 +58,6 @@ export function isInWindow(date: unknown, after: string): boolean {
  */
 export function reachesBack(after: string, newest: Instant): boolean {
   return after <= dayBefore(newest, WIDENED_DAYS)
-}
-
-/** Null when it is neither absent nor of our own form. A cursor of a stream that was read whole has none of the two. */
-function readCursor(stored: unknown): WindowCursor | null {
-  if (stored === null || stored === undefined) return NOTHING
-  if (!isObject(stored)) return null
-  const read = (value: unknown) =>
-    value === null || value === undefined ? null : typeof value === 'string' ? parseInstant(value) : undefined
-  const [newest, swept_at] = [read(stored.newest), read(stored.swept_at)]
-  const broken = [stored.newest, stored.swept_at].some(
-    (value) => typeof value === 'string' && parseInstant(value) === null,
-  )
-  if (newest === undefined || swept_at === undefined || broken) return null
-  return { newest, swept_at }
 }
 
 function dayBefore(instant: Instant, days: number): string {

@@ -1,5 +1,6 @@
 /** The checkpoint of responses: survived when it is broken, and moved over nothing that was not read. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { STREAMS } from '../../src/streams/catalogue.ts'
 import {
   cursorIn,
   DAY,
@@ -11,7 +12,8 @@ import {
   setCursor,
   submitAt,
 } from './support/answered.ts'
-import { openScene, type Scene } from './support/scene.ts'
+import { documentOf, openScene, type Scene } from './support/scene.ts'
+import { liveRows } from './support/tables.ts'
 
 describe('a stored checkpoint', () => {
   let scene: Scene
@@ -52,6 +54,25 @@ describe('a stored checkpoint', () => {
       expect(next.asked.after).not.toContain(null)
     },
   )
+
+  it.each<[string, unknown]>([
+    ['lies in the future', { newest: '2999-01-01T00:00:00Z', swept_at: '2999-01-01T00:00:00Z' }],
+    ['cannot be read', { newest: 'yesterday' }],
+    ['cannot be read', 17],
+  ])('that %s (%j) is said with --since too, and the next run reads everything', async (what, bad) => {
+    await setCursor(scene.url, bad)
+    const since = plus(newestOf(scene.emulator.control.world()), -DAY).slice(0, 10)
+    const run = await readResponses(scene, '--since', since)
+    const note = `the stored checkpoint ${what}; what was asked for with --since was read, and the next run reads everything`
+    expect(run).toMatchObject({ code: 0, status: 'succeeded', note })
+    expect(run.stderr).toContain(note)
+    expect(run.asked.after).not.toContain(null)
+    const next = await readResponses(scene)
+    expect(next).toMatchObject({ code: 0, note: null })
+    expect(new Set(next.asked.after)).toEqual(new Set([null]))
+    await expectResponses(scene)
+    expect((await readResponses(scene)).asked.after).not.toContain(null)
+  })
 
   it('is what a dry run goes by too, and leaves as it is', async () => {
     const before = await cursorIn(scene.url)
@@ -115,6 +136,29 @@ describe('a stored checkpoint', () => {
     expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
   })
 })
+
+it.each<[string, unknown]>([
+  ['lies in the future', { scanned_at: '2999-01-01T00:00:00Z', steady: true }],
+  ['cannot be read', { scanned_at: 'last night' }],
+  ['cannot be read', ['another', 'format']],
+])(
+  'a checkpoint that %s (%j) is said of every stream, in the summary and the log, and is replaced by a good one',
+  async (what, bad) => {
+    await using scene = await openScene()
+    expect(await scene.backfill()).toMatchObject({ code: 0 })
+    const before = await liveRows(scene.url)
+    await scene.query('update intake_ops.checkpoints set cursor = $1::jsonb', [JSON.stringify(bad)])
+    const run = await scene.backfill('--json')
+    expect(run.code).toBe(0)
+    const note = `the stored checkpoint ${what}; everything was read`
+    const told = Object.entries(documentOf(run).streams).map(([name, figures]) => [name, figures.note])
+    expect(told).toEqual(STREAMS.map(({ name }) => [name, note]))
+    expect(run.stderr.split(note)).toHaveLength(STREAMS.length + 1)
+    expect(await liveRows(scene.url)).toEqual(before)
+    const next = documentOf(await scene.backfill('--json')).streams
+    expect(new Set(Object.values(next).map((figures) => figures.note))).toEqual(new Set([null]))
+  },
+)
 
 it('a dry run on a database without tables reads lists of summaries too', async () => {
   await using scene = await openScene({ shape: 'response-summaries+summary-lists' }, { empty: true })

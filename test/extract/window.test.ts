@@ -43,6 +43,12 @@ describe('what a run asks for', () => {
       held: { newest: null, swept_at: null },
       note: `the stored checkpoint ${what}`,
     })
+    // Said too when the run is told what to read, and nothing of it is kept.
+    const held = { newest: null, swept_at: null }
+    const note = `the stored checkpoint ${what}`
+    const since = at('2026-01-10')
+    expect(planWindow(cursor, { ...NIGHTLY, since }, NOW)).toEqual({ after: '2026-01-08', held, note })
+    expect(planWindow(cursor, { ...NIGHTLY, full: true }, NOW)).toEqual({ after: null, held, note })
   })
 
   it('leaves nothing out between two runs, to the microsecond, whatever zone the service counts its days in', () => {
