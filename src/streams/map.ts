@@ -8,7 +8,8 @@ import { isLosslessNumber, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { Cell } from './cell.ts'
 import { cellsOf } from './parts.ts'
-import { withoutForeignKeys } from './response-paths.ts'
+import { withoutForeignNames } from './record-paths.ts'
+import { OF_RESPONSES, withoutForeignKeys } from './response-paths.ts'
 import type { Stream } from './stream.ts'
 
 export interface MappedRecord {
@@ -49,11 +50,12 @@ const FREE_MAPS =
 
 /** A path with array positions and the keys of free maps left out: `patient_tags[].name`, `input_fields.*.page`. */
 export function withoutPositions(path: string): string {
-  return withoutForeignKeys(path)
-    .replace(FREE_MAPS, (_, before: string, map: string, field: string | undefined) =>
+  const ours = withoutForeignKeys(path).replace(
+    FREE_MAPS,
+    (_, before: string, map: string, field: string | undefined) =>
       map === 'input_fields' ? `${before}${map}.*${field ?? ''}` : `${before}${map}.*`,
-    )
-    .replace(/\[\d+\]/g, '[]')
+  )
+  return (OF_RESPONSES.test(ours) ? ours : withoutForeignNames(ours)).replace(/\[\d+\]/g, '[]')
 }
 
 function unknownFields(stream: Stream, payload: JsonObject, drift: Drift[]): string | null {

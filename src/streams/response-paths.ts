@@ -25,6 +25,9 @@ const LISTED = new RegExp(`^((?:${LISTS.join('|')})\\[\\d*\\]${NAMED})(.*)$`, 's
 /** Answers by question: names of ours at the end, after a key that may hold anything. */
 const KEYED = new RegExp(`^answers\\..*?((?:\\[\\d*\\])?${NAMED})$`, 's')
 
+/** A path that leads into answers or parts. */
+export const OF_RESPONSES = new RegExp(`^(?:${LISTS.join('|')})(?:[.[]|$)`)
+
 /** A path as long as this is one of keys that are data, and would take long to take apart. */
 const LONGEST = 1000
 

@@ -9,6 +9,7 @@ import { json, type Received } from '../api/support/service.ts'
 import { type Ended, runCli } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
+import { bookkeeping, CANARY, SEEN } from './support/canary.ts'
 import { withoutPauses } from './support/impatient.ts'
 import {
   type LittleRecord,
@@ -19,9 +20,6 @@ import {
 import { openScene, openWarehouse, query } from './support/scene.ts'
 
 withoutPauses()
-
-const CANARY = 'Kanarienvogel7351'
-const SEEN = /Kanarienvogel/i
 
 let service: LittleService
 let warehouse: TestDatabase
@@ -40,20 +38,6 @@ async function backfill(...args: string[]): Promise<Ended> {
   const secrets = { INTAKE_API_KEY: `${CANARY}-key`, INTAKE_API_SECRET: `${CANARY}-secret` }
   const env = { ...service.env, ...secrets, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' }
   return await runCommand(['backfill', ...args], env)
-}
-
-/** What our own bookkeeping says, tables that analysts and operators may see without seeing a person. */
-async function bookkeeping(url: string): Promise<string> {
-  const tables = await query<{ name: string }>(
-    url,
-    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'intake_ops' order by 1",
-  )
-  const texts: string[] = []
-  for (const { name } of tables) {
-    const rows = await query<{ row: string }>(url, `select to_jsonb(t)::text as row from ${name} t`)
-    texts.push(...rows.map(({ row }) => `${name} ${row}`))
-  }
-  return texts.join('\n')
 }
 
 async function expectUnseen(run: Ended): Promise<void> {

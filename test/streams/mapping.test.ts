@@ -242,6 +242,12 @@ test.each([
   ['answers.Ann Other.id.born[7].files[1].size', 'answers.*[].files[].size'],
   ['answers.Ann.answer_text.Bob', 'answers.*'],
   [`answers.${'Ann.id'.repeat(10_000)}!`, 'answers.*'],
+  ['last_name.Ann Other[1].of', 'last_name.*'],
+  ['created_at.Ann', 'created_at.*'],
+  ['questions[3].choices[0].text_value', 'questions[].choices[].text_value'],
+  ['questions[3].text.Ann.id', 'questions[].text.*'],
+  ['scheduled.status.Ann', 'scheduled.status.*'],
+  ['unheard_of.Ann[0]', 'unheard_of.*'],
 ])('a path is counted without positions and without what is data: %s', (path, counted) => {
   expect(withoutPositions(path)).toBe(counted)
   expect(withoutPositions(counted)).toBe(counted)

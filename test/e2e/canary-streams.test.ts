@@ -1,0 +1,153 @@
+/**
+ * Law 8 over every stream: the text planted in each text of each record of each is in the tables that hold health
+ * data, and in nothing that is printed, logged, recorded as bookkeeping or shown of a statement or a process.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { json } from '../api/support/service.ts'
+import { type Ended, runCli } from '../support/cli.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
+import {
+  bookkeeping,
+  CANARY,
+  disfigured,
+  FILES,
+  planted,
+  rowsWithCanary,
+  SEEN,
+  watched,
+} from './support/canary.ts'
+import { withoutPauses } from './support/impatient.ts'
+import { type LittleRecord, type LittleService, startLittleService } from './support/little-service.ts'
+import { openWarehouse, query } from './support/scene.ts'
+
+withoutPauses()
+
+let service: LittleService
+let warehouse: TestDatabase
+const files = new Map<string, string>()
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+  service = await startLittleService()
+  service.interfere = ({ method, body }, response) => {
+    if (method !== 'POST') return false
+    const file = files.get(JSON.parse(String(body)).id)
+    if (file === undefined) json(response, { detail: CANARY }, 404)
+    else response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    return true
+  }
+})
+
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await warehouse.drop()
+})
+
+const environment = () => ({ ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' })
+
+const backfill = (...args: string[]) => runCommand(['backfill', ...args], environment())
+
+/** A run that is looked at from all sides; `apart` in a process of its own. */
+async function unseen(run: () => Promise<Ended>): Promise<Ended> {
+  const { result, seen } = await watched(warehouse.url, run)
+  expect(result.output.length).toBeGreaterThan(100)
+  expect(seen).toContain('intake-sync')
+  const told = `${result.output}\n${seen}\n${await bookkeeping(warehouse.url)}`
+  expect(told.split('\n').filter((line) => SEEN.test(line))).toEqual([])
+  return result
+}
+
+function plant(): void {
+  for (const [resource, record] of Object.entries(planted)) {
+    service.records[resource as keyof typeof planted].push(record('whole'))
+  }
+  files.set('whole', FILES[0]!)
+}
+
+describe('the text planted in every stream', () => {
+  it('is seen in no dry run of what was never loaded', async () => {
+    plant()
+    const run = await unseen(() => backfill('--dry-run'))
+    expect(run.code).toBe(0)
+    expect(await rowsWithCanary(warehouse.url, 'intake')).toMatchObject({ patients: 0, export_cells: 0 })
+  })
+
+  it('is in every table that holds a text of a person, and nowhere else', async () => {
+    const run = await unseen(() => runCli(['backfill'], environment()))
+    expect(run.code).toBe(0)
+    const found = await rowsWithCanary(warehouse.url, 'intake')
+    const without = Object.keys(found).filter((table) => found[table] === 0)
+    // Only what holds ids and names that somebody here chose.
+    expect(without).toEqual(['packet_forms', 'teams'].filter((table) => table in found))
+    expect(await rowsWithCanary(warehouse.url, 'intake_raw')).toMatchObject({ records: 9 })
+  })
+
+  it('is shown by no record that cannot be read, keyed or stored, whatever the stream', async () => {
+    for (const [resource, record] of Object.entries(planted)) {
+      const list = service.records[resource as keyof typeof planted]
+      const odd = ['odd', null, { name: CANARY }, 1e300].map((id) => ({ ...disfigured(record('x')), id }))
+      list.push(...(odd as unknown as LittleRecord[]), CANARY as unknown as LittleRecord)
+      list.push({
+        ...record('refused'),
+        status: 'refused',
+        name: 'refused',
+        form_name: 'refused',
+        target_url: 'refused',
+      })
+    }
+    for (const [at, file] of FILES.entries()) {
+      service.records.exports.push(planted.exports(`file ${at}`))
+      files.set(`file ${at}`, file)
+    }
+    files.set('odd', FILES[1]!)
+    files.set('refused', FILES[0]!)
+    // What Postgres says of a violated constraint quotes the whole row.
+    for (const [table, column] of [
+      ['forms', 'name'],
+      ['packets', 'name'],
+      ['documents', 'name'],
+      ['responses', 'form_name'],
+      ['messages', 'status'],
+      ['webhook_configs', 'target_url'],
+      ['webhook_deliveries', 'status'],
+    ] as const) {
+      await query(warehouse.url, `alter table intake.${table} add check (${column} <> 'refused')`)
+    }
+    expect((await unseen(() => backfill('--dry-run', '--json'))).code).toBe(4)
+    const run = await unseen(() => backfill())
+    expect(run.code).toBe(4)
+    const letters = await query<{ stream: string; reason: string }>(
+      warehouse.url,
+      'select stream, reason from intake_ops.dead_letters',
+    )
+    for (const stream of Object.keys(planted)) {
+      const name = stream.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+      expect(letters.filter((letter) => letter.stream === name).length, name).toBeGreaterThanOrEqual(3)
+      const problems = await query(warehouse.url, 'select from intake_ops.problems where stream = $1', [name])
+      expect(problems.length, name).toBeGreaterThanOrEqual(1)
+    }
+    expect(letters.filter(({ reason }) => reason.includes('23514')).length).toBe(7)
+    expect((await unseen(() => runCommand(['status', '--json'], environment()))).code).toBe(0)
+  })
+
+  it('is repeated from no refusal, whatever was asked for', async () => {
+    const answer = service.interfere
+    for (const status of [400, 403, 418]) {
+      service.interfere = (_, response) => {
+        json(response, { detail: CANARY, [CANARY]: [CANARY] }, status, { 'x-caller': CANARY })
+        return true
+      }
+      for (const args of [[], ['--dry-run'], ['--full', '--json']]) {
+        expect((await unseen(() => backfill(...args))).code).toBe(1)
+      }
+    }
+    service.interfere = (request, response) => {
+      if (request.method !== 'POST') return answer(request, response)
+      json(response, { detail: CANARY }, 400)
+      return true
+    }
+    expect((await unseen(() => backfill('--streams', 'exports', '--full'))).code).not.toBe(0)
+    service.interfere = answer
+  })
+})
