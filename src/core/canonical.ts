@@ -20,6 +20,17 @@ const UNSTORABLE = '\\u'
 
 const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 
+/** A number that jsonb gives back with other digits: with an exponent, or zero below zero. */
+const REWRITTEN = /[eE]|^-0(?:\.0*)?$/
+
+/** Counted rather than told, because what is counted is rare and the text is not to be walked twice. */
+let rewritten = 0
+
+/** How many numbers that jsonb writes otherwise this module has met: a text holds one when writing it adds to this. */
+export function rewrittenNumbersMet(): number {
+  return rewritten
+}
+
 /** Shapes remembered for each number of keys; a source whose keys are data must not fill the memory. */
 const REMEMBERED = 16
 
@@ -40,8 +51,10 @@ export function canonicalText(value: unknown, depth = 0): string {
   if (typeof value === 'string') return NEEDS_ESCAPE.test(value) ? JSON.stringify(value) : `"${value}"`
   if (value === null || value === undefined) return 'null'
   if (typeof value !== 'object') return JSON.stringify(value)
-  if (isLosslessNumber(value))
+  if (isLosslessNumber(value)) {
+    if (REWRITTEN.test(value.value)) rewritten += 1
     return isWithinNumeric(value.value) ? value.value : `${UNSTORABLE}${value.value}`
+  }
   if (depth > DEEPEST) {
     throw new IntakeError(`nested more than ${DEEPEST} levels deep`, {
       code: 'too_deep',

@@ -26,6 +26,8 @@ export interface Content {
   readonly payload: { readonly [key: string]: unknown }
   /** Canonical JSON text of the payload. */
   readonly text: string
+  /** The payload's JSON text, where rows show what jsonb does not give back: the order of keys, digits; else null. */
+  readonly asItCame: string | null
   /** 32 hex digits. */
   readonly hash: string
   /** What was found before the record was mapped: parts rewritten to be stored, a version that does not count. */
@@ -42,15 +44,22 @@ export interface VersionReading {
   readonly tooFarAhead: boolean
 }
 
-/** The version of a state read at `observedAt` whose record says it was updated at `updatedAt` (any value). */
-export function versionOf(updatedAt: unknown, observedAt: Instant): VersionReading {
+/**
+ * The version of a state read at `observedAt`, and at `readBy` at the latest, whose record says it was updated at
+ * `updatedAt` (any value).
+ */
+export function versionOf(
+  updatedAt: unknown,
+  observedAt: Instant,
+  readBy: Instant = observedAt,
+): VersionReading {
   // The usual stamp is in our own form and in the past: to see that, comparing texts is enough.
   if (typeof updatedAt !== 'string' || (INSTANT.test(updatedAt) && updatedAt <= observedAt)) {
     return { version: observedAt, tooFarAhead: false }
   }
   const updated = parseInstant(updatedAt)
   if (updated === null || updated <= observedAt) return { version: observedAt, tooFarAhead: false }
-  const limit = instantOf(microsOf(observedAt) + FUTURE_TOLERANCE_SECONDS * 1_000_000)
+  const limit = instantOf(microsOf(readBy) + FUTURE_TOLERANCE_SECONDS * 1_000_000)
   if (updated > limit) return { version: observedAt, tooFarAhead: true }
   return { version: laterOf(updated, observedAt), tooFarAhead: false }
 }

@@ -2,8 +2,9 @@
  * Reading JSON without losing a value (law 4).
  *
  * Invariant: every number in the result either prints back exactly as it was written, or is a `LosslessNumber` that
- * holds its text; every byte that was not UTF-8 is a lone surrogate U+DC80…U+DCFF in the result (`\x96` right after
- * a lone high one), and `invalidUtf8` says so. A repeated key keeps its last value, as `JSON.parse` does.
+ * holds its text, as every one with an exponent is; every byte that was not UTF-8 is a lone surrogate U+DC80…U+DCFF
+ * in the result (`\x96` right after a lone high one), and `invalidUtf8` says so. A repeated key keeps its last value, as
+ * `JSON.parse` does.
  *
  * The native parser is some twenty times faster than any parser written in JavaScript, so it reads every body in
  * which no number can lose anything; one that looks as if it might is read by lossless-json instead.
@@ -58,7 +59,7 @@ export function parseText(text: string): unknown {
 
 function parseNumber(text: string): number | LosslessNumber {
   const number = Number(text)
-  return String(number) === text ? number : new LosslessNumber(text)
+  return String(number) === text && !/e/i.test(text) ? number : new LosslessNumber(text)
 }
 
 const HIGH_SURROGATE_ESCAPE = /^\\u[dD][89abAB][\da-fA-F]{2}$/

@@ -7,6 +7,7 @@
  */
 import { canonicalText } from '../core/canonical.ts'
 import type { Envelope } from '../core/envelope.ts'
+import type { Problem } from '../core/problem.ts'
 import { type MappedRecord, mapRecord, withoutPositions } from '../streams/map.ts'
 import type { Stream } from '../streams/stream.ts'
 import { copyCell, copyCells } from './copy.ts'
@@ -72,15 +73,15 @@ export function openLines(stream: Stream): LinesBuilder {
       count += 1
       if (content === null) {
         tombstones += 1
-        records.append(`${record}t\t\\\\x\t${origin}\t\\N\n`)
+        records.append(`${record}t\t\\\\x\t${origin}\t\\N\t\\N\t\\N\n`)
         root.append(`${key}${noCells}${version}\t${version}\t${origin}\t\\N\t\\N\t\\N\n`)
         return
       }
       const mapped = mapRecord(stream, content.payload, content.problems)
-      const problems =
-        mapped.problems.length === 0 ? '\\N' : copyCell(canonicalText(mapped.problems, PROBLEM_DEPTH))
+      const problems = found(mapped.problems)
       const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
-      records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t${copyCell(content.text)}\n`)
+      const kept = `${copyCell(content.asItCame)}\t${found(content.problems)}`
+      records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t${copyCell(content.text)}\t${kept}\n`)
       root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)
       for (let at = 0; at < children.length; at++) {
         for (const row of mapped.children[at]!) children[at]!.append(`${key}${copyCells(row)}\n`)
@@ -96,6 +97,11 @@ export function openLines(stream: Stream): LinesBuilder {
       findings,
     }),
   }
+}
+
+/** Problems as a cell. */
+function found(problems: readonly Problem[]): string {
+  return problems.length === 0 ? '\\N' : copyCell(canonicalText(problems, PROBLEM_DEPTH))
 }
 
 /** The lines of envelopes of which none has another's key. */

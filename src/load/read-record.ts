@@ -5,7 +5,7 @@
  * neither, and no part of the content that is hashed. A reason never holds a value.
  */
 import { stringify } from 'lossless-json'
-import { canonicalText, contentHash } from '../core/canonical.ts'
+import { canonicalText, contentHash, rewrittenNumbersMet } from '../core/canonical.ts'
 import type { Envelope, VersionReading } from '../core/envelope.ts'
 import { FUTURE_TOLERANCE_SECONDS, versionOf } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
@@ -24,6 +24,8 @@ export interface Reading {
   readonly stream: StreamName
   readonly origin: string
   readonly observedAt: Instant
+  /** No later than this, where that is not `observedAt` itself: an event is sent with newer data under its old time. */
+  readonly readBy?: Instant
   /** The body it came in held bytes that are not UTF-8. */
   readonly invalidUtf8: boolean
 }
@@ -35,6 +37,7 @@ export type ReadRecord =
 export function readRecord(came: unknown, reading: Reading): ReadRecord {
   const cleanse = streamNamed(reading.stream)?.cleanse
   const value = cleanse === undefined ? came : cleanse(came)
+  const met = rewrittenNumbersMet()
   let text: string
   try {
     text = canonicalText(value)
@@ -44,7 +47,7 @@ export function readRecord(came: unknown, reading: Reading): ReadRecord {
   if (!isObject(value)) return dead('not an object', value, reading)
   const id = recordId(value)
   if (id.kind !== 'id') return dead(ID_REASONS[id.kind], value, reading)
-  return { kind: 'record', envelope: envelopeOf(id.id, value, text, reading) }
+  return { kind: 'record', envelope: envelopeOf(id.id, value, text, reading, rewrittenNumbersMet() > met) }
 }
 
 const ID_REASONS = {
@@ -53,10 +56,16 @@ const ID_REASONS = {
   unusable: 'has an id that cannot be a key',
 } as const
 
-function envelopeOf(id: string, record: JsonObject, text: string, reading: Reading): Envelope {
-  const { teamId, stream, origin, observedAt } = reading
+function envelopeOf(
+  id: string,
+  record: JsonObject,
+  text: string,
+  reading: Reading,
+  rewritten: boolean,
+): Envelope {
+  const { teamId, stream, origin, observedAt, readBy } = reading
   const problems: Problem[] = []
-  const { version, tooFarAhead } = versionIn(record, stream, observedAt)
+  const { version, tooFarAhead } = versionIn(record, stream, observedAt, readBy)
   if (tooFarAhead) {
     const reason = `more than ${FUTURE_TOLERANCE_SECONDS / 60} minutes ahead of the service's clock; does not count as version`
     problems.push({ path: 'updated_at', reason, original: record.updated_at })
@@ -64,18 +73,28 @@ function envelopeOf(id: string, record: JsonObject, text: string, reading: Readi
   // What a row shows must not depend on when it was read: a stamp that does not count is part of the content.
   const told = tooFarAhead ? `${text}\n(ahead)` : text
   const keys = { teamId, stream, id, version, observedAt, origin }
-  if (!maybeUnstorable(text))
-    return { ...keys, content: { payload: record, text, hash: contentHash(told), problems } }
+  const isKept = rewritten || streamNamed(stream)?.isOrdered?.(record) === true
+  const asItCame = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
+  if (!maybeUnstorable(text)) {
+    const content = { payload: record, text, asItCame: asItCame(record), hash: contentHash(told), problems }
+    return { ...keys, content }
+  }
   const payload = storable(record, reading.invalidUtf8, problems) as JsonObject
   const stored = canonicalText(payload)
   // Of two values that come out alike, what they were is part of the content too.
-  return { ...keys, content: { payload, text: stored, hash: contentHash(`${told}\n${stored}`), problems } }
+  const hash = contentHash(`${told}\n${stored}`)
+  return { ...keys, content: { payload, text: stored, asItCame: asItCame(payload), hash, problems } }
 }
 
 /** Of a log, an entry's own moment: when it was read says nothing of which entry is the later. */
-function versionIn(record: JsonObject, stream: StreamName, observedAt: Instant): VersionReading {
+function versionIn(
+  record: JsonObject,
+  stream: StreamName,
+  observedAt: Instant,
+  readBy?: Instant,
+): VersionReading {
   const entryAt = streamNamed(stream)?.entryAt
-  if (entryAt === undefined) return versionOf(record.updated_at, observedAt)
+  if (entryAt === undefined) return versionOf(record.updated_at, observedAt, readBy)
   return { version: entryAt(record) ?? observedAt, tooFarAhead: false }
 }
 

@@ -45,6 +45,8 @@ const RECORD_COLUMNS = [
   'hash',
   'origin',
   'payload',
+  'as_it_came',
+  'problems',
 ]
 const ROOT_META = ['_version', '_deleted_at', '_origin', '_hash', '_extra', '_problems']
 

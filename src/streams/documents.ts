@@ -49,5 +49,6 @@ export const documents: Stream = {
   columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
   children: [inputFields],
   otherFields: ['input_fields'],
+  isOrdered: (record) => isObject(record.input_fields),
   isSummary: (record, apiVersion) => apiVersion !== '' && !('input_fields' in record),
 }

@@ -61,16 +61,15 @@ const customFields: Child = {
 
 function customFieldRows(fields: JsonObject, problems: Problem[]): Cell[][] {
   const rows: Cell[][] = []
+  const tooLong: string[] = []
   for (const key of Object.keys(fields)) {
-    if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
-      problems.push({
-        path: 'custom_fields',
-        reason: 'a name too long for a key',
-        original: { [key]: fields[key] },
-      })
-    } else {
-      rows.push([key, readCell('text', fields[key], `custom_fields.${key}`, problems)])
-    }
+    if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) tooLong.push(key)
+    else rows.push([key, readCell('text', fields[key], `custom_fields.${key}`, problems)])
+  }
+  // In an order of their own: that of the payload does not last in jsonb.
+  for (const key of tooLong.sort()) {
+    const original = { [key]: fields[key] }
+    problems.push({ path: 'custom_fields', reason: 'a name too long for a key', original })
   }
   return rows
 }

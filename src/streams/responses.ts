@@ -2,6 +2,7 @@
  * Responses (specification, section 2.4): what clients submitted, with answers, matrix cells, files and e-signatures.
  * Their inner shape is not shown; it is read in every shape that such data has been seen in.
  */
+import { isObject } from '../core/json.ts'
 import { formName } from './form-name.ts'
 import { matrixCells } from './matrix-cells.ts'
 import { responseAnswers } from './response-answers.ts'
@@ -34,5 +35,6 @@ export const responses: Stream = {
   otherFields: ['answers', ...CELL_FIELDS, ...FILE_FIELDS, ...SIGNATURE_FIELDS],
   // A service that leaves out what is empty leaves it out by id too: such a record is whole once it was fetched.
   isSummary: (record) => !('answers' in record),
+  isOrdered: ({ answers }) => isObject(answers),
   cleanse: cleansedResponse,
 }

@@ -66,6 +66,11 @@ export interface Stream {
    */
   readonly isSummary?: (record: JsonObject, apiVersion: string) => boolean
   /**
+   * True for a record in which an object stands for a list, so that positions are told by the order of its keys, which
+   * jsonb does not keep.
+   */
+  readonly isOrdered?: (record: JsonObject) => boolean
+  /**
    * Leaves out of what came what no table may hold, raw ones included: secrets, image bytes, the signed part of an
    * address. It is applied before anything is hashed, stored or set aside, so that an address that is signed anew at
    * each read makes no new version. Takes any JSON, changes nothing that it is given, and never throws.
@@ -76,6 +81,15 @@ export interface Stream {
    * The moment of an entry, which orders it whenever it is read; null where it tells none.
    */
   readonly entryAt?: (record: JsonObject) => Instant | null
+  /** Records of another stream that this state changed without telling how: they are asked for by their ids. */
+  readonly changes?: (record: JsonObject) => Related | null
+}
+
+export interface Related {
+  readonly stream: StreamName
+  readonly ids: readonly string[]
+  /** When they changed, as the record says: what was read of them later needs no asking. Null where it says nothing. */
+  readonly since: Instant | null
 }
 
 export function text(name: string, ...aliases: string[]): Column {

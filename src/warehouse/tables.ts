@@ -17,6 +17,8 @@ export interface Warehouse {
     hash: Buffer
     origin: string
     payload: unknown
+    as_it_came: string | null
+    problems: ColumnType<unknown, string | null | undefined, string | null>
   }
   'intake_raw.export_files': {
     team_id: number
@@ -37,6 +39,23 @@ export interface Warehouse {
     id: string
     run_id: BigInt_
     missed_at: ColumnType<Date, Date | undefined, Date>
+  }
+  'intake_raw.inbox': {
+    team_id: number
+    event_id: string
+    body_hash: Buffer
+    /** A day in UTC, which pg reads as midnight of the machine's own zone: ask for it as text. */
+    received_on: ColumnType<Date, string, string>
+    received_at: Timestamp
+    seq: ColumnType<string, undefined, never>
+    event_type: string | null
+    source: string | null
+    record_id: string | null
+    body: Buffer
+    status: ColumnType<'pending' | 'done' | 'dead', 'pending' | 'done' | 'dead' | undefined>
+    attempts: ColumnType<number, number | undefined, number>
+    due_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    settled_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   'intake_raw.set_aside': { dead_letter_id: BigInt_; body: Buffer }
   'intake_ops.runs': {

@@ -35,7 +35,7 @@ const envelope: fc.Arbitrary<Envelope> = fc
     version: at(version),
     observedAt: at(observed),
     origin: 'test',
-    content: hash === null ? null : { payload: {}, text: '{}', hash, problems: [] },
+    content: hash === null ? null : { payload: {}, text: '{}', asItCame: null, hash, problems: [] },
   }))
 
 const same = (a: Envelope, b: Envelope) =>
