@@ -5,7 +5,7 @@ import { systemClock } from '../core/clock.ts'
 import { UsageError } from '../core/errors.ts'
 import { parseInstant } from '../core/time.ts'
 import { type BackfillSummary, backfill } from '../extract/backfill.ts'
-import { STREAMS } from '../streams/catalogue.ts'
+import { ALL_STREAMS, STREAMS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import { migrate, migrationStatus } from '../warehouse/migrate.ts'
 import { backfillDocument, backfillText } from './backfill-report.ts'
@@ -83,6 +83,14 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
 function streamsOf(names: string | undefined): readonly Stream[] {
   if (names === undefined) return STREAMS
   const asked = names.split(',').map((name) => name.trim())
+  const told = asked.find((name) => ALL_STREAMS.some((stream) => stream.name === name && stream.list === null))
+  if (told !== undefined) {
+    throw new UsageError(
+      `--streams: no backfill brings ${told}, of which the service has no list`,
+      'leave it out; webhooks bring it: intake-sync serve',
+      '--streams',
+    )
+  }
   const unknown = asked.find((name) => !STREAMS.some((stream) => stream.name === name))
   if (unknown !== undefined) {
     const known = STREAMS.map((stream) => stream.name).join(', ')

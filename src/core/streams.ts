@@ -13,3 +13,8 @@ export const STREAM_NAMES = [
 ] as const
 
 export type StreamName = (typeof STREAM_NAMES)[number]
+
+/** Where that is kept which an event tells of no stream that is known: an event that cannot be read, a new source. */
+export const INBOX = 'inbox'
+
+export type StreamOrInbox = StreamName | typeof INBOX

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import type { StreamName } from '../core/streams.ts'
+import type { StreamName, StreamOrInbox } from '../core/streams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export interface DeadLetter {
@@ -12,18 +12,18 @@ export interface DeadLetter {
   readonly origin: string
   /** Says what is wrong and holds no value. */
   readonly reason: string
-  /** What is set aside, as text. */
-  readonly body: string
+  /** What is set aside, as text or bytes. */
+  readonly body: string | Buffer
 }
 
 /** Writes the dead letters of a batch, in the batch's own transaction. */
 export async function setAside(
   db: Kysely<Warehouse>,
-  place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string | null },
+  place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
   letters: readonly DeadLetter[],
 ): Promise<void> {
   for (const letter of letters) {
-    const body = Buffer.from(letter.body)
+    const body = typeof letter.body === 'string' ? Buffer.from(letter.body) : letter.body
     const { id } = await db
       .insertInto('intake_ops.dead_letters')
       .values({

@@ -1,12 +1,12 @@
 /** Problems and drift of a batch, added up in intake_ops within the batch's own transaction. */
 import { type Kysely, sql } from 'kysely'
-import type { StreamName } from '../core/streams.ts'
+import type { StreamOrInbox } from '../core/streams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import type { Findings } from './lines.ts'
 
 export async function recordFindings(
   db: Kysely<Warehouse>,
-  place: { readonly teamId: number; readonly stream: StreamName },
+  place: { readonly teamId: number; readonly stream: StreamOrInbox },
   findings: Findings,
 ): Promise<void> {
   const owner = { team_id: place.teamId, stream: place.stream }

@@ -86,7 +86,8 @@ async function loadInOneTransaction(
   if (!straight) await prepareStaging(session, stream)
   await client.query('begin')
   try {
-    const result = await writeBatch(session, { stream, place: taken, lines, deadLetters: letters }, straight)
+    const from = straight ? 'empty' : 'pages'
+    const result = await writeBatch(session, { stream, place: taken, lines, deadLetters: letters, from })
     await assertOurs(db, taken)
     await client.query('commit')
     return result

@@ -21,8 +21,10 @@ export interface LoadStatements {
   readonly createStaging: string
   /** `copy … from stdin`, straight and to staging, for records, root and children. */
   readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
-  /** Moves staged records into `intake_raw.records`; returns `id, tombstone, contested` of those that lost. */
+  /** Moves staged records into `intake_raw.records`; returns `id, tombstone, lost, contested` of those that lost. */
   readonly mergeRecords: string
+  /** The same, and those that won against another content of their own version. */
+  readonly mergeAndTellTies: string
   /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
   readonly dropLosers: readonly string[]
   /** Moves root and children staging into the tables; several statements in one text, without parameters. */
@@ -92,6 +94,7 @@ function buildStatements(stream: Stream): LoadStatements {
     createStaging: tables.map(createStage).join(';\n'),
     copy: { straight: copies('table'), staged: copies('stage') },
     mergeRecords: mergeRecords(records),
+    mergeAndTellTies: mergeAndTellTies(records),
     dropLosers: [root, ...children].map(dropLosers),
     mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),
   }
@@ -121,22 +124,43 @@ function copy(target: Target, place: 'table' | 'stage'): string {
   return text(sql`copy ${target[place]} (${refs(target.columns)}) from stdin`)
 }
 
-function mergeRecords({ table, stage, columns }: Target): string {
+function mergeRecords(target: Target): string {
+  return text(sql`with accepted as (${accepted(target)}) ${losers(target)}`)
+}
+
+/** What is held is looked at before the merge: every part of a statement sees the table as it was when that began. */
+function mergeAndTellTies(target: Target): string {
+  const { table, stage } = target
   return text(sql`
-    with accepted as (
-      insert into ${table} as held (${refs(columns)})
-      select ${refs(columns)} from ${stage} order by team_id, stream, id
-      on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3))}
-      where (excluded.version, excluded.deleted, excluded.observed_at, excluded.hash)
-          > (held.version, held.deleted, held.observed_at, held.hash)
-      returning id
-    )
-    select came.id, came.deleted as tombstone, coalesce((
+    with tied as materialized (
+      select came.id, came.deleted as tombstone from ${stage} came
+      join ${table} held on (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id)
+      where held.version = came.version and (held.hash <> came.hash or held.deleted <> came.deleted)
+    ),
+    accepted as (${accepted(target)})
+    ${losers(target)}
+    union all
+    select tied.id, tied.tombstone, false as lost, true as contested from tied where id in (select id from accepted)`)
+}
+
+function accepted({ table, stage, columns }: Target): RawBuilder<unknown> {
+  return sql`
+    insert into ${table} as held (${refs(columns)})
+    select ${refs(columns)} from ${stage} order by team_id, stream, id
+    on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3))}
+    where (excluded.version, excluded.deleted, excluded.observed_at, excluded.hash)
+        > (held.version, held.deleted, held.observed_at, held.hash)
+    returning id`
+}
+
+function losers({ table, stage }: Target): RawBuilder<unknown> {
+  return sql`
+    select came.id, came.deleted as tombstone, true as lost, coalesce((
         select held.hash <> came.hash or held.deleted <> came.deleted from ${table} held
         where held.team_id = came.team_id and held.stream = came.stream and held.id = came.id
       ), true) as contested
     from ${stage} came
-    where came.id not in (select id from accepted)`)
+    where came.id not in (select id from accepted)`
 }
 
 function dropLosers({ stage, parent }: Target): string {

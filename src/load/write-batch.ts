@@ -19,6 +19,12 @@ export interface Writing {
   /** Of one team and stream; no key twice. */
   readonly lines: BatchLines
   readonly deadLetters: readonly DeadLetter[]
+  /**
+   * - `empty`: straight into the tables, which then must not hold any of the keys.
+   * - `pages`: through staging. Two reads of ours never tie.
+   * - `events`: as pages, and ties are told, whoever won: a retried event bears newer data under its old time.
+   */
+  readonly from: 'empty' | 'pages' | 'events'
 }
 
 export interface LoadResult {
@@ -28,7 +34,7 @@ export interface LoadResult {
   readonly deleted: number
   readonly deadLetters: number
   readonly problems: number
-  /** Ids that lost to another content although they arrived later: the source has to be asked again. */
+  /** Ids that lost to another content although they arrived later, or tied with one: the source has to be asked again. */
   readonly contested: readonly string[]
 }
 
@@ -37,24 +43,24 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
   await client.query(statementsOf(stream).createStaging)
 }
 
-/** Writes through staging, or straight into the tables, which then must not hold any of the keys. */
 export async function writeBatch(
   session: Session,
-  { stream, place, lines, deadLetters }: Writing,
-  straight = false,
+  { stream, place, lines, deadLetters, from }: Writing,
 ): Promise<LoadResult> {
   const statements = statementsOf(stream)
-  let losers: readonly Loser[] = []
-  if (straight) await copyAll(session, statements.copy.straight, lines)
-  else losers = await mergeAll(session, statements, lines)
+  let told: readonly Told[] = []
+  if (from === 'empty') await copyAll(session, statements.copy.straight, lines)
+  else told = await mergeAll(session, statements, lines, from)
   await setAside(session.db, place, deadLetters)
   await recordFindings(session.db, place, lines.findings)
-  return { ...written(lines, losers), deadLetters: deadLetters.length, problems: lines.findings.problems }
+  return { ...written(lines, told), deadLetters: deadLetters.length, problems: lines.findings.problems }
 }
 
-interface Loser {
+/** What a merge tells of a record that lost or tied. */
+interface Told {
   readonly id: string
   readonly tombstone: boolean
+  readonly lost: boolean
   readonly contested: boolean
 }
 
@@ -62,21 +68,24 @@ async function mergeAll(
   session: Session,
   statements: LoadStatements,
   lines: BatchLines,
-): Promise<readonly Loser[]> {
+  from: 'pages' | 'events',
+): Promise<readonly Told[]> {
   await copyAll(session, statements.copy.staged, lines)
-  const { rows: losers } = await session.client.query<Loser>(statements.mergeRecords)
-  if (losers.length > 0) {
-    const ids = losers.map((loser) => loser.id)
+  const merge = from === 'events' ? statements.mergeAndTellTies : statements.mergeRecords
+  const { rows: told } = await session.client.query<Told>(merge)
+  const ids = told.filter((each) => each.lost).map((each) => each.id)
+  if (ids.length > 0) {
     for (const statement of statements.dropLosers) await session.client.query(statement, [ids])
   }
   await session.client.query(statements.mergeTables)
-  return losers
+  return told
 }
 
-function written(lines: BatchLines, losers: readonly Loser[]) {
-  const deleted = lines.tombstones - losers.filter((loser) => loser.tombstone).length
-  const changed = lines.count - losers.length - deleted
-  return { changed, deleted, contested: losers.filter((loser) => loser.contested).map((loser) => loser.id) }
+function written(lines: BatchLines, told: readonly Told[]) {
+  const lost = told.filter((each) => each.lost)
+  const deleted = lines.tombstones - lost.filter((each) => each.tombstone).length
+  const changed = lines.count - lost.length - deleted
+  return { changed, deleted, contested: told.filter((each) => each.contested).map((each) => each.id) }
 }
 
 async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {

@@ -4,6 +4,7 @@ import { documents } from './documents.ts'
 import { formExports } from './exports.ts'
 import { forms } from './forms.ts'
 import { messages } from './messages.ts'
+import { packetResponses } from './packet-responses.ts'
 import { packets } from './packets.ts'
 import { patients } from './patients.ts'
 import { responses } from './responses.ts'
@@ -25,7 +26,7 @@ export const STREAMS: readonly Stream[] = [
 ]
 
 /** All there are, those that only webhooks bring included. */
-export const ALL_STREAMS: readonly Stream[] = [...STREAMS]
+export const ALL_STREAMS: readonly Stream[] = [...STREAMS, packetResponses]
 
 const byName: ReadonlyMap<StreamName, Stream> = new Map(ALL_STREAMS.map((stream) => [stream.name, stream]))
 

@@ -115,6 +115,18 @@ export interface Warehouse {
     last_seen: Timestamp
     count: BigInt_
   }
+  'intake_ops.refetches': {
+    team_id: number
+    stream: string
+    id: string
+    reason: string
+    origin: string
+    since: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    asked: BigInt_
+    attempts: ColumnType<number, number | undefined, number>
+    requested_at: Timestamp
+    due_at: Timestamp
+  }
   'intake_ops.drift': {
     team_id: number
     stream: string

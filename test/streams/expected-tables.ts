@@ -107,6 +107,18 @@ export const EXPECTED_TABLES: Readonly<Record<string, ExpectedTable>> = {
     ...times('signed_at'),
     has_image: 'boolean',
   }),
+  packet_responses: root({
+    ...texts('packet_id', 'activity'),
+    is_submitted: 'boolean',
+    is_archived: 'boolean',
+    is_queued: 'boolean',
+    form_index: 'integer',
+    ...times('submitted_at', 'created_at', 'updated_at'),
+  }),
+  packet_response_members: child(['packet_response_id', 'position'], {
+    ...texts('packet_response_id', 'response_id'),
+    position: 'integer',
+  }),
   messages: root({
     ...texts('patient_id', 'form_id', 'packet_id', 'document_id', 'message_type'),
     ...texts('preferred_delivery_method', 'target_email', 'target_phone_number', 'status', 'content'),

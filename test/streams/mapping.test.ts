@@ -18,13 +18,13 @@ import { WebhookConfig } from '../../src/api/shapes/webhook-config.ts'
 import { WebhookDelivery } from '../../src/api/shapes/webhook-delivery.ts'
 import { isLosslessNumber, type JsonObject, parseJson } from '../../src/core/json.ts'
 import type { StreamName } from '../../src/core/streams.ts'
-import { STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
+import { ALL_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
 import { mapRecord, withoutPositions } from '../../src/streams/map.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import { bodyOf, type Fixture, readFixture } from './fixture.ts'
 import { FIXTURES } from './fixtures/all.ts'
 
-const streams = STREAMS.map((stream) => ({ name: stream.name, stream }))
+const streams = ALL_STREAMS.map((stream) => ({ name: stream.name, stream }))
 
 function mapped(stream: Stream, fixture: Fixture, change?: (value: unknown) => unknown) {
   const read = readFixture(stream, fixture, 1, undefined, change)
@@ -220,6 +220,8 @@ test.each([
   ['a message whose content is empty', 'messages', { id: 'm', content: '' }, false],
   ['a webhook configuration', 'webhook_configs', { id: 'w' }, undefined],
   ['a webhook event record', 'webhook_deliveries', { id: 'e' }, undefined],
+  ['a packet response of which nothing is told', 'packet_responses', { id: 'p', updated_at: 'x' }, true],
+  ['a packet response', 'packet_responses', { id: 'p', is_submitted: null }, false],
   ['a document without input fields', 'documents', { id: 'd' }, true],
   ['a document whose input fields are null', 'documents', { id: 'd', input_fields: null }, false],
 ] as const)('%s (%s) is a summary that has to be fetched: %3$s', (_, name, record, expected) => {
