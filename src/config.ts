@@ -53,7 +53,9 @@ const days = (least: number) => whole(least, 3_650)
 const isPostgresUrl = (text: string) =>
   /^postgres(?:ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@socket/')))
 
-const isSchedule = (text: string) => text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
+/** A cron expression of five fields, or `off`. */
+export const isSchedule = (text: string) =>
+  text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
 /** What each variable must look like, in words for the error, and the check itself. */
 const VARIABLES = {
