@@ -126,12 +126,15 @@ async function readDeliveries(db: Kysely<Warehouse>, inboxDays: number): Promise
   return rows
 }
 
+/** What events tell of and backfills read too (specification, section 6). */
+const SOURCES = ['patient', 'form', 'packet', 'document', 'response']
+
 /**
  * Changes that the newest backfill found in streams that events tell of, where none came since the backfill before
  * began although a configuration that was there by then sends everything.
  */
 async function readUntold(db: Kysely<Warehouse>): Promise<readonly { team_id: number; untold: number }[]> {
-  const told = ALL_STREAMS.flatMap(({ name, source }) => (source === undefined ? [] : [{ name, source }]))
+  const told = ALL_STREAMS.filter(({ source }) => source !== undefined && SOURCES.includes(source))
   const { rows } = await sql<{ team_id: number; untold: number }>`
     with part as (
       select part.team_id, part.stream, part.changed + part.deleted as found,
@@ -149,7 +152,7 @@ async function readUntold(db: Kysely<Warehouse>): Promise<readonly { team_id: nu
       join intake_ops.webhook_secrets secret on (secret.team_id, secret.config_id) = (config.team_id, config.id)
       where config.team_id = part.team_id and secret.retired_at is null
         and config._deleted_at is null and config.is_active is not false and config.created_at < part.before_at
-        and config.sources @> ${told.map(({ source }) => source)}::text[]
+        and config.sources @> ${SOURCES}::text[]
         and config.event_types @> '{created,updated,deleted}'
     ) and not exists (
       select from intake_ops.events_received received
