@@ -5,55 +5,71 @@ import pg from 'pg'
 import { isObject, parseJson } from '../../src/core/json.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { sendCopy } from '../../src/load/copy.ts'
-import { type BatchLines, openLines } from '../../src/load/lines.ts'
+import { openLines } from '../../src/load/lines.ts'
 import { readRecord } from '../../src/load/read-record.ts'
 import { statementsOf } from '../../src/load/statements.ts'
-import { patients } from '../../src/streams/patients.ts'
+import type { Stream } from '../../src/streams/stream.ts'
+import { openSpool } from './spool.ts'
 import type { BenchWarehouse } from './warehouse.ts'
 
 const BATCH = 2_000
 
-/** The very lines that the road would send, made ahead of time. */
-export function readyLines(pages: readonly Buffer[]): readonly BatchLines[] {
-  const batches: BatchLines[] = []
-  let lines = openLines(patients)
+/** The lines of batches, made ahead of time and kept in a file: of many records they fill more than the memory. */
+export interface ReadyLines extends Disposable {
+  /** For each batch, what each statement is to be sent, in order. */
+  batches(): Iterable<readonly (readonly [statement: string, lines: Buffer])[]>
+}
+
+/** The very lines that the road would send. */
+export function readyLines(stream: Stream, pages: Iterable<Buffer>): ReadyLines {
+  const { straight } = statementsOf(stream).copy
+  const statements = [straight.records, straight.root, ...straight.children]
+  const spool = openSpool()
+  let lines = openLines(stream)
+  const keep = () => {
+    const { records, root, children } = lines.build()
+    for (const piece of [records, root, ...children]) spool.add(piece)
+    lines = openLines(stream)
+  }
   for (const page of pages) {
     for (const record of recordsOf(page)) {
-      const observedAt = '2026-01-01T00:00:00.000000Z' as Instant
-      const origin = 'run:1 page:1'
-      const read = readRecord(record, {
-        teamId: 1,
-        stream: 'patients',
-        origin,
-        observedAt,
-        invalidUtf8: false,
-      })
+      const read = readRecord(record, { ...READING, stream: stream.name })
       if (read.kind === 'record') lines.add(read.envelope)
-      if (lines.count < BATCH) continue
-      batches.push(lines.build())
-      lines = openLines(patients)
+      if (lines.count === BATCH) keep()
     }
   }
-  if (lines.count > 0) batches.push(lines.build())
-  return batches
+  if (lines.count > 0) keep()
+  return {
+    *batches() {
+      for (let at = 0; at < spool.count; at += statements.length)
+        yield statements.map((statement, nth) => [statement, spool.at(at + nth)] as const)
+    },
+    [Symbol.dispose]: () => spool[Symbol.dispose](),
+  }
+}
+
+const READING = {
+  teamId: 1,
+  origin: 'run:1 page:1',
+  observedAt: '2026-01-01T00:00:00.000000Z' as Instant,
+  invalidUtf8: false,
 }
 
 /** COPY of ready-made lines into the same tables and indexes, one connection, a transaction a batch. */
-export async function copyFloor({ session }: BenchWarehouse, batches: readonly BatchLines[]): Promise<void> {
-  const { straight } = statementsOf(patients).copy
-  for (const batch of batches) {
+export async function copyFloor({ session }: BenchWarehouse, lines: ReadyLines): Promise<void> {
+  for (const batch of lines.batches()) {
     await session.client.query('begin')
-    await sendCopy(session.client, straight.records, batch.records)
-    await sendCopy(session.client, straight.root, batch.root)
-    for (let at = 0; at < batch.children.length; at++) {
-      await sendCopy(session.client, straight.children[at]!, batch.children[at]!)
-    }
+    for (const [statement, piece] of batch) await sendCopy(session.client, statement, piece)
     await session.client.query('commit')
   }
 }
 
 /** One upsert a row, five in flight, each its own transaction: how the closest public tool writes. */
-export async function upsertFloor({ url }: BenchWarehouse, pages: readonly Buffer[]): Promise<number> {
+export async function upsertFloor(
+  { url }: BenchWarehouse,
+  stream: Stream,
+  pages: readonly Buffer[],
+): Promise<number> {
   const pool = new pg.Pool({ connectionString: url, max: 5 })
   const queue = new PQueue({ concurrency: 5 })
   let rows = 0
@@ -64,9 +80,9 @@ export async function upsertFloor({ url }: BenchWarehouse, pages: readonly Buffe
     void queue.add(() =>
       pool.query(
         `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
-         values (1, 'patients', $1, now(), now(), '', 'peer', $2)
+         values (1, $3, $1, now(), now(), '', 'peer', $2)
          on conflict (team_id, stream, id) do update set payload = excluded.payload, version = excluded.version`,
-        [record.id, text],
+        [record.id, text, stream.name],
       ),
     )
   }

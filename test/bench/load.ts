@@ -1,8 +1,9 @@
-/** Rows 1 to 3 of the design's table of speed aims: first load, rows beside a peer, and the nightly re-run. */
+/** Rows of the design's table of speed aims: first load, rows beside a peer, and the nightly re-run. */
 import { copyFloor, readyLines, upsertFloor } from './floors.ts'
-import { PAGE_SIZE, patientPage } from './pages.ts'
+import { pagesOf, type Sample } from './pages.ts'
 import { runRoad } from './road.ts'
 import { type BenchRow, median, timed } from './row.ts'
+import { openSpool } from './spool.ts'
 import { type BenchWarehouse, countRows, emptyTables, rowVersions } from './warehouse.ts'
 
 const ROUNDS = 3
@@ -14,42 +15,69 @@ interface Round {
   readonly rows: number
 }
 
-export async function benchLoad(warehouse: BenchWarehouse, records: number): Promise<readonly BenchRow[]> {
-  const pages = Array.from({ length: Math.ceil(records / PAGE_SIZE) }, (_, page) =>
-    patientPage(page, records),
-  )
-  const lines = readyLines(pages)
-  const rounds: Round[] = []
+export async function benchLoad(
+  warehouse: BenchWarehouse,
+  sample: Sample,
+  records: number,
+): Promise<readonly BenchRow[]> {
+  const { stream } = sample
   // The first round warms caches and compilers and is not counted.
-  for (let round = 0; round <= ROUNDS; round++) {
-    await emptyTables(warehouse)
-    const floor = await timed(() => copyFloor(warehouse, lines))
-    const expected = await countRows(warehouse)
-    await emptyTables(warehouse)
-    const road = await timed(() => runRoad(warehouse.url, (page) => pages[page]!, records))
-    expectSame('rows of the first load', await countRows(warehouse), expected)
-    const before = await rowVersions(warehouse)
-    const again = await timed(() => runRoad(warehouse.url, (page) => pages[page]!, records))
-    expectSame('row versions after a re-run', await rowVersions(warehouse), before)
-    expectSame('records of the re-run', again.result.unchanged, records)
-    const rows = expected.reduce((sum, count) => sum + count, 0)
-    if (round > 0) rounds.push({ floor: floor.seconds, road: road.seconds, again: again.seconds, rows })
-  }
-  await emptyTables(warehouse)
-  const some = pages.slice(0, Math.ceil(4_000 / PAGE_SIZE))
-  const peer = await timed(() => upsertFloor(warehouse, some))
-  await emptyTables(warehouse)
-  return rowsOf(records, rounds, peer.result / peer.seconds)
+  await benchRounds(warehouse, sample, Math.min(records, WARM_RECORDS), 1)
+  const rounds = await benchRounds(warehouse, sample, records, ROUNDS)
+  const some = Array.from({ length: pagesOf(sample, PEER_RECORDS) }, (_, page) =>
+    sample.pageAt(page, PEER_RECORDS),
+  )
+  const peer = await timed(() => upsertFloor(warehouse, stream, some))
+  await emptyTables(warehouse, stream)
+  return rowsOf(stream.name, records, rounds, peer.result / peer.seconds)
 }
 
-function rowsOf(records: number, rounds: readonly Round[], peerRate: number): readonly BenchRow[] {
+const WARM_RECORDS = 20_000
+const PEER_RECORDS = 4_000
+
+async function benchRounds(
+  warehouse: BenchWarehouse,
+  sample: Sample,
+  records: number,
+  count: number,
+): Promise<readonly Round[]> {
+  const { stream } = sample
+  using pages = openSpool()
+  for (let page = 0; page < pagesOf(sample, records); page++) pages.add(sample.pageAt(page, records))
+  using lines = readyLines(stream, pages.all())
+  const load = () => runRoad(warehouse.url, sample, records, pages.at)
+  const rounds: Round[] = []
+  while (rounds.length < count) {
+    await emptyTables(warehouse, stream)
+    const floor = await timed(() => copyFloor(warehouse, lines))
+    const expected = await countRows(warehouse, stream)
+    await emptyTables(warehouse, stream)
+    const road = await timed(load)
+    expectSame('rows of the first load', await countRows(warehouse, stream), expected)
+    const before = await rowVersions(warehouse, stream)
+    const again = await timed(load)
+    expectSame('row versions after a re-run', await rowVersions(warehouse, stream), before)
+    expectSame('records of the re-run', again.result.unchanged, records)
+    const rows = expected.reduce((sum, each) => sum + each, 0)
+    rounds.push({ floor: floor.seconds, road: road.seconds, again: again.seconds, rows })
+  }
+  await emptyTables(warehouse, stream)
+  return rounds
+}
+
+function rowsOf(
+  name: string,
+  records: number,
+  rounds: readonly Round[],
+  peerRate: number,
+): readonly BenchRow[] {
   const of = (value: (round: Round) => number) => median(rounds.map(value))
   const first = of((round) => round.floor / round.road)
   const nightly = of((round) => round.road / round.again)
   const rowRate = of((round) => round.rows / round.road)
   return [
     {
-      what: `first load of ${records} patients`,
+      what: `first load of ${records} ${name}`,
       figure: of((round) => records / round.road),
       unit: 'records/s',
       floorIs: 'COPY of ready-made lines, one connection',
@@ -59,7 +87,7 @@ function rowsOf(records: number, rounds: readonly Round[], peerRate: number): re
       met: first >= 0.8,
     },
     {
-      what: 'the same in rows',
+      what: `rows of ${name}`,
       figure: rowRate,
       unit: 'rows/s',
       floorIs: 'one upsert a row, five in flight',
@@ -69,7 +97,7 @@ function rowsOf(records: number, rounds: readonly Round[], peerRate: number): re
       met: rowRate / peerRate >= 20,
     },
     {
-      what: 'nightly re-run, nothing changed',
+      what: `nightly re-run of ${name}, nothing changed`,
       figure: of((round) => records / round.again),
       unit: 'records/s',
       floorIs: 'first load',

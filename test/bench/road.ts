@@ -16,18 +16,23 @@ import { EVERYTHING } from '../../src/extract/window.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
 import { takeSlice } from '../../src/load/slice.ts'
-import { patients } from '../../src/streams/patients.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { PAGE_SIZE } from './pages.ts'
+import { pagesOf, type Sample } from './pages.ts'
 
-/** Reads all pages into the warehouse at `url`, as a backfill of one stream does, and returns what it did. */
-export async function runRoad(url: string, pageAt: (page: number) => Buffer, total: number): Promise<Tally> {
+/** Reads all pages of a list into the warehouse at `url`, as a backfill of its stream does, and returns what it did. */
+export async function runRoad(
+  url: string,
+  sample: Sample,
+  total: number,
+  pageAt = (page: number) => sample.pageAt(page, total),
+): Promise<Tally> {
+  const { stream } = sample
   await using session = await openSession({ url, purpose: 'bench', planner: LEDGER_PLANNER })
   await using loaders = openLoaders({ url, clock: systemClock })
-  const taken = await takeSlice(session.db, { teamId: 1, stream: 'patients', slice: '' }, '1')
+  const taken = await takeSlice(session.db, { teamId: 1, stream: stream.name, slice: '' }, '1')
   const tally = emptyTally()
   const source = {
-    client: bytesClient(pageAt, total),
+    client: bytesClient(pageAt, pagesOf(sample, total), total),
     serviceClock: openServiceClock(),
     clock: systemClock,
     logger: pino({ level: 'silent' }),
@@ -35,7 +40,7 @@ export async function runRoad(url: string, pageAt: (page: number) => Buffer, tot
     loaders,
     url,
     timezone: 'UTC',
-    stream: patients,
+    stream,
     taken,
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
@@ -47,8 +52,7 @@ export async function runRoad(url: string, pageAt: (page: number) => Buffer, tot
   return tally
 }
 
-function bytesClient(pageAt: (page: number) => Buffer, total: number): Client {
-  const pages = Math.ceil(total / PAGE_SIZE)
+function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: number): Client {
   const outcome: ScanOutcome = { complete: true, stable: true, count: total, pages, records: total }
   async function* scan(): AsyncGenerator<Page, ScanOutcome, undefined> {
     for (let at = 0; at < pages; at++) {

@@ -8,11 +8,15 @@ import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { table } from '../../src/commands/table.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { responses } from '../../src/streams/responses.ts'
 import { benchEmulator } from './emulator.ts'
 import { benchExports } from './exports.ts'
 import { benchLoad } from './load.ts'
 import { benchMemory } from './memory.ts'
+import { patientSample } from './patient-pages.ts'
 import { benchRate } from './rate.ts'
+import { responseSample } from './response-pages.ts'
 import type { BenchRow } from './row.ts'
 import { openBenchWarehouse } from './warehouse.ts'
 
@@ -25,9 +29,16 @@ const wanted = (name: string) => values.only === undefined || values.only.split(
 const rows: BenchRow[] = []
 {
   await using warehouse = await openBenchWarehouse()
-  if (wanted('load')) rows.push(...(await benchLoad(warehouse, values.quick ? 20_000 : 100_000)))
+  if (wanted('load'))
+    rows.push(...(await benchLoad(warehouse, patientSample, values.quick ? 20_000 : 100_000)))
+  if (wanted('responses')) {
+    const records = values.quick ? 20_000 : 200_000
+    rows.push(...(await benchLoad(warehouse, responseSample, records)))
+    rows.push(...(await benchMemory(warehouse, responses, records)))
+  }
   if (wanted('exports')) rows.push(...(await benchExports(warehouse, values.quick ? 5_000 : 30_000)))
-  if (wanted('memory')) rows.push(...(await benchMemory(warehouse, values.quick ? 100_000 : 1_000_000)))
+  if (wanted('memory'))
+    rows.push(...(await benchMemory(warehouse, patients, values.quick ? 100_000 : 1_000_000)))
 }
 if (wanted('emulator')) rows.push(...(await benchEmulator(values.quick ? 20 : 100)))
 if (wanted('rate')) rows.push(...(await benchRate({ seconds: values.quick ? 5 : 20 })))

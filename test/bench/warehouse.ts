@@ -1,18 +1,19 @@
-/** An embedded Postgres of the benchmark's own, with its durability on, and the tables that the figures are about. */
+/** An embedded Postgres of the benchmark's own, with its durability on, and the tables that a stream is loaded into. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { patients } from '../../src/streams/patients.ts'
+import type { Stream } from '../../src/streams/stream.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
 import { migrate } from '../../src/warehouse/migrate.ts'
 
-/** Tables that loading patients writes. */
-export const TABLES = [
-  'intake_raw.records',
-  `intake.${patients.table}`,
-  ...patients.children.map((child) => `intake.${child.table}`),
-] as const
+/** Tables that loading a stream writes. */
+function tablesOf({ table, children }: Stream): readonly string[] {
+  return [
+    'intake_raw.records',
+    ...[table, ...children.map((child) => child.table)].map((name) => `intake.${name}`),
+  ]
+}
 
 export interface BenchWarehouse extends AsyncDisposable {
   readonly url: string
@@ -36,17 +37,17 @@ export async function openBenchWarehouse(): Promise<BenchWarehouse> {
 }
 
 /** Empties the tables, and lets the server finish what the emptying and earlier loads left to write. */
-export async function emptyTables({ session }: BenchWarehouse): Promise<void> {
+export async function emptyTables({ session }: BenchWarehouse, stream: Stream): Promise<void> {
   await session.client.query(
-    `truncate ${TABLES.join(', ')}, intake_raw.record_history, intake_ops.checkpoints`,
+    `truncate ${tablesOf(stream).join(', ')}, intake_raw.record_history, intake_ops.checkpoints`,
   )
   await session.client.query('checkpoint')
 }
 
-/** Rows of each table, in the order of `TABLES`. */
-export async function countRows({ session }: BenchWarehouse): Promise<readonly number[]> {
+/** Rows of each table, `intake_raw.records` first. */
+export async function countRows({ session }: BenchWarehouse, stream: Stream): Promise<readonly number[]> {
   const counts: number[] = []
-  for (const table of TABLES) {
+  for (const table of tablesOf(stream)) {
     const { rows } = await session.client.query<{ count: string }>(`select count(*) from ${table}`)
     counts.push(Number(rows[0]?.count))
   }
@@ -54,9 +55,9 @@ export async function countRows({ session }: BenchWarehouse): Promise<readonly n
 }
 
 /** Changes with every row version that is written to the tables, and with nothing else. */
-export async function rowVersions({ session }: BenchWarehouse): Promise<string> {
+export async function rowVersions({ session }: BenchWarehouse, stream: Stream): Promise<string> {
   const marks: string[] = []
-  for (const table of TABLES) {
+  for (const table of tablesOf(stream)) {
     const query = `select count(*) || ':' || coalesce(sum(hashtext(xmin::text || ctid::text)::bigint), 0) as mark from ${table}`
     const { rows } = await session.client.query<{ mark: string }>(query)
     marks.push(rows[0]?.mark ?? '')
