@@ -1,0 +1,112 @@
+/** Each moment of the schedule is run once, by one process, and none of them ends it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pino from 'pino'
+import { expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { IntakeError } from '../../src/core/errors.ts'
+import { openSchedule, type Schedule, type ScheduleOptions } from '../../src/operate/schedule.ts'
+import { takeTick } from '../../src/operate/ticks.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
+
+async function openTeams(...names: string[]) {
+  const warehouse = await openWarehouse()
+  await query(warehouse.url, 'insert into intake.teams (name) select unnest($1::text[])', [names])
+  return warehouse
+}
+
+/** A schedule that comes every second, and what it said. */
+function everySecond(url: string, run: ScheduleOptions['run'], teams: readonly string[] = ['north']) {
+  const said: string[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })
+  const options = { url, expression: '* * * * * *', job: 'backfill', teams, run, clock: systemClock, logger }
+  return { said, schedule: openSchedule(options) }
+}
+
+async function closeAll(...all: { readonly schedule: Schedule }[]): Promise<void> {
+  await Promise.all(all.map(({ schedule }) => schedule.close()))
+}
+
+it('of many who want a moment one gets it, for each team; old ones are removed', async () => {
+  await using warehouse = await openTeams('north', 'south', 'east')
+  const due = new Date(Math.floor(Date.now() / 60_000) * 60_000)
+  await query(
+    warehouse.url,
+    `insert into intake_ops.schedule_ticks (team_id, job, due_at)
+     select team_id, 'backfill', now() - interval '31 days' from intake.teams`,
+  )
+  const wanted = [['north', 'south'], ['south', 'east'], ['north'], ['east', 'south', 'north']]
+  const got = await Promise.all(wanted.map((teams) => takeTick(warehouse.url, 'backfill', due, teams)))
+  expect(got.flat().toSorted()).toEqual(['east', 'north', 'south'])
+  expect(await takeTick(warehouse.url, 'backfill', due, ['north'])).toEqual([])
+  expect(await takeTick(warehouse.url, 'backfill', new Date(due.getTime() + 60_000), ['north'])).toEqual([
+    'north',
+  ])
+  const { length } = await query(warehouse.url, 'select from intake_ops.schedule_ticks')
+  expect(length).toBe(4)
+})
+
+it('three processes with one schedule run each moment once between them', async () => {
+  await using warehouse = await openTeams('north', 'south')
+  const runs: string[] = []
+  const all = [1, 2, 3].map(() =>
+    everySecond(
+      warehouse.url,
+      async (teams) => {
+        const second = Math.round(Date.now() / 1000)
+        runs.push(...teams.map((team) => `${team} ${second}`))
+      },
+      ['north', 'south'],
+    ),
+  )
+  await sleep(3_300)
+  await closeAll(...all)
+  expect(runs.length).toBeGreaterThanOrEqual(4)
+  expect(runs.toSorted()).toEqual([...new Set(runs)].toSorted())
+  const taken = await query(warehouse.url, 'select from intake_ops.schedule_ticks')
+  expect(taken).toHaveLength(runs.length)
+})
+
+it('a moment that comes during a run is skipped and said, and the next one after it is run', async () => {
+  await using warehouse = await openTeams('north')
+  let begun = 0
+  const one = everySecond(warehouse.url, async () => {
+    begun += 1
+    if (begun === 1) await sleep(1_600)
+  })
+  await expect.poll(() => begun, { timeout: 5_000 }).toBe(2)
+  await closeAll(one)
+  expect(one.said.join('')).toContain('skipped: the run before is still under way')
+})
+
+it('a run that fails is said, without what it failed at, and the next one is run', async () => {
+  await using warehouse = await openTeams('north')
+  let begun = 0
+  const one = everySecond(warehouse.url, async () => {
+    begun += 1
+    if (begun === 1) throw new Error('canary-7f3a')
+    if (begun === 2)
+      throw new IntakeError('another run holds patients', { code: 'held_by_another_run', verdict: 'stop' })
+  })
+  await expect.poll(() => begun, { timeout: 6_000 }).toBe(3)
+  await closeAll(one)
+  const said = one.said.join('')
+  expect(said).toContain('the scheduled run did not come about: another run holds patients')
+  expect(said).toContain('"code":"internal"')
+  expect(said).not.toContain('canary-7f3a')
+})
+
+it('closing tells the run under way to stop, and waits until it has', async () => {
+  await using warehouse = await openTeams('north')
+  const steps: string[] = []
+  const one = everySecond(warehouse.url, async (_, signal) => {
+    steps.push('begun')
+    await sleep(30_000, undefined, { signal }).catch(() => undefined)
+    await sleep(100)
+    steps.push('ended')
+  })
+  await expect.poll(() => steps, { timeout: 5_000 }).toEqual(['begun'])
+  await closeAll(one)
+  expect(steps).toEqual(['begun', 'ended'])
+  await sleep(1_200)
+  expect(steps).toEqual(['begun', 'ended'])
+})
