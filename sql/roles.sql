@@ -21,6 +21,7 @@ $$;
 grant usage on schema intake, intake_raw, intake_ops, intake_analytics to intake_loader;
 grant select, insert, update, delete, truncate on all tables in schema intake, intake_raw, intake_ops to intake_loader;
 grant usage, select on all sequences in schema intake, intake_raw, intake_ops to intake_loader;
+grant execute on all functions in schema intake_raw, intake_ops to intake_loader;
 grant select on all tables in schema intake_analytics to intake_loader;
 
 grant usage on schema intake_analytics to intake_analyst;

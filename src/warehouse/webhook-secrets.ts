@@ -68,6 +68,17 @@ export async function retireSecret(db: Kysely<Warehouse>, team: string, configId
   return numUpdatedRows > 0n
 }
 
+/** The sealed secrets in use, by configuration. */
+export async function heldBoxes(db: Kysely<Warehouse>, teamId: number): Promise<ReadonlyMap<string, Buffer>> {
+  const rows = await db
+    .selectFrom('intake_ops.webhook_secrets')
+    .select(['config_id', 'secret'])
+    .where('team_id', '=', teamId)
+    .where('retired_at', 'is', null)
+    .execute()
+  return new Map(rows.map((row) => [row.config_id, row.secret]))
+}
+
 /** By configuration: whether its secret is held. The warehouse need not know the team of this name yet. */
 export async function secretStates(
   db: Kysely<Warehouse>,

@@ -1,0 +1,34 @@
+/** What the endpoint answers: fixed texts, so that no answer can hold anything of an event (law 8). */
+import type { FastifyReply } from 'fastify'
+import type { Rejection } from './watch.ts'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+/** Seconds, of `Retry-After`. */
+const RETRY_SOON = '1'
+
+const STORED = { stored: '{"status":"stored"}', duplicate: '{"status":"duplicate"}' } as const
+
+type Refusal = Exclude<Rejection, 'malformed'>
+
+const REFUSED: Readonly<Record<Refusal, readonly [status: number, detail: string]>> = {
+  signature: [400, 'Missing or wrong signature.'],
+  unknown_team: [404, 'Not found.'],
+  too_large: [413, 'The body is too large.'],
+  overload: [503, 'Too much at once. Try again soon.'],
+  unavailable: [503, 'The event cannot be stored now. Try again soon.'],
+  no_secret: [503, 'No signature secret is known yet. Try again soon.'],
+}
+
+export function answerStored(reply: FastifyReply, outcome: 'stored' | 'duplicate'): void {
+  reply.header('content-type', JSON_TYPE).send(STORED[outcome])
+}
+
+export function answerRefused(reply: FastifyReply, refusal: Refusal): void {
+  const [status, detail] = REFUSED[refusal]
+  if (status === 503) reply.header('retry-after', RETRY_SOON)
+  answerDetail(reply, status, detail)
+}
+
+export function answerDetail(reply: FastifyReply, status: number, detail: string): void {
+  reply.code(status).header('content-type', JSON_TYPE).send(JSON.stringify({ detail }))
+}

@@ -1,0 +1,74 @@
+/**
+ * The HTTP side of the ingester: routes, time limits, and answers to what is no event.
+ *
+ * Invariant: a request reaches `receive` with its body unread, whatever its headers say of it; every other request is
+ * answered with `detail`. A connection that is slow, silent or one too many is ended.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { answerDetail } from './answers.ts'
+import type { IngestLimits } from './limits.ts'
+import { answerMalformed } from './malformed.ts'
+
+export interface EndpointHandlers {
+  /** Answers an event; `team` is undefined where the path names none. */
+  readonly receive: (request: FastifyRequest, reply: FastifyReply, team: string | undefined) => void
+  /** Called for a path that is none of ours. */
+  readonly elsewhere: () => void
+  /** Called for what is no HTTP request, or was not finished in time. */
+  readonly malformed: () => void
+}
+
+const PATHS = ['/webhooks', '/webhooks/:team'] as const
+const OURS = /^\/webhooks(?:\/[^/?]*)?\/?(?:\?|$)/
+const LONGEST_TEAM = 500
+
+export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): FastifyInstance {
+  const app = Fastify({
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    keepAliveTimeout: limits.idleMs,
+    requestTimeout: limits.requestMs,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: LONGEST_TEAM },
+    http: {
+      headersTimeout: limits.headersMs,
+      connectionsCheckingInterval: limits.checkMs,
+      requireHostHeader: false,
+    },
+    clientErrorHandler(error, socket) {
+      handlers.malformed()
+      answerMalformed(error, socket)
+    },
+    // A path that cannot be decoded is a path that does not exist.
+    frameworkErrors: (_error, request, reply) => answerElsewhere(request, reply),
+  })
+  app.server.maxConnections = limits.connections
+
+  const answerElsewhere = (request: FastifyRequest, reply: FastifyReply) => {
+    handlers.elsewhere()
+    if (!OURS.test(request.url) || request.method === 'POST') return answerDetail(reply, 404, 'Not found.')
+    reply.header('allow', 'POST')
+    answerDetail(reply, 405, 'Method not allowed.')
+  }
+  // Before Fastify looks at the Content-Type, which says nothing about bytes that are signed.
+  app.addHook('onRequest', (request, reply) => {
+    if (request.is404) answerElsewhere(request, reply)
+    else handlers.receive(request, reply, (request.params as { team?: string }).team)
+  })
+  for (const url of PATHS) app.post(url, answeredBefore)
+  app.setErrorHandler((_error, _request, reply) => answerDetail(reply, 500, 'Internal server error.'))
+
+  const meet = (request: IncomingMessage, response: ServerResponse) => {
+    // A body that is too long is not asked for; and what its sender does then is not known.
+    if (Number(request.headers['content-length'] ?? 0) <= limits.body) response.writeContinue()
+    else response.setHeader('connection', 'close')
+    app.server.emit('request', request, response)
+  }
+  app.server.on('checkContinue', meet)
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  return app
+}
+
+function answeredBefore(): never {
+  throw new Error('requests are answered before their handler')
+}

@@ -1,0 +1,24 @@
+/**
+ * Whether a body was signed under a secret of its team (specification, section 5 item 7).
+ *
+ * Invariant: no secret is compared other than in constant time; a secret that was stored a moment ago counts.
+ */
+import { isSigned } from '../core/signature.ts'
+import type { SecretSource } from './secrets.ts'
+
+export type Genuineness = 'genuine' | 'signature' | 'no_secret' | 'unavailable'
+
+const SIGNATURE = /^[0-9a-f]{64}$/i
+
+/** `signature`: the header as it came. One that was sent twice arrives as one text with a comma, and is none. */
+export async function judge(body: Buffer, signature: unknown, secrets: SecretSource): Promise<Genuineness> {
+  if (typeof signature !== 'string' || !SIGNATURE.test(signature)) return 'signature'
+  if (isSigned(body, signature, secrets.current())) return 'genuine'
+  try {
+    const fresh = await secrets.refresh()
+    if (fresh.length === 0) return 'no_secret'
+    return isSigned(body, signature, fresh) ? 'genuine' : 'signature'
+  } catch {
+    return 'unavailable'
+  }
+}

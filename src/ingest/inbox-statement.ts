@@ -1,0 +1,98 @@
+/**
+ * The one statement that stores a batch of events.
+ *
+ * Invariant: it stores every event of the batch that neither today's nor yesterday's part of the inbox holds, and
+ * tells which those were. The rows are written in the order of their keys, so that two processes that were sent the
+ * same events wait for each other and never deadlock.
+ *
+ * All bodies travel as one binary parameter, which neither side has to decode, and are cut apart by offset; so do the
+ * hashes. Times and days are the warehouse's own, so that several machines agree on them.
+ */
+import type { QueryArrayConfig } from 'pg'
+import type { InboxEvent } from './event.ts'
+
+/** Settings under which the one right plan, lookups by key, is taken without planning anew. */
+export const INBOX_PLANNER = [
+  'plan_cache_mode=force_generic_plan',
+  'enable_hashjoin=off',
+  'enable_mergejoin=off',
+  'enable_seqscan=off',
+  'jit=off',
+  'synchronous_commit=on',
+]
+
+const HASH_BYTES = 32
+
+const TEXT = `
+  with stored as (
+    insert into intake_raw.inbox
+      (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
+    select given.team_id, given.event_id, given.body_hash, (now() at time zone 'UTC')::date, now(),
+      given.event_type, given.source, given.record_id, substr($1::bytea, given.start, given.length)
+    from (
+      select team_id, event_id, substr($2::bytea, (number::int - 1) * ${HASH_BYTES} + 1, ${HASH_BYTES}) as body_hash,
+        event_type, source, record_id, start, length
+      from unnest($3::int2[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[])
+        with ordinality as row (team_id, event_id, event_type, source, record_id, start, length, number)
+    ) as given
+    where (
+      select true from intake_raw.inbox as held
+      where held.received_on = (now() at time zone 'UTC')::date - 1
+        and held.team_id = given.team_id
+        and held.event_id = given.event_id
+        and held.body_hash = given.body_hash
+    ) is null
+    on conflict do nothing
+    returning team_id, body_hash
+  )
+  select count(*)::int,
+    case when count(*) < $10::int then string_agg(team_id || ':' || encode(body_hash, 'hex'), ' ') end
+  from stored`
+
+/** What the statement answers: how many were stored and, when some were not, the keys of those that were. */
+export type StoredRow = readonly [count: number, keys: string | null]
+
+/** Bytes are the same for the same team only; the id is part of them. */
+export function keyOf(event: InboxEvent): string {
+  return `${event.teamId}:${event.bodyHash}`
+}
+
+/** `events`: each key once. */
+export function storeStatement(events: readonly InboxEvent[]): QueryArrayConfig {
+  const sorted = [...events].sort((a, b) =>
+    a.bodyHash < b.bodyHash ? -1 : a.bodyHash > b.bodyHash ? 1 : a.teamId - b.teamId,
+  )
+  const starts: number[] = []
+  let length = 0
+  for (const event of sorted) {
+    starts.push(length + 1)
+    length += event.body.length
+  }
+  return {
+    name: 'store events',
+    text: TEXT,
+    rowMode: 'array',
+    values: [
+      Buffer.concat(
+        sorted.map((event) => event.body),
+        length,
+      ),
+      Buffer.from(sorted.map((event) => event.bodyHash).join(''), 'hex'),
+      sorted.map((event) => event.teamId),
+      sorted.map((event) => event.eventId),
+      sorted.map((event) => event.eventType),
+      sorted.map((event) => event.source),
+      sorted.map((event) => event.recordId),
+      starts,
+      sorted.map((event) => event.body.length),
+      sorted.length,
+    ],
+  }
+}
+
+/** Of `events` those that were stored now; the others were held already. */
+export function storedOf(events: readonly InboxEvent[], [count, keys]: StoredRow): ReadonlySet<InboxEvent> {
+  if (keys === null) return new Set(count === 0 ? [] : events)
+  const stored = new Set(keys.split(' '))
+  return new Set(events.filter((event) => stored.has(keyOf(event))))
+}

@@ -1,0 +1,110 @@
+/**
+ * One connection to the warehouse that stores batches, one at a time, and is renewed for as long as it takes.
+ *
+ * Invariant: whatever the warehouse does, also when it hangs, a batch is answered within the limit of a statement; a
+ * connection that failed, or did not answer in time, is never used again.
+ */
+import type { Clock } from '../core/clock.ts'
+import type { IntakeError } from '../core/errors.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import type { InboxEvent } from './event.ts'
+import { closeInTime, inTime, TOO_LATE } from './in-time.ts'
+import { INBOX_PLANNER, type StoredRow, storedOf, storeStatement } from './inbox-statement.ts'
+
+export interface Writer {
+  readonly isConnected: boolean
+  /** Connected, and without a batch. */
+  readonly isFree: boolean
+  /** Those of `events` that were stored now. Rejects with an `IntakeError`; then some may be stored all the same. */
+  store(events: readonly InboxEvent[]): Promise<ReadonlySet<InboxEvent>>
+  close(): Promise<void>
+}
+
+export interface WriterOptions {
+  readonly url: string
+  readonly clock: Clock
+  readonly statementMs: number
+  /** Called when it is connected, and with the failure when it could not be or did not answer in time. */
+  readonly onChange: (failure: IntakeError | null) => void
+}
+
+/** Codes of failures after which the connection is of no more use. */
+const ENDED = new Set([TOO_LATE, 'warehouse_unreachable', 'shutdown', 'starting'])
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 1_000
+
+/** Resolves after its first attempt to connect, whether that succeeded or not. */
+export async function openWriter({ url, clock, statementMs, onChange }: WriterOptions): Promise<Writer> {
+  const closing = new AbortController()
+  let session: Session | null = null
+  let busy = false
+
+  const connect = async (): Promise<boolean> => {
+    try {
+      const planner = [...INBOX_PLANNER, `statement_timeout=${statementMs}`]
+      const opened = await openSession({ url, purpose: 'ingest', connectTimeoutMs: statementMs, planner })
+      if (closing.signal.aborted) {
+        await closeInTime(clock, statementMs, opened)
+        return true
+      }
+      session = opened
+      opened.client.once('end', () => lose(opened))
+      onChange(null)
+      return true
+    } catch (error) {
+      onChange(warehouseError(error))
+      return false
+    }
+  }
+  const renew = async () => {
+    for (let pause = FIRST_PAUSE_MS; !closing.signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      if (await connect()) return
+      await clock.sleep(pause, closing.signal).catch(() => {})
+    }
+  }
+  let renewing = Promise.resolve()
+  const lose = (lost: Session) => {
+    if (session !== lost) return
+    session = null
+    // A connection that waits for an answer is cut, not bid good-bye.
+    void lost.close()
+    if (!closing.signal.aborted) renewing = renew()
+  }
+
+  if (!(await connect())) renewing = renew()
+  return {
+    get isConnected() {
+      return session !== null
+    },
+    get isFree() {
+      return session !== null && !busy
+    },
+    async store(events) {
+      const used = session!
+      busy = true
+      try {
+        const { rows } = await inTime(
+          clock,
+          statementMs,
+          used.client.query<StoredRow>(storeStatement(events)),
+        )
+        return storedOf(events, rows[0]!)
+      } catch (error) {
+        const failure = warehouseError(error)
+        if (ENDED.has(failure.code)) lose(used)
+        if (failure.code === TOO_LATE) onChange(failure)
+        throw failure
+      } finally {
+        busy = false
+      }
+    },
+    async close() {
+      closing.abort()
+      const last = session
+      session = null
+      if (last !== null) await closeInTime(clock, statementMs, last)
+      await renewing
+    },
+  }
+}

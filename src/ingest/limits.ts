@@ -1,0 +1,40 @@
+/** How much the ingester takes at once, and how long it waits for whom. */
+
+export interface IngestLimits {
+  /** Bytes of one body: CONTRACT of the endpoint, 413 beyond. */
+  readonly body: number
+  /** Requests that are being read or stored; 503 beyond. */
+  readonly eventsInFlight: number
+  /** Bytes held for them; 503 beyond. */
+  readonly bytesInFlight: number
+  /** Connections; beyond, new ones are closed. */
+  readonly connections: number
+  /** For the head of a request, and for a connection that says nothing. */
+  readonly headersMs: number
+  /** For a whole request. */
+  readonly requestMs: number
+  /** Between two requests of a connection; longer than balancers keep theirs, so that they close first. */
+  readonly idleMs: number
+  /** How often the two before last are looked after. */
+  readonly checkMs: number
+  /** From an event's arrival in the inbox to its answer. */
+  readonly storeMs: number
+  /** For one statement in the warehouse, and for a connection to it. */
+  readonly statementMs: number
+  /** For requests in hand when the ingester closes. */
+  readonly closeMs: number
+}
+
+export const LIMITS: IngestLimits = {
+  body: 5_242_880,
+  eventsInFlight: 10_000,
+  bytesInFlight: 64 * 1024 * 1024,
+  connections: 4_000,
+  headersMs: 10_000,
+  requestMs: 30_000,
+  idleMs: 65_000,
+  checkMs: 1_000,
+  storeMs: 1_600,
+  statementMs: 1_400,
+  closeMs: 5_000,
+}

@@ -1,0 +1,49 @@
+/**
+ * Reads the exact bytes of a request's body, whatever its headers say they are.
+ *
+ * Invariant: what is held never exceeds what was granted, also when a body comes byte by byte; a body that is too long
+ * or does not fit is read to its end and forgotten, so that its sender sees the answer.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { Hold } from './in-flight.ts'
+
+export type RawBody = Buffer | 'too_large' | 'overload' | 'aborted'
+
+const EMPTY = Buffer.alloc(0)
+/** The least room for a body that comes in several parts. */
+const ROOM = 16 * 1024
+
+export function readRawBody(request: IncomingMessage, limit: number, hold: Hold): Promise<RawBody> {
+  return new Promise((resolve) => {
+    let held: Buffer = EMPTY
+    let length = 0
+    const end = (result: RawBody) => {
+      request.off('data', onData).off('end', onEnd).off('close', onClose)
+      if (typeof result === 'string') request.resume()
+      resolve(result)
+    }
+    const onData = (part: Buffer) => {
+      const before = length
+      length += part.length
+      if (length > limit) return end('too_large')
+      if (length > held.length) {
+        // Nearly every body is one part, and is held as it came.
+        const room = before === 0 ? length : Math.min(limit, Math.max(ROOM, length * 2))
+        if (!hold.grow(room - held.length)) return end('overload')
+        if (before === 0) {
+          held = part
+          return
+        }
+        const larger = Buffer.allocUnsafeSlow(room)
+        held.copy(larger, 0, 0, before)
+        held = larger
+      }
+      part.copy(held, before)
+    }
+    const onEnd = () => end(length === held.length ? held : held.subarray(0, length))
+    const onClose = () => end('aborted')
+    request.on('data', onData).on('end', onEnd).on('close', onClose)
+    // An aborted request tells of it twice.
+    request.on('error', () => {})
+  })
+}
