@@ -1,8 +1,10 @@
 /** The state of each team and stream, read in one go. Holds counts and times, no value of a record. */
-import { sql } from 'kysely'
-import { STREAMS } from '../streams/catalogue.ts'
+import { type Kysely, sql } from 'kysely'
+import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import { readTeams, type TeamStatus } from './team-status.ts'
 
 export interface StreamStatus {
   readonly team: string
@@ -21,12 +23,33 @@ export interface StreamStatus {
   readonly dead_letters: number
   /** Unknown fields and types met so far. */
   readonly drift: number
+  /** Events that tell of it and are not in the tables yet. */
+  readonly inbox: number
 }
 
-export async function readStatus(url: string): Promise<readonly StreamStatus[]> {
+export interface Status {
+  readonly streams: readonly StreamStatus[]
+  readonly teams: readonly TeamStatus[]
+}
+
+/** `inboxDays` bounds how far back the service's list of deliveries is held against the inbox. */
+export async function readStatus(url: string, inboxDays: number): Promise<Status> {
   await using session = await openSession({ url, purpose: 'status' })
   try {
-    const { rows } = await sql<StreamStatus>`
+    const teams = await readTeams(session.db, inboxDays)
+    const pending = new Map(teams.map(({ team, pending_by_stream }) => [team, pending_by_stream]))
+    const streams = (await readStreams(session.db)).map((row) => ({
+      ...row,
+      inbox: pending.get(row.team)?.[row.stream] ?? 0,
+    }))
+    return { streams, teams: teams.map(({ pending_by_stream: _, ...team }) => team) }
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+async function readStreams(db: Kysely<Warehouse>): Promise<readonly Omit<StreamStatus, 'inbox'>[]> {
+  const { rows } = await sql<Omit<StreamStatus, 'inbox'>>`
       select
         team.name as team,
         stream.name as stream,
@@ -42,7 +65,7 @@ export async function readStatus(url: string): Promise<readonly StreamStatus[]> 
         (select count(*)::int from intake_ops.drift drift
           where drift.team_id = team.team_id and drift.stream = stream.name) as drift
       from intake.teams team
-      cross join unnest(${STREAMS.map((stream) => stream.name)}::text[]) with ordinality as stream (name, place)
+      cross join unnest(${ALL_STREAMS.map((stream) => stream.name)}::text[]) with ordinality as stream (name, place)
       cross join lateral (
         select count(*) filter (where not deleted) as alive, count(*) filter (where deleted) as deleted, max(version) as newest
         from intake_raw.records record
@@ -61,9 +84,6 @@ export async function readStatus(url: string): Promise<readonly StreamStatus[]> 
           and run.finished_at is not null
         order by run.run_id desc limit 1
       ) last_success on true
-      order by team.name, stream.place`.execute(session.db)
-    return rows
-  } catch (error) {
-    throw warehouseError(error)
-  }
+      order by team.name, stream.place`.execute(db)
+  return rows
 }

@@ -76,6 +76,48 @@ function statusOf(signs: TeamSigns): WebhookStatus {
   }
 }
 
+/** A team as `status` shows it. */
+export interface TeamStatus {
+  readonly team: string
+  readonly inbox: Pick<InboxStatus, 'pending' | 'oldest_pending_at' | 'oldest_pending_seconds'> & {
+    /** Events set aside that tell of no stream, waiting. */
+    readonly dead_letters: number
+    /** Sources met so far that are not known. */
+    readonly drift: number
+  }
+  readonly refetches: number
+  readonly webhooks: Omit<WebhookStatus, 'team'>
+}
+
+export async function readTeams(
+  db: Kysely<Warehouse>,
+  inboxDays: number,
+): Promise<readonly (TeamStatus & Pick<InboxStatus, 'pending_by_stream'>)[]> {
+  const webhooks = new Map((await readWebhooks(db, inboxDays)).map(({ team, ...status }) => [team, status]))
+  const troubles = new Map((await readUnknown(db)).map(({ team, ...trouble }) => [team, trouble]))
+  return (await readInbox(db)).flatMap(({ team, refetches, pending_by_stream, ...inbox }) => {
+    const heard = webhooks.get(team)
+    const trouble = troubles.get(team)
+    // A team that came between the two looks is told of the next time.
+    if (heard === undefined || trouble === undefined) return []
+    return [{ team, inbox: { ...inbox, ...trouble }, refetches, webhooks: heard, pending_by_stream }]
+  })
+}
+
+/** What events brought that no stream has. */
+async function readUnknown(
+  db: Kysely<Warehouse>,
+): Promise<readonly { team: string; dead_letters: number; drift: number }[]> {
+  const { rows } = await sql<{ team: string; dead_letters: number; drift: number }>`
+    select team.name as team,
+      (select count(*)::int from intake_ops.dead_letters letter
+        where letter.team_id = team.team_id and letter.stream = 'inbox' and letter.status = 'waiting') as dead_letters,
+      (select count(*)::int from intake_ops.drift drift
+        where drift.team_id = team.team_id and drift.stream = 'inbox') as drift
+    from intake.teams team`.execute(db)
+  return rows
+}
+
 export interface TroubleStatus {
   readonly team: string
   readonly stream: string

@@ -1,6 +1,6 @@
 /** `migrate` and `status` as the contract has them. */
 import { describe, expect, it } from 'vitest'
-import { STREAMS } from '../../src/streams/catalogue.ts'
+import { ALL_STREAMS, STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
@@ -64,7 +64,7 @@ describe('status', () => {
     const run = await runCli(['status', '--json'], { DATABASE_URL: scene.url })
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const { streams } = JSON.parse(run.stdout) as { streams: Record<string, unknown>[] }
-    expect(streams.map(({ stream }) => stream)).toEqual(STREAMS.map(({ name }) => name))
+    expect(streams.map(({ stream }) => stream)).toEqual(ALL_STREAMS.map(({ name }) => name))
     expect(streams[0]).toMatchObject({
       team: 'default',
       rows: 44,
@@ -72,9 +72,60 @@ describe('status', () => {
       last_run_status: 'succeeded',
       dead_letters: 0,
       drift: 0,
+      inbox: 0,
     })
     const text = await runCommand(['status'], { DATABASE_URL: scene.url })
     expect(text.stdout).toMatch(/^default +patients +44 +1 /m)
+  })
+
+  it('tells what waits in the inbox, and whether webhooks come, for each team', async () => {
+    await using scene = await openScene({ patients: 0 })
+    expect((await scene.backfill()).code).toBe(0)
+    await query(
+      scene.url,
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body, status)
+       select team_id, told.id, '\\x00', current_date, now() - interval '90 seconds', told.source, '{}', told.status
+       from intake.teams, (values ('a', 'patient', 'pending'), ('b', 'patient', 'done'), ('c', 'canary', 'pending'))
+         as told (id, source, status)`,
+    )
+    await query(
+      scene.url,
+      `insert into intake_ops.refetches (team_id, stream, id, reason, origin) select team_id, 'patients', 'x', 'partial', 'event:x' from intake.teams`,
+    )
+    await query(
+      scene.url,
+      `insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
+       select team_id, 'inbox', 'x', 'event:x', 'no id' from intake.teams`,
+    )
+    const { streams, teams } = JSON.parse(
+      (await runCommand(['status', '--json'], { DATABASE_URL: scene.url })).stdout,
+    ) as { streams: { stream: string; inbox: number }[]; teams: unknown }
+    expect(teams).toEqual([
+      {
+        team: 'default',
+        inbox: {
+          pending: 2,
+          oldest_pending_at: expect.stringMatching(/^\d{4}-/),
+          oldest_pending_seconds: expect.closeTo(120, -2),
+          dead_letters: 1,
+          drift: 0,
+        },
+        refetches: 1,
+        webhooks: {
+          verdict: 'unknown',
+          reason: 'no webhook of ours is known, and no event has come yet',
+          last_event_at: null,
+          events_last_day: 0,
+          events_expected_a_day: null,
+          deliveries_missing: 0,
+          deliveries_failed: 0,
+        },
+      },
+    ])
+    expect(streams.find(({ stream }) => stream === 'patients')!.inbox).toBe(1)
+    const text = await runCommand(['status'], { DATABASE_URL: scene.url })
+    expect(text.stdout).toMatch(/^default +2 +\d+ s +1 +1 +- +unknown +no webhook of ours is known/m)
+    expect(text.output).not.toContain('canary')
   })
 
   it('--max-age exits 4 when a stream’s last success is older, or never was; a failed run does not count', async () => {
