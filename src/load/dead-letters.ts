@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { StreamName, StreamOrInbox } from '../core/streams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import { withoutErasedLetters } from './erased-letters.ts'
 
 export interface DeadLetter {
   readonly recordId: string | null
@@ -16,12 +17,13 @@ export interface DeadLetter {
   readonly body: string | Buffer
 }
 
-/** Writes the dead letters of a batch, in the batch's own transaction. */
+/** Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none. Returns how many. */
 export async function setAside(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
-  letters: readonly DeadLetter[],
-): Promise<void> {
+  came: readonly DeadLetter[],
+): Promise<number> {
+  const letters = await withoutErasedLetters(db, place, came)
   for (const letter of letters) {
     const body = typeof letter.body === 'string' ? Buffer.from(letter.body) : letter.body
     const { id } = await db
@@ -54,6 +56,7 @@ export async function setAside(
       .onConflict((conflict) => conflict.column('dead_letter_id').doNothing())
       .execute()
   }
+  return letters.length
 }
 
 function fingerprintOf({ recordId, reason }: DeadLetter, body: Buffer): string {

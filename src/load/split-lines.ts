@@ -44,25 +44,26 @@ export function withoutRecords(lines: BatchLines): BatchLines {
   return { count: 0, tombstones: 0, records: none, root: none, children, findings: lines.findings }
 }
 
-function linesIn(bytes: Buffer): readonly string[] {
+export function linesIn(bytes: Buffer): readonly string[] {
   return bytes.length === 0 ? [] : bytes.toString('utf8').slice(0, -1).split('\n')
 }
 
-function bytesOf(lines: readonly string[]): Buffer {
+export function bytesOf(lines: readonly string[]): Buffer {
   return Buffer.from(lines.map((line) => `${line}\n`).join(''))
 }
 
-/** The id of a line of the root or of a child: its second cell. */
-function idOf(line: string): string {
+/** The id of a line of the root or of a child, as COPY takes it: its second cell. */
+export function idOf(line: string): string {
   const from = line.indexOf('\t') + 1
   return line.slice(from, line.indexOf('\t', from))
 }
 
-function isTombstone(line: string): boolean {
+export function isTombstone(line: string): boolean {
   return line.split('\t')[5] === 't'
 }
 
-function unescaped(cell: string): string {
+/** A cell as it was before COPY took it; a null is empty. */
+export function unescaped(cell: string): string {
   const letters: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', '\\': '\\', N: '' }
   return cell.replace(/\\(.)/g, (_, letter: string) => letters[letter] ?? letter)
 }

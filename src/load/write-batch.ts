@@ -3,12 +3,14 @@
  * transaction settles what the batch came from (a slice, inbox rows) and commits both together (law 3).
  *
  * Invariant: writing a batch again, or any part of it in any order beside any other, ends in the same tables (law 2).
+ * Nothing of an erased patient is written.
  */
 import type { StreamName } from '../core/streams.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { sendCopy } from './copy.ts'
 import { type DeadLetter, setAside } from './dead-letters.ts'
+import { withoutErased } from './erased-lines.ts'
 import { recordFindings } from './findings.ts'
 import type { BatchLines } from './lines.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
@@ -45,15 +47,16 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
 
 export async function writeBatch(
   session: Session,
-  { stream, place, lines, deadLetters, from }: Writing,
+  { stream, place, lines: given, deadLetters, from }: Writing,
 ): Promise<LoadResult> {
   const statements = statementsOf(stream)
+  const lines = await withoutErased(session, stream, place.teamId, given)
   let told: readonly Told[] = []
   if (from === 'empty') await copyAll(session, statements.copy.straight, lines)
   else told = await mergeAll(session, statements, lines, from)
-  await setAside(session.db, place, deadLetters)
+  const letters = await setAside(session.db, place, deadLetters)
   await recordFindings(session.db, place, lines.findings)
-  return { ...written(lines, told), deadLetters: deadLetters.length, problems: lines.findings.problems }
+  return { ...written(lines, told), deadLetters: letters, problems: lines.findings.problems }
 }
 
 /** What a merge tells of a record that lost or tied. */

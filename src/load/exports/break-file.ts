@@ -6,6 +6,7 @@
  */
 import type { Session } from '../../warehouse/connect.ts'
 import { setAside } from '../dead-letters.ts'
+import { openErasures } from '../erasures.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
 import { dropFiles, type ExportFile, keepFile } from './export-file.ts'
 import { keepSpool } from './spool.ts'
@@ -33,7 +34,9 @@ export async function breakFile(
     if (held?.hash.toString('hex') !== hash) {
       await dropFiles(db, place, false)
       await keepFile(db, teamId, file, { isLoaded: false, problems: [] })
-      await keepSpool(session, file, { ...place, isLoaded: false })
+      // A file that cannot be read cannot be searched for erased patients: then only its hash is kept.
+      if ((await openErasures(db, teamId)) === null)
+        await keepSpool(session, file, { ...place, isLoaded: false })
     }
     // The bytes may be more than a row can hold: the letter says which they are.
     const body = JSON.stringify({ export_id: exportId, sha256: hash, bytes })

@@ -8,6 +8,7 @@
 import { copyCell } from '../copy.ts'
 import { openTextBuffer, type TextBuffer } from '../text-buffer.ts'
 import { decodedCell, visibleCell } from './cell-text.ts'
+import { isErasedRecord } from './erased-rows.ts'
 import type { FileProblems } from './file-problems.ts'
 import { areLeadingTitles, LEADING_COLUMNS } from './leading-columns.ts'
 
@@ -29,6 +30,8 @@ export interface FilePlace {
   readonly teamId: number
   readonly exportId: string
   readonly fromJson: boolean
+  /** True for a row, told by its first cell, of which nothing may be kept; it keeps its number. */
+  readonly isErased?: (clientId: string) => boolean
 }
 
 export function openFileLines(place: FilePlace, problems: FileProblems): FileLines {
@@ -55,6 +58,7 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
 
   function readRow(cells: readonly string[], storable: boolean): void {
     rows += 1
+    if (isErasedRecord(cells) || place.isErased?.(decodedCell(cells[0]!)) === true) return
     let row = `${key}${rows}`
     for (let at = 0; at < LEADING; at++) row += `\t${leadingCell(cells[at] ?? '', at, storable)}`
     rowLines.append(`${row}\n`)

@@ -1,0 +1,113 @@
+/**
+ * Who was erased, as a load has to know it: keyed hashes of ids, looked up within the load's own transaction.
+ *
+ * Invariant: `openErasures` keeps a new erasure from being noted until the transaction ends, so that every load either
+ * committed before an erasure was noted, and is swept by it, or knows of it. It costs one statement where nobody was
+ * erased. No id is stored, and none can be told from what is.
+ */
+import { createHmac } from 'node:crypto'
+import { type Kysely, sql } from 'kysely'
+import type { Subject } from '../streams/subjects.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface Erasures {
+  readonly teamId: number
+  hashOf(subject: Subject): string
+}
+
+/** Key of the advisory lock that loads share (in `hold_erasures`) and the noting of an erasure takes alone. */
+const LOCK = 7_204_314_001
+
+/** What a transaction has to know of erasures; null where nobody was erased in this warehouse. */
+export async function openErasures(db: Kysely<Warehouse>, teamId: number): Promise<Erasures | null> {
+  const { rows } = await sql<{ key: Buffer | null }>`select intake_ops.hold_erasures() as key`.execute(db)
+  const key = rows[0]?.key ?? null
+  return key === null ? null : erasuresUnder(key, teamId)
+}
+
+function erasuresUnder(key: Buffer, teamId: number): Erasures {
+  return {
+    teamId,
+    hashOf: ({ stream, id }) => createHmac('sha256', key).update(`${teamId}\n${stream}\n${id}`).digest('hex'),
+  }
+}
+
+/** For whoever erases: the hashes of a team, whether somebody was erased before or not. */
+export async function hashesOf(db: Kysely<Warehouse>, teamId: number): Promise<Erasures> {
+  const { rows } = await sql<{ key: Buffer }>`select key from intake_ops.erasure_key`.execute(db)
+  return erasuresUnder(rows[0]!.key, teamId)
+}
+
+/** Of these hashes those that are erased, each with its patient's. */
+export async function erasedAmong(
+  db: Kysely<Warehouse>,
+  hashes: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (hashes.length === 0) return new Map()
+  const { rows } = await sql<{ hash: string; patient: string }>`
+    with asked as materialized (select distinct decode(hash, 'hex') as hash from unnest(${hashes}::text[]) as came (hash))
+    select encode(erased.hash, 'hex') as hash, encode(erased.patient_hash, 'hex') as patient
+    from asked join intake_ops.erasures erased using (hash)`.execute(db)
+  return new Map(rows.map(({ hash, patient }) => [hash, patient]))
+}
+
+/** Those of a team's patients, for rows that come by the million. */
+export async function erasedPatients(
+  db: Kysely<Warehouse>,
+  { teamId }: Erasures,
+): Promise<ReadonlySet<string>> {
+  const { rows } = await sql<{ hash: string }>`
+    select encode(hash, 'hex') as hash from intake_ops.erasures
+    where team_id = ${teamId} and hash = patient_hash`.execute(db)
+  return new Set(rows.map(({ hash }) => hash))
+}
+
+export interface Skipped {
+  readonly hash: string
+  readonly patient: string
+  readonly times: number
+}
+
+/**
+ * Counts what was skipped, and notes the records that were not known to be of an erased patient: what else is told of
+ * them later may not name the patient.
+ */
+export async function countSkipped(
+  db: Kysely<Warehouse>,
+  { teamId }: Erasures,
+  skipped: readonly Skipped[],
+): Promise<void> {
+  if (skipped.length === 0) return
+  // Sorted, so that two loads that skip the same wait for each other and never deadlock.
+  const sorted = [...skipped].sort((a, b) => (a.hash < b.hash ? -1 : 1))
+  await sql`
+    insert into intake_ops.erasures as known (hash, patient_hash, team_id, skipped, last_skipped_at)
+    select decode(hash, 'hex'), decode(patient, 'hex'), ${teamId}, times, now()
+    from unnest(${sorted.map((each) => each.hash)}::text[], ${sorted.map((each) => each.patient)}::text[],
+      ${sorted.map((each) => each.times)}::bigint[]) as came (hash, patient, times)
+    order by 1
+    on conflict (hash) do update set skipped = known.skipped + excluded.skipped, last_skipped_at = now()`.execute(
+    db,
+  )
+}
+
+/** Notes records as erased, alone: no load is under way that does not know of them once this has committed. */
+export async function noteErased(
+  db: Kysely<Warehouse>,
+  erasures: Erasures,
+  patient: string,
+  subjects: readonly Subject[],
+): Promise<number> {
+  const patientHash = erasures.hashOf({ stream: 'patients', id: patient })
+  const hashes = subjects.map(erasures.hashOf).sort()
+  return await db.transaction().execute(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction)
+    const { numAffectedRows } = await sql`
+      insert into intake_ops.erasures (hash, patient_hash, team_id)
+      select decode(hash, 'hex'), decode(${patientHash}, 'hex'), ${erasures.teamId}
+      from unnest(${hashes}::text[]) as came (hash)
+      order by 1
+      on conflict do nothing`.execute(transaction)
+    return Number(numAffectedRows ?? 0n)
+  })
+}

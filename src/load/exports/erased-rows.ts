@@ -1,0 +1,130 @@
+/**
+ * Rows of erased patients in the files of exports.
+ *
+ * Invariant: of such a row nothing is kept, in tables or in the bytes; its place is, so that the other rows have the
+ * numbers that they have in the service's own file. A file that is written anew without it holds the same cells in all
+ * other records.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import { countSkipped, erasedPatients, openErasures } from '../erasures.ts'
+import { decodedCell } from './cell-text.ts'
+import { openExportText } from './export-text.ts'
+
+/** What stands for an erased record: DEL is in no text that people or programs write. */
+const ERASED_CELL = '\u007ferased\u007f'
+
+export function isErasedRecord(cells: readonly string[]): boolean {
+  return cells.length === 1 && cells[0] === ERASED_CELL
+}
+
+export interface ErasedRows {
+  /** Counts the row when it is an erased patient's. */
+  readonly isErased: (clientId: string) => boolean
+  /** Rows met so far. */
+  readonly met: number
+  /** Notes what was met, in the transaction at hand. */
+  count(): Promise<void>
+}
+
+/** Null where nobody was erased. */
+export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Promise<ErasedRows | null> {
+  const erasures = await openErasures(db, teamId)
+  if (erasures === null) return null
+  const patients = await erasedPatients(db, erasures)
+  const times = new Map<string, number>()
+  let met = 0
+  return {
+    get met() {
+      return met
+    },
+    isErased(id) {
+      const hash = erasures.hashOf({ stream: 'patients', id })
+      if (!patients.has(hash)) return false
+      times.set(hash, (times.get(hash) ?? 0) + 1)
+      met += 1
+      return true
+    },
+    async count() {
+      await countSkipped(
+        db,
+        erasures,
+        [...times].map(([hash, number]) => ({ hash, patient: hash, times: number })),
+      )
+    },
+  }
+}
+
+export interface KeptChunks {
+  readonly isJsonString: boolean
+  readonly chunks: number
+  readonly chunk: (number: number) => Promise<Buffer>
+}
+
+/** Pieces of the same file with a mark in place of each erased record. Throws `MalformedFile`. */
+export async function* withoutErasedRows(
+  file: KeptChunks,
+  isErased: (clientId: string) => boolean,
+): AsyncGenerator<Buffer> {
+  let lines = ''
+  let header = true
+  const text = openExportText(file, (cells) => {
+    const goes = !header && !isErasedRecord(cells) && isErased(decodedCell(cells[0]!))
+    lines += csvLine(goes ? [ERASED_CELL] : cells)
+    header = false
+  })
+  const take = () => {
+    const piece = Buffer.from(file.isJsonString ? insideJson(lines) : lines, 'latin1')
+    lines = ''
+    return piece
+  }
+  if (file.isJsonString) yield Buffer.from('"')
+  for (let number = 1; number <= file.chunks; number++) {
+    text.write(await file.chunk(number))
+    yield take()
+  }
+  text.end()
+  yield take()
+  if (file.isJsonString) yield Buffer.from('"')
+}
+
+/** Quoted whatever it holds: a record of one empty cell is no blank line then. */
+function csvLine(cells: readonly string[]): string {
+  return `${cells.map((cell) => `"${cell.replaceAll('"', '""')}"`).join(',')}\n`
+}
+
+/** What stands between the quotes of a JSON string; bytes of UTF-8, as latin1, are left as they are. */
+function insideJson(text: string): string {
+  return text.replace(
+    /["\\\u0000-\u001f]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+const CHUNK = 1024 * 1024
+
+/** Writes a file's chunks anew, in place of those that are held. */
+export async function keepPieces(
+  db: Kysely<Warehouse>,
+  place: { readonly teamId: number; readonly exportId: string; readonly isLoaded: boolean },
+  pieces: AsyncIterable<Buffer>,
+): Promise<void> {
+  const { teamId, exportId, isLoaded } = place
+  let waiting: Buffer[] = []
+  let size = 0
+  let number = 0
+  const put = async () => {
+    number += 1
+    await sql`
+      insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body)
+      values (${teamId}, ${exportId}, ${isLoaded}, ${number}, ${Buffer.concat(waiting, size)})`.execute(db)
+    waiting = []
+    size = 0
+  }
+  for await (const piece of pieces) {
+    waiting.push(piece)
+    size += piece.length
+    if (size >= CHUNK) await put()
+  }
+  if (size > 0) await put()
+}
