@@ -4,6 +4,7 @@
  * Invariant: only an answer of 404 says that a record is gone. One that the service will not give is set aside, so
  * that it does not stop the others; a service that is not there, or that gives none, ends the stream.
  */
+import type { Answer } from '../api/client.ts'
 import { ApiError } from '../api/errors.ts'
 import { verdictOf } from '../core/errors.ts'
 import type { Instant } from '../core/time.ts'
@@ -30,15 +31,7 @@ export async function fetchOne(
       observedAt: serviceClock.observedAt(answer.startedAt) as Instant,
       invalidUtf8: answer.invalidUtf8,
     }
-    const read = readRecord(answer.body, reading)
-    if (read.kind === 'record' && read.envelope.id !== id) {
-      const reason = 'the record fetched by id has another id'
-      return {
-        kind: 'dead',
-        letter: { recordId: id, origin: reading.origin, reason, body: read.envelope.content?.text ?? '' },
-      }
-    }
-    return read
+    return readFetched(answer, id, reading)
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) {
       return { kind: 'gone', observedAt: serviceClock.observedAt(askedAt) as Instant }
@@ -52,6 +45,15 @@ export async function fetchOne(
       letter: { recordId: id, origin: `run:${taken.runId} ${purpose}`, reason, body: 'null' },
     }
   }
+}
+
+/** The record of an answer, if it is the one that was asked for. */
+export function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord {
+  const read = readRecord(body, reading)
+  if (read.kind !== 'record' || read.envelope.id === id) return read
+  const reason = 'the record fetched by id has another id'
+  const text = read.envelope.content?.text ?? ''
+  return { kind: 'dead', letter: { recordId: id, origin: reading.origin, reason, body: text } }
 }
 
 /** Records of a stream set aside because the service refused them; at one more, it is the service that is at fault. */

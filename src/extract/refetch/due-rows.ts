@@ -1,0 +1,102 @@
+/**
+ * Rows of intake_ops.refetches in the hands of a refetcher.
+ *
+ * Invariant: taking a row moves its due time on, as a lease, so that nobody else asks meanwhile and a process that dies
+ * holds nothing up; what settles a row deletes it only where nobody asked for it again since it was taken.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../../core/streams.ts'
+import type { RefetchReason } from '../../load/refetches.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+
+export interface DueRow {
+  readonly teamId: number
+  readonly stream: StreamName
+  readonly id: string
+  readonly reason: RefetchReason
+  /** The event that first asked. */
+  readonly origin: string
+  readonly asked: string
+  readonly attempts: number
+}
+
+/** Longer than any request waits for its turn, but for a service that allows next to none. */
+const LEASE_SECONDS = 120
+
+/** Which of these teams have rows that are due, or will be within `milliseconds`. */
+export async function teamsDue(
+  db: Kysely<Warehouse>,
+  teamIds: readonly number[],
+  milliseconds = 0,
+): Promise<readonly number[]> {
+  const { rows } = await sql<{ team_id: number }>`
+    select distinct team_id from intake_ops.refetches
+    where team_id = any (${teamIds}::smallint[]) and due_at <= now() + ${milliseconds} * interval '1 millisecond'`.execute(
+    db,
+  )
+  return rows.map((row) => row.team_id)
+}
+
+/** Takes rows of a team that are due; a member that was read after it changed is settled without asking. */
+export async function takeDue(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  streams: readonly StreamName[],
+  most: number,
+): Promise<readonly DueRow[]> {
+  const due = sql`asked_for.team_id = ${teamId} and asked_for.due_at <= now() and asked_for.stream = any (${streams}::text[])`
+  await sql`
+    delete from intake_ops.refetches asked_for using intake_raw.records held
+    where ${due} and asked_for.since is not null
+      and (held.team_id, held.stream, held.id) = (asked_for.team_id, asked_for.stream, asked_for.id)
+      and held.version >= asked_for.since`.execute(db)
+  const { rows } = await sql<DueRow>`
+    with due as (
+      select team_id, stream, id from intake_ops.refetches asked_for
+      where ${due} order by due_at limit ${most} for update skip locked
+    )
+    update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second'
+    from due where (asked_for.team_id, asked_for.stream, asked_for.id) = (due.team_id, due.stream, due.id)
+    returning asked_for.team_id as "teamId", asked_for.stream, asked_for.id, asked_for.reason, asked_for.origin,
+      asked_for.asked::text as asked, asked_for.attempts`.execute(db)
+  return rows
+}
+
+/** Settles rows, but those that somebody asked for again: these are due anew. */
+export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
+  if (rows.length === 0) return
+  await sql`
+    with settled as (
+      select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map((row) => row.asked)}::bigint[])
+        as settled (team_id, stream, id, asked)
+    ), gone as (
+      delete from intake_ops.refetches asked_for using settled
+      where (asked_for.team_id, asked_for.stream, asked_for.id, asked_for.asked)
+        = (settled.team_id, settled.stream, settled.id, settled.asked)
+    )
+    update intake_ops.refetches asked_for set due_at = now(), attempts = 0 from settled
+    where (asked_for.team_id, asked_for.stream, asked_for.id) = (settled.team_id, settled.stream, settled.id)
+      and asked_for.asked <> settled.asked`.execute(db)
+}
+
+/** Leaves rows to be asked for again, each so many milliseconds from now; `tried` counts the attempt. */
+export async function putOff(
+  db: Kysely<Warehouse>,
+  rows: readonly DueRow[],
+  milliseconds: (row: DueRow) => number,
+  tried = true,
+): Promise<void> {
+  if (rows.length === 0) return
+  await sql`
+    update intake_ops.refetches asked_for
+    set attempts = attempts + ${tried ? 1 : 0}, due_at = now() + put_off.milliseconds * interval '1 millisecond'
+    from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map(milliseconds)}::int[])
+      as put_off (team_id, stream, id, milliseconds)
+    where (asked_for.team_id, asked_for.stream, asked_for.id) = (put_off.team_id, put_off.stream, put_off.id)`.execute(
+    db,
+  )
+}
+
+const teams = (rows: readonly DueRow[]) => rows.map((row) => row.teamId)
+const streams = (rows: readonly DueRow[]) => rows.map((row) => row.stream)
+const ids = (rows: readonly DueRow[]) => rows.map((row) => row.id)

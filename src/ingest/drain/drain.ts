@@ -1,0 +1,223 @@
+/**
+ * Loads what the ingester stored: takes batches of events off the inbox and writes them into the tables.
+ *
+ *     take ─► read ─┐ its turn
+ *          take ─► read ─┴─► write ─► commit        one batch is read while Postgres merges the one before
+ *
+ * Invariant: batches are taken in the order of storing and written in that order, so that two states of a record are
+ * loaded as they arrived; what another process took earlier and has not settled is told by `overtaken`. A batch that
+ * fails is rolled back whole and taken again.
+ */
+import type { Logger } from 'pino'
+import { openBell } from '../../core/bell.ts'
+import type { Clock } from '../../core/clock.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import type { DrainWatch } from '../watch.ts'
+import { openUsualFields } from './held.ts'
+import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
+import { openListener } from './listener.ts'
+import { type Prepared, prepare, write } from './load-events.ts'
+import { isOfSomeEvent, type Outcome, settleOneByOne } from './settle-one-by-one.ts'
+import { tell } from './tell.ts'
+
+export interface DrainTeam {
+  readonly name: string
+  readonly teamId: number
+  /** `X-API-VERSION` that the team asks for, which says what a whole record holds; v2.1 when nothing is said. */
+  readonly apiVersion?: string
+}
+
+export interface DrainOptions {
+  /** Of the warehouse. */
+  readonly url: string
+  /** Events of other teams are left alone. */
+  readonly teams: readonly DrainTeam[]
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly watch: DrainWatch
+  /** Batches in hand: one that is written and others that are read. */
+  readonly workers?: number
+  /** Most events of a batch. */
+  readonly batch?: number
+  readonly pollMs?: number
+  /** Milliseconds before each further attempt at an event that cannot be loaded; then it is set aside. */
+  readonly backoffMs?: readonly number[]
+  /** Told when records have to be fetched. */
+  readonly onAsked?: () => void
+}
+
+export interface Drain extends AsyncDisposable {
+  wake(): void
+  /** Resolves when nothing is pending and due, in this process or another. */
+  idle(): Promise<void>
+  /** Why nothing is drained; null while it is. */
+  trouble(): string | null
+  /** Finishes the batches in hand. */
+  close(): Promise<void>
+}
+
+/** As those of the loaders: keys are looked up by index, whatever the planner thinks of tables that just grew. */
+const PLANNER = ['enable_seqscan=off', 'jit=off']
+
+const LONGEST_PAUSE_MS = 5_000
+/** A batch takes milliseconds; one in hand for as long waits for a server that hangs. */
+const STUCK_MICROS = 30_000_000
+const CLOSE_MS = 15_000
+
+export function openDrain(options: DrainOptions): Drain {
+  const { url, teams, clock, logger, watch, workers = 2, batch = 1_000, pollMs = 1_000 } = options
+  const teamIds = teams.map((team) => team.teamId)
+  const versions = new Map(teams.map((team) => [team.teamId, team.apiVersion]))
+  const loading = {
+    teamIds,
+    apiVersionOf: (teamId: number) => versions.get(teamId) ?? 'v2.1',
+    usual: openUsualFields(clock),
+    backoffMs: options.backoffMs ?? [1_000, 10_000, 60_000],
+  }
+  const bell = openBell(clock)
+  const closing = new AbortController()
+  const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: bell.ring })
+  const free: Session[] = []
+  /** When each batch in hand was taken. */
+  const inHand = new Map<Promise<void>, number>()
+  let failures = 0
+  let failure: string | null = null
+
+  async function run(): Promise<void> {
+    let before = Promise.resolve()
+    while (!closing.signal.aborted) {
+      const heard = bell.rung
+      try {
+        if (failures > 0) await pause()
+        const session = free.pop() ?? (await openSession({ url, purpose: 'drain', planner: PLANNER }))
+        const prepared = await look(session)
+        if (prepared === null) {
+          free.push(session)
+          succeeded()
+        } else {
+          before = hold(session, prepared, before)
+        }
+        if (prepared === null || !isFull(prepared.rows, batch)) await bell.wait(heard, pollMs)
+        while (inHand.size >= workers) await Promise.race(inHand.keys())
+      } catch (error) {
+        failed(error)
+      }
+    }
+    await before
+  }
+
+  /** Takes and reads a batch; null when there is none. */
+  async function look(session: Session): Promise<Prepared | null> {
+    const take = () => takeDue(session, teamIds, batch)
+    try {
+      return await prepare(session, loading, take)
+    } catch (error) {
+      try {
+        if (!isOfSomeEvent(error)) throw error
+        await session.client.query('rollback')
+        await session.client.query('begin')
+        const rows = await take()
+        await session.client.query('rollback')
+        report(await settleOneByOne(session, loading, rows))
+        return await look(session)
+      } catch (thrown) {
+        await session.close()
+        throw thrown
+      }
+    }
+  }
+
+  /** Writes a batch when the one before it is written. */
+  function hold(session: Session, prepared: Prepared, before: Promise<void>): Promise<void> {
+    const held = before
+      .then(() => finish(session, prepared))
+      .then(
+        () => {
+          free.push(session)
+          succeeded()
+        },
+        async (error: unknown) => {
+          await session.close()
+          failed(error)
+        },
+      )
+      .finally(() => inHand.delete(held))
+    inHand.set(held, clock.now())
+    return held
+  }
+
+  async function finish(session: Session, prepared: Prepared): Promise<void> {
+    try {
+      const loaded = await write(session, loading, prepared)
+      report({ loaded: [loaded], postponed: [], setAside: [] })
+    } catch (error) {
+      if (!isOfSomeEvent(error)) throw error
+      await session.client.query('rollback')
+      report(await settleOneByOne(session, loading, prepared.rows))
+    }
+  }
+
+  function report(outcome: Outcome): void {
+    tell(watch, teams, outcome)
+    for (const row of outcome.postponed)
+      logger.warn(described(row), 'an event could not be loaded; tried again')
+    for (const row of outcome.setAside)
+      logger.error(described(row), 'an event could not be loaded; set aside')
+    if (outcome.loaded.some(({ asked }) => asked > 0)) options.onAsked?.()
+  }
+
+  function succeeded(): void {
+    if (failures > 0) logger.info({ failures }, 'events are drained again')
+    failures = 0
+    failure = null
+  }
+
+  function failed(error: unknown): void {
+    const told = warehouseError(error)
+    if (failures === 0) logger.warn({ code: told.code }, `events are not drained: ${told.message}`)
+    failures += 1
+    failure = told.message
+  }
+
+  async function pause(): Promise<void> {
+    const milliseconds = Math.min(100 * 2 ** failures, LONGEST_PAUSE_MS)
+    await clock.sleep(milliseconds, closing.signal).catch(() => {})
+  }
+
+  const running = run()
+
+  async function close(): Promise<void> {
+    closing.abort()
+    bell.ring()
+    const late = new AbortController()
+    const limit = clock.sleep(CLOSE_MS, late.signal).catch(() => {})
+    await Promise.race([Promise.all([running, listener.close()]), limit])
+    late.abort()
+    await Promise.race([Promise.all(free.splice(0).map((session) => session.close())), limit])
+  }
+
+  return {
+    wake: bell.ring,
+    async idle() {
+      await using session = await openSession({ url, purpose: 'drain idle' })
+      while (!closing.signal.aborted) {
+        if (inHand.size === 0 && !(await isAnyDue(session, teamIds))) return
+        bell.ring()
+        await clock.sleep(20, closing.signal).catch(() => {})
+      }
+    },
+    trouble() {
+      const oldest = Math.min(...inHand.values())
+      const seconds = Math.round((clock.now() - oldest) / 1_000_000)
+      if (clock.now() - oldest > STUCK_MICROS) return `a batch of events is under way for ${seconds} s`
+      return failure
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+function described({ seq, teamId, attempts }: InboxRow) {
+  return { seq, team_id: teamId, attempts: attempts + 1 }
+}

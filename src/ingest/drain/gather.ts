@@ -1,0 +1,98 @@
+/**
+ * Events of a batch → what it writes: for each team and stream one state a record, and beside them what is asked for,
+ * set aside and not known. Pure.
+ *
+ * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order
+ * in which they arrived, and a record is contested where they would tell so: a state lost to, or tied with, another
+ * content that arrived before it (law 2).
+ */
+import { type Envelope, supersedes } from '../../core/envelope.ts'
+import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
+import type { DeadLetter } from '../../load/dead-letters.ts'
+import { type Findings, noFindings } from '../../load/lines.ts'
+import type { Ask, RefetchReason } from '../../load/refetches.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { readEvent, type StoredEvent } from './read-event.ts'
+
+/** States of one team and stream, no key twice. */
+export interface Group {
+  readonly teamId: number
+  readonly stream: Stream
+  readonly states: Map<string, Envelope>
+}
+
+/** What a batch notes about one team and stream, or about the inbox of one team. */
+export interface Place {
+  readonly teamId: number
+  readonly stream: StreamOrInbox
+  readonly letters: DeadLetter[]
+  readonly findings: Findings
+}
+
+export interface Gathered<Row> {
+  /** In the order of team and stream, in which every worker writes. */
+  readonly groups: readonly Group[]
+  readonly places: readonly Place[]
+  readonly asks: readonly Ask[]
+  /** Those that are set aside. */
+  readonly dead: ReadonlySet<Row>
+}
+
+export function gather<Row extends StoredEvent>(
+  rows: readonly Row[],
+  apiVersionOf: (teamId: number) => string,
+): Gathered<Row> {
+  const groups = new Map<string, Group>()
+  const places = new Map<string, Place>()
+  const asks: Ask[] = []
+  const dead = new Set<Row>()
+
+  function placeOf(teamId: number, stream: StreamOrInbox): Place {
+    const key = `${teamId}/${stream}`
+    const known = places.get(key)
+    const place = known ?? { teamId, stream, letters: [], findings: noFindings() }
+    if (known === undefined) places.set(key, place)
+    return place
+  }
+
+  for (const row of rows) {
+    const { teamId } = row
+    const { said, drift } = readEvent(row, apiVersionOf(teamId))
+    const ask = (stream: StreamName, id: string, reason: RefetchReason) =>
+      asks.push({ teamId, stream, id, reason, origin: `event:${row.eventId}`, since: null })
+    if (drift !== null) {
+      const { driftAt } = placeOf(teamId, drift.stream).findings
+      const key = JSON.stringify([drift.path, drift.type])
+      driftAt.set(key, (driftAt.get(key) ?? 0) + 1)
+    }
+    if (said.kind === 'dead') {
+      dead.add(row)
+      placeOf(teamId, said.stream).letters.push(said.letter)
+    } else if (said.kind === 'ask') {
+      ask(said.stream.name, said.id, said.reason)
+    } else if (said.kind === 'state') {
+      const { stream, envelope } = said
+      const key = `${teamId}/${stream.name}`
+      const group = groups.get(key) ?? { teamId, stream, states: new Map<string, Envelope>() }
+      groups.set(key, group)
+      if (fold(group.states, envelope) && stream.one !== null) ask(stream.name, envelope.id, 'contested')
+    }
+  }
+  return { groups: inOrder(groups.values()), places: inOrder(places.values()), asks, dead }
+}
+
+/** Takes a state in that came after those held. True when it leaves the record in doubt. */
+function fold(states: Map<string, Envelope>, came: Envelope): boolean {
+  const held = states.get(came.id)
+  const wins = held === undefined || supersedes(came, held)
+  if (wins) states.set(came.id, came)
+  if (held === undefined || held.content?.hash === came.content?.hash) return false
+  return !wins || held.version === came.version
+}
+
+function inOrder<Each extends { readonly teamId: number; readonly stream: Stream | StreamOrInbox }>(
+  all: Iterable<Each>,
+): readonly Each[] {
+  const name = ({ stream }: Each) => (typeof stream === 'string' ? stream : stream.name)
+  return [...all].sort((a, b) => a.teamId - b.teamId || (name(a) < name(b) ? -1 : 1))
+}

@@ -1,0 +1,117 @@
+/**
+ * What the warehouse holds that an event is measured by: which of a batch's records are not whole, and which keys are
+ * spoken for by events that wait elsewhere.
+ *
+ * Invariant: reads only, within the transaction that loads the batch.
+ */
+import { sql } from 'kysely'
+import type { Clock } from '../../core/clock.ts'
+import type { Envelope } from '../../core/envelope.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { Stream } from '../../streams/stream.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { missesMost, missesUsual, missesValues } from './thin.ts'
+
+/** Fields that all records of a stream have, as far as a few of them tell; null where none is held. */
+export interface UsualFields {
+  of(session: Session, teamId: number, stream: Stream): Promise<readonly string[] | null>
+}
+
+const SAMPLE = 20
+const REMEMBERED_MICROS = 60_000_000
+
+export function openUsualFields(clock: Clock): UsualFields {
+  const known = new Map<string, { readonly at: number; readonly fields: readonly string[] }>()
+  return {
+    async of(session, teamId, stream) {
+      const key = `${teamId}/${stream.name}`
+      const remembered = known.get(key)
+      if (remembered !== undefined && clock.now() - remembered.at < REMEMBERED_MICROS)
+        return remembered.fields
+      const { rows } = await sql<{ fields: string[] }>`
+        select array(select jsonb_object_keys(payload)) as fields from intake_raw.records
+        where team_id = ${teamId} and stream = ${stream.name} and not deleted limit ${SAMPLE}`.execute(
+        session.db,
+      )
+      const [first, ...rest] = rows.map((row) => row.fields)
+      if (first === undefined) return null
+      const fields = first.filter((field) => rest.every((each) => each.includes(field)))
+      known.set(key, { at: clock.now(), fields })
+      return fields
+    },
+  }
+}
+
+/** Ids of those records that leave out what is held of them, or what records of the stream are known to have. */
+export async function incomplete(
+  session: Session,
+  usual: UsualFields,
+  stream: Stream,
+  envelopes: readonly Envelope[],
+): Promise<ReadonlySet<string>> {
+  const records = envelopes.filter((envelope) => envelope.content !== null)
+  const [first] = records
+  if (first === undefined) return new Set()
+  const missing = new Set<string>()
+  const held = await heldBeside(session, first.teamId, stream, records)
+  for (const [id, rest] of held) if (rest !== null && missesValues(rest)) missing.add(id)
+  const isNew = records.filter((envelope) => !held.has(envelope.id))
+  if (isNew.length === 0) return missing
+  const fields = await usual.of(session, first.teamId, stream)
+  for (const { id, content } of isNew) {
+    const { payload } = content!
+    if (fields === null ? missesMost(stream, payload) : missesUsual(payload, fields)) missing.add(id)
+  }
+  return missing
+}
+
+/** Of each record that is held alive, the fields that the one that came leaves out; null where it leaves out none. */
+async function heldBeside(
+  session: Session,
+  teamId: number,
+  stream: Stream,
+  records: readonly Envelope[],
+): Promise<ReadonlyMap<string, JsonObject | null>> {
+  const shapes = new Map<string, number>()
+  const places = records.map(({ content }) => {
+    const fields = JSON.stringify(Object.keys(content!.payload))
+    const place = shapes.get(fields) ?? shapes.size + 1
+    shapes.set(fields, place)
+    return place
+  })
+  const { rows } = await session.client.query<{ id: string; rest: JsonObject | null }>({
+    name: 'drain held',
+    text: `
+      with shape as materialized (
+        select place, array(select jsonb_array_elements_text(fields)) as fields
+        from jsonb_array_elements($4::jsonb) with ordinality as shape (fields, place)
+      )
+      select came.id, nullif(held.payload - shape.fields, '{}') as rest
+      from unnest($3::text[], $5::int[]) as came (id, place)
+      join shape using (place)
+      join intake_raw.records held on held.team_id = $1 and held.stream = $2 and held.id = came.id
+      where not held.deleted`,
+    values: [teamId, stream.name, records.map((each) => each.id), `[${[...shapes.keys()].join()}]`, places],
+  })
+  return new Map(rows.map((row) => [row.id, row.rest]))
+}
+
+/**
+ * Keys, as `team/source/id`, of earlier events that are pending still, in other hands or until they are tried again.
+ * Loading a later event before them loses the order in which they arrived, by which doubt is told.
+ */
+export async function overtaken(
+  session: Session,
+  teamIds: readonly number[],
+  seqs: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { rows } = await session.client.query<{ key: string }>({
+    name: 'drain overtaken',
+    text: `
+      select format('%s/%s/%s', team_id, source, record_id) as key from intake_raw.inbox
+      where status = 'pending' and seq < $1 and not (seq = any ($2::bigint[])) and team_id = any ($3::smallint[])
+        and source is not null and record_id is not null`,
+    values: [seqs.at(-1), seqs, teamIds],
+  })
+  return new Set(rows.map((row) => row.key))
+}

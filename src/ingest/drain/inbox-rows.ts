@@ -1,0 +1,110 @@
+/**
+ * Rows of the inbox in the hands of a drain: taken under a row lock that lasts as long as the transaction, so that
+ * several processes share one inbox and one that dies holds nothing up; and settled in the same transaction as what
+ * they brought (law 3).
+ */
+import { sql } from 'kysely'
+import type { Session } from '../../warehouse/connect.ts'
+import type { StoredEvent } from './read-event.ts'
+
+export interface InboxRow extends StoredEvent {
+  /** Order of storing. */
+  readonly seq: string
+  /** Its partition, as `YYYY-MM-DD`. */
+  readonly receivedOn: string
+  /** How often loading it failed. */
+  readonly attempts: number
+  /** As the ingester read them. */
+  readonly source: string | null
+  readonly recordId: string | null
+}
+
+/** What a batch may hold in bytes of bodies; one event of any size is always taken. */
+const MOST_BYTES = 8_000_000
+
+const COLUMNS = `
+  seq, team_id as "teamId", event_id as "eventId", received_on::text as "receivedOn", attempts, source, record_id as "recordId",
+  body, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "receivedAt"`
+
+/** Takes the earliest events of these teams that are due and in nobody's hands. */
+export async function takeDue(
+  session: Session,
+  teamIds: readonly number[],
+  most: number,
+): Promise<readonly InboxRow[]> {
+  const { rows } = await session.client.query<InboxRow>({
+    name: 'drain take',
+    text: `
+      with due as materialized (
+        select seq, team_id, event_id, received_on, received_at, attempts, source, record_id, body
+        from intake_raw.inbox
+        where status = 'pending' and (due_at is null or due_at <= now()) and team_id = any ($1::smallint[])
+        order by seq limit $2 for update skip locked
+      )
+      select ${COLUMNS}
+      from (select *, sum(octet_length(body)) over (order by seq) - octet_length(body) as before from due) as due
+      where before < $3 order by seq`,
+    values: [teamIds, most, MOST_BYTES],
+  })
+  return rows
+}
+
+/** True when a batch may have left events that are due. */
+export function isFull(rows: readonly InboxRow[], most: number): boolean {
+  return rows.length >= most || rows.reduce((bytes, row) => bytes + row.body.length, 0) >= MOST_BYTES
+}
+
+/** Takes these events again, those that nobody else has taken or settled. */
+export async function takeThese(session: Session, seqs: readonly string[]): Promise<readonly InboxRow[]> {
+  const { rows } = await session.client.query<InboxRow>(
+    `select ${COLUMNS} from intake_raw.inbox
+     where status = 'pending' and seq = any ($1::bigint[]) order by seq for update skip locked`,
+    [seqs],
+  )
+  return rows
+}
+
+export interface Settled {
+  readonly seq: string
+  /** From its arrival to now, in the clock of the warehouse. */
+  readonly seconds: number
+}
+
+export async function settle(
+  session: Session,
+  rows: readonly InboxRow[],
+  status: 'done' | 'dead',
+): Promise<readonly Settled[]> {
+  if (rows.length === 0) return []
+  const { rows: settled } = await session.client.query<Settled>({
+    name: 'drain settle',
+    text: `
+      update intake_raw.inbox set status = $1, settled_at = clock_timestamp(), due_at = null
+      where status = 'pending' and seq = any ($2::bigint[]) and received_on = any ($3::date[])
+      returning seq, extract(epoch from clock_timestamp() - received_at)::float8 as seconds`,
+    values: [status, rows.map((row) => row.seq), daysOf(rows)],
+  })
+  return settled
+}
+
+/** Leaves an event pending that could not be loaded, until `milliseconds` from now. */
+export async function postpone(session: Session, row: InboxRow, milliseconds: number): Promise<void> {
+  await sql`
+    update intake_raw.inbox
+    set attempts = attempts + 1, due_at = now() + ${milliseconds} * interval '1 millisecond'
+    where status = 'pending' and seq = ${row.seq} and received_on = ${row.receivedOn}`.execute(session.db)
+}
+
+/** True when an event of these teams is pending and due, in whoever's hands. */
+export async function isAnyDue(session: Session, teamIds: readonly number[]): Promise<boolean> {
+  const { rows } = await sql<{ due: boolean }>`
+    select exists (
+      select from intake_raw.inbox
+      where status = 'pending' and (due_at is null or due_at <= now()) and team_id = any (${teamIds}::smallint[])
+    ) as due`.execute(session.db)
+  return rows[0]?.due === true
+}
+
+function daysOf(rows: readonly InboxRow[]): readonly string[] {
+  return [...new Set(rows.map((row) => row.receivedOn))]
+}

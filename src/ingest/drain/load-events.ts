@@ -1,0 +1,143 @@
+/**
+ * One batch of events → the warehouse, in one transaction: records and tables, what is asked for, dead letters,
+ * findings, and the rows of the inbox that it settles (laws 2 and 3).
+ *
+ * Invariant: an event leaves `pending` in the transaction that commits what it says, or not at all.
+ */
+import type { Envelope } from '../../core/envelope.ts'
+import { setAside } from '../../load/dead-letters.ts'
+import { recordFindings } from '../../load/findings.ts'
+import { linesOf } from '../../load/lines.ts'
+import { type Ask, askAgain } from '../../load/refetches.ts'
+import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
+import type { Stream } from '../../streams/stream.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { type Gathered, type Group, gather } from './gather.ts'
+import { incomplete, overtaken, type UsualFields } from './held.ts'
+import { type InboxRow, type Settled, settle } from './inbox-rows.ts'
+
+export interface Loading {
+  readonly teamIds: readonly number[]
+  readonly apiVersionOf: (teamId: number) => string
+  readonly usual: UsualFields
+}
+
+export interface Loaded {
+  readonly rows: readonly InboxRow[]
+  readonly dead: ReadonlySet<InboxRow>
+  readonly settled: readonly Settled[]
+  /** How many records have to be fetched. */
+  readonly asked: number
+}
+
+/** A batch that is read and waits for its turn to be written; its transaction is open. */
+export interface Prepared {
+  readonly rows: readonly InboxRow[]
+  readonly gathered: Gathered<InboxRow>
+}
+
+/** Sessions keep their staging tables; which streams events bring is known only when they are read. */
+const staged = new WeakMap<Session, Set<Stream>>()
+
+/**
+ * Takes rows in a new transaction and reads them; null, and no transaction, when there is none to take. Staging
+ * tables are made outside of it: then it takes them anew.
+ */
+export async function prepare(
+  session: Session,
+  loading: Loading,
+  take: () => Promise<readonly InboxRow[]>,
+): Promise<Prepared | null> {
+  const { client } = session
+  const ready = staged.get(session) ?? new Set<Stream>()
+  staged.set(session, ready)
+  for (;;) {
+    await client.query('begin')
+    const rows = await take()
+    const gathered = gather(rows, loading.apiVersionOf)
+    const missing = gathered.groups.map((group) => group.stream).filter((stream) => !ready.has(stream))
+    if (rows.length > 0 && missing.length === 0) return { rows, gathered }
+    await client.query('rollback')
+    if (rows.length === 0) return null
+    for (const stream of missing) {
+      await prepareStaging(session, stream)
+      ready.add(stream)
+    }
+  }
+}
+
+/** Writes a prepared batch and commits it. */
+export async function write(
+  session: Session,
+  loading: Loading,
+  { rows, gathered }: Prepared,
+): Promise<Loaded> {
+  const { groups, places, dead } = gathered
+  const asks: Ask[] = [...gathered.asks]
+  const spoken =
+    groups.length === 0
+      ? NONE
+      : await overtaken(
+          session,
+          loading.teamIds,
+          rows.map((row) => row.seq),
+        )
+  for (const group of groups) asks.push(...(await writeGroup(session, loading, group, spoken)))
+  for (const { teamId, stream, letters, findings } of places) {
+    await setAside(session.db, { teamId, stream, runId: null }, letters)
+    await recordFindings(session.db, { teamId, stream }, findings)
+  }
+  const asked = await askAgain(session.db, asks)
+  const done = await settle(
+    session,
+    rows.filter((row) => !dead.has(row)),
+    'done',
+  )
+  const settled = [...done, ...(await settle(session, [...dead], 'dead'))]
+  await session.client.query('commit')
+  return { rows, dead, settled, asked }
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+/** Writes the states of one stream that are whole. Returns what has to be asked for. */
+async function writeGroup(
+  session: Session,
+  { usual }: Loading,
+  { teamId, stream, states }: Group,
+  spoken: ReadonlySet<string>,
+): Promise<readonly Ask[]> {
+  const all = [...states.values()]
+  const partial = stream.one === null ? NONE : await incomplete(session, usual, stream, all)
+  const whole = partial.size === 0 ? all : all.filter((envelope) => !partial.has(envelope.id))
+  const asks: Ask[] = [...partial].map((id) => asking(states.get(id)!, 'partial'))
+  if (whole.length > 0) {
+    const place = { teamId, stream: stream.name, runId: null }
+    const lines = linesOf(stream, whole)
+    const { contested } = await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'events' })
+    // What nobody can be asked for stays as the order of its versions has it.
+    if (stream.one !== null) asks.push(...contested.map((id) => asking(states.get(id)!, 'contested')))
+  }
+  if (stream.one !== null && spoken.size > 0) {
+    for (const envelope of all)
+      if (spoken.has(`${teamId}/${stream.source}/${envelope.id}`)) asks.push(asking(envelope, 'contested'))
+  }
+  return [...asks, ...changedBy(stream, whole)]
+}
+
+function asking(envelope: Envelope, reason: 'partial' | 'contested'): Ask {
+  const { teamId, stream, id, origin } = envelope
+  return { teamId, stream, id, reason, origin, since: null }
+}
+
+/** Members of submitted packets, unless what is held of them was read after they were stamped. */
+function changedBy({ changes }: Stream, envelopes: readonly Envelope[]): readonly Ask[] {
+  if (changes === undefined) return []
+  return envelopes.flatMap(({ teamId, origin, observedAt, content }) => {
+    const related = content === null ? null : changes(content.payload)
+    if (related === null) return []
+    const { stream, since } = related
+    const from = since !== null && since < observedAt ? since : observedAt
+    return related.ids.map((id): Ask => ({ teamId, stream, id, reason: 'member', origin, since: from }))
+  })
+}

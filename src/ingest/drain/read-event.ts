@@ -1,0 +1,183 @@
+/**
+ * What one stored event says (specification, section 6). Pure: the same bytes say the same, whenever they are read.
+ *
+ * Invariant: every event says one thing: a state that can be loaded, a record to be asked for by its id, something to
+ * be set aside, or nothing that is kept. A reason and a drift never hold a value of a record.
+ */
+import { stringify } from 'lossless-json'
+import { type Envelope, FUTURE_TOLERANCE_SECONDS, versionOf } from '../../core/envelope.ts'
+import { referenceId } from '../../core/identifiers.ts'
+import { isObject, type JsonObject, type ParsedJson, parseJson } from '../../core/json.ts'
+import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
+import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
+import type { DeadLetter } from '../../load/dead-letters.ts'
+import { type Reading, readRecord, tombstone } from '../../load/read-record.ts'
+import type { RefetchReason } from '../../load/refetches.ts'
+import { streamOfSource } from '../../streams/catalogue.ts'
+import type { Drift } from '../../streams/map.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { isThin } from './thin.ts'
+
+/** A row of the inbox. */
+export interface StoredEvent {
+  readonly teamId: number
+  readonly eventId: string
+  readonly receivedAt: Instant
+  readonly body: Buffer
+}
+
+export type Said =
+  | { readonly kind: 'state'; readonly stream: Stream; readonly envelope: Envelope }
+  | { readonly kind: 'ask'; readonly stream: Stream; readonly id: string; readonly reason: RefetchReason }
+  | { readonly kind: 'dead'; readonly stream: StreamOrInbox; readonly letter: DeadLetter }
+  | { readonly kind: 'nothing' }
+
+export interface ReadEvent {
+  readonly said: Said
+  /** What is not known of it, and where that is noted. */
+  readonly drift: (Drift & { readonly stream: StreamOrInbox }) | null
+}
+
+/** `apiVersion` is the one that the team asks for: it says what a whole record holds. */
+export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
+  if (event.body.length === 0) return unreadable(event, 'an event without a body')
+  let parsed: ParsedJson
+  try {
+    parsed = parseJson(event.body)
+  } catch (error) {
+    if (error instanceof SyntaxError) return unreadable(event, 'an event that is not JSON')
+    throw error
+  }
+  const { value } = parsed
+  if (!isObject(value)) return unreadable(event, 'an event that is no JSON object')
+  const { source, event_type } = value
+  if (typeof source !== 'string' || source === '') return unreadable(event, 'an event that tells no source')
+  const stream = streamOfSource(source)
+  if (stream === undefined) {
+    return {
+      said: { kind: 'nothing' },
+      drift: { stream: INBOX, path: `source.${word(source)}`, type: 'string' },
+    }
+  }
+  const said =
+    event_type === 'deleted' ? deletion(event, value, stream) : state(event, parsed, stream, apiVersion)
+  return { said, drift: driftOf(event_type, stream) }
+}
+
+const EVENT_TYPES: ReadonlySet<unknown> = new Set(['created', 'updated', 'deleted'])
+
+/** A new type of event is told by its name, unless that may be anything. */
+function driftOf(type: unknown, { name }: Stream): ReadEvent['drift'] {
+  if (EVENT_TYPES.has(type)) return null
+  if (typeof type === 'string') return { stream: name, path: `event_type.${word(type)}`, type: 'string' }
+  return {
+    stream: name,
+    path: 'event_type',
+    type: type === undefined || type === null ? 'null' : typeof type,
+  }
+}
+
+/** A plain word says what it is; any other text may be data. */
+function word(text: string): string {
+  return /^[A-Za-z_]{1,40}$/.test(text) ? text : '(other)'
+}
+
+function unreadable({ eventId, body }: StoredEvent, reason: string): ReadEvent {
+  const letter = { recordId: null, origin: `event:${eventId}`, reason, body }
+  return { said: { kind: 'dead', stream: INBOX, letter }, drift: null }
+}
+
+function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Said {
+  const { data } = envelope
+  const id = referenceId(data)
+  if (id.kind !== 'id')
+    return setAside(event, envelope, stream, 'a deletion that does not say of which record')
+  const at = timeOf(envelope, event)
+  if (at === null && stream.one !== null) return { kind: 'ask', stream, id: id.id, reason: 'contested' }
+  const reading = readingOf(event, stream, at ?? fallbackTime(data, event), false)
+  const updatedAt = isObject(data) ? data.updated_at : undefined
+  // The record was there when it was last updated, whatever the event's own time says.
+  const { version } = versionOf(updatedAt, reading.observedAt, event.receivedAt)
+  return { kind: 'state', stream, envelope: { ...tombstone(id.id, reading), version } }
+}
+
+function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersion: string): Said {
+  const envelope = parsed.value as JsonObject
+  const at = timeOf(envelope, event)
+  const { data } = envelope
+  const reading = readingOf(event, stream, at ?? fallbackTime(data, event), parsed.invalidUtf8)
+  const read = readRecord(data, reading)
+  if (read.kind === 'dead')
+    return setAside(event, envelope, stream, `an event whose record ${read.letter.reason}`)
+  const record = read.envelope
+  const thin = isThin(stream, record.content!.payload, apiVersion)
+  if (stream.one === null) {
+    if (!thin) return { kind: 'state', stream, envelope: record }
+    return setAside(
+      event,
+      envelope,
+      stream,
+      'an event that holds a part of a record which nobody can be asked for',
+    )
+  }
+  if (thin || at === null) return { kind: 'ask', stream, id: record.id, reason: 'partial' }
+  return { kind: 'state', stream, envelope: record }
+}
+
+function readingOf(event: StoredEvent, stream: Stream, observedAt: Instant, invalidUtf8: boolean): Reading {
+  const { teamId, eventId, receivedAt } = event
+  return {
+    teamId,
+    stream: stream.name,
+    origin: `event:${eventId}`,
+    observedAt,
+    readBy: receivedAt,
+    invalidUtf8,
+  }
+}
+
+/** When the event says it was made; null where it says nothing that can be read, or a time that has not come yet. */
+function timeOf({ timestamp }: JsonObject, { receivedAt }: StoredEvent): Instant | null {
+  const at = typeof timestamp === 'string' ? parseInstant(timestamp) : null
+  return at === null || at > later(receivedAt, FUTURE_TOLERANCE_SECONDS) ? null : at
+}
+
+/**
+ * For what cannot be asked for: when the record was last updated; else a moment before the event arrived, by which no
+ * sender waits for an answer, so that the next event which tells its time stands above it.
+ */
+function fallbackTime(data: unknown, { receivedAt }: StoredEvent): Instant {
+  const updatedAt = isObject(data) ? data.updated_at : undefined
+  const updated = typeof updatedAt === 'string' ? parseInstant(updatedAt) : null
+  return updated !== null && updated <= receivedAt ? updated : later(receivedAt, -60)
+}
+
+function later(at: Instant, seconds: number): Instant {
+  return instantOf(microsOf(at) + seconds * 1_000_000)
+}
+
+/** Whole, so that two events that say the same are two; but for what no table may hold. */
+function setAside(event: StoredEvent, envelope: JsonObject, stream: Stream, reason: string): Said {
+  const id = referenceId(envelope.data)
+  const recordId = id.kind === 'id' ? id.id : null
+  const origin = `event:${event.eventId}`
+  return {
+    kind: 'dead',
+    stream: stream.name,
+    letter: { recordId, origin, reason, body: keptBody(event, envelope, stream) },
+  }
+}
+
+/** What is set aside of an event: its exact bytes, unless a part of its record may be kept nowhere. */
+export function keptBody(event: StoredEvent, envelope: JsonObject, stream: Stream): string | Buffer {
+  return stream.cleanse === undefined ? event.body : cleansed(envelope, stream)
+}
+
+function cleansed(envelope: JsonObject, { cleanse }: Stream): string {
+  try {
+    return stringify({ ...envelope, data: cleanse!(envelope.data) }) ?? 'null'
+  } catch (error) {
+    if (error instanceof RangeError) return '(nested too deeply to be written)'
+    throw error
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * A batch that Postgres refused, or that our own code stumbled over, cut in two until the event at fault is alone.
+ *
+ * Invariant: an event at fault is tried again a few times, later and later, and then set aside; no other event waits
+ * for it. What is no event's fault (a lost connection, a lock, a full disk) is thrown.
+ */
+import { isObject, parseJson } from '../../core/json.ts'
+import { INBOX } from '../../core/streams.ts'
+import { setAside } from '../../load/dead-letters.ts'
+import { isRefusalOfData } from '../../load/load.ts'
+import { streamOfSource } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
+import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
+import { type Loaded, type Loading, prepare, write } from './load-events.ts'
+import { keptBody } from './read-event.ts'
+
+export interface Patience {
+  /** Milliseconds before each further attempt at an event; after the last it is set aside. */
+  readonly backoffMs: readonly number[]
+}
+
+export interface Outcome {
+  readonly loaded: readonly Loaded[]
+  /** Events to be tried again. */
+  readonly postponed: readonly InboxRow[]
+  readonly setAside: readonly InboxRow[]
+}
+
+/** True for what some record of the batch is to blame for, and not the connection. */
+export function isOfSomeEvent(error: unknown): boolean {
+  const state = sqlstateOf(error)
+  return isRefusalOfData(state) || warehouseError(error).code === 'internal'
+}
+
+export async function settleOneByOne(
+  session: Session,
+  loading: Loading & Patience,
+  rows: readonly InboxRow[],
+): Promise<Outcome> {
+  const loaded: Loaded[] = []
+  const postponed: InboxRow[] = []
+  const aside: InboxRow[] = []
+
+  async function attempt(part: readonly InboxRow[]): Promise<void> {
+    const seqs = part.map((row) => row.seq)
+    try {
+      const prepared = await prepare(session, loading, () => takeThese(session, seqs))
+      if (prepared !== null) loaded.push(await write(session, loading, prepared))
+    } catch (error) {
+      await session.client.query('rollback').catch(() => {})
+      if (!isOfSomeEvent(error)) throw error
+      if (part.length > 1) {
+        const middle = part.length >> 1
+        await attempt(part.slice(0, middle))
+        await attempt(part.slice(middle))
+      } else if (await putOff(session, loading, part[0]!, error)) postponed.push(part[0]!)
+      else aside.push(part[0]!)
+    }
+  }
+
+  await attempt(rows)
+  return { loaded, postponed, setAside: aside }
+}
+
+/** True when the event is to be tried again, false when it is set aside. */
+async function putOff(
+  session: Session,
+  { backoffMs }: Patience,
+  row: InboxRow,
+  error: unknown,
+): Promise<boolean> {
+  const pause = backoffMs[row.attempts]
+  if (pause !== undefined) {
+    await postpone(session, row, pause)
+    return true
+  }
+  const { teamId, eventId, source, recordId } = row
+  const stream = source === null ? undefined : streamOfSource(source)
+  const letter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body: bodyOf(row, stream) }
+  await session.client.query('begin')
+  await setAside(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [letter])
+  await settle(session, [row], 'dead')
+  await session.client.query('commit')
+  return false
+}
+
+function bodyOf(row: InboxRow, stream: Stream | undefined): string | Buffer {
+  if (stream === undefined) return row.body
+  const { value } = parseJson(row.body)
+  return isObject(value) ? keptBody(row, value, stream) : row.body
+}
+
+function reasonOf(error: unknown): string {
+  const state = sqlstateOf(error)
+  if (isRefusalOfData(state)) return `the warehouse refused the event (SQLSTATE ${state})`
+  return `the event could not be loaded: ${warehouseError(error).message}`
+}
