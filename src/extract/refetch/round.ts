@@ -7,7 +7,7 @@
 
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/streams.ts'
-import type { instantOf } from '../../core/time.ts'
+import type { Instant } from '../../core/time.ts'
 import type { Loaders } from '../../load/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
