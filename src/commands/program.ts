@@ -13,10 +13,14 @@ import { type Context, ExitCode } from './context.ts'
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
   migrate: async (context) => (await import('./migrate.ts')).migrateCommand(context),
   backfill: async (context) => (await import('./backfill.ts')).backfillCommand(context),
+  serve: async (context) => (await import('./serve.ts')).serveCommand(context),
   status: async (context) => (await import('./status.ts')).statusCommand(context),
+  replay: async (context) => (await import('./replay.ts')).replayCommand(context),
   webhooks: async (context) => (await import('./webhooks.ts')).webhooksCommand(context),
   patients: async (context) => (await import('./patients.ts')).patientsCommand(context),
   api: async (context) => (await import('./api.ts')).apiCommand(context),
+  classify: async (context) => (await import('./classify.ts')).classifyCommand(context),
+  access: async (context) => (await import('./access.ts')).accessCommand(context),
   emulator: async (context) => (await import('./emulator.ts')).emulatorCommand(context),
   demo: async (context) => (await import('./demo.ts')).demoCommand(context),
 }

@@ -8,15 +8,14 @@
  */
 import { setMaxListeners } from 'node:events'
 import PQueue from 'p-queue'
-import { IntakeError } from '../core/errors.ts'
 import type { StreamName } from '../core/streams.ts'
 import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/match-questions.ts'
 import { type Loaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
+import { lockStreams } from '../load/stream-locks.ts'
 import { noteEnvironment, teamIdOf } from '../load/teams.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
-import { tryLock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type BackfillOptions, openTeam, type TeamSource } from './backfill-options.ts'
 import { runStream } from './run-stream.ts'
@@ -46,7 +45,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
   await using control = await openSession({ url, purpose: 'backfill' })
   try {
     const teams = await openTeams(options, control)
-    if (!dry) await lockStreams(control, options, teams)
+    if (!dry) await lockStreams(control, options.streams, teams)
     const asked = { streams: options.streams.map((each) => each.name), teams: teams.map((team) => team.name) }
     const runId = dry
       ? null
@@ -151,26 +150,6 @@ async function knownTeamId(options: BackfillOptions, control: Session, name: str
     .where('name', '=', name)
     .executeTakeFirst()
   return held?.team_id ?? -1
-}
-
-async function lockStreams(
-  control: Session,
-  options: BackfillOptions,
-  teams: readonly NumberedTeam[],
-): Promise<void> {
-  const held: string[] = []
-  for (const team of teams) {
-    for (const stream of options.streams) {
-      if (!(await tryLock(control, 'stream', `${team.teamId}/${stream.name}`)))
-        held.push(`${stream.name} of ${team.name}`)
-    }
-  }
-  if (held.length === 0) return
-  throw new IntakeError(`another run holds ${held.join(', ')}; nothing was started`, {
-    code: 'held_by_another_run',
-    verdict: 'stop',
-    mend: 'wait for the other run to end, or stop it',
-  })
 }
 
 function statusOf(teams: readonly TeamSummary[]): RunStatus {

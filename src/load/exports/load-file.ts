@@ -2,19 +2,17 @@
  * A spooled file → the warehouse, in one transaction: its bytes, columns, rows and cells in place of the ones before,
  * its problems, and the check that the slice is still ours (laws 3 and 4).
  *
- *     spool ─► chunk ─► records ─► lines ─► COPY, while the next chunk is read
- *
  * Invariant: an export's tables hold one file as a whole. Of a file that cannot be read nothing is loaded, and what
- * was loaded of an earlier one stays. Memory holds a chunk and its lines, whatever the size of the file.
+ * was loaded of an earlier one stays.
  */
-import { setImmediate } from 'node:timers/promises'
 import type { Session } from '../../warehouse/connect.ts'
 import { sendCopy } from '../copy.ts'
 import { recordFindings } from '../findings.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
+import { copyRecords } from './copy-records.ts'
+import { keepPieces, openErasedRows, withoutErasedRows } from './erased-rows.ts'
 import { dropFiles, type ExportFile, keepFile } from './export-file.ts'
-import { openExportText } from './export-text.ts'
-import { type FileLines, openFileLines } from './file-lines.ts'
+import { openFileLines } from './file-lines.ts'
 import { openFileProblems } from './file-problems.ts'
 import { LEADING_COLUMNS } from './leading-columns.ts'
 import { matchQuestions } from './match-questions.ts'
@@ -27,9 +25,6 @@ export interface LoadedFile {
   readonly cells: number
   readonly problems: number
 }
-
-/** Bytes read before the event loop gets a turn: the connection has to be fed meanwhile. */
-const BREATH = 64 * 1024
 
 const TABLES = ['export_cells', 'export_rows', 'export_columns'] as const
 
@@ -52,12 +47,21 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
         place.exportId,
       ])
     }
-    const lines = openFileLines({ ...place, fromJson: file.isJsonString }, problems)
-    await copyRecords(session, file, lines)
+    const erased = await openErasedRows(db, taken.teamId)
+    const filter = erased === null ? {} : { isErased: erased.isErased }
+    const lines = openFileLines({ ...place, fromJson: file.isJsonString, ...filter }, problems)
+    const { isJsonString, chunks } = file
+    const chunk = (number: number) => spooledChunk(session, file, number)
+    const kept = { isJsonString, chunks, chunk }
+    await copyRecords(session, kept, lines, { rows: COPY_ROWS, cells: COPY_CELLS })
     await sendCopy(client, COPY_COLUMNS, lines.columnLines())
     await dropFiles(db, place)
     await keepFile(db, taken.teamId, file, { isLoaded: true, problems: problems.listed() })
-    await keepSpool(session, file, { ...place, isLoaded: true })
+    if (erased === null || erased.met === 0) await keepSpool(session, file, { ...place, isLoaded: true })
+    else {
+      await erased.count()
+      await keepPieces(db, { ...place, isLoaded: true }, withoutErasedRows(kept, erased.isErased))
+    }
     await joinProblems(db, taken.teamId, file.exportId)
     await matchQuestions(db, taken.teamId, file.exportId)
     const findings = { problems: problems.count, problemsAt: problems.at, driftAt: new Map<string, number>() }
@@ -69,33 +73,4 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     await client.query('rollback').catch(() => {})
     throw error
   }
-}
-
-async function copyRecords(session: Session, file: ExportFile, lines: FileLines): Promise<void> {
-  const text = openExportText(file, (cells) => lines.add(cells, text.allStorable))
-  let sending = Promise.resolve()
-  try {
-    for (let number = 1; number <= file.chunks; number++) {
-      // The connection does one thing at a time; while it sends, the chunk that was fetched before is read.
-      await sending
-      const chunk = await spooledChunk(session, file, number)
-      const ready = [lines.rowLines.take(), lines.cellLines.take()] as const
-      sending = send(session, ...ready)
-      sending.catch(() => {})
-      for (let at = 0; at < chunk.length; at += BREATH) {
-        text.write(chunk.subarray(at, at + BREATH))
-        await setImmediate()
-      }
-    }
-    text.end()
-  } finally {
-    // Whatever goes wrong here, nothing else may be asked of the connection before.
-    await sending
-  }
-  await send(session, lines.rowLines.take(), lines.cellLines.take())
-}
-
-async function send({ client }: Session, rows: Buffer, cells: Buffer): Promise<void> {
-  await sendCopy(client, COPY_ROWS, rows)
-  await sendCopy(client, COPY_CELLS, cells)
 }

@@ -1,0 +1,61 @@
+/** `intake-sync replay`: `intake` rebuilt from intake_raw, or stored events drained again. */
+import { Command } from 'commander'
+import { readConfig } from '../config.ts'
+import { systemClock } from '../core/clock.ts'
+import { UsageError } from '../core/errors.ts'
+import { type ReplaySummary, replay } from '../operate/replay/replay.ts'
+import { ALL_STREAMS } from '../streams/catalogue.ts'
+import { requireMigrated } from '../warehouse/migrate.ts'
+import { type Context, ExitCode, openLogger, openWarehouse, printJson } from './context.ts'
+import { openProgress } from './progress.ts'
+import { replayDocument, replayText } from './replay-report.ts'
+import { streamsNamed } from './stream-names.ts'
+
+interface Options {
+  readonly streams?: string
+  readonly team?: string
+  readonly json?: true
+}
+
+export function replayCommand(context: Context): Command {
+  return new Command('replay')
+    .description('rebuild the tables from the stored payloads, without asking the service')
+    .option(
+      '--streams <names>',
+      `only these, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
+    )
+    .option('--team <name>', 'only this team of the warehouse')
+    .option('--json', 'print one JSON document')
+    .action(async (options: Options) => {
+      const summary = await runReplay(context, options)
+      if (options.json) printJson(context, replayDocument(summary))
+      else context.stdout.write(replayText(summary))
+      const code = exitCodeOf(summary, context)
+      if (code !== 0) throw new ExitCode(code)
+    })
+}
+
+async function runReplay(context: Context, options: Options): Promise<ReplaySummary> {
+  const config = readConfig(context.env)
+  const streams = streamsNamed(options.streams, ALL_STREAMS)
+  if (options.team === '') throw new UsageError('--team is empty', 'name a team of the warehouse', '--team')
+  await using warehouse = await openWarehouse(context, config)
+  await requireMigrated(warehouse.url)
+  using progress = openProgress(context, options.team === undefined)
+  return await replay({
+    url: warehouse.url,
+    ...(options.team === undefined ? {} : { team: options.team }),
+    streams,
+    clock: systemClock,
+    logger: openLogger(progress, config),
+    signal: context.signal,
+    onProgress: (team, stream, records) =>
+      progress.update(team, stream, { fetched: records, expected: null }),
+  })
+}
+
+function exitCodeOf({ status }: ReplaySummary, context: Context): number {
+  if (status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
+  if (status === 'failed') return 1
+  return status === 'needs_attention' ? 4 : 0
+}

@@ -1,0 +1,87 @@
+/**
+ * The records of intake_raw, portion by portion in the order of their ids, as the envelopes that they came in.
+ *
+ * Invariant: an envelope holds what its record was loaded from, so that mapping it gives the rows that loading it gave:
+ * where jsonb has lost the order of keys or digits that rows show, the text that was kept beside it speaks.
+ */
+import { sql } from 'kysely'
+import type { Envelope } from '../../core/envelope.ts'
+import { IntakeError } from '../../core/errors.ts'
+import { type JsonObject, parseText } from '../../core/json.ts'
+import type { Problem } from '../../core/problem.ts'
+import type { StreamName } from '../../core/streams.ts'
+import type { Instant } from '../../core/time.ts'
+import type { Session } from '../../warehouse/connect.ts'
+
+/** Records and bytes of a portion. */
+const MOST_RECORDS = 2_500
+const MOST_BYTES = 4_000_000
+
+export interface Portion {
+  readonly envelopes: readonly Envelope[]
+  /** The last id, or null when nothing follows. */
+  readonly to: string | null
+}
+
+interface Held {
+  readonly id: string
+  readonly version: Instant
+  readonly observedAt: Instant
+  readonly deleted: boolean
+  readonly hash: string
+  readonly origin: string
+  readonly body: string | null
+  readonly problems: string | null
+  readonly isLast: boolean
+}
+
+const INSTANT = sql.lit('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+
+/** The portion that follows the id `after`. */
+export async function nextPortion(
+  { db }: Session,
+  { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
+  after: string | null,
+): Promise<Portion> {
+  const { rows } = await sql<Held>`
+    with portion as materialized (
+      select id, to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt", deleted,
+        encode(hash, 'hex') as hash, origin, coalesce(as_it_came, payload::text) as body, problems::text as problems
+      from intake_raw.records
+      where team_id = ${teamId} and stream = ${stream} and (${after}::text is null or id > ${after})
+      order by id limit ${MOST_RECORDS + 1}
+    ), sized as (
+      select portion.*, row_number() over by_id as number,
+        sum(coalesce(octet_length(body), 0)) over by_id - coalesce(octet_length(body), 0) as before
+      from portion window by_id as (order by id rows unbounded preceding)
+    )
+    select id, version, "observedAt", deleted, hash, origin, body, problems,
+      number = (select max(number) from sized) and number <= ${MOST_RECORDS} as "isLast"
+    from sized
+    where before < ${MOST_BYTES} and number <= ${MOST_RECORDS}
+    order by number`.execute(db)
+  const last = rows.at(-1)
+  return {
+    envelopes: rows.map((row) => envelopeOf(row, teamId, stream)),
+    to: last === undefined || last.isLast ? null : last.id,
+  }
+}
+
+function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {
+  const { id, version, observedAt, origin, hash } = held
+  const keys = { teamId, stream, id, version, observedAt, origin }
+  if (held.deleted) return { ...keys, content: null }
+  if (held.body === null) {
+    throw new IntakeError(
+      `intake_raw.records holds a record of ${stream} that is not deleted and has no payload`,
+      {
+        code: 'payload_missing',
+        verdict: 'stop',
+        mend: 'fetch it again: intake-sync verify --repair',
+      },
+    )
+  }
+  const payload = parseText(held.body) as JsonObject
+  const problems = held.problems === null ? [] : (parseText(held.problems) as readonly Problem[])
+  return { ...keys, content: { payload, text: '', asItCame: null, hash, problems } }
+}

@@ -1,0 +1,25 @@
+/** The teams that the warehouse holds, whatever the configuration says. */
+import { UsageError } from '../../core/errors.ts'
+import type { Session } from '../../warehouse/connect.ts'
+
+export interface KnownTeam {
+  readonly teamId: number
+  readonly name: string
+}
+
+/** The named one, or all. Throws `UsageError` for a name that the warehouse does not know. */
+export async function teamsNamed({ db }: Session, name?: string): Promise<readonly KnownTeam[]> {
+  const all = await db
+    .selectFrom('intake.teams')
+    .select(['team_id as teamId', 'name'])
+    .orderBy('team_id')
+    .execute()
+  const named = name === undefined ? all : all.filter((team) => team.name === name)
+  if (name === undefined || named.length > 0) return named
+  const known = all.map((team) => team.name).join(', ')
+  throw new UsageError(
+    '--team names no team of the warehouse',
+    `use one of: ${known || '(none yet)'}`,
+    '--team',
+  )
+}

@@ -1,0 +1,146 @@
+/**
+ * A portion of intake_raw against the tables of `intake`, in one transaction: what differs is written anew.
+ *
+ *     lines ─► expected tables ─► what differs ─► locked and looked at again ─► rows and children replaced
+ *
+ * Invariant: a reader sees each record as it was or as it should be, never a part of it, and waits for nothing. A record
+ * that moved on since it was read is left to whoever moved it; the locks are taken in the order in which a load takes
+ * them. A row with nothing behind it goes. What agrees is not written.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import type { Envelope } from '../../core/envelope.ts'
+import { sendCopy } from '../../load/copy.ts'
+import { linesOf } from '../../load/lines.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { clearFound, compareTable, ofTeam, type Scope } from '../expected/compare.ts'
+import { copyInto, createExpected, type ExpectedTable, type ExpectedTables } from '../expected/tables.ts'
+
+export interface Rewritten {
+  /** Records whose rows were written anew. */
+  readonly rewritten: number
+  /** Records whose rows had nothing behind them. */
+  readonly removed: number
+}
+
+export interface Part {
+  readonly teamId: number
+  readonly tables: ExpectedTables
+  /** What intake_raw holds of the ids in `scope`. */
+  readonly envelopes: readonly Envelope[]
+  readonly scope: Scope
+}
+
+const FOUND = sql.table('pg_temp.differing')
+
+export async function rewritePart(session: Session, part: Part): Promise<Rewritten> {
+  const { client } = session
+  const { root, children } = part.tables
+  await createExpected(session, [root, ...children], 'delete')
+  await clearFound(session)
+  await client.query('begin')
+  try {
+    await expectPart(session, part)
+    const columns = root.columns.filter((name) => name !== 'team_id')
+    const held = ofTeam(part.teamId)
+    await compareTable(session, { table: root, columns, label: '', held }, part.scope)
+    for (const table of children) {
+      await compareTable(session, { table, columns: table.columns.slice(1), label: '', held }, part.scope)
+    }
+    const counts = await rewriteFound(session, part)
+    await client.query('commit')
+    return counts
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+async function expectPart(session: Session, { teamId, tables, envelopes }: Part): Promise<void> {
+  const { client, db } = session
+  const { stream, root, children, files } = tables
+  const lines = linesOf(stream, envelopes)
+  await sendCopy(client, copyInto(session, root), lines.root)
+  for (const [at, table] of children.entries()) {
+    await sendCopy(client, copyInto(session, table), lines.children[at]!)
+  }
+  // What is wrong with a file stands in the row of its export, after what is wrong with the entry.
+  if (files.length > 0) {
+    await sql`
+      update ${sql.table(root.expected)} entry set _problems = coalesce(entry._problems, '[]') || loaded.problems
+      from intake_raw.export_files loaded
+      where loaded.team_id = ${teamId} and loaded.export_id = entry.id and loaded.is_loaded
+        and loaded.problems is not null and entry._deleted_at is null`.execute(db)
+  }
+}
+
+async function rewriteFound(session: Session, { teamId, tables }: Part): Promise<Rewritten> {
+  const { db } = session
+  const { stream, root, children } = tables
+  const { rows: found } = await sql<{ any: boolean }>`select exists (select from ${FOUND}) as any`.execute(db)
+  if (found[0]?.any !== true) return { rewritten: 0, removed: 0 }
+  const raw = sql`raw.team_id = ${teamId} and raw.stream = ${stream.name}`
+  await sql`
+    select from intake_raw.records raw where ${raw} and id in (select id from ${FOUND}) order by id for share`.execute(
+    db,
+  )
+  await sql`
+    select from ${sql.table(root.name)} held where held.team_id = ${teamId} and id in (select id from ${FOUND})
+    order by id for update`.execute(db)
+  // What is expected must still be what intake_raw holds, and of what is not expected it must hold nothing.
+  await sql`
+    delete from ${FOUND} differing where not exists (
+      select from ${sql.table(root.expected)} expected
+      join intake_raw.records raw on ${raw} and raw.id = expected.id and raw.version = expected._version
+        and raw.deleted = (expected._deleted_at is not null) and raw.origin = expected._origin
+        and raw.hash = coalesce(expected._hash, '')
+      where expected.id = differing.id
+    ) and (
+      exists (select from ${sql.table(root.expected)} expected where expected.id = differing.id)
+      or exists (select from intake_raw.records raw where ${raw} and raw.id = differing.id)
+    )`.execute(db)
+  for (const table of children) await replaceChildren(session, teamId, table)
+  return await replaceRoots(session, teamId, root)
+}
+
+async function replaceChildren(
+  { db }: Session,
+  teamId: number,
+  { name, expected, parent, columns }: ExpectedTable,
+): Promise<void> {
+  await sql`
+    delete from ${sql.table(name)} held
+    where held.team_id = ${teamId} and held.${sql.ref(parent)} in (select id from ${FOUND})`.execute(db)
+  await sql`
+    insert into ${sql.table(name)} (${refs(columns)})
+    select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${FOUND})`.execute(
+    db,
+  )
+}
+
+async function replaceRoots(
+  { db }: Session,
+  teamId: number,
+  { name, expected, columns }: ExpectedTable,
+): Promise<Rewritten> {
+  const own = sql`id in (select id from ${FOUND})`
+  const removed = await sql<{ ids: string }>`
+    with gone as (
+      delete from ${sql.table(name)} held
+      where held.team_id = ${teamId} and ${own}
+        and not exists (select from ${sql.table(expected)} expected where expected.id = held.id)
+    )
+    select count(distinct id) as ids from ${FOUND} differing
+    where not exists (select from ${sql.table(expected)} expected where expected.id = differing.id)`.execute(
+    db,
+  )
+  const assignments = columns.slice(2).map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`)
+  const rewritten = await sql`
+    insert into ${sql.table(name)} (${refs(columns)})
+    select ${refs(columns)} from ${sql.table(expected)} where ${own} order by team_id, id
+    on conflict (team_id, id) do update set ${sql.join(assignments)}, _loaded_at = now()`.execute(db)
+  return { rewritten: Number(rewritten.numAffectedRows ?? 0), removed: Number(removed.rows[0]?.ids ?? 0) }
+}
+
+function refs(columns: readonly string[]): RawBuilder<unknown> {
+  return sql.join(columns.map((column) => sql.ref(column)))
+}
