@@ -1,0 +1,144 @@
+/**
+ * `intake-sync serve`: receives webhooks, brings them into the tables, and backfills on schedule, until it is told to
+ * stop.
+ *
+ * Invariant: what is off, and why, is said once at the start. A signal ends it with 0 after everything it holds is
+ * safe; nothing that went wrong in a scheduled run ends it.
+ */
+import { Command, InvalidArgumentError } from 'commander'
+import type { Logger } from 'pino'
+import { type Config, isSchedule, readConfig } from '../config.ts'
+import { systemClock } from '../core/clock.ts'
+import { type BackfillSummary, backfill } from '../extract/backfill.ts'
+import type { TeamSource } from '../extract/backfill-options.ts'
+import { openServe, type Serving } from '../operate/serve.ts'
+import { STREAMS } from '../streams/catalogue.ts'
+import { migrate } from '../warehouse/migrate.ts'
+import { type Context, openLogger, openWarehouse, printJson } from './context.ts'
+import { type Off, servingDocument, servingText } from './serve-text.ts'
+
+interface Options {
+  readonly cron?: string
+  readonly ingest: boolean
+  readonly drain: boolean
+  readonly schedule: boolean
+  readonly json?: true
+}
+
+export function serveCommand(context: Context): Command {
+  return new Command('serve')
+    .description('receive webhooks, load them, and backfill on schedule, until stopped')
+    .option('--cron <expression>', 'when to backfill, in place of INTAKE_CRON: five fields, or off', cron)
+    .option('--no-ingest', 'receive no webhooks')
+    .option('--no-drain', 'leave received events to another process')
+    .option('--no-schedule', 'no scheduled backfills')
+    .option('--json', 'print one JSON document with the addresses, once ready')
+    .addHelpText('after', HELP)
+    .action((options: Options) => runServe(context, options))
+}
+
+async function runServe(context: Context, options: Options): Promise<void> {
+  const config = readConfig(context.env)
+  const logger = openLogger(context, config)
+  await using warehouse = await openWarehouse(context, config)
+  await migrate(warehouse.url)
+  if (context.signal.aborted) return
+  const schedule = scheduleOf(config, options)
+  await using serving = await openServe({
+    url: warehouse.url,
+    ingestTeams: config.ingestTeams,
+    teams: config.teams,
+    ingest: options.ingest ? { host: config.webhookHost, port: config.webhookPort } : null,
+    drain: options.drain,
+    cron: schedule,
+    admin: { host: config.adminHost, port: config.adminPort },
+    inboxDays: config.inboxDays,
+    encryptionKey: config.encryptionKey,
+    backfill: (teams, signal) =>
+      scheduledBackfill({ context, config, logger, url: warehouse.url }, teams, signal),
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    version: context.version,
+  })
+  say(context, options, serving, offOf(config, options))
+  await aborted(context.signal)
+  logger.info('stopping: what was accepted is stored, batches in hand are finished')
+}
+
+function scheduleOf(config: Config, { cron, schedule }: Options): string | null {
+  if (!schedule || cron === 'off') return null
+  return cron ?? config.cron
+}
+
+/** What does not run, and why. */
+function offOf(config: Config, options: Options): readonly Off[] {
+  const off: Off[] = []
+  const without = config.ingestTeams
+    .map(({ name }) => name)
+    .filter((name) => !config.teams.some((team) => team.name === name))
+  const noAccess = `no API credentials for ${without.join(', ')}`
+  if (!options.ingest) off.push({ part: 'ingest', why: '--no-ingest' })
+  if (!options.drain) off.push({ part: 'drain', why: '--no-drain' })
+  else if (without.length > 0) off.push({ part: 'refetches', why: noAccess })
+  if (!options.schedule) off.push({ part: 'schedule', why: '--no-schedule' })
+  else if (scheduleOf(config, options) === null) {
+    off.push({ part: 'schedule', why: options.cron === 'off' ? '--cron off' : 'INTAKE_CRON is off' })
+  } else if (without.length > 0) off.push({ part: 'schedule', why: noAccess })
+  return off
+}
+
+function say(context: Context, options: Options, serving: Serving, off: readonly Off[]): void {
+  if (options.json) printJson(context, servingDocument(serving, off))
+  else context.stdout.write(servingText(serving, off))
+}
+
+interface Place {
+  readonly context: Context
+  readonly config: Config
+  readonly logger: Logger
+  readonly url: string
+}
+
+/** As the command `backfill` without options does it. */
+async function scheduledBackfill(
+  { context, config, logger, url }: Place,
+  teams: readonly TeamSource[],
+  signal: AbortSignal,
+): Promise<void> {
+  logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill begins')
+  const summary = await backfill({
+    ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
+    window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
+    ...{ clock: systemClock, random: Math.random, logger, signal, version: context.version },
+    onProgress: () => {},
+  })
+  const level = summary.status === 'succeeded' ? 'info' : 'warn'
+  logger[level](figuresOf(summary), `scheduled backfill: ${summary.status.replace('_', ' ')}`)
+}
+
+function figuresOf({ runId, teams }: BackfillSummary): Record<string, unknown> {
+  const sum = (figure: 'fetched' | 'changed' | 'deleted' | 'deadLetters') =>
+    teams.flatMap(({ streams }) => streams).reduce((total, { report }) => total + report[figure], 0)
+  return {
+    ...{ run: runId, fetched: sum('fetched'), changed: sum('changed'), deleted: sum('deleted') },
+    dead_letters: sum('deadLetters'),
+  }
+}
+
+function cron(text: string): string {
+  if (isSchedule(text)) return text
+  throw new InvalidArgumentError('write a cron expression of five fields, as "0 2 * * *", or off')
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+const HELP = `
+Migrates the database first. Several may run on one warehouse: ingesters behind a balancer (--no-schedule), drains
+apart from them; a moment of the schedule is run by one of them only. Times of the schedule are in the zone of TZ.
+Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT: /healthz, /readyz, /metrics.`

@@ -1,0 +1,48 @@
+/**
+ * What has to be done now and then while events are received: partitions of the inbox ahead of time, and what is
+ * old enough dropped.
+ *
+ * Invariant: holds nothing up, and a failure waits for the next time; several processes may do it at once.
+ */
+import type { Logger } from 'pino'
+import { keepInboxDays } from '../ingest/inbox-days.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import { dropOldCounts } from './received.ts'
+
+const HOUR_MS = 3_600_000
+
+export interface HousekeepingOptions {
+  readonly url: string
+  readonly inboxDays: number
+  readonly logger: Logger
+}
+
+/** The first time is over when it returns. */
+export async function openHousekeeping(options: HousekeepingOptions): Promise<AsyncDisposable> {
+  let working = keepHouse(options)
+  await working
+  const timer = setInterval(() => {
+    working = working.then(() => keepHouse(options))
+  }, HOUR_MS)
+  timer.unref()
+  return {
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer)
+      await working
+    },
+  }
+}
+
+/** Never throws. */
+async function keepHouse({ url, inboxDays, logger }: HousekeepingOptions): Promise<void> {
+  try {
+    const done = await keepInboxDays(url, { days: inboxDays, now: new Date() })
+    if (done.dropped > 0 || done.moved > 0) logger.info(done, 'old days of the inbox dropped')
+    await dropOldCounts(url)
+  } catch (error) {
+    logger.warn(
+      { code: warehouseError(error).code },
+      'the inbox could not be tidied; it is tried again in an hour',
+    )
+  }
+}
