@@ -14,7 +14,6 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   migrate: async (context) => (await import('./migrate.ts')).migrateCommand(context),
   backfill: async (context) => (await import('./backfill.ts')).backfillCommand(context),
   serve: async (context) => (await import('./serve.ts')).serveCommand(context),
-  serve: async (context) => (await import('./serve.ts')).serveCommand(context),
   status: async (context) => (await import('./status.ts')).statusCommand(context),
   replay: async (context) => (await import('./replay.ts')).replayCommand(context),
   webhooks: async (context) => (await import('./webhooks.ts')).webhooksCommand(context),
