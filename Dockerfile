@@ -15,13 +15,14 @@ FROM node:24-bookworm-slim
 ENV NODE_ENV=production
 WORKDIR /app
 COPY package.json ./
-COPY scripts/nightly.sh scripts/nightly.sh
 COPY sql sql
 COPY docs/openapi.yaml docs/openapi.yaml
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN ln -s /app/dist/cli.js /usr/local/bin/intake-sync
 USER node
+# Of `serve`: webhooks; health and metrics.
+EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["intake-sync"]
 CMD ["--help"]

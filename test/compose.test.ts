@@ -1,12 +1,12 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { readConfig } from '../src/config.ts'
+import { builtFile } from './support/built.ts'
 
-/** Lints what no container engine is needed for: docker-compose.yml, Dockerfile, and the script of the nights. */
+/** Lints what no container engine is needed for: docker-compose.yml and Dockerfile. */
 const root = resolve(import.meta.dirname, '..')
 const read = (name: string) => readFileSync(join(root, name), 'utf8')
 
@@ -15,7 +15,6 @@ interface Service {
   readonly user?: string
   readonly read_only?: boolean
   readonly command?: readonly string[]
-  readonly entrypoint?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly secrets?: readonly string[]
   readonly volumes?: readonly string[]
@@ -25,6 +24,7 @@ interface Service {
   readonly profiles?: readonly string[]
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
   readonly healthcheck?: unknown
+  readonly stop_grace_period?: string
 }
 
 interface Compose {
@@ -36,13 +36,14 @@ interface Compose {
 
 const compose = parse(read('docker-compose.yml'), { merge: true }) as Compose
 const services = Object.entries(compose.services)
-/** Commands that compose names before they exist, with the profile that says so. */
-const COMING: Readonly<Record<string, string>> = { serve: 'ingester' }
 const CONDITIONS = ['service_started', 'service_healthy', 'service_completed_successfully']
 
+function helpOf(...words: string[]): string {
+  return String(execFileSync(process.execPath, [builtFile('cli.js'), ...words, '--help'], { cwd: root }))
+}
+
 function commandsOf(): readonly string[] {
-  const help = execFileSync(process.execPath, ['--import', 'tsx', 'src/cli.ts', '--help'], { cwd: root })
-  return [...String(help).matchAll(/^ {2}([a-z][\w-]*) /gm)].map((match) => match[1]!)
+  return [...helpOf().matchAll(/^ {2}([a-z][\w-]*) /gm)].map((match) => match[1]!)
 }
 
 describe('docker-compose.yml', () => {
@@ -90,10 +91,31 @@ describe('docker-compose.yml', () => {
     for (const [name, service] of services.filter(([, each]) => each.image?.startsWith('intake-sync'))) {
       expect([name, service]).toEqual([name, expect.objectContaining({ read_only: true, cap_drop: ['ALL'] })])
       expect(service.user).not.toMatch(/root|^0/)
-      const command = service.entrypoint === undefined ? service.command![0]! : 'backfill'
-      if (commands.includes(command)) continue
-      expect([command, service.profiles]).toEqual([command, [COMING[command]]])
+      const [command, ...options] = service.command!
+      expect(commands).toContain(command)
+      const help = helpOf(command!)
+      for (const option of options.filter((word) => word.startsWith('--'))) expect(help).toContain(option)
     }
+  })
+
+  test('what serves is asked for its health where it answers, and has time to end', () => {
+    const serving = services.filter(([, { command }]) => command?.[0] === 'serve')
+    expect(serving.map(([name]) => name)).toEqual(['ingester', 'nightly'])
+    for (const [name, service] of serving) {
+      const { test: probe } = service.healthcheck as { test: readonly string[] }
+      expect([name, probe.slice(0, 3)]).toEqual([name, ['CMD', 'node', '-e']])
+      expect(probe[3]).toContain(`http://127.0.0.1:${readConfig({}).adminPort}/healthz`)
+      expect([name, service.stop_grace_period]).toEqual([name, '2m'])
+    }
+    // Between them they run every part of it once.
+    const off = serving.flatMap(([, { command }]) => command!.slice(1))
+    expect(off.toSorted()).toEqual(['--no-drain', '--no-ingest', '--no-schedule'])
+  })
+
+  test('the probe of health fails where nothing answers', () => {
+    const [, , script] = (compose.services.ingester!.healthcheck as { test: readonly string[] }).test.slice(1)
+    const probe = script!.replace(':9090', ':1')
+    expect(spawnSync(process.execPath, ['-e', probe]).status).toBe(1)
   })
 
   test('a secret comes from a file that git and the image ignore', () => {
@@ -131,43 +153,5 @@ describe('Dockerfile', () => {
     expect(images[0]).toMatch(/^node:\d+-\w+-slim$/)
     expect(steps.findLast((line) => line.startsWith('USER'))).toBe('USER node')
     expect(steps).toContain('ENTRYPOINT ["intake-sync"]')
-  })
-})
-
-describe('scripts/nightly.sh', () => {
-  function night(command: string, at: string): { directory: string; run: ReturnType<typeof spawn> } {
-    const directory = mkdtempSync(join(tmpdir(), 'intake-sync-nightly-'))
-    writeFileSync(join(directory, 'intake-sync'), `#!/bin/sh\n${command}\n`)
-    chmodSync(join(directory, 'intake-sync'), 0o755)
-    const run = spawn('sh', [join(root, 'scripts/nightly.sh')], {
-      env: { PATH: `${directory}:${process.env.PATH}`, NIGHTLY_AT: at, TZ: 'UTC' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    return { directory, run }
-  }
-
-  test('waits for its time, and ends at once on SIGTERM', async () => {
-    const { directory, run } = night('exit 1', '02:00')
-    expect(String((await once(run.stdout!, 'data'))[0])).toMatch(/^next backfill at .* 02:00:00 UTC\n$/)
-    run.kill('SIGTERM')
-    expect(await once(run, 'exit')).toEqual([0, null])
-    rmSync(directory, { recursive: true })
-  })
-
-  test('runs the backfill, says how it ended, and waits for the next night', async () => {
-    const soon = new Date(Date.now() + 2_000).toISOString().slice(11, 19)
-    const { directory, run } = night('echo "ran $1"; exit 4', soon)
-    let output = ''
-    for (const stream of [run.stdout!, run.stderr!]) {
-      stream.on('data', (data) => {
-        output += data
-      })
-    }
-    await expect.poll(() => output.match(/next backfill/g)?.length, { timeout: 20_000 }).toBe(2)
-    expect(output).toContain('ran backfill\n')
-    expect(output).toContain('the backfill ended with exit code 4')
-    run.kill('SIGTERM')
-    expect(await once(run, 'exit')).toEqual([0, null])
-    rmSync(directory, { recursive: true })
   })
 })
