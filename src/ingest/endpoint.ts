@@ -5,6 +5,7 @@
  * answered with `detail`. A connection that is slow, silent or one too many is ended.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { answerDetail } from './answers.ts'
 import type { IngestLimits } from './limits.ts'
@@ -50,8 +51,19 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
     reply.header('allow', 'POST')
     answerDetail(reply, 405, 'Method not allowed.')
   }
+  // Node counts a connection that has said nothing yet among the busy ones, and would wait for it at the end.
+  const silent = new Set<Socket>()
+  app.server.on('connection', (socket) => {
+    silent.add(socket)
+    socket.once('close', () => silent.delete(socket))
+  })
+  app.addHook('preClose', (done) => {
+    for (const socket of silent) socket.destroy()
+    done()
+  })
   // Before Fastify looks at the Content-Type, which says nothing about bytes that are signed.
   app.addHook('onRequest', (request, reply) => {
+    silent.delete(request.raw.socket)
     if (request.is404) answerElsewhere(request, reply)
     else handlers.receive(request, reply, (request.params as { team?: string }).team)
   })

@@ -1,0 +1,124 @@
+/** An ingester on a warehouse of its own, with what it told, and signed events to send it. */
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import pino from 'pino'
+import { systemClock } from '../../../src/core/clock.ts'
+import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
+import type { IngestLimits } from '../../../src/ingest/limits.ts'
+import type { SecretSource } from '../../../src/ingest/secrets.ts'
+import { type Ingester, type IngesterOptions, openIngester } from '../../../src/ingest/server.ts'
+import { createTestDatabase } from '../../support/database.ts'
+
+export const SECRET = 'a secret of the tests'
+
+export interface Told {
+  readonly stored: string[]
+  readonly rejected: string[]
+  /** Events of each commit. */
+  readonly committed: number[]
+  readonly logged: string[]
+}
+
+export interface Scene extends AsyncDisposable {
+  readonly url: string
+  readonly ingester: Ingester
+  readonly told: Told
+}
+
+export interface InboxRow {
+  readonly team_id: number
+  readonly event_id: string
+  readonly event_type: string | null
+  readonly source: string | null
+  readonly record_id: string | null
+  readonly body: Buffer
+  readonly status: string
+}
+
+export function known(...secrets: string[]): SecretSource {
+  return { current: () => secrets, refresh: async () => secrets }
+}
+
+export function openTold(): { told: Told; watch: IngesterOptions['watch']; logger: pino.Logger } {
+  const told: Told = { stored: [], rejected: [], committed: [], logged: [] }
+  return {
+    told,
+    logger: pino({ level: 'debug' }, { write: (line: string) => void told.logged.push(line) }),
+    watch: {
+      stored: (team, duplicate) => void told.stored.push(`${team} ${duplicate ? 'duplicate' : 'stored'}`),
+      rejected: (reason, team) => void told.rejected.push(team === undefined ? reason : `${reason} ${team}`),
+      committed: (events) => void told.committed.push(events),
+    },
+  }
+}
+
+export async function openScene(
+  options: Partial<Omit<IngesterOptions, 'limits'>> & { limits?: Partial<IngestLimits> } = {},
+): Promise<Scene> {
+  const database = await createTestDatabase()
+  const { told, watch, logger } = openTold()
+  const teams = [{ name: 'clinic', teamId: 1, secrets: known(SECRET) }]
+  const given = { host: '127.0.0.1', port: 0, teams, clock: systemClock, logger, watch, ...options }
+  const ingester = await openIngester({ url: database.url, ...given })
+  return {
+    url: database.url,
+    ingester,
+    told,
+    async [Symbol.asyncDispose]() {
+      await ingester.close()
+      await database.drop()
+    },
+  }
+}
+
+export function eventOf(fields: Record<string, unknown> = {}): Buffer {
+  const envelope = {
+    id: randomUUID(),
+    timestamp: '2026-01-01T00:00:00Z',
+    event_type: 'updated',
+    source: 'patient',
+    data: { id: 'p-1', first_name: 'Ada' },
+  }
+  return Buffer.from(JSON.stringify({ ...envelope, ...fields }))
+}
+
+export interface Answer {
+  readonly status: number
+  readonly body: unknown
+  readonly headers: Headers
+}
+
+export interface PostOptions {
+  readonly path?: string
+  readonly secret?: string
+  readonly headers?: Record<string, string>
+}
+
+/** A signed POST; `headers` may replace the signature. */
+export async function post(url: string, body: Buffer, options: PostOptions = {}): Promise<Answer> {
+  const response = await fetch(`${url}${options.path ?? '/webhooks'}`, {
+    method: 'POST',
+    body: new Uint8Array(body),
+    headers: { [SIGNATURE_HEADER]: sign(body, options.secret ?? SECRET), ...options.headers },
+  })
+  return { status: response.status, body: await response.json(), headers: response.headers }
+}
+
+export async function query<Row extends pg.QueryResultRow>(
+  url: string,
+  text: string,
+  values: unknown[] = [],
+): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url, application_name: 'tests' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return (await client.query<Row>(text, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+export function inboxOf(url: string): Promise<InboxRow[]> {
+  return query<InboxRow>(url, 'select * from intake_raw.inbox order by seq')
+}
