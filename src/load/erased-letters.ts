@@ -5,8 +5,8 @@
  * cannot be read is searched for words that are an erased patient's id.
  */
 import type { Kysely } from 'kysely'
-import { recordId } from '../core/identifiers.ts'
-import { isObject, type JsonObject, parseJson } from '../core/json.ts'
+import { referenceId } from '../core/identifiers.ts'
+import { isObject, parseJson } from '../core/json.ts'
 import { INBOX, type StreamOrInbox } from '../core/streams.ts'
 import { streamNamed, streamOfSource } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
@@ -50,11 +50,19 @@ export function subjectsOfLetter(
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const stream = name === INBOX ? undefined : streamNamed(name)
   const own = stream === undefined || id === null ? [] : [{ stream: stream.name, id }]
-  return [...own, ...subjectsOfBody(stream, bytes)]
+  const told = subjectsOfBody(stream, bytes)
+  return [...own, ...(told.own === null ? [] : [told.own]), ...told.others]
+}
+
+export interface Told {
+  /** What the body is about. */
+  readonly own: Subject | null
+  /** Whom it names, or may name. */
+  readonly others: readonly Subject[]
 }
 
 /** Of a record or an event, as bytes; `stream` is that of a record, where it is known. */
-export function subjectsOfBody(stream: Stream | undefined, body: Buffer): readonly Subject[] {
+export function subjectsOfBody(stream: Stream | undefined, body: Buffer): Told {
   let value: unknown
   try {
     value = parseJson(body).value
@@ -64,18 +72,21 @@ export function subjectsOfBody(stream: Stream | undefined, body: Buffer): readon
   if (!isObject(value)) return wordsIn(body)
   const { source, data } = value
   const told = typeof source === 'string' && 'event_type' in value ? streamOfSource(source) : undefined
-  if (told !== undefined) return isObject(data) ? subjectsOf(told, data) : wordsIn(body)
+  if (told !== undefined) return subjectsOf(told, data)
   return stream === undefined ? wordsIn(body) : subjectsOf(stream, value)
 }
 
-function subjectsOf(stream: Stream, record: JsonObject): readonly Subject[] {
-  const own = recordId(record)
-  const named = namedIn(stream, record)
-  return own.kind === 'id' ? [{ stream: stream.name, id: own.id }, ...named] : named
+/** `record` may be its id alone. */
+function subjectsOf(stream: Stream, record: unknown): Told {
+  const own = referenceId(record)
+  return {
+    own: own.kind === 'id' ? { stream: stream.name, id: own.id } : null,
+    others: isObject(record) ? namedIn(stream, record) : [],
+  }
 }
 
 /** What may be a patient's id in a body that cannot be read; a word or two says too little to be one. */
-function wordsIn(body: Buffer): readonly Subject[] {
+function wordsIn(body: Buffer): Told {
   const words = new Set(body.toString('utf8').match(/[\w.:-]{8,100}/g) ?? [])
-  return [...words].map((id) => ({ stream: 'patients', id }))
+  return { own: null, others: [...words].map((id) => ({ stream: 'patients', id })) }
 }

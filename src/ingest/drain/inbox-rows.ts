@@ -87,6 +87,14 @@ export async function settle(
   return settled
 }
 
+/** Forgets events, their bytes too. */
+export async function remove({ client }: Session, rows: readonly InboxRow[]): Promise<void> {
+  await client.query(
+    'delete from intake_raw.inbox where seq = any ($1::bigint[]) and received_on = any ($2::date[])',
+    [rows.map((row) => row.seq), daysOf(rows)],
+  )
+}
+
 /** Leaves an event pending that could not be loaded, until `milliseconds` from now. */
 export async function postpone(session: Session, row: InboxRow, milliseconds: number): Promise<void> {
   await sql`

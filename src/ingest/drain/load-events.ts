@@ -12,6 +12,7 @@ import { type Ask, askAgain } from '../../load/refetches.ts'
 import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { withoutErasedEvents } from './erased-events.ts'
 import { type Gathered, type Group, gather } from './gather.ts'
 import { incomplete, overtaken, type UsualFields } from './held.ts'
 import { type InboxRow, type Settled, settle } from './inbox-rows.ts'
@@ -67,11 +68,9 @@ export async function prepare(
 }
 
 /** Writes a prepared batch and commits it. */
-export async function write(
-  session: Session,
-  loading: Loading,
-  { rows, gathered }: Prepared,
-): Promise<Loaded> {
+export async function write(session: Session, loading: Loading, prepared: Prepared): Promise<Loaded> {
+  const rows = await withoutErasedEvents(session, prepared.rows)
+  const gathered = rows === prepared.rows ? prepared.gathered : gather(rows, loading.apiVersionOf)
   const { groups, places, dead } = gathered
   const asks: Ask[] = [...gathered.asks]
   const spoken =
@@ -107,16 +106,17 @@ async function writeGroup(
   { teamId, stream, states }: Group,
   spoken: ReadonlySet<string>,
 ): Promise<readonly Ask[]> {
-  const all = [...states.values()]
+  const all = [...states.values()].map(({ envelope }) => envelope)
   const partial = stream.one === null ? NONE : await incomplete(session, usual, stream, all)
   const whole = partial.size === 0 ? all : all.filter((envelope) => !partial.has(envelope.id))
-  const asks: Ask[] = [...partial].map((id) => asking(states.get(id)!, 'partial'))
+  const asks: Ask[] = [...partial].map((id) => asking(states.get(id)!.envelope, 'partial'))
   if (whole.length > 0) {
     const place = { teamId, stream: stream.name, runId: null }
     const lines = linesOf(stream, whole)
     const { contested } = await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'events' })
     // What nobody can be asked for stays as the order of its versions has it.
-    if (stream.one !== null) asks.push(...contested.map((id) => asking(states.get(id)!, 'contested')))
+    if (stream.one !== null)
+      asks.push(...contested.map((id) => asking(states.get(id)!.envelope, 'contested')))
   }
   if (stream.one !== null && spoken.size > 0) {
     for (const envelope of all)
