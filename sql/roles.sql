@@ -29,3 +29,38 @@ grant select on all tables in schema intake_analytics to intake_analyst;
 
 grant usage on schema intake, intake_analytics to intake_clinical;
 grant select on all tables in schema intake, intake_analytics to intake_clinical;
+
+-- The key is for views, which run as their owner; the loader writes it, when it is configured.
+grant execute on function intake_ops.teams_of(text) to intake_loader, intake_analyst, intake_clinical;
+grant execute on function intake_ops.hmac_pad(bytea, int) to intake_loader;
+grant select on intake.questions to intake_loader;
+
+-- Rows of a team are for those who see the team (intake_ops.access). Owners are not bound by policies, analysts read
+-- views, which ask for themselves; policies bind the clinical role. Tables that have them cost one look.
+do $$
+declare
+  here record;
+begin
+  for here in
+    select c.oid::regclass as name, c.relrowsecurity as is_bound,
+      exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'clinical') as has_clinical,
+      exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'loader') as has_loader
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attname = 'team_id' and not a.attisdropped
+    where c.relnamespace = 'intake'::regnamespace and c.relkind in ('r', 'p')
+    order by c.oid
+  loop
+    if not here.has_clinical then
+      execute format(
+        'create policy clinical on %s for select to intake_clinical
+           using (team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]))', here.name);
+    end if;
+    if not here.has_loader then
+      execute format('create policy loader on %s to intake_loader using (true) with check (true)', here.name);
+    end if;
+    if not here.is_bound then
+      execute format('alter table %s enable row level security', here.name);
+    end if;
+  end loop;
+end
+$$;

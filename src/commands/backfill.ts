@@ -55,7 +55,7 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   const dry = options.dryRun === true
   await using warehouse = await openWarehouse(context, config)
   const behind = (await migrationStatus(warehouse.url)).pending.length > 0
-  if (behind && !dry) await migrate(warehouse.url)
+  if ((behind || config.analyticsKey !== null) && !dry) await migrate(warehouse.url, config)
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
   return await backfill({
@@ -83,7 +83,9 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
 function streamsOf(names: string | undefined): readonly Stream[] {
   if (names === undefined) return STREAMS
   const asked = names.split(',').map((name) => name.trim())
-  const told = asked.find((name) => ALL_STREAMS.some((stream) => stream.name === name && stream.list === null))
+  const told = asked.find((name) =>
+    ALL_STREAMS.some((stream) => stream.name === name && stream.list === null),
+  )
   if (told !== undefined) {
     throw new UsageError(
       `--streams: no backfill brings ${told}, of which the service has no list`,

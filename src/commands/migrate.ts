@@ -10,7 +10,8 @@ export function migrateCommand(context: Context): Command {
     .option('--status', 'say what is applied and pending, change nothing; exit 0 up to date, 4 behind')
     .option('--json', 'print one JSON document')
     .action(async (options: { status?: true; json?: true }) => {
-      await using warehouse = await openWarehouse(context, readConfig(context.env))
+      const config = readConfig(context.env)
+      await using warehouse = await openWarehouse(context, config)
       if (options.status) {
         const status = await migrationStatus(warehouse.url)
         if (options.json) printJson(context, { up_to_date: status.pending.length === 0, ...status })
@@ -18,7 +19,7 @@ export function migrateCommand(context: Context): Command {
         if (status.pending.length > 0) throw new ExitCode(4)
         return
       }
-      const { migrated, applied, rolesNote } = await migrate(warehouse.url)
+      const { migrated, applied, rolesNote } = await migrate(warehouse.url, config)
       if (rolesNote !== null) context.stderr.write(`note: ${rolesNote}\n`)
       if (options.json) printJson(context, { migrated, applied })
       else if (migrated.length === 0) context.stdout.write('up to date\n')

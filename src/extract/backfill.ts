@@ -15,6 +15,7 @@ import { type Loaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
 import { lockStreams } from '../load/stream-locks.ts'
 import { noteEnvironment, teamIdOf } from '../load/teams.ts'
+import { refreshAnalytics } from '../warehouse/analytics/refresh.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type BackfillOptions, openTeam, type TeamSource } from './backfill-options.ts'
@@ -69,6 +70,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       teams.map((team) => runTeam(run, team)),
       run,
     )
+    if (runId !== null) await refreshAnalytics(control.db)
     const status = signal.aborted ? 'interrupted' : statusOf(summaries)
     if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
     return { runId, status, teams: summaries }

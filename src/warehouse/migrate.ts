@@ -6,6 +6,8 @@
  */
 import { Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
+import { useAnalyticsKey } from './analytics/key.ts'
+import { syncViews } from './analytics/views.ts'
 import { openSession, type Session } from './connect.ts'
 import { migrationFiles } from './migrations.ts'
 import { ensureRoles } from './roles.ts'
@@ -26,14 +28,21 @@ export interface MigrationReport extends MigrationStatus {
   readonly rolesNote: string | null
 }
 
-/** Applies what is pending. Safe to call at any time and from several processes at once. */
-export async function migrate(url: string): Promise<MigrationReport> {
+export interface MigrationOptions {
+  /** Of the pseudonyms; the one in place stays without it. */
+  readonly analyticsKey?: string | null
+}
+
+/** Applies what is pending and makes the views that changed. Safe to call at any time and from several processes at once. */
+export async function migrate(url: string, options: MigrationOptions = {}): Promise<MigrationReport> {
   await using session = await openSession({ url, purpose: 'migrate', lockTimeoutMs: 60_000 })
   try {
     await sql`select pg_advisory_lock(${sql.lit(MIGRATION_LOCK)})`.execute(session.db)
     const before = await statusOf(session)
     refuseNewer(before.unknown)
     if (before.pending.length > 0) await applyAll(session)
+    await syncViews(session.db)
+    if (options.analyticsKey) await useAnalyticsKey(session.db, options.analyticsKey)
     const rolesNote = await ensureRoles(session.db)
     const after = await statusOf(session)
     return { applied: after.applied, pending: after.pending, migrated: before.pending, rolesNote }

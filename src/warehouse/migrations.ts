@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { type Migration, type MigrationProvider, sql } from 'kysely'
 
-const SQL_FOLDER = new URL('../../sql/', import.meta.url)
+export const SQL_FOLDER = new URL('../../sql/', import.meta.url)
 
 export function sqlFile(name: string): Promise<string> {
   return readFile(new URL(name, SQL_FOLDER), 'utf8')

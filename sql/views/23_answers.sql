@@ -1,0 +1,55 @@
+-- A choice that no question of the form offers (what somebody wrote beside "Other") is free text. Free text is shown
+-- only of the wording that was decided on: an answer to another wording of the same question is another text.
+create or replace view intake_analytics.answers with (security_barrier = true) as
+select a.team_id, a.response_id, a.position, a.value_position,
+  case when r.patient_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.patient_id) end as patient,
+  r.form_id, f.name as form, r.submitted_at,
+  a.question_id, q.question_text, q.question_type, q.concept,
+  coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
+  case when q.shows <> 'nothing' and q.kind = 'choice' and (a.choice_id is not null or a.value_text = any (q.choices))
+    then a.value_text end as choice,
+  case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'number') then a.value_number end as value_number,
+  case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then a.value_boolean end as value_boolean,
+  case when q.shows = 'everything' and dated.year > extract(year from current_date) - 90 then dated.year end as value_year,
+  case
+    when q.shows = 'everything' and q.kind <> 'date' and a.value_date is null
+      and (a.question_text is null or a.question_text = q.question_text or exists (
+        select from intake_ops.classifications c
+        where c.team_id = a.team_id and c.form_id = r.form_id and c.question_id = a.question_id
+          and c.wording = intake_ops.wording(q.question_type, a.question_text)
+          and c.is_visible and c.decided_by = 'person'
+      ))
+    then a.value_text
+  end as value_text
+from intake.response_answers a
+join intake.responses r on r.team_id = a.team_id and r.id = a.response_id
+cross join intake_ops.analytics_key k
+left join intake.forms f on f.team_id = r.team_id and f.id = r.form_id
+left join intake.questions q on q.team_id = a.team_id and q.form_id = r.form_id and q.question_id = a.question_id
+cross join lateral (
+  select coalesce(
+    extract(year from a.value_date),
+    case when q.kind = 'date' then substring(a.value_text from '^\d{4}') end::numeric
+  )::int as year
+) dated
+where a.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
+
+comment on view intake_analytics.answers is 'One row a value that was answered; what may not be seen is null, and is_shown tells.';
+comment on column intake_analytics.answers.team_id is 'The team (intake_analytics.teams).';
+comment on column intake_analytics.answers.response_id is 'The response (intake_analytics.responses).';
+comment on column intake_analytics.answers.position is 'Place of the answer in the response, from 1.';
+comment on column intake_analytics.answers.value_position is 'Place of the value in the answer: several choices are several values.';
+comment on column intake_analytics.answers.patient is 'Pseudonym of the patient (intake_analytics.patients).';
+comment on column intake_analytics.answers.form_id is 'The form.';
+comment on column intake_analytics.answers.form is 'Name of the form as it is now.';
+comment on column intake_analytics.answers.submitted_at is 'When the response was submitted.';
+comment on column intake_analytics.answers.question_id is 'The question.';
+comment on column intake_analytics.answers.question_text is 'Text of the question as it is now; null for one that the form no longer has.';
+comment on column intake_analytics.answers.question_type is 'Its type, in the service''s word.';
+comment on column intake_analytics.answers.concept is 'What it asks, across versions and languages of a form.';
+comment on column intake_analytics.answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
+comment on column intake_analytics.answers.choice is 'The choice, where it is one that the form offers.';
+comment on column intake_analytics.answers.value_number is 'The answer as a number.';
+comment on column intake_analytics.answers.value_boolean is 'The answer as yes or no.';
+comment on column intake_analytics.answers.value_year is 'Of a date its year, where classify shows the question; null for one 90 years ago or longer.';
+comment on column intake_analytics.answers.value_text is 'The answer as text, where classify shows the question.';

@@ -1,0 +1,30 @@
+create or replace view intake_analytics.freshness with (security_barrier = true) as
+select t.team_id, t.name as team, held.stream, held.newest_record_at, last_run.at as last_run_at,
+  now() - last_run.at as lag
+from intake.teams t
+cross join lateral (
+  values
+    ('patients', (select max(_version) from intake.patients x where x.team_id = t.team_id)),
+    ('forms', (select max(_version) from intake.forms x where x.team_id = t.team_id)),
+    ('packets', (select max(_version) from intake.packets x where x.team_id = t.team_id)),
+    ('documents', (select max(_version) from intake.documents x where x.team_id = t.team_id)),
+    ('responses', (select max(_version) from intake.responses x where x.team_id = t.team_id)),
+    ('packet_responses', (select max(_version) from intake.packet_responses x where x.team_id = t.team_id)),
+    ('messages', (select max(_version) from intake.messages x where x.team_id = t.team_id)),
+    ('exports', (select max(_version) from intake.exports x where x.team_id = t.team_id))
+) as held (stream, newest_record_at)
+left join lateral (
+  select max(run.finished_at) as at
+  from intake_ops.run_streams part
+  join intake_ops.runs run using (run_id)
+  where part.team_id = t.team_id and part.stream = held.stream and part.status = 'succeeded'
+) last_run on true
+where t.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
+
+comment on view intake_analytics.freshness is 'One row a team and stream: how new what you see is.';
+comment on column intake_analytics.freshness.team_id is 'The team (intake_analytics.teams).';
+comment on column intake_analytics.freshness.team is 'Name of the team.';
+comment on column intake_analytics.freshness.stream is 'What was loaded: patients, forms, responses and so on.';
+comment on column intake_analytics.freshness.newest_record_at is 'When the newest state of any record was there at the service.';
+comment on column intake_analytics.freshness.last_run_at is 'When the last successful run of the stream ended.';
+comment on column intake_analytics.freshness.lag is 'How long that is ago.';

@@ -1,0 +1,47 @@
+-- The cells of exports on the terms of answers: a column is shown where it is matched to a question that is.
+create or replace view intake_analytics.export_answers with (security_barrier = true) as
+select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
+  case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
+  r.sent_at, r.completed_at, r.archived as is_archived,
+  h.question_id, q.question_text, q.question_type, q.concept,
+  coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
+  case when q.shows <> 'nothing' and q.kind = 'choice'
+    and (c.value = any (q.choices) or string_to_array(c.value, ', ') <@ q.choices) then c.value end as choice,
+  case when (q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'number'))
+    and c.value ~ '^\s*[-+]?(\d{1,60}\.?\d{0,60}|\.\d{1,60})([eE][-+]?\d{1,2})?\s*$' then c.value::numeric end as value_number,
+  case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then
+    case lower(trim(c.value)) when 'true' then true when 'yes' then true when 'false' then false when 'no' then false end
+  end as value_boolean,
+  case when q.shows = 'everything' and read.year::int > extract(year from current_date) - 90 then read.year::int end as value_year,
+  case when q.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text
+from intake.export_cells c
+join intake.exports e on e.team_id = c.team_id and e.id = c.export_id
+join intake.export_rows r on r.team_id = c.team_id and r.export_id = c.export_id and r.row_number = c.row_number
+cross join intake_ops.analytics_key k
+left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.export_id and h.position = c.position
+left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id
+left join intake.questions q on q.team_id = c.team_id and q.form_id = e.form_id and q.question_id = h.question_id
+cross join lateral (select substring(c.value from '^\s*(\d{4})-\d\d-\d\d') as year) read
+where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
+
+comment on view intake_analytics.export_answers is 'One row a cell of an export''s file; what may not be seen is null, and is_shown tells.';
+comment on column intake_analytics.export_answers.team_id is 'The team (intake_analytics.teams).';
+comment on column intake_analytics.export_answers.export_id is 'The export.';
+comment on column intake_analytics.export_answers.form_id is 'The form whose answers it holds.';
+comment on column intake_analytics.export_answers.form is 'Name of the form.';
+comment on column intake_analytics.export_answers.row_number is 'Place of the row in the file, from 1.';
+comment on column intake_analytics.export_answers.position is 'Place of the column in the file; the first after the leading ones is 8.';
+comment on column intake_analytics.export_answers.patient is 'Pseudonym of the patient (intake_analytics.patients).';
+comment on column intake_analytics.export_answers.sent_at is 'When the form was sent.';
+comment on column intake_analytics.export_answers.completed_at is 'When it was completed.';
+comment on column intake_analytics.export_answers.is_archived is 'True when the answers are archived.';
+comment on column intake_analytics.export_answers.question_id is 'The question that the column was matched to; null for none.';
+comment on column intake_analytics.export_answers.question_text is 'Text of the question.';
+comment on column intake_analytics.export_answers.question_type is 'Its type, in the service''s word.';
+comment on column intake_analytics.export_answers.concept is 'What it asks, across versions and languages of a form.';
+comment on column intake_analytics.export_answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
+comment on column intake_analytics.export_answers.choice is 'The choice, or several joined by commas, where the form offers them.';
+comment on column intake_analytics.export_answers.value_number is 'The cell as a number.';
+comment on column intake_analytics.export_answers.value_boolean is 'The cell as yes or no.';
+comment on column intake_analytics.export_answers.value_year is 'Of a date its year, where classify shows the question; null for one 90 years ago or longer.';
+comment on column intake_analytics.export_answers.value_text is 'The cell as text, where classify shows the question.';

@@ -1,0 +1,22 @@
+/**
+ * The key of the pseudonyms: the one that was made with the schema, unless INTAKE_ANALYTICS_KEY says another.
+ *
+ * Invariant: the key itself is never stored, only the two blocks that HMAC makes of it; a configured key that is the
+ * one in use changes nothing, another one changes every pseudonym.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Warehouse } from '../tables.ts'
+
+/** Puts the configured key in place. True when the pseudonyms are others than before. */
+export async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promise<boolean> {
+  const { rows } = await sql`
+    with wanted as (
+      select intake_ops.hmac_pad(${Buffer.from(key)}, 54) as inner_pad, intake_ops.hmac_pad(${Buffer.from(key)}, 92) as outer_pad
+    )
+    update intake_ops.analytics_key own
+    set inner_pad = wanted.inner_pad, outer_pad = wanted.outer_pad, origin = 'configured', set_at = now()
+    from wanted
+    where own.inner_pad <> wanted.inner_pad
+    returning own.is_only`.execute(db)
+  return rows.length > 0
+}
