@@ -1,0 +1,51 @@
+/** A Postgres of a test's own, to be stopped, hung and started again. */
+import { execFileSync } from 'node:child_process'
+import { migrate } from '../../../src/warehouse/migrate.ts'
+import { cleanUp, openEmbedded, postmasterOf, temporaryDirectory } from '../../support/embedded-fixture.ts'
+
+export interface OwnServer extends AsyncDisposable {
+  readonly url: string
+  /** As `pg_ctl stop -m immediate`: no good-bye; its supervisor starts it again, with recovery. */
+  kill(): void
+  stop(): Promise<void>
+  start(): Promise<void>
+  /** Every process of it the result is called. */
+  hang(): () => void
+}
+
+export async function openOwnServer(): Promise<OwnServer> {
+  const directory = temporaryDirectory()
+  let server = await openEmbedded({ dataDir: directory, unsafe: true })
+  await migrate(server.url)
+  const { url, directory: home } = server
+  const signal = (name: NodeJS.Signals) => {
+    const postmaster = postmasterOf(home)
+    const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)], { encoding: 'utf8' })
+    for (const pid of [
+      postmaster,
+      ...children
+        .split('\n')
+        .map(Number)
+        .filter((each) => each > 0),
+    ]) {
+      process.kill(pid, name)
+    }
+  }
+  return {
+    url,
+    kill: () => void process.kill(postmasterOf(home), 'SIGQUIT'),
+    stop: () => server.stop(),
+    async start() {
+      server = await openEmbedded({ dataDir: directory, unsafe: true })
+      if (server.url !== url) throw new Error('the server came back at another address')
+    },
+    hang() {
+      signal('SIGSTOP')
+      return () => signal('SIGCONT')
+    },
+    async [Symbol.asyncDispose]() {
+      await server.stop()
+      await cleanUp()
+    },
+  }
+}
