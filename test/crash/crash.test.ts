@@ -1,0 +1,18 @@
+/** A short form of `npm run crash`, which kills fifty times. */
+import { afterEach, expect, it } from 'vitest'
+import { crash } from './crash.ts'
+import { openStage, type Stage } from './stage.ts'
+
+let stage: Stage | undefined
+
+afterEach(async () => {
+  await stage?.[Symbol.asyncDispose]()
+})
+
+it('no acknowledged event is lost and every table is as the events say, whoever is killed while they come in', async () => {
+  stage = await openStage()
+  const lines: string[] = []
+  const verdict = await crash({ ...stage, kills: 6, seed: 4, say: (line) => void lines.push(line) })
+  expect(verdict.faults, lines.join('\n')).toEqual([])
+  expect(verdict.acknowledged).toBeGreaterThan(100)
+})

@@ -1,0 +1,130 @@
+/**
+ * Kills ingesters, drains and Postgres at random moments while events come in, lets everything come back by itself,
+ * and judges what is left.
+ *
+ * Invariant: what is done to whom follows from the seed; nothing that was started here is left when it ends.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { builtFile } from '../support/built.ts'
+import { type Cast, type Member, openCast } from './cast.ts'
+import { query } from './query.ts'
+import { startSending } from './sender.ts'
+import { judge, type Verdict } from './verdict.ts'
+
+export interface CrashOptions {
+  readonly seed: number
+  readonly kills: number
+  /** A warehouse whose server is durable and comes back by itself. */
+  readonly url: string
+  /** Process id of its postmaster. */
+  readonly postmaster: () => number
+  /** For the working directories of the processes. */
+  readonly folder: string
+  /** Free ports, one an ingester. */
+  readonly ports: readonly number[]
+  readonly say: (line: string) => void
+}
+
+const SECRET = 'a secret of the crash test'
+
+export async function crash(options: CrashOptions): Promise<Verdict> {
+  const { kills, url, ports, say } = options
+  const random = seeded(options.seed)
+  const cast = openCast(builtFile('cli.js'), options.folder)
+  const members = startAll(cast, url, ports)
+  try {
+    await Promise.all(members.map((member) => member.ready()))
+    const urls = ports.map((port) => `http://127.0.0.1:${port}`)
+    const sender = startSending({ urls, secret: SECRET, patients: 200, lanes: 16, pauseMs: 4, random })
+    for (let kill = 1; kill <= kills; kill++) {
+      await sleep(100 + random() * 900)
+      say(`${kill}: ${await strike(options, members, random)}`)
+    }
+    await sleep(1_000)
+    await sender.stop()
+    say(
+      `sent ${sender.counts.sent}, acknowledged ${sender.acknowledged.size}, 503 ${sender.counts.unavailable}, broken ${sender.counts.broken}`,
+    )
+    await emptied(url)
+    return await judge(url, sender)
+  } finally {
+    await cast.dismiss()
+  }
+}
+
+function startAll(cast: Cast, url: string, ports: readonly number[]): readonly Member[] {
+  const env = {
+    PATH: process.env.PATH,
+    DATABASE_URL: url,
+    INTAKE_WEBHOOK_SECRETS: SECRET,
+    INTAKE_ADMIN_PORT: '0',
+    LOG_LEVEL: 'warn',
+  }
+  const ingesters = ports.map((port, at) =>
+    cast.add(`ingester ${at + 1}`, ['serve', '--no-drain', '--no-schedule'], {
+      ...env,
+      INTAKE_WEBHOOK_PORT: String(port),
+    }),
+  )
+  const drains = [1, 2].map((at) => cast.add(`drain ${at}`, ['serve', '--no-ingest', '--no-schedule'], env))
+  return [...ingesters, ...drains]
+}
+
+/** One blow; says what it was. */
+async function strike(
+  options: CrashOptions,
+  members: readonly Member[],
+  random: () => number,
+): Promise<string> {
+  const chance = random()
+  if (chance < 0.25) {
+    // What `pg_ctl stop -m immediate` sends; now and then not even that.
+    const signal = chance < 0.2 ? 'SIGQUIT' : 'SIGKILL'
+    process.kill(options.postmaster(), signal)
+    await answers(options.url)
+    return `Postgres ${signal}`
+  }
+  const victim = members[Math.floor(random() * members.length)]!
+  if (chance < 0.35) {
+    victim.signal('SIGSTOP')
+    await sleep(200 + random() * 2_500)
+    victim.signal('SIGCONT')
+    return `${victim.name} paused`
+  }
+  victim.signal('SIGKILL')
+  return `${victim.name} SIGKILL`
+}
+
+async function answers(url: string): Promise<void> {
+  await sleep(50)
+  for (const end = Date.now() + 30_000; ; await sleep(50)) {
+    try {
+      await query(url, 'select 1')
+      return
+    } catch (error) {
+      if (Date.now() > end) throw error
+    }
+  }
+}
+
+/** Waits for the drains, which nobody helps. */
+async function emptied(url: string): Promise<void> {
+  const begun = Date.now()
+  for (;;) {
+    const pending = await query(url, `select from intake_raw.inbox where status = 'pending' limit 1`)
+    if (pending.length === 0) return
+    if (Date.now() - begun > 60_000) return
+    await sleep(100)
+  }
+}
+
+/** mulberry32: good enough to choose whom to kill. */
+function seeded(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
