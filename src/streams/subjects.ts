@@ -25,7 +25,7 @@ export interface NamingColumn {
 }
 
 /** Of the root table, and of each child. */
-export function namingColumns(stream: Stream): {
+export function namingColumns(stream: Pick<Stream, 'columns' | 'children'>): {
   readonly root: readonly NamingColumn[]
   readonly children: readonly (readonly NamingColumn[])[]
 } {

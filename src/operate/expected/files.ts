@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import type { Problem } from '../../core/problem.ts'
 import { sendCopy } from '../../load/copy.ts'
 import { copyRecords, type KeptFile } from '../../load/exports/copy-records.ts'
+import { openErasedRows } from '../../load/exports/erased-rows.ts'
 import { openFileLines } from '../../load/exports/file-lines.ts'
 import { openFileProblems } from '../../load/exports/file-problems.ts'
 import { useZone } from '../../load/exports/zone.ts'
@@ -28,7 +29,10 @@ export async function expectFile(
   const { client } = session
   const [columns, rows, cells] = tables.files
   const problems = openFileProblems()
-  const lines = openFileLines({ teamId, exportId: file.exportId, fromJson: file.isJsonString }, problems)
+  const erased = await openErasedRows(session.db, teamId)
+  const filter = erased === null ? {} : { isErased: erased.isErased }
+  const place = { teamId, exportId: file.exportId, fromJson: file.isJsonString }
+  const lines = openFileLines({ ...place, ...filter }, problems)
   await useZone(client, file.timezone)
   await copyRecords(session, file, lines, {
     rows: copyInto(session, rows!),

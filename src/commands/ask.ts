@@ -1,0 +1,27 @@
+/** A question that only a person at a terminal answers. Invariant: without a terminal nothing is asked, and nothing done. */
+import { createInterface } from 'node:readline/promises'
+import type { Readable } from 'node:stream'
+import { UsageError } from '../core/errors.ts'
+import type { Context } from './context.ts'
+
+export type Keyboard = Readable & { readonly isTTY?: boolean }
+
+/** True for yes. Throws `UsageError` off a terminal, and the signal's reason when it comes meanwhile. */
+export async function agrees(context: Context, keyboard: Keyboard, question: string): Promise<boolean> {
+  if (keyboard.isTTY !== true) {
+    throw new UsageError('this cannot be undone, and there is no terminal to ask at', 'add --yes', '--yes')
+  }
+  const desk = createInterface({ input: keyboard, terminal: false })
+  context.stderr.write(`${question} [y/N] `)
+  try {
+    const answer = await new Promise<string>((resolve, reject) => {
+      const left = () => reject(context.signal.reason)
+      context.signal.addEventListener('abort', left, { once: true })
+      desk.once('line', resolve)
+      desk.once('close', () => resolve(''))
+    })
+    return /^y(?:es)?$/i.test(answer.trim())
+  } finally {
+    desk.close()
+  }
+}

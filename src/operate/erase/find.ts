@@ -1,0 +1,95 @@
+/**
+ * What the warehouse holds of one patient: the keys of all that is theirs.
+ *
+ * Invariant: a record is the patient's when a state of it, the newest or one that was superseded, names the patient;
+ * and a packet response is when it holds a response of theirs. Reads only.
+ */
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { StreamName } from '../../core/streams.ts'
+import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { namingColumns, type Subject } from '../../streams/subjects.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+
+export interface Patient {
+  readonly teamId: number
+  readonly id: string
+}
+
+/** Records by stream, the patient's own first, whether it is held or not. */
+export type Found = ReadonlyMap<StreamName, readonly string[]>
+
+export async function findRecords(db: Kysely<Warehouse>, patient: Patient): Promise<Found> {
+  const found = new Map<StreamName, readonly string[]>([['patients', [patient.id]]])
+  for (const stream of ALL_STREAMS) {
+    if (naming(stream, 'patients') === undefined) continue
+    const ids = await idsOf(db, namedPatient(stream, patient))
+    if (ids.length > 0) found.set(stream.name, ids)
+  }
+  const responses = found.get('responses') ?? []
+  for (const stream of ALL_STREAMS) {
+    const ids = responses.length === 0 ? [] : await idsOf(db, holdsResponses(stream, patient, responses))
+    if (ids.length > 0) found.set(stream.name, ids)
+  }
+  return found
+}
+
+export function subjectsIn(found: Found): readonly Subject[] {
+  return [...found].flatMap(([stream, ids]) => ids.map((id) => ({ stream, id })))
+}
+
+/** True when the warehouse holds anything under the patient's own id, or that names it. */
+export async function isKnown(db: Kysely<Warehouse>, patient: Patient, found: Found): Promise<boolean> {
+  if (found.size > 1) return true
+  const { teamId, id } = patient
+  const { rows } = await sql<{ known: boolean }>`
+    select exists (select from intake_raw.records where team_id = ${teamId} and stream = 'patients' and id = ${id})
+      or exists (select from intake_raw.record_history where team_id = ${teamId} and stream = 'patients' and id = ${id})
+      or exists (select from intake.export_rows where team_id = ${teamId} and client_id = ${id})
+      or exists (select from intake_ops.dead_letters where team_id = ${teamId} and stream = 'patients' and record_id = ${id})
+      or exists (select from intake_ops.refetches where team_id = ${teamId} and stream = 'patients' and id = ${id})
+      or exists (select from intake_raw.inbox where team_id = ${teamId} and source = 'patient' and record_id = ${id})
+      as known`.execute(db)
+  return rows[0]?.known === true
+}
+
+async function idsOf(db: Kysely<Warehouse>, query: RawBuilder<{ id: string }>): Promise<readonly string[]> {
+  return (await query.execute(db)).rows.map(({ id }) => id)
+}
+
+function naming({ columns }: Stream, names: StreamName) {
+  const at = namingColumns({ columns, children: [] }).root.find((column) => column.names === names)?.at
+  return at === undefined ? undefined : columns[at]
+}
+
+/** By the root table, and by the states that history holds. */
+function namedPatient(stream: Stream, { teamId, id }: Patient): RawBuilder<{ id: string }> {
+  const column = naming(stream, 'patients')!
+  const fields = sql.join(column.from.map((field) => sql`payload -> ${sql.lit(field)}`))
+  return sql`
+    select id from ${sql.table(`intake.${stream.table}`)}
+    where team_id = ${teamId} and ${sql.ref(column.name)} = ${id}
+    union
+    select id from intake_raw.record_history
+    where team_id = ${teamId} and stream = ${stream.name} and ${id} in (
+      select coalesce(named #>> '{id}', named #>> '{uid}', named #>> '{}') from unnest(array[${fields}]) as named
+    )
+    order by 1`
+}
+
+function holdsResponses(
+  stream: Stream,
+  { teamId }: Patient,
+  responses: readonly string[],
+): RawBuilder<{ id: string }> {
+  const own = sql<{ id: string }>`select null::text as id where false`
+  return namingColumns(stream).children.reduce((query, columns, at) => {
+    const column = columns.find(({ names }) => names === 'responses')
+    if (column === undefined) return query
+    const child = stream.children[at]!
+    return sql`
+      ${query} union
+      select ${sql.ref(child.parent)} from ${sql.table(`intake.${child.table}`)}
+      where team_id = ${teamId} and ${sql.ref(child.columns[column.at]!)} = any(${responses}::text[])`
+  }, own)
+}

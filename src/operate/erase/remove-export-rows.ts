@@ -1,0 +1,84 @@
+/**
+ * A patient's rows in the files of exports: in the tables, in what is listed of problems, and in the bytes.
+ *
+ * Invariant: the other rows stay as they are, under their numbers, and the bytes that are kept give them again. A file
+ * that cannot be read cannot be searched: of those that are set aside only the hash is kept.
+ */
+import { type Kysely, sql } from 'kysely'
+import { keepPieces, withoutErasedRows } from '../../load/exports/erased-rows.ts'
+import { joinProblems } from '../../load/exports/root-problems.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import type { Patient } from './find.ts'
+import type { Removed } from './remove.ts'
+
+export async function removeExportRows(
+  db: Kysely<Warehouse>,
+  patient: Patient,
+  removed: Removed,
+): Promise<void> {
+  const { teamId, id } = patient
+  const { rows: exports } = await sql<{ exportId: string; numbers: number[] }>`
+    select export_id as "exportId", array_agg(row_number order by row_number) as numbers from intake.export_rows
+    where team_id = ${teamId} and client_id = ${id} group by 1 order by 1`.execute(db)
+  for (const { exportId, numbers } of exports) {
+    const own = sql`team_id = ${teamId} and export_id = ${exportId}`
+    await sql`delete from intake.export_cells where ${own} and row_number = any(${numbers}::int[])`.execute(
+      db,
+    )
+    await sql`delete from intake.export_rows where ${own} and row_number = any(${numbers}::int[])`.execute(db)
+    await forgetProblems(db, teamId, exportId, numbers)
+    await rewriteFile(db, teamId, exportId, id)
+    removed.exportRows += numbers.length
+  }
+  await sql`
+    delete from intake_raw.export_chunks where team_id = ${teamId} and not is_loaded`.execute(db)
+}
+
+/** The file's problems of these rows; their `original` is a value of the patient. */
+async function forgetProblems(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  exportId: string,
+  numbers: readonly number[],
+): Promise<void> {
+  await sql`
+    update intake_raw.export_files file set problems = (
+      select jsonb_agg(problem order by place)
+      from jsonb_array_elements(file.problems) with ordinality as listed (problem, place)
+      where coalesce(substring(problem ->> 'path' from '^raw_text\.rows\[(\d+)\]')::int <> all(${numbers}::int[]), true)
+    )
+    where file.team_id = ${teamId} and file.export_id = ${exportId} and file.problems is not null`.execute(db)
+  await joinProblems(db, teamId, exportId)
+}
+
+async function rewriteFile(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  exportId: string,
+  patientId: string,
+): Promise<void> {
+  const { rows } = await sql<{ isJsonString: boolean }>`
+    select is_json_string as "isJsonString" from intake_raw.export_files
+    where team_id = ${teamId} and export_id = ${exportId} and is_loaded for update`.execute(db)
+  if (rows[0] === undefined) return
+  const place = { teamId, exportId, isLoaded: true }
+  // The chunks as they are now move out of the way, and are read from there.
+  const { numAffectedRows } = await sql`
+    update intake_raw.export_chunks set number = -number
+    where team_id = ${teamId} and export_id = ${exportId} and is_loaded`.execute(db)
+  const chunk = async (number: number): Promise<Buffer> => {
+    const { rows: found } = await sql<{ body: Buffer }>`
+      select body from intake_raw.export_chunks
+      where team_id = ${teamId} and export_id = ${exportId} and is_loaded and number = ${-number}`.execute(db)
+    return found[0]!.body
+  }
+  const file = { isJsonString: rows[0].isJsonString, chunks: Number(numAffectedRows ?? 0n), chunk }
+  await keepPieces(
+    db,
+    place,
+    withoutErasedRows(file, (clientId) => clientId === patientId),
+  )
+  await sql`
+    delete from intake_raw.export_chunks
+    where team_id = ${teamId} and export_id = ${exportId} and is_loaded and number < 0`.execute(db)
+}

@@ -1,0 +1,105 @@
+/**
+ * Removes what is a patient's from every table but those of exports, in the transaction at hand.
+ *
+ * Invariant: of the records that were found nothing stays: rows and children, payloads and history, list entries,
+ * events, dead letters, requests, what verifications named. Rows go in the order of their keys.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../../core/streams.ts'
+import { streamNamed } from '../../streams/catalogue.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import type { Found, Patient } from './find.ts'
+
+/** How much went, by what it was; nothing that went is named. */
+export interface Removed {
+  records: number
+  history: number
+  events: number
+  deadLetters: number
+  exportRows: number
+}
+
+export function nothingRemoved(): Removed {
+  return { records: 0, history: 0, events: 0, deadLetters: 0, exportRows: 0 }
+}
+
+export async function removeRecords(
+  db: Kysely<Warehouse>,
+  { teamId }: Patient,
+  found: Found,
+  removed: Removed,
+): Promise<void> {
+  for (const [name, all] of found) {
+    const stream = streamNamed(name)!
+    const ids = sql`any(${[...all]}::text[])`
+    // First what decides: a load that writes one of these keys waits here, and not halfway through its tables.
+    removed.records += await affected(
+      sql`delete from intake_raw.records where team_id = ${teamId} and stream = ${name} and id = ${ids}`.execute(
+        db,
+      ),
+    )
+    await sql`delete from ${sql.table(`intake.${stream.table}`)} where team_id = ${teamId} and id = ${ids}`.execute(
+      db,
+    )
+    for (const { table, parent } of stream.children) {
+      await sql`
+        delete from ${sql.table(`intake.${table}`)} where team_id = ${teamId} and ${sql.ref(parent)} = ${ids}`.execute(
+        db,
+      )
+    }
+    removed.history += await affected(
+      sql`delete from intake_raw.record_history where team_id = ${teamId} and stream = ${name} and id = ${ids}`.execute(
+        db,
+      ),
+    )
+    for (const table of ['intake_raw.list_entries', 'intake_ops.refetches', 'intake_ops.missed_once']) {
+      await sql`
+        delete from ${sql.table(table)} where team_id = ${teamId} and stream = ${name} and id = ${ids}`.execute(
+        db,
+      )
+    }
+    await forgetVerified(db, teamId, name, all)
+    removed.deadLetters += await affected(
+      sql`
+        delete from intake_ops.dead_letters where team_id = ${teamId} and stream = ${name} and record_id = ${ids}`.execute(
+        db,
+      ),
+    )
+    if (stream.source === undefined) continue
+    removed.events += await affected(
+      sql`
+        delete from intake_raw.inbox where team_id = ${teamId} and source = ${stream.source} and record_id = ${ids}`.execute(
+        db,
+      ),
+    )
+  }
+}
+
+/** What verifications named; their counts stay. */
+async function forgetVerified(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  stream: StreamName,
+  all: readonly string[],
+): Promise<void> {
+  const ids = sql`${[...all]}::text[]`
+  const others = (column: string) => sql`array(
+    select id from unnest(${sql.ref(column)}) with ordinality as listed (id, place) where id <> all(${ids}) order by place
+  )`
+  await sql`
+    update intake_ops.verifications set
+      missing_ids = ${others('missing_ids')}, extra_ids = ${others('extra_ids')},
+      different_ids = coalesce((
+        select jsonb_agg(listed order by place) from jsonb_array_elements(different_ids) with ordinality as each (listed, place)
+        where listed ->> 'id' <> all(${ids})
+      ), '[]')
+    where team_id = ${teamId} and stream = ${stream} and (
+      missing_ids && ${ids} or extra_ids && ${ids} or exists (
+        select from jsonb_array_elements(different_ids) as listed where listed ->> 'id' = any(${ids})
+      )
+    )`.execute(db)
+}
+
+async function affected(result: Promise<{ readonly numAffectedRows?: bigint }>): Promise<number> {
+  return Number((await result).numAffectedRows ?? 0n)
+}

@@ -1,0 +1,26 @@
+/** Every row of every table as text, to look for what must not be in the warehouse any more. */
+import { query } from '../e2e/support/scene.ts'
+
+/** Tables whose rows hold one of `texts`, in a text, in JSON or in bytes; each with the number of its rows. */
+export async function tablesHolding(
+  url: string,
+  texts: readonly string[],
+): Promise<Readonly<Record<string, number>>> {
+  const tables = await query<{ name: string }>(
+    url,
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables
+     where schemaname not in ('pg_catalog', 'information_schema') order by 1`,
+  )
+  // A row's text shows bytes as hexadecimal digits.
+  const patterns = texts.flatMap((text) => [`%${text}%`, `%${Buffer.from(text).toString('hex')}%`])
+  const found: Record<string, number> = {}
+  for (const { name } of tables) {
+    const [row] = await query<{ count: number }>(
+      url,
+      `select count(*)::int from ${name} t where t::text ilike any ($1)`,
+      [patterns],
+    )
+    if (row!.count > 0) found[name] = row!.count
+  }
+  return found
+}
