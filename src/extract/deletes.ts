@@ -41,7 +41,7 @@ export async function proveDeletes(
   allowMassDelete: boolean,
 ): Promise<DeleteReport> {
   const { stream, taken } = source
-  const place = { teamId: taken.teamId, stream: stream.name }
+  const place = { teamId: taken.teamId, stream: stream.name, table: stream.table }
   const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
   const { count: missing } = await scan.ledger.missing(place, before, 1)
   if (missing === 0) return { kind: 'done', contested: [] }

@@ -39,11 +39,13 @@ export interface Ledger {
   /** Ids seen more than once. */
   repeated(): Promise<readonly string[]>
   /**
-   * Live records held since before `since` that the scan did not see: how many, and the ids up to `limit`. A state that
-   * was read more than a day later was read by a clock that was wrong, and says nothing.
+   * Live records held since before the scan that it did not see: how many, and the ids up to `limit`. They were read
+   * before `since`, a time of the service's clock, or were written before the scan began: a service whose clock was set
+   * back gave them a time that is still to come. What was read more than a day later than `since` was read by a clock
+   * that was wrong, and says nothing.
    */
   missing(
-    place: Place,
+    place: TabledPlace,
     since: Instant,
     limit: number,
   ): Promise<{ readonly count: number; readonly ids: readonly string[] }>
@@ -54,6 +56,11 @@ export interface Place {
   readonly stream: StreamName
 }
 
+/** As `Place`, with the table of the stream's rows, which tell when they were written. */
+export interface TabledPlace extends Place {
+  readonly table: string
+}
+
 export async function openLedger(session: Session): Promise<Ledger> {
   const waiting: string[] = []
   const summaries: string[] = []
@@ -61,6 +68,7 @@ export async function openLedger(session: Session): Promise<Ledger> {
     create temporary table if not exists seen (id text not null);
     create temporary table if not exists summaries (id text not null, hash bytea not null);
     truncate seen, summaries`)
+  const { rows: began } = await sql<{ at: string }>`select now()::text as at`.execute(session.db)
 
   async function flush(): Promise<void> {
     await send('copy pg_temp.seen (id) from stdin', waiting.splice(0).map(copyCell))
@@ -139,7 +147,10 @@ export async function openLedger(session: Session): Promise<Ledger> {
         select held.id, count(*) over () as total
         from intake_raw.records held
         where held.team_id = ${place.teamId} and held.stream = ${place.stream} and not held.deleted
-          and (held.observed_at < ${since} or held.observed_at > ${since}::timestamptz + interval '1 day')
+          and (held.observed_at < ${since} or held.observed_at > ${since}::timestamptz + interval '1 day'
+            or exists (select from ${sql.table(`intake.${place.table}`)} written
+                       where written.team_id = held.team_id and written.id = held.id
+                         and written._loaded_at < ${began[0]!.at}::timestamptz))
           and not exists (select from pg_temp.seen where seen.id = held.id)
         order by held.id
         limit ${limit}`.execute(session.db)

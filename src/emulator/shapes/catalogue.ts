@@ -42,6 +42,13 @@ export function describeShape(name: string): string {
   return PARTS[name]?.summary ?? ''
 }
 
+/** What a shape is about; of the shapes with one matter, only one can be worn at a time. */
+export function matterOf(name: string): string {
+  const part = PARTS[name]
+  if (part === undefined) throw new RangeError(`no shape is named "${name}"`)
+  return part.matter
+}
+
 /** The shape of a name, or of several joined by `+`. Throws `RangeError` for a name that there is not. */
 export function shapeNamed(spec: string, seed: string): Shape {
   const names = spec === 'random' ? randomNames(seed) : spec.split('+').filter((name) => name !== 'default')

@@ -27,7 +27,7 @@ export async function deleteMissedTwice(
   { allowMassDelete, dry }: SliceOptions,
 ): Promise<SliceNote> {
   const { stream, taken } = source
-  const place = { teamId: taken.teamId, stream: stream.name }
+  const place = { teamId: taken.teamId, stream: stream.name, table: stream.table }
   const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
   const { ids: missing } = await scan.ledger.missing(place, before, Number.MAX_SAFE_INTEGER)
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))

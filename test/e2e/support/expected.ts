@@ -140,20 +140,25 @@ function typed(text: string | null): Row {
   }
 }
 
-/** The same tables as the warehouse holds them, of its one team, without tombstones. */
-export async function heldBy(url: string): Promise<Tables> {
+/** The same tables as the warehouse holds them, of its one team or of the one named, without tombstones. */
+export async function heldBy(url: string, team?: string): Promise<Tables> {
   const names = await query<{ name: string; root: boolean }>(
     url,
     // What exports hold is worked out by their own tests, from the files.
     `select table_name as name, bool_or(column_name = '_deleted_at') as root from information_schema.columns
-     where table_schema = 'intake' and table_name <> 'teams' and table_name not like 'export%' group by 1`,
+     where table_schema = 'intake' and table_name in (select tablename from pg_tables) and table_name <> 'teams' and table_name not like 'export%' group by 1`,
   )
   const text = names.map(({ name, root }) => {
-    const live = root ? 'where _deleted_at is null' : ''
-    return `select '${name}' as name, to_jsonb(t) as row from intake.${name} t ${live}`
+    const live = root ? 'and _deleted_at is null' : ''
+    return `select '${name}' as name, to_jsonb(t) as row from intake.${name} t, own where t.team_id = own.id ${live}`
   })
+  const own =
+    'with own as materialized (select team_id as id from intake.teams where name = coalesce($1, name))'
   const tables = new Map<string, Row[]>()
-  for (const { name, row } of await query<{ name: string; row: Row }>(url, text.join(' union all '))) {
+  const held = await query<{ name: string; row: Row }>(url, `${own} ${text.join(' union all ')}`, [
+    team ?? null,
+  ])
+  for (const { name, row } of held) {
     const told = Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_'))
     const plain = Object.fromEntries(told)
     if (tables.has(name)) tables.get(name)!.push(plain)
