@@ -24,11 +24,14 @@ const MOST_REMOVED = 5_000
 const MOST_REMOVALS = 20
 
 const TOO_MANY = '54000'
-/** Failures after which the next time may be luckier. */
+const DUPLICATE_TABLE = '42P07'
+/** Failures after which the next time may be luckier, or another process has done it. */
 const LATER: ReadonlySet<string | undefined> = new Set([
   SQLSTATE.lockNotAvailable,
   SQLSTATE.queryCanceled,
   SQLSTATE.deadlock,
+  SQLSTATE.undefinedTable,
+  DUPLICATE_TABLE,
   TOO_MANY,
 ])
 

@@ -40,6 +40,8 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
   let known = configured
   let lookedAt = Number.NEGATIVE_INFINITY
   let looking: Promise<readonly string[]> | null = null
+  /** How the last look ended. */
+  let last: Promise<readonly string[]> = Promise.resolve(configured)
 
   const warn = (about: string, message: string) => {
     if (warned.has(about)) return
@@ -71,7 +73,7 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
   }
   const refresh = (): Promise<readonly string[]> => {
     if (looking !== null) return looking
-    if (clock.now() - lookedAt < RATION_MICROSECONDS) return Promise.resolve(known)
+    if (clock.now() - lookedAt < RATION_MICROSECONDS) return last
     lookedAt = clock.now()
     looking = look()
       .then((found) => {
@@ -81,6 +83,7 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
       .finally(() => {
         looking = null
       })
+    last = looking
     return looking
   }
   return {
