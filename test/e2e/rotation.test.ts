@@ -1,0 +1,67 @@
+/** Secrets change while events flow, as docs/operations.md says: every event is in the inbox in the end. */
+import { expect, it } from 'vitest'
+import { startActivity } from '../../src/emulator/activity.ts'
+import { wallClock } from '../../src/emulator/clock.ts'
+import { callerOf, type Loose } from '../emulator/caller.ts'
+import { runCommand } from '../support/run-command.ts'
+import { expectedOf, heldBy } from './support/expected.ts'
+import { openScene, query, type Scene } from './support/scene.ts'
+import { ANYWHERE, createWebhook, settled, startServing, until } from './support/serving.ts'
+
+const attemptsOf = (scene: Scene): Promise<Loose[]> => callerOf(scene.emulator).rows('/v2/webhooks/events')
+
+async function heldEvents(scene: Scene): Promise<ReadonlySet<string>> {
+  const rows = await query<{ event_id: string }>(scene.url, 'select event_id from intake_raw.inbox')
+  return new Set(rows.map(({ event_id }) => event_id))
+}
+
+it('a second webhook beside the first, then without it: no event is lost, and none is refused in the end', async () => {
+  await using scene = await openScene({ patients: 20, responses: 24 })
+  const { control } = scene.emulator
+  const env = { ...ANYWHERE, ...scene.env }
+  const webhooks = (...words: string[]) => runCommand(['webhooks', ...words, '--json'], env)
+  const came = async (config: string) =>
+    (await attemptsOf(scene)).filter((one) => one.webhook_config === config && one.status === 'succeeded')
+      .length
+  expect((await scene.backfill()).code).toBe(0)
+  const serving = await startServing(env)
+  const address = serving.document.webhooks!
+  const first = await createWebhook(env, address)
+  const still = new AbortController()
+  startActivity(control.world(), 20, 'rotation', wallClock, still.signal)
+  await until('events come by the first', async () => (await came(first)) > 10)
+
+  // 1. The second one; both secrets are good from now on.
+  const second = await createWebhook(env, address)
+  await until('events come by the second', async () => (await came(second)) > 10)
+  const before = await came(first)
+  await until('and by the first still', async () => (await came(first)) > before)
+  // 2. Nothing of the first waits to be tried again.
+  await until('nothing waits', async () => {
+    const { events } = JSON.parse((await webhooks('events', '--limit', '1000')).stdout) as { events: Loose[] }
+    const done = new Set(events.filter((one) => one.status === 'succeeded').map((one) => one.event_id))
+    return events.every((one) => one.status === 'succeeded' || done.has(one.event_id))
+  })
+  // 3. Without the first.
+  expect((await webhooks('delete', first)).code).toBe(0)
+  const after = await came(second)
+  await until('events go on', async () => (await came(second)) > after + 10)
+  still.abort()
+  await settled(scene)
+  await until('what was refused came again', () => control.webhooks().retrying === 0)
+  await settled(scene)
+
+  const attempts = await attemptsOf(scene)
+  const held = await heldEvents(scene)
+  expect(attempts.filter(({ event_id }) => !held.has(event_id))).toEqual([])
+  const refused = attempts.filter(({ status }) => status !== 'succeeded').map(({ event_id }) => event_id)
+  const delivered = new Set(
+    attempts.filter(({ status }) => status === 'succeeded').map((one) => one.event_id),
+  )
+  expect(refused.filter((event) => !delivered.has(event))).toEqual([])
+  const { webhooks: listed } = JSON.parse((await webhooks('list')).stdout) as { webhooks: Loose[] }
+  expect(listed).toMatchObject([{ id: second, secret: 'stored' }])
+  expect((await serving.stop()).code).toBe(0)
+  expect((await scene.backfill('--full', '--allow-mass-delete')).code).toBe(0)
+  expect(await heldBy(scene.url)).toMatchObject(expectedOf(control.world()))
+})
