@@ -1,12 +1,13 @@
 /**
  * Which records of a batch the warehouse does not hold already: an unchanged record costs no write (law 2).
  *
- * Invariant: a record is left out only when the newest state held is alive and has the same content hash. Legal only
- * where no other state of it is still on its way to be loaded, because the version of what is held does not move on. Of
- * a log, an entry is left out too when a later one with its id is held: its version is its own, whenever it is read.
+ * Invariant: a record is left out only when the newest state held is alive and has the same content hash, and no event
+ * that waits in the inbox speaks for it: the version of what is held does not move on, and such an event may tell of an
+ * older state than this one. Of a log, an entry is left out too when a later one with its id is held: its version is its own, whenever it is read.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'
+import { streamNamed } from '../streams/catalogue.ts'
 import type { Session } from '../warehouse/connect.ts'
 
 export async function withoutUnchanged(
@@ -19,6 +20,9 @@ export async function withoutUnchanged(
   const ids = envelopes.map((envelope) => envelope.id)
   const hashes = envelopes.map((envelope) => envelope.content?.hash ?? '')
   const versions = envelopes.map((envelope) => envelope.version)
+  // Before what is held is looked at: an event that is loaded between the two is seen there.
+  const spokenFor = await idsInInbox(session, first)
+  if (spokenFor === 'many') return envelopes
   // What is held is looked up by key first, whatever the planner thinks of the tables' sizes, and compared then.
   const { rows } = await sql<{ place: number }>`
     with held as materialized (
@@ -29,8 +33,30 @@ export async function withoutUnchanged(
     from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[])
       with ordinality as came (id, hash, version, place)
     left join held on held.id = came.id
-    where held.hash is distinct from decode(came.hash, 'hex')
+    where (held.hash is distinct from decode(came.hash, 'hex') or came.id = any (${spokenFor}::text[]))
       and not (${isLog} and held.version is not null and held.version > came.version)
     order by came.place`.execute(session.db)
   return rows.map((row) => envelopes[row.place - 1]!)
+}
+
+/** Events that are looked through for each page; where more wait, any record may be among them. */
+const MOST_PENDING = 5_000
+
+/** Records of this one's stream for which an event waits to be loaded. */
+async function idsInInbox(
+  { client }: Session,
+  { teamId, stream }: Envelope,
+): Promise<readonly string[] | 'many'> {
+  const source = streamNamed(stream)?.source
+  if (source === undefined) return []
+  const { rows } = await client.query<{ ids: string[] | null; many: boolean }>({
+    name: 'pending events of a stream',
+    text: `
+      select array_agg(record_id) filter (where team_id = $1 and source = $2 and record_id is not null) as ids,
+        count(*) > $3 as many
+      from (select team_id, source, record_id from intake_raw.inbox where status = 'pending' limit $3 + 1) as pending`,
+    values: [teamId, source, MOST_PENDING],
+  })
+  const [found] = rows
+  return found?.many === true ? 'many' : (found?.ids ?? [])
 }

@@ -4,10 +4,12 @@
  *
  * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order
  * in which they arrived, and a record is contested where they would tell so: a state lost to, or tied with, another
- * content that arrived before it (law 2).
+ * content that arrived before it (law 2). Events that were stored together have no order among them: where they differ,
+ * their record is contested.
  */
 import { type Envelope, supersedes } from '../../core/envelope.ts'
 import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
+import type { Instant } from '../../core/time.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
 import { type Findings, noFindings } from '../../load/lines.ts'
 import type { Ask, RefetchReason } from '../../load/refetches.ts'
@@ -18,7 +20,13 @@ import { readEvent, type StoredEvent } from './read-event.ts'
 export interface Group {
   readonly teamId: number
   readonly stream: Stream
-  readonly states: Map<string, Envelope>
+  readonly states: Map<string, Arrived>
+}
+
+/** The state of a record that stays, and when its event was stored. */
+export interface Arrived {
+  readonly envelope: Envelope
+  readonly receivedAt: Instant
 }
 
 /** What a batch notes about one team and stream, or about the inbox of one team. */
@@ -73,21 +81,23 @@ export function gather<Row extends StoredEvent>(
     } else if (said.kind === 'state') {
       const { stream, envelope } = said
       const key = `${teamId}/${stream.name}`
-      const group = groups.get(key) ?? { teamId, stream, states: new Map<string, Envelope>() }
+      const group = groups.get(key) ?? { teamId, stream, states: new Map<string, Arrived>() }
       groups.set(key, group)
-      if (fold(group.states, envelope) && stream.one !== null) ask(stream.name, envelope.id, 'contested')
+      if (fold(group.states, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)
+        ask(stream.name, envelope.id, 'contested')
     }
   }
   return { groups: inOrder(groups.values()), places: inOrder(places.values()), asks, dead }
 }
 
-/** Takes a state in that came after those held. True when it leaves the record in doubt. */
-function fold(states: Map<string, Envelope>, came: Envelope): boolean {
-  const held = states.get(came.id)
-  const wins = held === undefined || supersedes(came, held)
-  if (wins) states.set(came.id, came)
-  if (held === undefined || held.content?.hash === came.content?.hash) return false
-  return !wins || held.version === came.version
+/** Takes a state in that came after those held, or with them. True when it leaves the record in doubt. */
+function fold(states: Map<string, Arrived>, came: Arrived): boolean {
+  const { id, version, content } = came.envelope
+  const held = states.get(id)
+  const wins = held === undefined || supersedes(came.envelope, held.envelope)
+  if (wins) states.set(id, came)
+  if (held === undefined || held.envelope.content?.hash === content?.hash) return false
+  return !wins || held.envelope.version === version || held.receivedAt === came.receivedAt
 }
 
 function inOrder<Each extends { readonly teamId: number; readonly stream: Stream | StreamOrInbox }>(

@@ -1,6 +1,6 @@
 /**
- * What the warehouse holds that an event is measured by: which of a batch's records are not whole, and which keys are
- * spoken for by events that wait elsewhere.
+ * What the warehouse holds that an event is measured by: which of a batch's records may not be whole, and which keys
+ * are spoken for by events that wait elsewhere.
  *
  * Invariant: reads only, within the transaction that loads the batch.
  */
@@ -42,27 +42,35 @@ export function openUsualFields(clock: Clock): UsualFields {
   }
 }
 
-/** Ids of those records that leave out what is held of them, or what records of the stream are known to have. */
+/** Ids of records that are to be asked for because an event may not hold them whole. */
+export interface Incomplete {
+  /** Loading them would null values that are held: they are not loaded. */
+  readonly losing: ReadonlySet<string>
+  /** New, and with fewer fields than others of their stream: they are loaded as far as they go, for nothing is lost. */
+  readonly sparse: ReadonlySet<string>
+}
+
 export async function incomplete(
   session: Session,
   usual: UsualFields,
   stream: Stream,
   envelopes: readonly Envelope[],
-): Promise<ReadonlySet<string>> {
+): Promise<Incomplete> {
+  const losing = new Set<string>()
+  const sparse = new Set<string>()
   const records = envelopes.filter((envelope) => envelope.content !== null)
   const [first] = records
-  if (first === undefined) return new Set()
-  const missing = new Set<string>()
+  if (first === undefined) return { losing, sparse }
   const held = await heldBeside(session, first.teamId, stream, records)
-  for (const [id, rest] of held) if (rest !== null && missesValues(rest)) missing.add(id)
+  for (const [id, rest] of held) if (rest !== null && missesValues(rest)) losing.add(id)
   const isNew = records.filter((envelope) => !held.has(envelope.id))
-  if (isNew.length === 0) return missing
+  if (isNew.length === 0) return { losing, sparse }
   const fields = await usual.of(session, first.teamId, stream)
   for (const { id, content } of isNew) {
     const { payload } = content!
-    if (fields === null ? missesMost(stream, payload) : missesUsual(payload, fields)) missing.add(id)
+    if (fields === null ? missesMost(stream, payload) : missesUsual(payload, fields)) sparse.add(id)
   }
-  return missing
+  return { losing, sparse }
 }
 
 /** Of each record that is held alive, the fields that the one that came leaves out; null where it leaves out none. */

@@ -99,7 +99,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Writes the states of one stream that are whole. Returns what has to be asked for. */
+/** Writes the states of one stream that lose nothing. Returns what has to be asked for. */
 async function writeGroup(
   session: Session,
   { usual }: Loading,
@@ -107,9 +107,10 @@ async function writeGroup(
   spoken: ReadonlySet<string>,
 ): Promise<readonly Ask[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
-  const partial = stream.one === null ? NONE : await incomplete(session, usual, stream, all)
-  const whole = partial.size === 0 ? all : all.filter((envelope) => !partial.has(envelope.id))
-  const asks: Ask[] = [...partial].map((id) => asking(states.get(id)!.envelope, 'partial'))
+  const { losing, sparse } =
+    stream.one === null ? { losing: NONE, sparse: NONE } : await incomplete(session, usual, stream, all)
+  const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(envelope.id))
+  const asks = [...losing, ...sparse].map((id) => asking(states.get(id)!.envelope, 'partial'))
   if (whole.length > 0) {
     const place = { teamId, stream: stream.name, runId: null }
     const lines = linesOf(stream, whole)

@@ -1,6 +1,6 @@
 /**
- * Whether an event holds a whole record. What is not whole is never loaded, because each field that it leaves out
- * would be nulled silently (law 4); the record is asked for by its id.
+ * Whether an event holds a whole record. One that may not is asked for by its id; and it is not loaded where a value
+ * that is held would be nulled silently (law 4).
  *
  * Invariant: a field that is held with a value, or that every known record of the stream has, is missed when an event
  * leaves it out; one that is held empty is not, since nothing is lost with it.

@@ -1,0 +1,333 @@
+/** What events leave in doubt is asked of the service, under its rules, and its answer decides. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { instantOf } from '../../src/core/time.ts'
+import { openRefetcher, type RefetcherOptions } from '../../src/extract/refetch/refetcher.ts'
+import { json } from '../api/support/service.ts'
+import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
+import { noonPlus, openScene, patient, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
+
+let scene: Scene
+let service: LittleService
+
+beforeEach(async () => {
+  scene = await openScene()
+  service = await startLittleService()
+})
+
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await scene[Symbol.asyncDispose]()
+})
+
+function open(options: Partial<RefetcherOptions> = {}) {
+  return openRefetcher({
+    url: scene.url,
+    teams: [
+      {
+        ...{ name: 'default', teamId: scene.teamId, baseUrl: service.url, apiKey: 'k', apiSecret: 's' },
+        ...{ apiVersion: 'v2.1', concurrency: 4 },
+      },
+    ],
+    clock: systemClock,
+    random: Math.random,
+    logger: silent,
+    watch: { refetched: () => {} },
+    pollMs: 20,
+    ...options,
+  })
+}
+
+/** As if all that waits were due. */
+const hurry = () => scene.session.client.query('update intake_ops.refetches set due_at = now()')
+
+async function refetch(options: Partial<RefetcherOptions> = {}) {
+  await hurry()
+  await using refetcher = open(options)
+  await refetcher.idle()
+}
+
+const held = () =>
+  scene.rows('select id, last_name, _deleted_at is not null as gone from intake.patients order by id')
+
+const now = () => instantOf(systemClock.now())
+
+test('a contested record is asked for once, and becomes what the service says', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'true' }))
+  for (const name of ['b', 'a', 'c']) await scene.store([patientEvent('p1', 1, { last_name: name })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+  const told: unknown[] = []
+  await refetch({ watch: { refetched: (...each) => told.push(each) } })
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toEqual([{ id: 'p1', last_name: 'true', gone: false }])
+  expect(told).toEqual([['default', 1, 0]])
+  expect(await scene.rows('select origin from intake_raw.records')).toEqual([
+    { origin: expect.stringMatching(/^event:event-\d+ refetch$/) },
+  ])
+})
+
+test('an event that holds an id alone is completed from the service', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'whole' }))
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  await refetch()
+  expect(await held()).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
+})
+
+test('many records are asked for side by side, each once', async () => {
+  const ids = Array.from({ length: 120 }, (_, at) => `p${at}`)
+  service.records.patients.push(...ids.map((id) => patient(id)))
+  await scene.store(ids.map((id) => ({ ...patientEvent(id, 1), data: { id } })))
+  await scene.drain()
+  await refetch()
+  expect((await held()).length).toBe(120)
+  expect(service.received.length).toBe(120)
+})
+
+test('a contested record that is gone gets a tombstone where it is held alive, and none where it is not held', async () => {
+  await scene.store([patientEvent('p1', 1, { last_name: 'a' })])
+  await scene.drain()
+  await scene.store([patientEvent('p1', 1, { last_name: 'b' })])
+  await scene.store([{ ...patientEvent('p2', 1, {}, { event_type: 'deleted' }), timestamp: null }])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['patients p1 contested', 'patients p2 contested'])
+  await refetch()
+  expect(await held()).toEqual([{ id: 'p1', last_name: null, gone: true }])
+  expect(await scene.asked()).toEqual([])
+})
+
+test('a record told of in part that is not there is asked for a few times, and then left to a scan', async () => {
+  await scene.store([patientEvent('p1', 1, { email: 'a@example.com' })])
+  await scene.store([{ ...patientEvent('p1', 2), data: { id: 'p1' } }])
+  await scene.drain()
+  for (let round = 0; round < 4; round++) {
+    expect(await scene.asked()).toEqual(['patients p1 partial'])
+    await hurry()
+    await using _refetcher = open()
+    while (service.received.length <= round) await systemClock.sleep(10)
+  }
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toMatchObject([{ id: 'p1', gone: false }])
+})
+
+test('an answer that loses is asked for again; a state dated ahead of the service is overruled then', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'true' }))
+  const ahead = instantOf(systemClock.now() + 200_000_000)
+  await scene.store([{ ...patientEvent('p1', 1, { last_name: 'ahead' }), timestamp: ahead }], {
+    receivedAt: now(),
+  })
+  await scene.drain()
+  await scene.store([patientEvent('p1', 1, { last_name: 'old' })])
+  await scene.drain()
+  for (let round = 1; round <= 3; round++) {
+    expect(await held()).toMatchObject([{ last_name: 'ahead' }])
+    await hurry()
+    await using _refetcher = open()
+    while (service.received.length < round) await systemClock.sleep(10)
+  }
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toMatchObject([{ last_name: 'true' }])
+  expect(
+    await scene.rows('select _version > $1::timestamptz as above from intake.patients', [ahead]),
+  ).toEqual([{ above: true }])
+})
+
+test('what is asked for again while the answer is under way is asked for again', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'before' }))
+  const ask = async (name: string) => {
+    await scene.store([{ ...patientEvent('p1', 1, { last_name: name }), data: { id: 'p1' } }])
+    await scene.drain()
+  }
+  await ask('a')
+  let answered = 0
+  service.interfere = (_request, response) => {
+    answered += 1
+    if (answered > 1) return false
+    const stale = { ...service.records.patients[0] }
+    service.records.patients[0] = patient('p1', { last_name: 'after' })
+    void ask('b').then(() => json(response, stale))
+    return true
+  }
+  await refetch()
+  expect(answered).toBe(2)
+  expect(await held()).toMatchObject([{ last_name: 'after' }])
+})
+
+test('a service that fails is asked again later, and nothing is set aside for it', async () => {
+  service.records.patients.push(patient('p1'))
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  await hurry()
+  service.interfere = (request, response) => {
+    json(response, { detail: 'Sorry.' }, request.url.endsWith('p1') ? 500 : 200)
+    return true
+  }
+  {
+    await using refetcher = open({
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+    })
+    while (refetcher.trouble() === null) await systemClock.sleep(10)
+    expect(refetcher.trouble()).toContain('500')
+    expect(refetcher.trouble()).not.toContain('p1')
+  }
+  expect(
+    await scene.rows('select attempts > 0 as tried, due_at > now() as later from intake_ops.refetches'),
+  ).toEqual([{ tried: true, later: true }])
+  expect(await scene.rows('select 1 from intake_ops.dead_letters')).toEqual([])
+  service.interfere = () => false
+  await refetch()
+  expect(await held()).toMatchObject([{ id: 'p1' }])
+})
+
+test('refused credentials hold the records back, and are told', async () => {
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  await hurry()
+  service.interfere = (_request, response) => {
+    json(response, { detail: 'Invalid credentials.' }, 403)
+    return true
+  }
+  await using refetcher = open()
+  while (refetcher.trouble() === null) await systemClock.sleep(10)
+  await refetcher.idle()
+  expect(refetcher.trouble()).toMatch(/403/)
+  await systemClock.sleep(200)
+  expect(service.received.length).toBe(1)
+  expect(await scene.asked()).toEqual(['patients p1 partial'])
+})
+
+test('a record that the service refuses to give, or that is another, is set aside', async () => {
+  service.records.patients.push(patient('p2'))
+  await scene.store(['p1', 'p2', '..'].map((id) => ({ ...patientEvent(id, 1), data: { id } })))
+  await scene.drain()
+  service.interfere = (request, response) => {
+    if (request.url.endsWith('p1')) json(response, { detail: 'Bad.' }, 400)
+    else json(response, patient('somebody'))
+    return true
+  }
+  await refetch()
+  expect(await scene.asked()).toEqual([])
+  expect(
+    await scene.rows('select stream, record_id, reason from intake_ops.dead_letters order by record_id'),
+  ).toEqual([
+    { stream: 'patients', record_id: '..', reason: 'the service does not give the record by its id' },
+    { stream: 'patients', record_id: 'p1', reason: 'the service does not give the record by its id (400)' },
+    { stream: 'patients', record_id: 'p2', reason: 'the record fetched by id has another id' },
+  ])
+})
+
+test('a record that the warehouse refuses is set aside, the others of its answer are loaded', async () => {
+  await scene.session.client.query(
+    `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
+  )
+  service.records.patients.push(patient('p1'), patient('p2', { last_name: 'refused' }), patient('p3'))
+  await scene.store(['p1', 'p2', 'p3'].map((id) => ({ ...patientEvent(id, 1), data: { id } })))
+  await scene.drain()
+  await refetch()
+  expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p3'])
+  expect(await scene.rows('select record_id, reason from intake_ops.dead_letters')).toEqual([
+    { record_id: 'p2', reason: 'the warehouse refused the record (SQLSTATE 23514)' },
+  ])
+})
+
+function packetEvent(id: string, seconds: number, data: object) {
+  const whole = {
+    id,
+    packet: { id: 'k1' },
+    is_submitted: false,
+    form_index: null,
+    responses: ['r1', 'r2'],
+    ...data,
+  }
+  return { ...patientEvent(id, seconds), source: 'packet_response', data: whole }
+}
+
+function response(id: string, fields: object = {}) {
+  const asked = {
+    patient: { id: 'p1' },
+    form: { id: 'f1' },
+    form_name: 'Intake',
+    packet: { id: 'k1' },
+    document: null,
+  }
+  const state = { is_submitted: false, is_skipped: false, is_archived: false, submitted_at: null }
+  return { id, ...asked, ...state, created_at: noonPlus(0), updated_at: noonPlus(0), answers: [], ...fields }
+}
+
+test('the members of a submitted packet are fetched to learn whether they were skipped; set-up and progress fetch none', async () => {
+  await scene.store(
+    ['r1', 'r2'].map((id) => ({ ...patientEvent(id, 1), source: 'response', data: response(id) })),
+  )
+  await scene.store([packetEvent('k', 1, {}), packetEvent('k', 2, { form_index: 1 })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual([])
+  expect(await scene.rows('select activity, packet_id from intake.packet_responses')).toEqual([
+    { activity: 'progress', packet_id: 'k1' },
+  ])
+  await scene.store([packetEvent('k', 3, { is_submitted: true, submitted_at: noonPlus(3), form_index: 2 })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['responses r1 member', 'responses r2 member'])
+  service.records.responses.push(
+    response('r1', { is_submitted: true }),
+    response('r2', { is_submitted: true, is_skipped: true }),
+  )
+  await refetch()
+  expect(await scene.rows('select id, is_submitted, is_skipped from intake.responses order by id')).toEqual([
+    { id: 'r1', is_submitted: true, is_skipped: false },
+    { id: 'r2', is_submitted: true, is_skipped: true },
+  ])
+  expect(
+    await scene.rows('select position, response_id from intake.packet_response_members order by 1'),
+  ).toEqual([
+    { position: 1, response_id: 'r1' },
+    { position: 2, response_id: 'r2' },
+  ])
+})
+
+test('a member whose own event told of the submission is not asked for, whichever came first', async () => {
+  const stamped = { is_submitted: true, submitted_at: noonPlus(3), updated_at: noonPlus(3) }
+  const own = (id: string) => ({ ...patientEvent(id, 3), source: 'response', data: response(id, stamped) })
+  await scene.store([own('r1')])
+  await scene.drain()
+  await scene.store([packetEvent('k', 4, stamped)])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['responses r2 member'])
+  await scene.store([own('r2')])
+  await scene.drain()
+  await refetch()
+  expect(await scene.asked()).toEqual([])
+  expect(service.received.length).toBe(0)
+})
+
+test('of two states of a packet response with one time the later updated stays; nobody can be asked', async () => {
+  const told = (name: string, updated: number) => ({
+    ...packetEvent('k', 1, { updated_at: noonPlus(updated), is_archived: name === 'b' }),
+    id: 'retried',
+  })
+  await scene.store([told('b', 5), told('a', 4)])
+  await scene.drain()
+  expect(await scene.rows('select is_archived from intake.packet_responses')).toEqual([{ is_archived: true }])
+  expect(await scene.asked()).toEqual([])
+})
+
+test('a packet response without a time goes by when it was updated; a part of one is set aside', async () => {
+  await scene.store([
+    { ...packetEvent('k', 1, { updated_at: noonPlus(5), form_index: 2 }), timestamp: null },
+    { ...packetEvent('k', 1, { updated_at: noonPlus(4), form_index: 1 }), timestamp: 'x' },
+    { ...packetEvent('m', 1, {}), timestamp: null },
+    { ...packetEvent('n', 1, {}), data: { id: 'n', form_index: 1 } },
+  ])
+  await scene.drain()
+  expect(await scene.rows('select id, form_index from intake.packet_responses order by id')).toEqual([
+    { id: 'k', form_index: 2 },
+    { id: 'm', form_index: null },
+  ])
+  expect(await scene.rows('select stream, record_id, reason from intake_ops.dead_letters')).toEqual([
+    {
+      stream: 'packet_responses',
+      record_id: 'n',
+      reason: 'an event that holds a part of a record which nobody can be asked for',
+    },
+  ])
+})

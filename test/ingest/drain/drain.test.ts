@@ -1,0 +1,170 @@
+/** Events that were stored become rows, once and in order; what cannot become one is set aside and stops no other. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { openDrain } from '../../../src/ingest/drain/drain.ts'
+import { teamIdOf } from '../../../src/load/teams.ts'
+import { openScene, patientEvent, type Scene, silent, unwatched } from './scene.ts'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+})
+
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const names = async () =>
+  Object.fromEntries(
+    (await scene.rows<{ id: string; last_name: string }>('select id, last_name from intake.patients')).map(
+      ({ id, last_name }) => [id, last_name],
+    ),
+  )
+
+const letters = () =>
+  scene.rows<{ stream: string; record_id: string | null; reason: string; origin: string }>(
+    'select stream, record_id, reason, origin from intake_ops.dead_letters order by id',
+  )
+
+test('one event that the warehouse refuses among five hundred is tried again and set aside; the others are loaded', async () => {
+  await scene.session.client.query(
+    `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
+  )
+  const events = Array.from({ length: 500 }, (_, at) => patientEvent(`p${at}`, 1))
+  events.splice(321, 1, patientEvent('bad', 1, { last_name: 'refused' }))
+  await scene.store(events)
+  const told: object[] = []
+  const watch = { ...unwatched, drained: (_team: string, counts: object) => told.push(counts) }
+  await scene.drain({ batch: 200, backoffMs: [1, 1], watch })
+  await sleep(5)
+  await scene.drain({ backoffMs: [1, 1], watch })
+  await sleep(5)
+  await scene.drain({ backoffMs: [1, 1], watch })
+  expect(await scene.inbox()).toEqual({ dead: 1, done: 499 })
+  expect(Object.keys(await names()).length).toBe(499)
+  expect(await letters()).toEqual([
+    {
+      stream: 'patients',
+      record_id: 'bad',
+      reason: 'the warehouse refused the event (SQLSTATE 23514)',
+      origin: expect.stringMatching(/^event:event-/),
+    },
+  ])
+  expect(await scene.rows(`select attempts, due_at from intake_raw.inbox where status = 'dead'`)).toEqual([
+    { attempts: 2, due_at: null },
+  ])
+  const total = (key: string) => told.reduce((sum, each) => sum + (each as Record<string, number>)[key]!, 0)
+  expect([total('done'), total('dead'), total('retried')]).toEqual([499, 1, 2])
+})
+
+test('an event that can be loaded later is, without anybody doing anything', async () => {
+  await scene.session.client.query(
+    `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
+  )
+  await scene.store([patientEvent('p1', 1, { last_name: 'refused' })])
+  await using drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched, pollMs: 50 },
+    teams: [{ name: 'default', teamId: scene.teamId }],
+    backoffMs: [200],
+  })
+  await drain.idle()
+  expect(await scene.inbox()).toEqual({ pending: 1 })
+  await scene.session.client.query('alter table intake.patients drop constraint picky')
+  await sleep(300)
+  await drain.idle()
+  expect(await scene.inbox()).toEqual({ done: 1 })
+})
+
+test('events of teams that are not asked for are left alone', async () => {
+  const other = await teamIdOf(scene.session.db, 'other')
+  await scene.store([patientEvent('p1', 1)], { teamId: other })
+  await scene.store([patientEvent('p2', 1)])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 1, pending: 1 })
+  await scene.drain({ teams: [{ name: 'other', teamId: other }] })
+  expect(await scene.rows('select team_id, id from intake.patients order by id')).toEqual([
+    { team_id: other, id: 'p1' },
+    { team_id: scene.teamId, id: 'p2' },
+  ])
+})
+
+test('an open drain is woken by a notice of another process, and tells how long an event took', async () => {
+  const seconds: number[] = []
+  await using drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger: silent, pollMs: 60_000 },
+    teams: [{ name: 'default', teamId: scene.teamId }],
+    watch: { ...unwatched, drained: (_team, _counts, visible) => seconds.push(...visible) },
+  })
+  await drain.idle()
+  await sleep(200)
+  await scene.store([patientEvent('p1', 1)], { receivedAt: new Date().toISOString() as never })
+  await scene.session.client.query('notify intake_inbox')
+  for (let tries = 0; tries < 200 && seconds.length === 0; tries++) await sleep(10)
+  expect(await scene.inbox()).toEqual({ done: 1 })
+  expect(seconds[0]).toBeGreaterThan(0)
+  expect(seconds[0]).toBeLessThan(2)
+  expect(drain.trouble()).toBeNull()
+})
+
+test('two drains share one inbox: every event is settled once', async () => {
+  const ids = Array.from({ length: 40 }, (_, at) => `p${at}`)
+  const events = Array.from({ length: 1200 }, (_, at) =>
+    patientEvent(ids[at % ids.length]!, 1 + Math.floor(at / ids.length), {
+      last_name: `v${Math.floor(at / ids.length)}`,
+    }),
+  )
+  await scene.store(events)
+  let done = 0
+  const watch = {
+    ...unwatched,
+    drained(_team: string, counts: { done: number }) {
+      done += counts.done
+    },
+  }
+  await Promise.all([scene.drain({ batch: 50, watch }), scene.drain({ batch: 50, watch })])
+  expect(await scene.inbox()).toEqual({ done: 1200 })
+  expect(done).toBe(1200)
+  expect(new Set(Object.values(await names()))).toEqual(new Set(['v29']))
+  // Every event that found an earlier one of its record in other hands asked for the record.
+  expect((await scene.asked()).every((line) => / contested$/.test(line))).toBe(true)
+})
+
+test('a session that is ended in the midst of a batch takes nothing with it', async () => {
+  const events = Array.from({ length: 600 }, (_, at) => patientEvent(`p${at}`, 1))
+  await scene.store(events)
+  await using drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched, batch: 20 },
+    teams: [{ name: 'default', teamId: scene.teamId }],
+  })
+  let ended = 0
+  for (let tries = 0; tries < 6; tries++) {
+    await sleep(40)
+    const rows = await scene.rows<{ ended: boolean }>(
+      `select pg_terminate_backend(pid) as ended from pg_stat_activity
+       where datname = current_database() and application_name in ('intake-sync drain', 'intake-sync listen intake_inbox')`,
+    )
+    ended += rows.length
+  }
+  expect(ended).toBeGreaterThan(1)
+  await drain.idle()
+  expect(await scene.inbox()).toEqual({ done: 600 })
+  expect(Object.keys(await names()).length).toBe(600)
+  expect(drain.trouble()).toBeNull()
+})
+
+test('a drain that is closed finishes the batch in hand and takes no other', async () => {
+  await scene.store(Array.from({ length: 400 }, (_, at) => patientEvent(`p${at}`, 1)))
+  const drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched, batch: 20 },
+    teams: [{ name: 'default', teamId: scene.teamId }],
+  })
+  await sleep(60)
+  await drain.close()
+  const { done = 0, pending = 0 } = await scene.inbox()
+  expect(done + pending).toBe(400)
+  expect(Object.keys(await names()).length).toBe(done)
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 400 })
+})

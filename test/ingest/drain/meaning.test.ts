@@ -1,0 +1,313 @@
+/** What each kind of event means: a state, a tombstone, a doubt, a dead letter, drift. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { noonPlus, openScene, patient, patientEvent, type Scene } from './scene.ts'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+})
+
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const names = async () =>
+  Object.fromEntries(
+    (await scene.rows<{ id: string; last_name: string }>('select id, last_name from intake.patients')).map(
+      ({ id, last_name }) => [id, last_name],
+    ),
+  )
+
+const letters = () =>
+  scene.rows<{ stream: string; record_id: string | null; reason: string; origin: string }>(
+    'select stream, record_id, reason, origin from intake_ops.dead_letters order by id',
+  )
+
+test('an event becomes its row and children, and says where it came from', async () => {
+  const event = patientEvent('p1', 1, {
+    emergency_contact: { first_name: 'Bo' },
+    patient_tags: [{ name: 'VIP', color: '#ff0000' }],
+    custom_fields: { plan: 'x' },
+  })
+  await scene.store([event])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 1 })
+  expect(await scene.rows('select last_name, _origin, _version::text from intake.patients')).toEqual([
+    { last_name: 'Other', _origin: `event:${event.id}`, _version: '2026-01-01 12:00:01+00' },
+  ])
+  expect(await scene.rows('select name, color from intake.patient_tags')).toEqual([
+    { name: 'VIP', color: '#ff0000' },
+  ])
+  expect(await scene.rows('select origin, deleted from intake_raw.records')).toEqual([
+    { origin: `event:${event.id}`, deleted: false },
+  ])
+})
+
+test('a replayed event changes nothing', async () => {
+  const event = patientEvent('p1', 1)
+  await scene.store([event])
+  await scene.drain()
+  const before = await scene.rows('select xmin::text, _version from intake.patients')
+  await scene.store([event, `${JSON.stringify(event)} `])
+  expect(await scene.inbox()).toEqual({ done: 1, pending: 1 })
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 2 })
+  expect(await scene.rows('select xmin::text, _version from intake.patients')).toEqual(before)
+  expect(await scene.asked()).toEqual([])
+})
+
+test('of several events of a record the newest stays, whatever order they came in', async () => {
+  await scene.store([
+    patientEvent('p1', 1, { last_name: 'first' }),
+    patientEvent('p1', 3, { last_name: 'third' }),
+    patientEvent('p1', 2, { last_name: 'second' }),
+    patientEvent('p2', 1, { last_name: 'first' }),
+    patientEvent('p2', 2, { last_name: 'second' }),
+  ])
+  await scene.drain()
+  expect(await names()).toEqual({ p1: 'third', p2: 'second' })
+  // What came late and said otherwise is doubtful; what came in order is not.
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('a late event with another content is doubtful in another batch too, one with the same is not', async () => {
+  await scene.store([
+    patientEvent('p1', 3, { last_name: 'third' }),
+    patientEvent('p2', 3, { last_name: 'x' }),
+  ])
+  await scene.drain()
+  await scene.store([
+    patientEvent('p1', 2, { last_name: 'second' }),
+    patientEvent('p2', 2, { last_name: 'x' }),
+  ])
+  await scene.drain()
+  expect(await names()).toEqual({ p1: 'third', p2: 'x' })
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('a retried event that bears newer data under its old time is doubtful whoever wins, in one batch and in two', async () => {
+  const told = (id: string, name: string) => patientEvent(id, 1, { last_name: name }, { id: `retried-${id}` })
+  for (const names of [
+    ['a', 'b'],
+    ['b', 'a'],
+  ] as const) {
+    const id = names.join('')
+    await scene.store([told(id, names[0]), told(id, names[1])])
+    await scene.drain()
+    await scene.store([told(`${id} later`, names[0])])
+    await scene.drain()
+    await scene.store([told(`${id} later`, names[1])])
+    await scene.drain()
+  }
+  expect(await scene.asked()).toEqual(
+    ['ab', 'ab later', 'ba', 'ba later'].map((id) => `patients ${id} contested`),
+  )
+})
+
+test('a retried event whose record was updated an hour after its time is newer by that, not from the future', async () => {
+  await scene.store([patientEvent('p1', 1800, { last_name: 'between' })])
+  await scene.drain()
+  await scene.store([patientEvent('p1', 1, { last_name: 'newest', updated_at: noonPlus(3600) })])
+  await scene.drain()
+  expect(await names()).toEqual({ p1: 'newest' })
+  expect(await scene.rows('select _version::text, _problems from intake.patients')).toEqual([
+    { _version: '2026-01-01 13:00:00+00', _problems: null },
+  ])
+})
+
+test('events that were stored together have no order: where they differ, the record is doubtful', async () => {
+  await scene.store(
+    [patientEvent('p1', 1, { last_name: 'first' }), patientEvent('p1', 2, { last_name: 'second' })],
+    { receivedAt: noonPlus(4000) },
+  )
+  await scene.drain()
+  expect(await names()).toEqual({ p1: 'second' })
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('a deleted event leaves a tombstone, whatever it says of the record; an older event does not undo it', async () => {
+  const forms: [string, unknown][] = [
+    ['whole', patient('whole', { updated_at: noonPlus(1) })],
+    ['thin', { id: 'thin' }],
+    ['uid', { uid: 'uid' }],
+    ['bare', 'bare'],
+    ['7', { id: 7 }],
+  ]
+  await scene.store(forms.map(([id]) => patientEvent(id, 1)))
+  await scene.drain()
+  await scene.store(
+    forms.map(([id, data]) => ({ ...patientEvent(id, 2, {}, { event_type: 'deleted' }), data })),
+  )
+  await scene.drain()
+  const state = `select id, _deleted_at::text, last_name from intake.patients where _deleted_at is null or last_name is not null`
+  expect(await scene.rows(state)).toEqual([])
+  expect(await scene.rows('select distinct _deleted_at::text from intake.patients')).toEqual([
+    { _deleted_at: '2026-01-01 12:00:02+00' },
+  ])
+  await scene.store([patientEvent('whole', 1, { last_name: 'other' }), patientEvent('thin', 3)])
+  await scene.drain()
+  expect(await scene.rows(state)).toMatchObject([{ id: 'thin', _deleted_at: null }])
+  expect(await scene.asked()).toEqual(['patients whole contested'])
+})
+
+test('a deletion outlives the last update that it tells of, should the clocks of the service differ', async () => {
+  await scene.store([patientEvent('p1', 1, { updated_at: noonPlus(5) })])
+  await scene.drain()
+  await scene.store([patientEvent('p1', 4, { updated_at: noonPlus(5) }, { event_type: 'deleted' })])
+  await scene.drain()
+  expect(await scene.rows('select _deleted_at::text from intake.patients')).toEqual([
+    { _deleted_at: '2026-01-01 12:00:05+00' },
+  ])
+})
+
+test('a deletion that names nothing is set aside, each as a letter of its own', async () => {
+  const gone = (data: unknown) => ({ ...patientEvent('x', 1, {}, { event_type: 'deleted' }), data })
+  await scene.store([gone({}), gone({}), gone(null), gone({ id: null }), gone([])])
+  await scene.store([gone({ id: 'p1' })])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ dead: 5, done: 1 })
+  const found = await letters()
+  expect(found.length).toBe(5)
+  expect(new Set(found.map(({ stream, record_id, reason }) => `${stream} ${record_id} ${reason}`))).toEqual(
+    new Set(['patients null a deletion that does not say of which record']),
+  )
+})
+
+test('what cannot be read as an event is set aside as it came, and stops no other', async () => {
+  const odd = [
+    '',
+    'not JSON',
+    '[]',
+    '"text"',
+    '{"id":"e1"}',
+    '{"id":"e2","source":7}',
+    `{"source":"patient","data":`,
+  ]
+  await scene.store([...odd, Buffer.from([0xff, 0x00, 0x7b]), patientEvent('p1', 1)])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ dead: 8, done: 1 })
+  expect(await names()).toEqual({ p1: 'Other' })
+  const bodies = await scene.rows<{ stream: string; body: Buffer; origin: string }>(
+    `select letter.stream, aside.body, letter.origin from intake_ops.dead_letters letter
+     join intake_raw.set_aside aside on aside.dead_letter_id = letter.id`,
+  )
+  expect(new Set(bodies.map(({ stream }) => stream))).toEqual(new Set(['inbox']))
+  expect(bodies.map(({ body }) => body.toString('latin1')).sort()).toEqual([...odd, '\xff\x00{'].sort())
+  for (const { origin } of bodies) expect(origin).toMatch(/^event:(e1|e2|unreadable:[0-9a-f]{64})$/)
+})
+
+test('a record that cannot be keyed, or is none, is set aside', async () => {
+  const about = (data: unknown) => ({ ...patientEvent('x', 1), data })
+  await scene.store([about(null), about('text'), about({ first_name: 'Ann' }), about(undefined)])
+  await scene.store([
+    '{"id":"e","timestamp":"2026-01-01T12:00:00Z","event_type":"updated","source":"patient","data":{"id":9007199254740993}}',
+  ])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ dead: 5 })
+  expect((await letters()).map(({ reason }) => reason)).toEqual([
+    'an event whose record not an object',
+    'an event whose record not an object',
+    'an event whose record has no id',
+    'an event whose record not an object',
+    'an event whose record has an id that JSON numbers cannot carry exactly',
+  ])
+})
+
+test('an unknown type of event loads its record and is reported; an unknown source is reported and kept', async () => {
+  await scene.store([
+    patientEvent('p1', 1, { last_name: 'first' }),
+    patientEvent('p1', 2, { last_name: 'second' }, { event_type: 'merged' }),
+    patientEvent('p1', 3, { last_name: 'third' }, { event_type: 'Ann Other, 5550100' }),
+    patientEvent('p1', 4, { last_name: 'fourth' }, { event_type: undefined }),
+    patientEvent('i1', 1, {}, { source: 'invoice' }),
+    patientEvent('i2', 1, {}, { source: 'invoice' }),
+    patientEvent('i3', 1, {}, { source: 'Ann Other' }),
+  ])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 7 })
+  expect(await names()).toEqual({ p1: 'fourth' })
+  expect(
+    await scene.rows('select stream, path, type, count::int from intake_ops.drift order by 1, 2'),
+  ).toEqual([
+    { stream: 'inbox', path: 'source.(other)', type: 'string', count: 1 },
+    { stream: 'inbox', path: 'source.invoice', type: 'string', count: 2 },
+    { stream: 'patients', path: 'event_type', type: 'null', count: 1 },
+    { stream: 'patients', path: 'event_type.(other)', type: 'string', count: 1 },
+    { stream: 'patients', path: 'event_type.merged', type: 'string', count: 1 },
+  ])
+})
+
+test.each([
+  ['missing', undefined],
+  ['null', null],
+  ['no time', 'yesterday'],
+  ['a number', 1767268800],
+  ['six minutes ahead', noonPlus(360)],
+])('an event whose time is %s does not say what is newest: its record is asked for', async (_, timestamp) => {
+  const receivedAt = noonPlus(0)
+  await scene.store([{ ...patientEvent('p1', 1), timestamp }], { receivedAt })
+  await scene.store([{ ...patientEvent('p2', 1, {}, { event_type: 'deleted' }), timestamp }], { receivedAt })
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 2 })
+  expect(await names()).toEqual({})
+  expect(await scene.asked()).toEqual(['patients p1 partial', 'patients p2 contested'])
+})
+
+test('a time that is ahead by less than five minutes counts', async () => {
+  await scene.store([patientEvent('p1', 290)], { receivedAt: noonPlus(0) })
+  await scene.drain()
+  expect(await names()).toEqual({ p1: 'Other' })
+})
+
+test('a part of a record nulls nothing that is held: it is not loaded, and its record is asked for', async () => {
+  await scene.store([
+    patientEvent('p1', 1, { email: 'a@example.com' }),
+    patientEvent('p2', 1, { email: 'a@example.com' }),
+    patientEvent('p3', 1),
+  ])
+  await scene.drain()
+  const without = (id: string, ...fields: string[]) => ({
+    ...patientEvent(id, 2),
+    data: Object.fromEntries(
+      Object.entries(patient(id, { last_name: 'part' })).filter(([name]) => !fields.includes(name)),
+    ),
+  })
+  await scene.store([
+    without('p1', 'email'),
+    without('p3', 'email', 'address2', 'patient_tags'),
+    { ...patientEvent('p2', 2), data: { id: 'p2' } },
+  ])
+  await scene.drain()
+  // What is held empty is no value, and nothing is lost with it.
+  expect(await names()).toEqual({ p1: 'Other', p2: 'Other', p3: 'part' })
+  expect(await scene.rows(`select email from intake.patients where id in ('p1', 'p2')`)).toEqual([
+    { email: 'a@example.com' },
+    { email: 'a@example.com' },
+  ])
+  expect(await scene.asked()).toEqual(['patients p1 partial', 'patients p2 partial'])
+})
+
+test('a new record that has less than others is loaded as far as it goes, and asked for', async () => {
+  await scene.store([{ ...patientEvent('p0', 1), data: { id: 'p0', last_name: 'alone' } }])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['patients p0 partial'])
+  await scene.store([patientEvent('p0', 2), patientEvent('p1', 1)])
+  await scene.drain()
+  const { email: _, ...less } = patient('p2') as Record<string, unknown>
+  await scene.store([patientEvent('p3', 1), { ...patientEvent('p2', 1), data: less }])
+  await scene.drain()
+  expect(await names()).toEqual({ p0: 'Other', p1: 'Other', p2: 'Other', p3: 'Other' })
+  expect(await scene.asked()).toEqual(['patients p0 partial', 'patients p2 partial'])
+})
+
+test('a summary of a record is not loaded, its record is asked for', async () => {
+  await scene.store([
+    patientEvent('r1', 1, {}, { source: 'response' }),
+    { ...patientEvent('d1', 1, {}, { source: 'document' }), data: { id: 'd1', name: 'HIPAA', text: '' } },
+    { ...patientEvent('f1', 1, {}, { source: 'form' }), data: { id: 'f1', name: 'Intake' } },
+  ])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['documents d1 partial', 'forms f1 partial', 'responses r1 partial'])
+  expect(await scene.rows('select 1 from intake_raw.records')).toEqual([])
+})
