@@ -1,0 +1,106 @@
+/** A night in which nothing changed: it asks only for what it must, and writes nothing but its run record. */
+import { expect, it, vi } from 'vitest'
+import type { Webhooks } from '../../src/emulator/webhooks/engine.ts'
+import type { World } from '../../src/emulator/world/world.ts'
+import { STREAMS } from '../../src/streams/catalogue.ts'
+import { DAY, newestOf, plus, responsesOf } from './support/answered.ts'
+import { liven } from './support/living.ts'
+import { documentOf, openScene, query, type Scene } from './support/scene.ts'
+
+/** Written by every run: that it was, what it read, and where it goes on. */
+const RUN_RECORD = ['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.checkpoints']
+
+const SESSIONS =
+  "select application_name from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'"
+
+/** Place and writer of every row of every table, and how many were ever written to each. */
+async function everyRow(url: string): Promise<Readonly<Record<string, readonly string[]>>> {
+  // A session tells what it wrote at its end, and is gone after that.
+  await vi.waitFor(async () => expect(await query(url, SESSIONS)).toEqual([]))
+  const tables = await query<{ name: string; written: string }>(
+    url,
+    `select format('%I.%I', schemaname, relname) as name, concat_ws(' ', n_tup_ins, n_tup_upd, n_tup_del) as written
+     from pg_stat_user_tables where schemaname like 'intake%' order by 1`,
+  )
+  const kept = tables.filter(({ name }) => !RUN_RECORD.includes(name))
+  const text = kept.map(({ name }) => `select '${name}' as name, ctid || ' ' || xmin as version from ${name}`)
+  const versions = await query<{ name: string; version: string }>(
+    url,
+    `${text.join(' union all ')} order by 1, 2`,
+  )
+  return Object.fromEntries(
+    kept.map(({ name, written }) => [
+      name,
+      [`ever: ${written}`, ...versions.filter((row) => row.name === name).map(({ version }) => version)],
+    ]),
+  )
+}
+
+/** How often each path must be asked for: every list whole, but of responses those since the checkpoint. */
+function mustAsk(world: World, pageSize: number, webhooks: { configs: number; attempts: number }) {
+  const pages = (rows: number) => Math.max(1, Math.ceil(rows / pageSize))
+  const day = plus(newestOf(world), -4 * DAY).slice(0, 10)
+  const inWindow = responsesOf(world).filter(
+    ({ submitted_at }) => submitted_at !== null && submitted_at >= day,
+  )
+  return {
+    'GET /v2/patients': pages(world.patients.size),
+    'GET /v2/forms': pages(world.forms.size),
+    'GET /v2/packets': pages(world.packets.size),
+    'GET /v2/documents': pages(world.documents.size),
+    'GET /v2/responses': pages(inWindow.length),
+    'GET /v2/messages': pages(world.messages.size),
+    'GET /v2/export-csv': pages(world.forms.size),
+    // Whether a file changed, only its bytes tell.
+    'POST /v2/export-csv': world.forms.size,
+    'GET /v2/webhooks': pages(webhooks.configs),
+    'GET /v2/webhooks/events': pages(webhooks.attempts),
+  }
+}
+
+function asked({ emulator }: Scene): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const { method, url } of emulator.control.requests()) {
+    const key = `${method} ${url.split('?')[0]}`
+    counts[key] = (counts[key] ?? 0) + 1
+  }
+  return counts
+}
+
+it.each([
+  'default',
+  'response-summaries+summary-lists+event-record-envelope-id',
+  'newest-first+unknown-fields+naughty-text+raw-text-quoted+nested-parts',
+])('as %s, the second and the third run of all streams do so', async (shape) => {
+  await using scene = await openScene({ shape, patients: 25, responses: 40 })
+  const { control } = scene.emulator
+  await liven(scene.emulator, { each: 0, changes: 60 }, shape).still()
+  expect(await scene.backfill()).toMatchObject({ code: 0 })
+  const { configs, attempts } = control.webhooks() as Webhooks
+  const webhooks = { configs: configs.table.size, attempts: attempts.listing().size }
+  const before = await everyRow(scene.url)
+  expect(Object.keys(before).length).toBeGreaterThan(30)
+  for (let night = 2; night <= 3; night++) {
+    control.resetCounters()
+    const run = await scene.backfill('--json')
+    expect(run.code).toBe(0)
+    const { streams } = documentOf(run)
+    expect(Object.keys(streams)).toEqual(STREAMS.map(({ name }) => name))
+    for (const [name, figures] of Object.entries(streams)) {
+      expect({ name, ...figures }).toMatchObject({
+        name,
+        changed: 0,
+        deleted: 0,
+        dead_letters: 0,
+        note: null,
+      })
+    }
+    expect(asked(scene)).toEqual(mustAsk(control.world(), 10, webhooks))
+    expect(await everyRow(scene.url)).toEqual(before)
+  }
+  const recorded = await query(
+    scene.url,
+    'select count(*)::int as streams from intake_ops.run_streams group by run_id order by run_id',
+  )
+  expect(recorded).toEqual(Array(3).fill({ streams: STREAMS.length }))
+})
