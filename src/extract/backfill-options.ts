@@ -58,7 +58,10 @@ export interface OpenTeam extends AsyncDisposable {
   giveUp(reason: unknown): void
 }
 
-export function openTeam(team: TeamSource & { readonly teamId: number }, options: BackfillOptions): OpenTeam {
+export function openTeam(
+  team: TeamSource & { readonly teamId: number },
+  options: Pick<BackfillOptions, 'clock' | 'random' | 'logger' | 'signal' | 'version'>,
+): OpenTeam {
   const { clock, random, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])

@@ -8,17 +8,27 @@
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
+/** The columns and the exports that they are of. */
+export interface MatchedTables {
+  readonly columns: string
+  readonly entries: string
+}
+
+const LOADED: MatchedTables = { columns: 'intake.export_columns', entries: 'intake.exports' }
+
 /** `exportId` null for all of the team's. Returns how many columns changed. */
 export async function matchQuestions(
   db: Kysely<Warehouse>,
   teamId: number,
   exportId: string | null = null,
+  tables: MatchedTables = LOADED,
 ): Promise<number> {
+  const [columns, entries] = [sql.table(tables.columns), sql.table(tables.entries)]
   const { numAffectedRows } = await sql`
     with cells as materialized (
       select own.export_id, own.position, own.title, own.question_id, entry.form_id
-      from intake.export_columns own
-      join intake.exports entry on entry.team_id = own.team_id and entry.id = own.export_id
+      from ${columns} own
+      join ${entries} entry on entry.team_id = own.team_id and entry.id = own.export_id
       where own.team_id = ${teamId} and (${exportId}::text is null or own.export_id = ${exportId})
     ), questions as materialized (
       select form_id, position, question_id, question_type, text
@@ -38,7 +48,7 @@ export async function matchQuestions(
       from candidates group by export_id, position
       having count(distinct coalesce('id ' || question_id, 'place ' || place)) = 1
     )
-    update intake.export_columns own set question_id = matched.question_id
+    update ${columns} own set question_id = matched.question_id
     from cells left join matched using (export_id, position)
     where own.team_id = ${teamId} and own.export_id = cells.export_id and own.position = cells.position
       and own.question_id is distinct from matched.question_id`.execute(db)

@@ -32,10 +32,13 @@ interface Held {
   readonly origin: string
   readonly body: string | null
   readonly problems: string | null
-  readonly isLast: boolean
 }
 
 const INSTANT = sql.lit('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+
+const HELD = sql`
+  id, to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt", deleted,
+  encode(hash, 'hex') as hash, origin, coalesce(as_it_came, payload::text) as body, problems::text as problems`
 
 /** The portion that follows the id `after`. */
 export async function nextPortion(
@@ -43,11 +46,9 @@ export async function nextPortion(
   { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
   after: string | null,
 ): Promise<Portion> {
-  const { rows } = await sql<Held>`
+  const { rows } = await sql<Held & { isLast: boolean }>`
     with portion as materialized (
-      select id, to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt", deleted,
-        encode(hash, 'hex') as hash, origin, coalesce(as_it_came, payload::text) as body, problems::text as problems
-      from intake_raw.records
+      select ${HELD} from intake_raw.records
       where team_id = ${teamId} and stream = ${stream} and (${after}::text is null or id > ${after})
       order by id limit ${MOST_RECORDS + 1}
     ), sized as (
@@ -65,6 +66,19 @@ export async function nextPortion(
     envelopes: rows.map((row) => envelopeOf(row, teamId, stream)),
     to: last === undefined || last.isLast ? null : last.id,
   }
+}
+
+/** Those of the records that are held, whatever their number. */
+export async function recordsOf(
+  { db }: Session,
+  { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
+  ids: readonly string[],
+): Promise<readonly Envelope[]> {
+  const { rows } = await sql<Held>`
+    select ${HELD} from intake_raw.records
+    where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[])
+    order by id`.execute(db)
+  return rows.map((row) => envelopeOf(row, teamId, stream))
 }
 
 function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {

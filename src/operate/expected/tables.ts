@@ -34,7 +34,7 @@ export interface ExpectedTables {
 const META = ['_version', '_deleted_at', '_origin', '_hash', '_extra', '_problems'] as const
 
 /** Of the root's meta columns, those that say where and when, and nothing of the record. */
-export const CIRCUMSTANCES: readonly string[] = ['_version', '_deleted_at', '_origin']
+export const CIRCUMSTANCES: readonly string[] = ['_version', '_origin']
 
 const RECORD = ['version', 'observed_at', 'deleted', 'hash', 'origin', 'payload', 'as_it_came', 'problems']
 

@@ -1,0 +1,116 @@
+/**
+ * What differs between the expected tables and the warehouse, told as missing, extra and different.
+ *
+ * Invariant: all tables are looked at in one snapshot, so that a record that a load is writing is seen as before or as
+ * after. `certain` is said of what no activity can explain: the record behind the rows is the expected one, or there is
+ * none behind them at all.
+ */
+import { sql } from 'kysely'
+import type { Instant } from '../../core/time.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { type Comparison, clearFound, compareTable, type Scope } from '../expected/compare.ts'
+import { CIRCUMSTANCES, type ExpectedTables } from '../expected/tables.ts'
+import { UNREAD_FILES } from './expect-files.ts'
+import { UNKNOWN } from './expect-source.ts'
+
+export interface Difference {
+  readonly id: string
+  readonly kind: 'missing' | 'extra' | 'different'
+  /** Columns of the root table, and names of the other tables, that differ. */
+  readonly fields: readonly string[]
+  readonly certain: boolean
+  /** The warehouse holds a state from after the look at the source. */
+  readonly newer: boolean
+  /** Only parts of the payload that no table shows differ, and the source does not call the record updated. */
+  readonly payloadOnly: boolean
+}
+
+export interface Looked {
+  readonly teamId: number
+  readonly tables: ExpectedTables
+  /** Bounds of the time of the look, in the service's clock; states of the warehouse between them are newer. */
+  readonly since: Instant
+  readonly until: Instant
+  /** Entries of a log from after this moment are not due in the warehouse; null where all are. */
+  readonly loggedUntil: Instant | null
+}
+
+export function comparisonsOf({ teamId, tables }: Pick<Looked, 'teamId' | 'tables'>): readonly Comparison[] {
+  const { stream, root, children, files, records } = tables
+  const cells = stream.columns.map(({ name }) => sql`held.${sql.ref(name)}`)
+  const team = sql<boolean>`held.team_id = ${teamId}`
+  // A tombstone is as good as no row, unless something was left in it.
+  const live = sql<boolean>`${team} and (held._deleted_at is null or num_nonnulls(${sql.join(cells)}) > 0)`
+  const isRecord = sql<boolean>`${team} and held.stream = ${stream.name} and not held.deleted`
+  const content = root.columns.filter((name) => name !== 'team_id' && !CIRCUMSTANCES.includes(name))
+  return [
+    { table: root, columns: content, label: null, held: live },
+    ...[...children, ...files].map((table) => {
+      return { table, columns: table.columns.slice(1), label: table.name.replace('intake.', ''), held: team }
+    }),
+    ...(stream.list === null
+      ? []
+      : [{ table: records, columns: ['id', 'hash', 'payload'], label: records.name, held: isRecord }]),
+  ]
+}
+
+export async function findDifferences(
+  session: Session,
+  looked: Looked,
+  scope: Scope,
+): Promise<readonly Difference[]> {
+  const { client, db } = session
+  await clearFound(session)
+  await client.query('begin isolation level repeatable read')
+  try {
+    if (scope.kind === 'ids')
+      await client.query('set local enable_nestloop = on; set local enable_seqscan = off')
+    for (const comparison of comparisonsOf(looked)) await compareTable(session, comparison, scope)
+    if (looked.tables.files.length > 0) {
+      await sql`
+        delete from pg_temp.differing using ${UNREAD_FILES} unread
+        where differing.id = unread.id and field = any(${FILE_FIELDS}::text[])`.execute(db)
+    }
+    await sql`delete from pg_temp.differing where id in (select id from ${UNKNOWN})`.execute(db)
+    const found = await classified(session, looked)
+    await client.query('commit')
+    return found
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+/** What a file that could not be read leaves unsaid. */
+const FILE_FIELDS = ['export_columns', 'export_rows', 'export_cells', '_problems']
+
+async function classified({ db }: Session, looked: Looked): Promise<readonly Difference[]> {
+  const { teamId, tables, since, until, loggedUntil } = looked
+  const { stream, root, records } = tables
+  const { rows } = await sql<Difference>`
+    with found as materialized (
+      select id, array_agg(distinct field order by field) as fields from pg_temp.differing group by id
+    )
+    select found.id,
+      case when expected.id is null then 'extra' when held.id is null then 'missing' else 'different' end as kind,
+      array(select field from unnest(found.fields) as field
+            where field not in ('id') and expected.id is not null and held.id is not null) as fields,
+      case when expected.id is null then raw.deleted is not false
+           else coalesce(raw.hash = expected._hash and not raw.deleted, false) end as certain,
+      coalesce(raw.version > coalesce(expected._version, ${since}) and raw.version <= ${until}, false)
+        or coalesce(raw.id is null and expected._version >= ${loggedUntil}, false) as newer,
+      coalesce(found.fields <@ ${['_hash', 'intake_raw.records']}::text[] and expected.id is not null
+        and not raw.deleted and raw.hash <> expected._hash and held._hash = raw.hash
+        and raw.payload -> 'updated_at' is not distinct from payload.payload -> 'updated_at', false) as "payloadOnly"
+    from found
+    left join ${sql.table(root.expected)} expected on expected.id = found.id
+    left join ${sql.table(records.expected)} payload on payload.id = found.id
+    left join ${sql.table(root.name)} held
+      on held.team_id = ${teamId} and held.id = found.id and held._deleted_at is null
+    left join lateral (
+      select raw.id, raw.hash, raw.version, raw.payload, raw.deleted from intake_raw.records raw
+      where raw.team_id = ${teamId} and raw.stream = ${stream.name} and raw.id = found.id
+    ) raw on true
+    order by found.id`.execute(db)
+  return rows
+}

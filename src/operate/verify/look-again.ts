@@ -1,0 +1,133 @@
+/**
+ * A second look at what differed, since the source and the warehouse both go on while they are compared.
+ *
+ *     doubtful ─► fetched by id, or the list read again ─► a pause ─► compared again ─┬─► still differs: a difference
+ *                                                                                     └─► newer, or equal by now
+ *
+ * Invariant: what is handed back was seen to differ in each look, and the warehouse held no later state than the last
+ * of them. What no activity can explain is not asked for again.
+ */
+import type { Envelope } from '../../core/envelope.ts'
+import { FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
+import { type Instant, instantOf, microsOf } from '../../core/time.ts'
+import { fetchOne } from '../../extract/fetch-one.ts'
+import type { Source } from '../../extract/source.ts'
+import { linesOf } from '../../load/lines.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import type { ExpectedTables } from '../expected/tables.ts'
+import { expectLines, expectSource, forget, noteUnknown } from './expect-source.ts'
+import { type Difference, findDifferences } from './find.ts'
+
+export interface Looking {
+  readonly source: Source
+  readonly session: Session
+  readonly scanning: Session
+  readonly tables: ExpectedTables
+  readonly loggedUntil: Instant | null
+}
+
+export interface Looks {
+  /** What differs for good. */
+  readonly differences: readonly Difference[]
+  /** Records that the warehouse held in a later state, or that were equal at a later look. */
+  readonly newer: number
+  /** Entries that a log got after the warehouse last read it. */
+  readonly notDue: number
+  readonly payloadsOnly: number
+}
+
+/** What the warehouse may still be about to load when a look ends. */
+const PAUSES_MS = [1_000, 2_500]
+
+/** Records asked for by id; of more than that, the list is read again. */
+const MOST_BY_ID = 2_000
+const AT_A_TIME = 200
+
+/** `startedAt`: when the source began to be read, in its clock. */
+export async function lookUntilSure(looking: Looking, startedAt: Instant): Promise<Looks> {
+  const first = await findDifferences(looking.session, lookedAt(looking, startedAt), { kind: 'all' })
+  const certain = first.filter((each) => each.certain)
+  const payloadsOnly = first.filter((each) => each.payloadOnly && !each.certain).length
+  let doubtful: readonly Difference[] = first.filter(
+    (each) => !each.certain && !each.payloadOnly && !isNotDue(looking, each),
+  )
+  const notDue = first.filter((each) => isNotDue(looking, each)).length
+  const doubted = doubtful.length
+  for (const pause of PAUSES_MS) {
+    if (doubtful.length === 0) break
+    doubtful = await lookAgain(looking, doubtful, pause)
+  }
+  const differences = [...certain, ...doubtful].sort((a, b) => (a.id < b.id ? -1 : 1))
+  return { differences, newer: doubted - doubtful.length, notDue, payloadsOnly }
+}
+
+/** An entry that a log got after the warehouse last read it. */
+function isNotDue({ loggedUntil }: Looking, { newer, kind }: Difference): boolean {
+  return loggedUntil !== null && newer && kind === 'missing'
+}
+
+async function lookAgain(
+  looking: Looking,
+  doubtful: readonly Difference[],
+  pause: number,
+): Promise<readonly Difference[]> {
+  const { source, session, scanning, tables } = looking
+  const ids = doubtful.map(({ id }) => id)
+  const wanted = new Set(ids)
+  if (tables.stream.one === null || ids.length > MOST_BY_ID) {
+    const { startedAt } = await expectSource(source, session, scanning, tables)
+    await source.clock.sleep(pause, source.signal)
+    const found = await findDifferences(session, lookedAt(looking, startedAt), { kind: 'all' })
+    return found.filter((each) => wanted.has(each.id) && isDifferent(each))
+  }
+  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
+  for (let from = 0; from < ids.length; from += AT_A_TIME)
+    await expectById(looking, ids.slice(from, from + AT_A_TIME))
+  await source.clock.sleep(pause, source.signal)
+  return (await compareIds(looking, ids, startedAt)).filter(isDifferent)
+}
+
+function isDifferent({ newer, payloadOnly }: Difference): boolean {
+  return !newer && !payloadOnly
+}
+
+/** What differs of these records; `since` is when the source was last looked at. */
+export async function compareIds(
+  looking: Looking,
+  ids: readonly string[],
+  since: Instant,
+): Promise<readonly Difference[]> {
+  const found: Difference[] = []
+  for (let from = 0; from < ids.length; from += AT_A_TIME) {
+    const portion = ids.slice(from, from + AT_A_TIME)
+    found.push(
+      ...(await findDifferences(looking.session, lookedAt(looking, since), { kind: 'ids', ids: portion })),
+    )
+  }
+  return found
+}
+
+/** Expects of these records what the service now says of each. */
+async function expectById({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
+  const found = await Promise.all(ids.map(async (id) => ({ id, ...(await fetchOne(source, id, 'refetch')) })))
+  const envelopes = found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : []))
+  await expectEnvelopes(session, tables, source.taken.teamId, ids, envelopes)
+  for (const { id, kind } of found) if (kind === 'dead') await noteUnknown(session, id)
+}
+
+export async function expectEnvelopes(
+  session: Session,
+  tables: ExpectedTables,
+  teamId: number,
+  ids: readonly string[],
+  envelopes: readonly Envelope[],
+): Promise<void> {
+  await forget(session, tables, ids)
+  await expectLines(session, tables, teamId, linesOf(tables.stream, envelopes))
+}
+
+function lookedAt({ source, tables, loggedUntil }: Looking, since: Instant) {
+  const now = microsOf(source.serviceClock.observedAt(source.clock.now()) as Instant)
+  const until = instantOf(now + FUTURE_TOLERANCE_SECONDS * 1_000_000)
+  return { teamId: source.taken.teamId, tables, since, until, loggedUntil }
+}

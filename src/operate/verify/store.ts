@@ -1,0 +1,32 @@
+/** What a verification found, kept in intake_ops.verifications: ids and names, no value. */
+import { sql } from 'kysely'
+import type { StreamName } from '../../core/streams.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import type { StreamVerified } from './verify-stream.ts'
+
+export async function storeVerified(
+  { db }: Session,
+  key: { readonly runId: string; readonly teamId: number; readonly stream: StreamName },
+  verified: StreamVerified,
+): Promise<void> {
+  const { missing, extra, different, sums, repaired, newer, notDue, payloadsOnly, note } = verified
+  await sql`
+    insert into intake_ops.verifications (
+      run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different, repaired,
+      missing_ids, extra_ids, different_ids, payloads_only, newer, source_hash, warehouse_hash, note
+    ) values (
+      ${key.runId}, ${key.teamId}, ${key.stream}, ${isEqual(verified)}, ${sums.source}, ${sums.warehouse},
+      ${missing.length}, ${extra.length}, ${different.length}, ${repaired},
+      ${missing}::text[], ${extra}::text[], ${JSON.stringify(different)}::jsonb, ${payloadsOnly}, ${newer + notDue},
+      ${sums.sourceHash}, ${sums.warehouseHash}, ${note}
+    )`.execute(db)
+}
+
+export function isEqual({ missing, extra, different }: StreamVerified): boolean {
+  return missing.length + extra.length + different.length === 0
+}
+
+/** True when nothing is left that differs. */
+export function isMended({ missing, extra, different, repaired }: StreamVerified): boolean {
+  return missing.length + extra.length + different.length === repaired
+}

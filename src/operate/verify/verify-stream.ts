@@ -1,0 +1,134 @@
+/**
+ * One stream of one team: read, compared, looked at again, and mended where that was asked for.
+ *
+ * Invariant: without a repair nothing is written but temporary tables. A difference is told by id and by the names of
+ * columns and tables, never by a value.
+ */
+
+import { sql } from 'kysely'
+import type { Instant } from '../../core/time.ts'
+import { LEDGER_PLANNER } from '../../extract/ledger.ts'
+import type { Source } from '../../extract/source.ts'
+import { linesOf } from '../../load/lines.ts'
+import { cursorOf } from '../../load/slice.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { nextPortion } from '../expected/from-raw.ts'
+import { createExpected, describeTables, type ExpectedTables } from '../expected/tables.ts'
+import { allTables, expectLines, expectSource, UNKNOWN } from './expect-source.ts'
+import type { Difference } from './find.ts'
+import { type Looking, type Looks, lookUntilSure } from './look-again.ts'
+import { type Repaired, repair } from './repair.ts'
+import { type Sums, sumUp } from './sums.ts'
+
+export interface StreamVerified extends Omit<Looks, 'differences'> {
+  readonly missing: readonly string[]
+  readonly extra: readonly string[]
+  readonly different: readonly Pick<Difference, 'id' | 'fields'>[]
+  readonly sums: Sums
+  readonly repaired: number
+  /** What could not be compared or mended, and why. */
+  readonly note: string | null
+}
+
+export interface RepairOptions {
+  readonly allowMassDelete: boolean
+}
+
+/** `mend` null to compare only. */
+export async function verifyStream(source: Source, mend: RepairOptions | null): Promise<StreamVerified> {
+  const { url, stream } = source
+  const options = { url, purpose: `verify ${stream.name}`, planner: LEDGER_PLANNER }
+  await using session = await openSession(options)
+  await using scanning = await openSession(options)
+  const tables = await describeTables(session, stream)
+  const read =
+    stream.list === null
+      ? await expectRaw(source, session, tables)
+      : await expectList(source, session, scanning, tables)
+  const looking: Looking = {
+    source,
+    session,
+    scanning,
+    tables,
+    loggedUntil: await loggedUntil(source, session),
+  }
+  const before = await sumUp(session, { teamId: source.taken.teamId, tables })
+  // Sums that agree say that every row does.
+  const isEqual = before.sourceHash === before.warehouseHash
+  const looks: Looks = isEqual
+    ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
+    : await lookUntilSure(looking, read.startedAt)
+  const { differences } = looks
+  const sums = isEqual ? before : await sumUp(session, { teamId: source.taken.teamId, tables })
+  const unknown = await countUnknown(session)
+  const unsaid =
+    unknown === 0
+      ? null
+      : `${unknown} record(s) could not be compared: the service gives them in no form that can be loaded`
+  const repaired: Repaired =
+    mend === null || differences.length === 0
+      ? { repaired: 0, note: null }
+      : await repair(looking, differences, { ...mend, steady: read.steady })
+  const notes = [unsaid, read.note, repaired.note].filter((note) => note !== null)
+  return {
+    missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),
+    extra: differences.filter(({ kind }) => kind === 'extra').map(({ id }) => id),
+    different: differences
+      .filter(({ kind }) => kind === 'different')
+      .map(({ id, fields }) => ({ id, fields })),
+    newer: looks.newer,
+    notDue: looks.notDue,
+    payloadsOnly: looks.payloadsOnly,
+    sums: { ...sums, source: sums.source - looks.notDue },
+    repaired: repaired.repaired,
+    note: notes.length === 0 ? null : notes.join('; '),
+  }
+}
+
+interface SourceRead {
+  /** In the service's clock. */
+  readonly startedAt: Instant
+  readonly steady: boolean
+  readonly note: string | null
+}
+
+async function expectList(
+  source: Source,
+  session: Session,
+  scanning: Session,
+  tables: ExpectedTables,
+): Promise<SourceRead> {
+  const { startedAt, steady, reason } = await expectSource(source, session, scanning, tables)
+  const note = steady ? null : `the list kept changing while it was read (${reason ?? 'unsteady'})`
+  return { startedAt, steady, note }
+}
+
+/** What only webhooks bring has no list: its tables are held against the records behind them. */
+async function expectRaw(source: Source, session: Session, tables: ExpectedTables): Promise<SourceRead> {
+  const place = { teamId: source.taken.teamId, stream: source.stream.name }
+  await createExpected(session, allTables(tables), 'preserve')
+  await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
+  for (let after: string | null = null, ended = false; !ended; ) {
+    const { envelopes, to } = await nextPortion(session, place, after)
+    const live = envelopes.filter(({ content }) => content !== null)
+    await expectLines(session, tables, place.teamId, linesOf(source.stream, live))
+    source.onProgress({ fetched: live.length, expected: null })
+    after = to
+    ended = to === null
+  }
+  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
+  return { startedAt, steady: false, note: 'the service lists none: compared with the stored payloads' }
+}
+
+/** Of a log, when the warehouse last read it: later entries are brought by the next backfill. */
+async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<Instant | null> {
+  if (stream.entryAt === undefined) return null
+  const cursor = await cursorOf(db, { teamId: taken.teamId, stream: stream.name, slice: '' })
+  const scannedAt = (cursor as { scanned_at?: unknown } | null)?.scanned_at
+  return typeof scannedAt === 'string' ? (scannedAt as Instant) : null
+}
+
+async function countUnknown({ db }: Session): Promise<number> {
+  const { rows } = await sql<{ ids: string }>`select count(distinct id) as ids from ${UNKNOWN}`.execute(db)
+  return Number(rows[0]!.ids)
+}
