@@ -52,19 +52,24 @@ describe('intake-sync demo', () => {
     expect(text).toMatch(/forms +12 +1 +11 +0 /)
     expect(text).toContain('s, 0 row versions written')
     expect(text).toContain('Who pays for your visits?')
+    expect(text).toMatch(/a patient came +its row was there after \d\.\d{3} s/)
+    expect(text).toContain('found nothing to add to patients and forms')
     expect(text.match(/^-- .+\?/gm)).toHaveLength(5)
     expect(text).not.toMatch(/\(0 rows\)|postgres:\/\//)
     expect(isServed(homeOf(directory))).toBe(false)
     expect(await nothingAnswers(/http:\S+/.exec(text)![0])).toBe(true)
 
-    const { steps, queries, service } = JSON.parse(await expectDone(start(directory, '--json')))
+    const { steps, live, queries, service } = JSON.parse(await expectDone(start(directory, '--json')))
     const patients = steps.map((step: never) => (step as { backfill: Doc }).backfill.streams.patients)
     expect(patients).toMatchObject([
       { fetched: 3000, changed: 3000, deleted: 0 },
       { fetched: 3001, changed: 6, deleted: 2 },
       { fetched: 3001, changed: 0, deleted: 0 },
+      { fetched: 3001, changed: 0, deleted: 0 },
     ])
-    expect(steps.at(-1).row_versions).toBe(0)
+    expect(steps.at(2).row_versions).toBe(0)
+    expect(live).toHaveLength(4)
+    for (const { what, seconds } of live) expect([what, seconds < 5]).toEqual([what, true])
     for (const { rows } of queries) expect(rows.length).toBeGreaterThan(0)
     expect(service).toBeNull()
   })

@@ -1,6 +1,7 @@
 /** What the demo says to people, step by step. Invariant: holds no password; the people it names are invented. */
 import type { BackfillSummary } from '../extract/backfill.ts'
 import { backfillText } from './backfill-report.ts'
+import type { LiveChange } from './demo-live.ts'
 import type { DemoAnswer } from './demo-queries.ts'
 import type { ChangesMade } from './demo-service.ts'
 import { table } from './table.ts'
@@ -14,6 +15,10 @@ export interface DemoPlaces {
   readonly port: number
   /** Variables by which other commands reach the demo's service. */
   readonly variables: Readonly<Record<string, string>>
+  /** Where the service sends its webhooks. */
+  readonly webhooks: string
+  /** Health and metrics. */
+  readonly admin: string
 }
 
 export function openingText(postgres: string, dataDir: string): string {
@@ -43,6 +48,15 @@ export function changesText(changes: ChangesMade): string {
   return `${created} patients created, ${updated} updated, ${deleted} deleted; ${reworded} question reworded.\n\n`
 }
 
+export function liveText(changes: readonly LiveChange[]): string {
+  const rows = changes.map(({ what, seconds }) => [what, `its row was there after ${seconds.toFixed(3)} s`])
+  return table(rows)
+}
+
+export function addedNothingText(seconds: number): string {
+  return `\nA backfill after that found nothing to add to patients and forms (${seconds.toFixed(1)} s).\n`
+}
+
 export function answerText({ question, sql, columns, rows }: DemoAnswer): string {
   const result = table([columns, ...rows])
   return `-- ${question}\n${sql};\n\n${result.replace(/^(?=.)/gm, '  ')}\n`
@@ -62,9 +76,10 @@ export function fartherText({ dataDir }: DemoPlaces): string {
 }
 
 /** How to go on while warehouse and service stay. */
-export function stayText({ dataDir, directory, port, variables }: DemoPlaces): string {
+export function stayText({ dataDir, directory, port, variables, webhooks, admin }: DemoPlaces): string {
   return [
-    'Warehouse and service stay until Ctrl-C. From another terminal:',
+    'Warehouse and service stay until Ctrl-C, and what changes at the service is in the tables at once:',
+    `webhooks come to ${webhooks}, health and metrics are at ${admin}. From another terminal:`,
     '',
     '  # SQL, with a psql of your own; the password stays in its file',
     `  PGPASSWORD="$(cat ${quoted(`${directory}/password`)})" psql -h 127.0.0.1 -p ${port} -U intake intake`,

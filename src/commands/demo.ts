@@ -1,7 +1,7 @@
 /**
  * `intake-sync demo`: the whole road in seconds, on a warehouse and a service of its own.
  *
- *     empty warehouse ─► first backfill ─► a day passes ─► backfill ─► backfill, nothing new ─► queries ─► (stay)
+ *     empty warehouse ─► first backfill ─► a day passes ─► backfill ─► backfill, nothing new ─► live ─► queries ─► (stay)
  *
  * Invariant: needs no configuration and touches none of the user's data; every figure it prints was counted in this
  * run, and one that is not what was done at the service ends it with 1. When it ends, nothing of it runs.
@@ -13,11 +13,13 @@ import { IntakeError } from '../core/errors.ts'
 import type { Emulator } from '../emulator/server.ts'
 import { type BackfillSummary, backfill } from '../extract/backfill.ts'
 import { EVERYTHING } from '../extract/window.ts'
+import type { Serving } from '../operate/serve.ts'
 import { STREAMS } from '../streams/catalogue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { type EmbeddedServer, openEmbedded } from '../warehouse/embedded/server.ts'
 import { backfillDocument } from './backfill-report.ts'
 import { type Context, ExitCode, openLogger, printJson } from './context.ts'
+import { type LiveChange, openLive, watchChanges } from './demo-live.ts'
 import { ask, DEMO_QUERIES, type DemoAnswer } from './demo-queries.ts'
 import { countRecords, DEMO_TEAM, demoTeam, letTimePass, startDemoService } from './demo-service.ts'
 import * as say from './demo-text.ts'
@@ -56,17 +58,27 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   print(say.openingText(await claimWarehouse(session, server.url, dataDir), dataDir))
   await using service = await startDemoService()
   print(say.serviceText(service.environments[0]!.base_url, countRecords(service)))
-  const runs = await threeRuns({ context, server, session, service }, print)
-  print(say.headingText(4, 'Questions, in SQL'))
+  const stage = { context, server, session, service }
+  const runs = await threeRuns(stage, print)
+  print(say.headingText(4, 'Live: what changes at the service is told by webhook'))
+  const logger = openLogger(context, readConfig(ownSettings(context.env)))
+  await using serving = await openLive({ url: server.url, service, logger })
+  const live = await watchChanges(session, service)
+  print(say.liveText(live))
+  const last = await runOnce(stage, 'last')
+  for (const stream of ['patients', 'forms']) expect(last, stream, 0, 0)
+  print(say.addedNothingText(last.seconds))
+  print(say.headingText(5, 'Questions, in SQL'))
   const answers: DemoAnswer[] = []
   for (const query of DEMO_QUERIES) {
     const answer = await ask(session, query)
     answers.push(answer)
     print(say.answerText(answer))
   }
-  const places = placesOf(server, service, dataDir)
+  const places = placesOf(server, service, dataDir, serving)
   const seconds = secondsSince(begun)
-  if (options.json) printJson(context, document(seconds, runs, answers, options.stay === true, places))
+  const told = { seconds, runs: [...runs, last], live, answers }
+  if (options.json) printJson(context, document(told, options.stay === true, places))
   print(`Everything is as it should be, after ${seconds.toFixed(1)} s.\n\n`)
   if (!options.stay) return print(say.fartherText(places))
   print(say.stayText(places))
@@ -105,7 +117,6 @@ async function threeRuns(stage: Stage, print: (text: string) => void): Promise<r
   const third = await run('unchanged')
   for (const { name } of STREAMS) expect(third, name, 0, 0)
   if (third.row_versions !== 0) throw wrong(third.name, 'row versions', third.row_versions, 0)
-  // Live webhooks and `verify` take their places here with the commands that bring them.
   return [first, second, third]
 }
 
@@ -162,7 +173,12 @@ function wrong(run: string, what: string, found: number | undefined, expected: n
   })
 }
 
-function placesOf(server: EmbeddedServer, service: Emulator, dataDir: string): say.DemoPlaces {
+function placesOf(
+  server: EmbeddedServer,
+  service: Emulator,
+  dataDir: string,
+  { ingest, admin }: Serving,
+): say.DemoPlaces {
   const { baseUrl, apiKey, apiSecret } = demoTeam(service)
   const variables = {
     INTAKE_TEAM: DEMO_TEAM,
@@ -170,20 +186,27 @@ function placesOf(server: EmbeddedServer, service: Emulator, dataDir: string): s
     INTAKE_API_KEY: apiKey,
     INTAKE_API_SECRET: apiSecret,
   }
-  return { dataDir, directory: server.directory, port: Number(new URL(server.url).port), variables }
+  const port = Number(new URL(server.url).port)
+  return { dataDir, directory: server.directory, port, variables, webhooks: `${ingest}/webhooks`, admin }
+}
+
+interface Told {
+  readonly seconds: number
+  readonly runs: readonly Run[]
+  readonly live: readonly LiveChange[]
+  readonly answers: readonly DemoAnswer[]
 }
 
 function document(
-  seconds: number,
-  runs: readonly Run[],
-  queries: readonly DemoAnswer[],
+  { seconds, runs, live, answers }: Told,
   stays: boolean,
   { dataDir, directory, port, variables }: say.DemoPlaces,
 ): unknown {
   return {
     seconds,
     steps: runs.map(({ summary, ...rest }) => ({ ...rest, backfill: backfillDocument(summary) })),
-    queries,
+    live,
+    queries: answers,
     warehouse: { data_dir: dataDir, password_file: `${directory}/password`, port: stays ? port : null },
     service: stays ? variables : null,
   }
