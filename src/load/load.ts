@@ -86,7 +86,7 @@ async function loadInOneTransaction(
   if (!straight) await prepareStaging(session, stream)
   await client.query('begin')
   try {
-    const from = straight ? 'empty' : 'pages'
+    const from = straight ? 'empty' : 'reads'
     const result = await writeBatch(session, { stream, place: taken, lines, deadLetters: letters, from })
     await assertOurs(db, taken)
     await client.query('commit')

@@ -23,10 +23,12 @@ export interface Writing {
   readonly deadLetters: readonly DeadLetter[]
   /**
    * - `empty`: straight into the tables, which then must not hold any of the keys.
-   * - `pages`: through staging. Two reads of ours never tie.
-   * - `events`: as pages, and ties are told, whoever won: a retried event bears newer data under its old time.
+   * - `reads`: pages and fetches, through staging. A read that stands above what an event brought after it is told.
+   * - `events`: through staging. Ties are told, whoever won: a retried event bears newer data under its old time.
    */
-  readonly from: 'empty' | 'pages' | 'events'
+  readonly from: 'empty' | 'reads' | 'events'
+  /** Of reads: when they were asked for, in the clock of the warehouse, where that is known. */
+  readonly askedAt?: string
 }
 
 export interface LoadResult {
@@ -36,7 +38,7 @@ export interface LoadResult {
   readonly deleted: number
   readonly deadLetters: number
   readonly problems: number
-  /** Ids that lost to another content although they arrived later, or tied with one: the source has to be asked again. */
+  /** Ids of which nobody can tell whether what won is the newer content: the source has to be asked again. */
   readonly contested: readonly string[]
 }
 
@@ -47,13 +49,13 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
 
 export async function writeBatch(
   session: Session,
-  { stream, place, lines: given, deadLetters, from }: Writing,
+  { stream, place, lines: given, deadLetters, from, askedAt }: Writing,
 ): Promise<LoadResult> {
   const statements = statementsOf(stream)
   const lines = await withoutErased(session, stream, place.teamId, given)
   let told: readonly Told[] = []
   if (from === 'empty') await copyAll(session, statements.copy.straight, lines)
-  else told = await mergeAll(session, statements, lines, from)
+  else told = await mergeAll(session, statements, lines, { from, askedAt })
   const letters = await setAside(session.db, place, deadLetters)
   await recordFindings(session.db, place, lines.findings)
   return { ...written(lines, told), deadLetters: letters, problems: lines.findings.problems }
@@ -71,16 +73,19 @@ async function mergeAll(
   session: Session,
   statements: LoadStatements,
   lines: BatchLines,
-  from: 'pages' | 'events',
+  { from, askedAt = null }: { from: 'reads' | 'events'; askedAt?: string | null | undefined },
 ): Promise<readonly Told[]> {
+  const { client } = session
   await copyAll(session, statements.copy.staged, lines)
-  const merge = from === 'events' ? statements.mergeAndTellTies : statements.mergeRecords
-  const { rows: told } = await session.client.query<Told>(merge)
+  const { rows: told } =
+    from === 'events'
+      ? await client.query<Told>(statements.mergeEvents)
+      : await client.query<Told>(statements.mergeReads, [askedAt])
   const ids = told.filter((each) => each.lost).map((each) => each.id)
   if (ids.length > 0) {
-    for (const statement of statements.dropLosers) await session.client.query(statement, [ids])
+    for (const statement of statements.dropLosers) await client.query(statement, [ids])
   }
-  await session.client.query(statements.mergeTables)
+  await client.query(statements.mergeTables)
   return told
 }
 

@@ -1,6 +1,8 @@
 /** An unchanged record costs no write, unless an event that waits in the inbox still speaks for it (law 2). */
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
 import type { Envelope } from '../../src/core/envelope.ts'
+import { type Instant, instantOf } from '../../src/core/time.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { withoutUnchanged } from '../../src/load/unchanged.ts'
 import { forms } from '../../src/streams/forms.ts'
@@ -54,6 +56,22 @@ test('an event that was sent before a page was read does not undo it, whichever 
   await scene.drain()
   expect(await scene.rows('select last_name from intake.patients')).toEqual([{ last_name: 'new' }])
   expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('a page that was read before an event was loaded does not outdo it unasked, though the event bears an old time', async () => {
+  await scene.store([patientEvent('p1', 1, { last_name: 'newest' }), patientEvent('p2', 1)])
+  await scene.drain()
+  const read = (id: string, at: Instant) =>
+    recordEnvelope(patient(id, { last_name: 'stale' }), {
+      teamId: scene.teamId,
+      stream: 'patients',
+      observedAt: at,
+    })
+  const now = systemClock.now()
+  const before = await load([read('p1', instantOf(now - 2_000_000)), read('p3', instantOf(now))])
+  expect(before.contested).toEqual(['p1'])
+  const later = await load([read('p2', instantOf(now + 10_000_000))])
+  expect(later).toMatchObject({ changed: 1, contested: [] })
 })
 
 test('events of another team, stream or record, and those that were set aside, speak for none', async () => {

@@ -18,6 +18,8 @@ export interface DueRow {
   readonly origin: string
   readonly asked: string
   readonly attempts: number
+  /** When it was taken, before the service was asked, in the clock of the warehouse. */
+  readonly takenAt: string
 }
 
 /** Longer than any request waits for its turn, but for a service that allows next to none. */
@@ -58,7 +60,8 @@ export async function takeDue(
     update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second'
     from due where (asked_for.team_id, asked_for.stream, asked_for.id) = (due.team_id, due.stream, due.id)
     returning asked_for.team_id as "teamId", asked_for.stream, asked_for.id, asked_for.reason, asked_for.origin,
-      asked_for.asked::text as asked, asked_for.attempts`.execute(db)
+      asked_for.asked::text as asked, asked_for.attempts,
+      now()::text as "takenAt"`.execute(db)
   return rows
 }
 

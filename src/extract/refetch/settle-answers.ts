@@ -78,7 +78,8 @@ async function settleInOneTransaction(
   await client.query('begin')
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name, runId: null }
   const lines = linesOf(stream, sorted.states)
-  const batch = { stream, place, lines, deadLetters: sorted.letters, from: 'pages' } as const
+  const askedAt = answers[0]!.row.takenAt
+  const batch = { stream, place, lines, deadLetters: sorted.letters, from: 'reads', askedAt } as const
   const lost = new Set((await writeBatch(session, batch)).contested)
   await settleRows(
     db,

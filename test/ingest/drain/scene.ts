@@ -146,7 +146,10 @@ export function patientEvent(
 }
 
 /** A patient with every field, as the service shows it. */
-export function patient(id: string, fields: object = {}): { readonly id: string } {
+export function patient(
+  id: string,
+  fields: object = {},
+): { readonly id: string; readonly [field: string]: unknown } {
   return {
     id,
     external_id: null,
