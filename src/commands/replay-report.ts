@@ -1,5 +1,6 @@
 /** What a replay says at its end, for people and as the document of `--json`. */
 import type { ReplayReport, ReplaySummary } from '../operate/replay/replay.ts'
+import type { InboxReplayed } from '../operate/replay/replay-inbox.ts'
 import { table } from './table.ts'
 
 type Figures = Omit<ReplayReport, 'seconds' | 'note'> & {
@@ -60,4 +61,16 @@ export function replayText(summary: ReplaySummary): string {
   )
   const end = [`run ${summary.runId}: ${summary.status.replace('_', ' ')}`, ...notes]
   return `${rows.length === 0 ? 'no team yet: run intake-sync backfill\n' : table([head, ...rows])}\n${end.join('\n')}\n`
+}
+
+export function inboxDocument({ runId, status, events, done, dead, waiting }: InboxReplayed): unknown {
+  return { run_id: Number(runId), status, inbox: { events, done, dead, waiting } }
+}
+
+export function inboxText({ runId, status, events, done, dead, waiting }: InboxReplayed): string {
+  const rows = table([
+    ['events', 'loaded', 'set aside', 'to be tried again'],
+    [events, done, dead, waiting],
+  ])
+  return `${rows}\nrun ${runId}: ${status.replace('_', ' ')}\n`
 }

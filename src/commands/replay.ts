@@ -3,17 +3,21 @@ import { Command } from 'commander'
 import { readConfig } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
 import { UsageError } from '../core/errors.ts'
+import { parseInstant } from '../core/time.ts'
 import { type ReplaySummary, replay } from '../operate/replay/replay.ts'
+import { replayInbox } from '../operate/replay/replay-inbox.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { requireMigrated } from '../warehouse/migrate.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from './context.ts'
 import { openProgress } from './progress.ts'
-import { replayDocument, replayText } from './replay-report.ts'
+import { inboxDocument, inboxText, replayDocument, replayText } from './replay-report.ts'
 import { streamsNamed } from './stream-names.ts'
 
 interface Options {
   readonly streams?: string
   readonly team?: string
+  readonly inbox?: true
+  readonly since?: string
   readonly json?: true
 }
 
@@ -25,8 +29,14 @@ export function replayCommand(context: Context): Command {
       `only these, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
     )
     .option('--team <name>', 'only this team of the warehouse')
+    .option('--inbox', 'drain stored events again in place of that; needs --since')
+    .option(
+      '--since <time>',
+      'with --inbox: events received at this time or later (ISO 8601, UTC without a zone)',
+    )
     .option('--json', 'print one JSON document')
     .action(async (options: Options) => {
+      if (options.inbox || options.since !== undefined) return await replayEvents(context, options)
       const summary = await runReplay(context, options)
       if (options.json) printJson(context, replayDocument(summary))
       else context.stdout.write(replayText(summary))
@@ -54,7 +64,37 @@ async function runReplay(context: Context, options: Options): Promise<ReplaySumm
   })
 }
 
-function exitCodeOf({ status }: ReplaySummary, context: Context): number {
+async function replayEvents(context: Context, options: Options): Promise<void> {
+  const config = readConfig(context.env)
+  const since = options.since === undefined ? null : parseInstant(options.since)
+  if (since === null || !options.inbox) {
+    const mend = 'write it as replay --inbox --since 2026-01-31T08:00:00Z'
+    throw new UsageError('--inbox and --since go together, and --since is a time', mend, '--since')
+  }
+  const streams = options.streams === undefined ? null : streamsNamed(options.streams, ALL_STREAMS)
+  await using warehouse = await openWarehouse(context, config)
+  await requireMigrated(warehouse.url)
+  const summary = await replayInbox({
+    url: warehouse.url,
+    since,
+    ...(options.team === undefined ? {} : { team: options.team }),
+    streams,
+    versions: new Map(config.teams.map(({ name, apiVersion }) => [name, apiVersion])),
+    clock: systemClock,
+    logger: openLogger(context, config),
+    signal: context.signal,
+    onProgress: (events, of) => {
+      if (context.stderr.isTTY)
+        context.stderr.write(`\r${events} of ${of} events${events === of ? '\n' : ''}`)
+    },
+  })
+  if (options.json) printJson(context, inboxDocument(summary))
+  else context.stdout.write(inboxText(summary))
+  const code = exitCodeOf(summary, context)
+  if (code !== 0) throw new ExitCode(code)
+}
+
+function exitCodeOf({ status }: Pick<ReplaySummary, 'status'>, context: Context): number {
   if (status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
   if (status === 'failed') return 1
   return status === 'needs_attention' ? 4 : 0

@@ -1,0 +1,139 @@
+/**
+ * Stored events drained again, from a time on: those that were loaded and those that were set aside.
+ *
+ *     events since then ─► pending again, a portion at a time ─► the drain ─► done or dead
+ *
+ * Invariant: what draining an event twice leaves is what draining it once leaves (law 2), so it may be stopped anywhere
+ * and run beside the drain of `serve`. An event that was set aside gets another chance, and its dead letter says so.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import type { Instant } from '../../core/time.ts'
+import { type DrainTeam, openDrain } from '../../ingest/drain/drain.ts'
+import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { teamsNamed } from './known-teams.ts'
+
+export interface InboxReplayOptions {
+  /** Of the warehouse. */
+  readonly url: string
+  readonly since: Instant
+  /** One team of the warehouse; all of them when left out. */
+  readonly team?: string
+  /** Only events about these; every event, readable or not, when null. */
+  readonly streams: readonly Stream[] | null
+  /** What the configuration says of teams, by name. */
+  readonly versions: ReadonlyMap<string, string>
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  readonly onProgress: (events: number, of: number) => void
+}
+
+export interface InboxReplayed {
+  readonly runId: string
+  readonly status: RunStatus
+  readonly events: number
+  readonly done: number
+  readonly dead: number
+  /** Events that could not be loaded yet and will be tried again. */
+  readonly waiting: number
+}
+
+const PORTION = 5_000
+
+/** An event that fails is tried again soon, and then set aside: somebody waits for the result. */
+const BACKOFF_MS = [500, 2_000]
+const PATIENCE_MS = 10_000
+
+const AGAIN = sql.table('pg_temp.again')
+
+export async function replayInbox(options: InboxReplayOptions): Promise<InboxReplayed> {
+  const { url, clock, logger, signal, since, streams, versions, onProgress } = options
+  await using session = await openSession({ url, purpose: 'replay --inbox' })
+  try {
+    const teams = await teamsNamed(session, options.team)
+    const asked = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
+    const runId = await beginRun(session, 'replay', { ...asked, teams: teams.map(({ name }) => name) })
+    const events = await choose(
+      session,
+      options,
+      teams.map(({ teamId }) => teamId),
+    )
+    const draining = teams.map(({ name, teamId }): DrainTeam => {
+      const apiVersion = versions.get(name)
+      return { name, teamId, ...(apiVersion === undefined ? {} : { apiVersion }) }
+    })
+    const watch = { drained: () => {}, refetched: () => {} }
+    await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
+    for (let from = 0; from < events && !signal.aborted; from += PORTION) {
+      await setPending(session, from)
+      drain.wake()
+      await drain.idle()
+      onProgress(Math.min(events, from + PORTION), events)
+    }
+    const deadline = clock.now() + PATIENCE_MS * 1000
+    let counts = await countOf(session)
+    while (counts.waiting > 0 && clock.now() < deadline && !signal.aborted) {
+      await sleep(100)
+      counts = await countOf(session)
+    }
+    const attention = counts.dead + counts.waiting > 0
+    const status = signal.aborted ? 'interrupted' : attention ? 'needs_attention' : 'succeeded'
+    const note = attention ? `${counts.dead} event(s) set aside, ${counts.waiting} to be tried again` : null
+    await finishRun(session.db, runId, status, note)
+    return { runId, status, events, ...counts }
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+/** Notes which events are meant, in the order in which they were stored. Returns how many. */
+async function choose(
+  { db }: Session,
+  { since, streams }: InboxReplayOptions,
+  teamIds: readonly number[],
+): Promise<number> {
+  const sources = streams === null ? null : streams.flatMap(({ source }) => source ?? [])
+  await sql`
+    create temporary table again as
+    select row_number() over (order by seq)::int as number, team_id, event_id, body_hash, received_on
+    from intake_raw.inbox
+    where received_on >= (${since}::timestamptz at time zone 'UTC')::date and received_at >= ${since}
+      and team_id = any(${teamIds}::smallint[]) and status <> 'pending'
+      and (${sources}::text[] is null or source = any(${sources}::text[]))`.execute(db)
+  await sql`create index on ${AGAIN} (number)`.execute(db)
+  const { rows } = await sql<{ events: string }>`select count(*) as events from ${AGAIN}`.execute(db)
+  return Number(rows[0]!.events)
+}
+
+async function setPending({ db }: Session, from: number): Promise<void> {
+  const meant = sql`
+    again.number > ${from} and again.number <= ${from + PORTION} and own.received_on = again.received_on
+    and own.team_id = again.team_id and own.event_id = again.event_id and own.body_hash = again.body_hash`
+  await db.transaction().execute(async (transaction) => {
+    await sql`
+      update intake_ops.dead_letters letter set status = 'retried'
+      from ${AGAIN} again, intake_raw.inbox own
+      where ${meant} and own.status = 'dead' and letter.team_id = own.team_id and letter.status = 'waiting'
+        and letter.origin = 'event:' || own.event_id`.execute(transaction)
+    await sql`
+      update intake_raw.inbox own set status = 'pending', attempts = 0, due_at = null, settled_at = null
+      from ${AGAIN} again where ${meant} and own.status <> 'pending'`.execute(transaction)
+  })
+}
+
+async function countOf({ db }: Session): Promise<{ done: number; dead: number; waiting: number }> {
+  const { rows } = await sql<{ done: number; dead: number; waiting: number }>`
+    select count(*) filter (where own.status = 'done')::int as done,
+      count(*) filter (where own.status = 'dead')::int as dead,
+      count(*) filter (where own.status = 'pending')::int as waiting
+    from ${AGAIN} again join intake_raw.inbox own using (team_id, event_id, body_hash, received_on)`.execute(
+    db,
+  )
+  return rows[0]!
+}
