@@ -66,7 +66,9 @@ describe('README.md', () => {
     expect(lines.length).toBeGreaterThan(3)
     for (const [, command, rest] of lines) {
       expect(commands()).toContain(command)
-      for (const [option] of rest!.matchAll(/--[a-z-]+/g)) expect(helpOf(command!)).toContain(option)
+      const nested = /^ ([a-z]+) --/.exec(rest!)?.slice(1) ?? []
+      const help = helpOf(command!, ...nested)
+      for (const [option] of rest!.matchAll(/--[a-z-]+/g)) expect(help).toContain(option)
     }
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
     for (const [, script] of readme.matchAll(/npm run ([\w:]+)/g))
