@@ -75,7 +75,7 @@ it.each([
   await using scene = await openScene({ shape, patients: 25, responses: 40 })
   const { control } = scene.emulator
   await liven(scene.emulator, { each: 0, changes: 60 }, shape).still()
-  expect(await scene.backfill()).toMatchObject({ code: 0 })
+  expect(await scene.backfill()).toMatchObject({ code: 0, stderr: '' })
   const { configs, attempts } = control.webhooks() as Webhooks
   const webhooks = { configs: configs.table.size, attempts: attempts.listing().size }
   const before = await everyRow(scene.url)
