@@ -21,10 +21,14 @@ export interface LoadStatements {
   readonly createStaging: string
   /** `copy … from stdin`, straight and to staging, for records, root and children. */
   readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
-  /** Moves staged records into `intake_raw.records`; returns `id, tombstone, lost, contested` of those that lost. */
-  readonly mergeRecords: string
-  /** The same, and those that won against another content of their own version. */
-  readonly mergeAndTellTies: string
+  /**
+   * Moves staged records that were read from the service into `intake_raw.records`; returns `id, tombstone, lost,
+   * contested` of those that lost, and of those that won against another content which an event brought after they
+   * were read. $1 is when they were read, in the clock of the warehouse; null where only the service's is known.
+   */
+  readonly mergeReads: string
+  /** The same of events: told are those that lost, and those that won against another content of their own version. */
+  readonly mergeEvents: string
   /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
   readonly dropLosers: readonly string[]
   /** Moves root and children staging into the tables; several statements in one text, without parameters. */
@@ -93,8 +97,14 @@ function buildStatements(stream: Stream): LoadStatements {
   return {
     createStaging: tables.map(createStage).join(';\n'),
     copy: { straight: copies('table'), staged: copies('stage') },
-    mergeRecords: mergeRecords(records),
-    mergeAndTellTies: mergeAndTellTies(records),
+    mergeReads: merge(
+      records,
+      sql`
+      join ${root.table} row on (row.team_id, row.id) = (came.team_id, came.id)
+      where held.origin like 'event:%' and held.version < came.version
+        and row._loaded_at > coalesce($1::timestamptz, came.observed_at - interval '5 seconds')`,
+    ),
+    mergeEvents: merge(records, sql`where held.version = came.version`),
     dropLosers: [root, ...children].map(dropLosers),
     mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),
   }
@@ -124,23 +134,22 @@ function copy(target: Target, place: 'table' | 'stage'): string {
   return text(sql`copy ${target[place]} (${refs(target.columns)}) from stdin`)
 }
 
-function mergeRecords(target: Target): string {
-  return text(sql`with accepted as (${accepted(target)}) ${losers(target)}`)
-}
-
-/** What is held is looked at before the merge: every part of a statement sees the table as it was when that began. */
-function mergeAndTellTies(target: Target): string {
+/**
+ * `doubt` joins and filters what is held, `held`, beside what came, `came`. It looks at the table as it was before the
+ * merge, as every part of a statement does.
+ */
+function merge(target: Target, doubt: RawBuilder<unknown>): string {
   const { table, stage } = target
   return text(sql`
-    with tied as materialized (
+    with doubtful as materialized (
       select came.id, came.deleted as tombstone from ${stage} came
       join ${table} held on (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id)
-      where held.version = came.version and (held.hash <> came.hash or held.deleted <> came.deleted)
+      ${doubt} and (held.hash <> came.hash or held.deleted <> came.deleted)
     ),
     accepted as (${accepted(target)})
     ${losers(target)}
     union all
-    select tied.id, tied.tombstone, false as lost, true as contested from tied where id in (select id from accepted)`)
+    select id, tombstone, false as lost, true as contested from doubtful where id in (select id from accepted)`)
 }
 
 function accepted({ table, stage, columns }: Target): RawBuilder<unknown> {

@@ -184,7 +184,9 @@ async function play(steps: readonly Step[]): Promise<void> {
   expect(new Map(found.map(({ id, last_name }) => [id, last_name]))).toEqual(records)
 }
 
-test('events and pages, late, twice, tied and in any order, end in what the service holds', async () => {
+test('events and pages, late, twice, tied and in any order, end in what the service holds', {
+  timeout: often(60_000, 600_000),
+}, async () => {
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 16 }), play), {
     numRuns: often(25, 400),
   })
