@@ -6,15 +6,12 @@
  * safe; nothing that went wrong in a scheduled run ends it.
  */
 import { Command, InvalidArgumentError } from 'commander'
-import type { Logger } from 'pino'
 import { type Config, isSchedule, readConfig } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
-import { type BackfillSummary, backfill } from '../extract/backfill.ts'
-import type { TeamSource } from '../extract/backfill-options.ts'
-import { openServe, type Serving } from '../operate/serve.ts'
-import { STREAMS } from '../streams/catalogue.ts'
+import { openServe } from '../operate/serve.ts'
 import { migrate } from '../warehouse/migrate.ts'
 import { type Context, openLogger, openWarehouse, printJson } from './context.ts'
+import { scheduledBackfill } from './serve-backfill.ts'
 import { type Off, servingDocument, servingText } from './serve-text.ts'
 
 interface Options {
@@ -44,8 +41,9 @@ async function runServe(context: Context, options: Options): Promise<void> {
   await migrate(warehouse.url)
   if (context.signal.aborted) return
   const schedule = scheduleOf(config, options)
+  const place = { url: warehouse.url, version: context.version }
   await using serving = await openServe({
-    url: warehouse.url,
+    ...place,
     ingestTeams: config.ingestTeams,
     teams: config.teams,
     ingest: options.ingest ? { host: config.webhookHost, port: config.webhookPort } : null,
@@ -54,14 +52,15 @@ async function runServe(context: Context, options: Options): Promise<void> {
     admin: { host: config.adminHost, port: config.adminPort },
     inboxDays: config.inboxDays,
     encryptionKey: config.encryptionKey,
-    backfill: (teams, signal) =>
-      scheduledBackfill({ context, config, logger, url: warehouse.url }, teams, signal),
+    backfill: (teams, signal) => scheduledBackfill({ ...place, config, logger }, teams, signal),
     clock: systemClock,
     random: Math.random,
     logger,
-    version: context.version,
   })
-  say(context, options, serving, offOf(config, options))
+  const ready = { ...serving, teams: config.ingestTeams.map(({ name }) => name) }
+  const off = offOf(config, options)
+  if (options.json) printJson(context, servingDocument(ready, off))
+  else context.stdout.write(servingText(ready, off))
   await aborted(context.signal)
   logger.info('stopping: what was accepted is stored, batches in hand are finished')
 }
@@ -86,44 +85,6 @@ function offOf(config: Config, options: Options): readonly Off[] {
     off.push({ part: 'schedule', why: options.cron === 'off' ? '--cron off' : 'INTAKE_CRON is off' })
   } else if (without.length > 0) off.push({ part: 'schedule', why: noAccess })
   return off
-}
-
-function say(context: Context, options: Options, serving: Serving, off: readonly Off[]): void {
-  if (options.json) printJson(context, servingDocument(serving, off))
-  else context.stdout.write(servingText(serving, off))
-}
-
-interface Place {
-  readonly context: Context
-  readonly config: Config
-  readonly logger: Logger
-  readonly url: string
-}
-
-/** As the command `backfill` without options does it. */
-async function scheduledBackfill(
-  { context, config, logger, url }: Place,
-  teams: readonly TeamSource[],
-  signal: AbortSignal,
-): Promise<void> {
-  logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill begins')
-  const summary = await backfill({
-    ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
-    window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
-    ...{ clock: systemClock, random: Math.random, logger, signal, version: context.version },
-    onProgress: () => {},
-  })
-  const level = summary.status === 'succeeded' ? 'info' : 'warn'
-  logger[level](figuresOf(summary), `scheduled backfill: ${summary.status.replace('_', ' ')}`)
-}
-
-function figuresOf({ runId, teams }: BackfillSummary): Record<string, unknown> {
-  const sum = (figure: 'fetched' | 'changed' | 'deleted' | 'deadLetters') =>
-    teams.flatMap(({ streams }) => streams).reduce((total, { report }) => total + report[figure], 0)
-  return {
-    ...{ run: runId, fetched: sum('fetched'), changed: sum('changed'), deleted: sum('deleted') },
-    dead_letters: sum('deadLetters'),
-  }
 }
 
 function cron(text: string): string {

@@ -1,0 +1,115 @@
+/** Several `serve` on one warehouse, with a schedule of their own, share its moments and their team's budget. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pino from 'pino'
+import { expect, it } from 'vitest'
+import { scheduledBackfill } from '../../src/commands/serve-backfill.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import type { TeamSource } from '../../src/extract/backfill-options.ts'
+import { openServe, type ServeOptions } from '../../src/operate/serve.ts'
+import { openScene, query, type Scene } from '../e2e/support/scene.ts'
+
+const ANYWHERE = { host: '127.0.0.1', port: 0 }
+
+function sourceOf({ emulator }: Scene): TeamSource {
+  const { base_url, teams } = emulator.environments[0]!
+  const { api_key, api_secret } = teams[0]!
+  return {
+    ...{ name: 'north', baseUrl: base_url, apiKey: api_key, apiSecret: api_secret },
+    ...{ apiVersion: 'v2.1', concurrency: 4 },
+  }
+}
+
+function optionsOf(scene: Scene, more: Partial<ServeOptions>): ServeOptions {
+  return {
+    ...{
+      url: scene.url,
+      teams: [sourceOf(scene)],
+      ingest: ANYWHERE,
+      admin: ANYWHERE,
+      drain: true,
+      cron: null,
+    },
+    ingestTeams: [
+      { name: 'north', webhookSecrets: [] },
+      { name: 'south', webhookSecrets: ['a secret'] },
+    ],
+    ...{ inboxDays: 30, encryptionKey: null, backfill: async () => {} },
+    ...{ clock: systemClock, random: Math.random, logger: pino({ level: 'silent' }) },
+    ...more,
+  }
+}
+
+it('two of them backfill once a moment between them, only the teams that can be asked, under one budget each', async () => {
+  await using scene = await openScene({ patients: 0 })
+  const taken: { second: number; names: string[]; budgets: unknown[] }[] = []
+  const backfill: ServeOptions['backfill'] = async (teams) => {
+    taken.push({
+      second: Math.round(Date.now() / 1000),
+      names: teams.map(({ name }) => name),
+      budgets: teams.map(({ gate }) => gate),
+    })
+  }
+  const options = optionsOf(scene, { cron: '* * * * * *', backfill })
+  const both = await Promise.all([openServe(options), openServe(options)])
+  expect(both.every(({ next }) => next !== null)).toBe(true)
+  await sleep(3_200)
+  await Promise.all(both.map((serving) => serving.close()))
+  expect(taken.length).toBeGreaterThanOrEqual(2)
+  expect(new Set(taken.map(({ second }) => second)).size).toBe(taken.length)
+  for (const { names, budgets } of taken) {
+    expect(names).toEqual(['north'])
+    expect(budgets).toEqual([expect.objectContaining({ enter: expect.any(Function) })])
+  }
+  expect(new Set(taken.flatMap(({ budgets }) => budgets)).size).toBeLessThanOrEqual(2)
+})
+
+it('closed twice, and closed while it backfills, it ends once and leaves nothing open', async () => {
+  await using scene = await openScene({ patients: 0 })
+  const steps: string[] = []
+  const backfill: ServeOptions['backfill'] = async (_, signal) => {
+    steps.push('begun')
+    await sleep(30_000, undefined, { signal }).catch(() => undefined)
+    steps.push('stopped')
+  }
+  const serving = await openServe(optionsOf(scene, { cron: '* * * * * *', backfill }))
+  await expect.poll(() => steps, { timeout: 5_000 }).toEqual(['begun'])
+  await Promise.all([serving.close(), serving.close()])
+  expect(steps).toEqual(['begun', 'stopped'])
+  await expect(fetch(serving.admin)).rejects.toThrow()
+  await expect(fetch(serving.ingest!)).rejects.toThrow()
+})
+
+it('sessions that the warehouse ends are made anew, without a person', async () => {
+  await using scene = await openScene({ patients: 0 })
+  const serving = await openServe(optionsOf(scene, {}))
+  const ended = await query(
+    scene.url,
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name like 'intake-sync %'`,
+  )
+  expect(ended.length).toBeGreaterThan(2)
+  const readyz = async () => (await fetch(`${serving.admin}/readyz`)).status
+  await expect.poll(readyz, { timeout: 10_000 }).toBe(200)
+  await serving.close()
+})
+
+it('the scheduled backfill is a run as any other, told to the log by its figures', async () => {
+  await using scene = await openScene({ patients: 12, responses: 12 })
+  const said: string[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })
+  const place = { url: scene.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
+  await scheduledBackfill(place, [sourceOf(scene)], new AbortController().signal)
+  const runs = await query(scene.url, 'select kind, status from intake_ops.runs')
+  expect(runs).toEqual([{ kind: 'backfill', status: 'succeeded' }])
+  const [{ patients }] = (await query<{ patients: number }>(
+    scene.url,
+    'select count(*)::int as patients from intake.patients',
+  )) as [{ patients: number }]
+  expect(patients).toBe(12)
+  const last = JSON.parse(said.at(-1)!) as object
+  expect(last).toMatchObject({ msg: 'scheduled backfill: succeeded', run: '1', deleted: 0, dead_letters: 0 })
+  const stop = new AbortController()
+  stop.abort(new Error('stopped'))
+  await scheduledBackfill(place, [sourceOf(scene)], stop.signal)
+  expect(JSON.parse(said.at(-1)!)).toMatchObject({ msg: 'scheduled backfill: interrupted' })
+})
