@@ -37,11 +37,12 @@ const REMEMBERED = 16
 /** Digits of a number that Postgres' `numeric` surely holds on either side of the point. */
 const NUMERIC_DIGITS = 10_000
 
-/** Keys as an object has them, the same sorted, and what comes before the value of each in the text. */
+/** Keys as an object has them, the same sorted, and what comes before the value of each in the text, or before a text. */
 interface Shape {
   readonly keys: readonly string[]
   readonly sorted: readonly string[]
   readonly leads: readonly string[]
+  readonly quoted: readonly string[]
 }
 
 const shapes = new Map<number, Shape[]>()
@@ -66,11 +67,13 @@ export function canonicalText(value: unknown, depth = 0): string {
     for (let at = 0; at < value.length; at++) text += (at ? ',' : '') + canonicalText(value[at], depth + 1)
     return `${text}]`
   }
-  const { sorted, leads } = shapeOf(Object.keys(value))
+  const { sorted, leads, quoted } = shapeOf(Object.keys(value))
   if (sorted.length === 0) return '{}'
   let text = ''
   for (let at = 0; at < sorted.length; at++) {
-    text += leads[at]! + canonicalText((value as Record<string, unknown>)[sorted[at]!], depth + 1)
+    const item = (value as Record<string, unknown>)[sorted[at]!]
+    if (typeof item === 'string' && !NEEDS_ESCAPE.test(item)) text += `${quoted[at]!}${item}"`
+    else text += leads[at]! + canonicalText(item, depth + 1)
   }
   return `${text}}`
 }
@@ -94,7 +97,7 @@ function shapeOf(keys: readonly string[]): Shape {
   }
   const sorted = [...keys].sort()
   const leads = sorted.map((key, at) => `${at === 0 ? '{' : ','}${JSON.stringify(key)}:`)
-  const shape = { keys, sorted, leads }
+  const shape = { keys, sorted, leads, quoted: leads.map((lead) => `${lead}"`) }
   if (known.length < REMEMBERED) shapes.set(keys.length, [...known, shape])
   return shape
 }

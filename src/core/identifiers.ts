@@ -14,9 +14,13 @@ export type IdReading =
 /** In bytes; longer ids could not be part of an index key. */
 const LONGEST = 1000
 
+/** What nearly every id is written with; nothing more has to be asked of it. */
+const USUAL = /^[\w-]{1,200}$/
+
 /** Reads a value that stands for an id. Blank text and null are no id. */
 export function readId(value: unknown): IdReading {
   if (typeof value === 'string') {
+    if (USUAL.test(value)) return { kind: 'id', id: value }
     if (value.trim() === '') return { kind: 'none' }
     return Buffer.byteLength(value) > LONGEST || value.includes('\0') || !value.isWellFormed()
       ? { kind: 'unusable' }

@@ -20,10 +20,10 @@ const MOST_RECORDS = 2_500
 const MOST_BYTES = 4_000_000
 
 /**
- * Records worked on before the event loop gets a turn: the loaders' connections have to be fed meanwhile, or Postgres
- * waits for us several times in each batch.
+ * Records worked on before the event loop gets a turn: the loaders' connections have to be fed meanwhile, as much as
+ * their sockets hold in each turn, or Postgres waits for us many times in each batch.
  */
-export const BREATH = 100
+export const BREATH = 20
 
 export interface Batcher {
   add(envelopes: readonly Envelope[], letters: readonly DeadLetter[]): Promise<void>
@@ -44,7 +44,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   const contested = new Set<string>()
   const running = new Set<Promise<void>>()
   const ids = new Set<string>()
-  let lines = openLines(stream)
+  const lines = openLines(stream)
   let letters: DeadLetter[] = []
   let failure: { readonly error: unknown } | null = null
 
@@ -81,12 +81,12 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   function send(): void {
     const batch = { stream, taken, lines: lines.build(), deadLetters: letters }
     ids.clear()
-    lines = openLines(stream)
     letters = []
     run(
       loaders
         .run((session) => load(session, batch, loadMode))
         .then((result) => {
+          lines.giveBack(batch.lines)
           tally.changed += result.changed
           tally.deleted += result.deleted
           tally.deadLetters += result.deadLetters

@@ -8,6 +8,7 @@
 import { canonicalText } from '../core/canonical.ts'
 import type { Envelope } from '../core/envelope.ts'
 import type { Problem } from '../core/problem.ts'
+import type { Cell } from '../streams/cell.ts'
 import { type MappedRecord, mapRecord, withoutPositions } from '../streams/map.ts'
 import type { Stream } from '../streams/stream.ts'
 import { copyCell, copyCells } from './copy.ts'
@@ -45,15 +46,18 @@ export interface LinesBuilder {
   readonly count: number
   readonly bytes: number
   add(envelope: Envelope): void
+  /** The lines gathered; the next record begins another batch. */
   build(): BatchLines
+  /** Takes back the memory of lines that this builder built and nobody reads any more. */
+  giveBack(lines: BatchLines): void
 }
 
 export function openLines(stream: Stream): LinesBuilder {
   const records = openTextBuffer()
   const root = openTextBuffer()
   const children = stream.children.map(() => openTextBuffer())
-  const findings = noFindings()
   const noCells = '\\N\t'.repeat(stream.columns.length)
+  let findings = noFindings()
   let count = 0
   let tombstones = 0
 
@@ -77,26 +81,52 @@ export function openLines(stream: Stream): LinesBuilder {
         root.append(`${key}${noCells}${version}\t${version}\t${origin}\t\\N\t\\N\t\\N\n`)
         return
       }
+      // A text of JSON shows by its backslashes whether any text within holds what COPY needs escaped. What children show
+      // is such texts; a cell of the root may be a list of them, which has backslashes of its own.
+      const plain = !content.text.includes('\\')
       const mapped = mapRecord(stream, content.payload, content.problems)
       const problems = found(mapped.problems)
       const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
       const kept = `${copyCell(content.asItCame)}\t${found(content.problems)}`
-      records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t${copyCell(content.text)}\t${kept}\n`)
+      records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t`)
+      records.append(plain ? content.text : content.text.replaceAll('\\', '\\\\'))
+      records.append(`\t${kept}\n`)
       root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)
       for (let at = 0; at < children.length; at++) {
-        for (const row of mapped.children[at]!) children[at]!.append(`${key}${copyCells(row)}\n`)
+        let rows = ''
+        for (const row of mapped.children[at]!) rows += `${key}${joined(row, plain)}\n`
+        if (rows !== '') children[at]!.append(rows)
       }
       if (mapped.problems.length > 0 || mapped.drift.length > 0) note(findings, mapped)
     },
-    build: () => ({
-      count,
-      tombstones,
-      records: records.take(),
-      root: root.take(),
-      children: children.map((child) => child.take()),
-      findings,
-    }),
+    build() {
+      const built = {
+        count,
+        tombstones,
+        records: records.take(),
+        root: root.take(),
+        children: children.map((child) => child.take()),
+        findings,
+      }
+      count = 0
+      tombstones = 0
+      findings = noFindings()
+      return built
+    },
+    giveBack(lines) {
+      records.giveBack(lines.records)
+      root.giveBack(lines.root)
+      for (let at = 0; at < children.length; at++) children[at]!.giveBack(lines.children[at]!)
+    },
   }
+}
+
+/** The cells of a row as COPY takes them; `plain` where none of them needs to be escaped. */
+function joined(cells: readonly Cell[], plain: boolean): string {
+  if (!plain) return copyCells(cells)
+  let line = ''
+  for (let at = 0; at < cells.length; at++) line += (at === 0 ? '' : '\t') + (cells[at] ?? '\\N')
+  return line
 }
 
 /** Problems as a cell. */

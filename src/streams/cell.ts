@@ -99,7 +99,10 @@ function readReference(value: unknown): Reading {
   return saysElse ? UNREADABLE : null
 }
 
-/** A list as Postgres writes an array of text; a bare text is a list of one, and nulls are no items. */
+/**
+ * A list as Postgres writes an array of text; a bare text is a list of one, and nulls are no items. Only for columns of
+ * a root table: the lines of children are written as if no cell had a backslash that the payload's text has not.
+ */
 function readTexts(value: unknown): Reading {
   if (typeof value !== 'string' && !Array.isArray(value)) return UNREADABLE
   const items: readonly unknown[] = Array.isArray(value) ? value : [value]

@@ -23,9 +23,12 @@ export function itemsOf(value: unknown, path: string, problems: Problem[]): read
     problems.push({ path, reason: 'not an array', original: value })
     return []
   }
-  return value
-    .map((item, at) => ({ value: item, position: at + 1, path: `${path}[${at}]` }))
-    .filter((item) => item.value === '' || !isNothing(item.value))
+  const items: Item[] = []
+  for (let at = 0; at < value.length; at++) {
+    const item: unknown = value[at]
+    if (item === '' || !isNothing(item)) items.push({ value: item, position: at + 1, path: `${path}[${at}]` })
+  }
+  return items
 }
 
 /** Entries of an object field, or null when there is none or it is of another type. */
@@ -60,10 +63,10 @@ export function cellsOf(
 }
 
 function isNothing(value: unknown): boolean {
-  return (
-    value === null ||
-    value === undefined ||
-    value === '' ||
-    (isObject(value) && Object.keys(value).length === 0)
-  )
+  return value === null || value === undefined || value === '' || (isObject(value) && isEmpty(value))
+}
+
+export function isEmpty(record: JsonObject): boolean {
+  for (const name in record) if (Object.hasOwn(record, name)) return false
+  return true
 }

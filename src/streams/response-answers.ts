@@ -10,7 +10,7 @@ import type { Problem } from '../core/problem.ts'
 import { type Answer, answeredQuestionOf, answersOf } from './answers.ts'
 import { type Cell, readCell } from './cell.ts'
 import { idOrText } from './id-or-text.ts'
-import { cellsOf, type Item, itemsOf } from './parts.ts'
+import { cellsOf, type Item, isEmpty, itemsOf } from './parts.ts'
 import { type Child, column, firstOf, text } from './stream.ts'
 import { typedCells } from './typed-values.ts'
 
@@ -105,8 +105,9 @@ function choiceOf({ value, path }: Item, problems: Problem[]): Value | null {
 
 /** The choice itself, or an object around it. */
 function choiceIn(value: JsonObject, path: string, problems: Problem[]): Value | null {
-  const { question_choice: chosen, ...beside } = value
+  const chosen = value.question_choice
   if (isObject(chosen)) return namedChoice(chosen, `${path}.question_choice`, problems)
+  const { question_choice: _, ...beside } = value
   if (chosen === undefined || chosen === null) return namedChoice(beside, path, problems)
   const [id, own] = idOrText(chosen, `${path}.question_choice`, problems)
   const [, text] = cellsOf(CHOICE, beside, path, problems) as [Cell, Cell]
@@ -114,7 +115,7 @@ function choiceIn(value: JsonObject, path: string, problems: Problem[]): Value |
 }
 
 function namedChoice(choice: JsonObject, path: string, problems: Problem[]): Value | null {
-  if (Object.keys(choice).length === 0) return null
+  if (isEmpty(choice)) return null
   const before = problems.length
   const [choiceId, valueText] = cellsOf(CHOICE, choice, path, problems) as [Cell, Cell]
   if (choiceId === null && valueText === null && problems.length === before)

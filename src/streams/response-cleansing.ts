@@ -36,10 +36,9 @@ export function cleansedResponse(came: unknown): unknown {
 /** `name` is that of the field that the value, or the list it is in, stands in. */
 function cleansed(value: unknown, name: string, inPart: boolean, depth: number): unknown {
   if (typeof value === 'string') return inPart ? partText(value, name) : otherText(value)
-  if (typeof value !== 'object' || value === null || isLosslessNumber(value) || depth > DEEPEST) return value
-  return Array.isArray(value)
-    ? cleansedList(value, name, inPart, depth)
-    : cleansedFields(value, inPart, depth)
+  if (typeof value !== 'object' || value === null || depth > DEEPEST) return value
+  if (Array.isArray(value)) return cleansedList(value, name, inPart, depth)
+  return isLosslessNumber(value) ? value : cleansedFields(value, inPart, depth)
 }
 
 function cleansedList(list: readonly unknown[], name: string, inPart: boolean, depth: number): unknown {
@@ -79,8 +78,14 @@ function partText(text: string, name: string): string {
 /** A text that is an address or an image begins with one of these, and few do. */
 const MAY_BE = /^\s*(?:https?:|\/\/|data:image)/i
 
+/** True where the first character says already that it is neither, as of nearly every text. */
+function beginsOtherwise(text: string): boolean {
+  const first = text.charCodeAt(0)
+  return first > 0x2f && first < 0x7f && first !== 0x48 && first !== 0x68 && first !== 0x44 && first !== 0x64
+}
+
 function otherText(text: string): string {
-  if (text.length < 10 || !MAY_BE.test(text)) return text
+  if (text.length < 10 || beginsOtherwise(text) || !MAY_BE.test(text)) return text
   if (isInlineImage(text)) return NOT_KEPT
   return isSigned(text) ? withoutQuery(text) : text
 }

@@ -13,9 +13,15 @@ const NUMBER = /^[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?$/
 
 const BOOLEAN = /^(?:true|false|yes|no)$/i
 
+/** How a number, a boolean or a date begins; most texts do not. */
+const MAY_BE = /^[-+.\dtfyn]/i
+
+const NONE: readonly [Cell, Cell, Cell] = [null, null, null]
+
 /** The cells of `value_number`, `value_boolean` and `value_date`. */
-export function typedCells(text: Cell): [number: Cell, boolean: Cell, date: Cell] {
-  if (text === null || text === '') return [null, null, null]
+export function typedCells(text: Cell): readonly [number: Cell, boolean: Cell, date: Cell] {
+  if (text === null || text === '') return NONE
+  if (!MAY_BE.test(text)) return NONE
   const boolean = booleanOf(text)
   return boolean === null ? [numberOf(text), null, dateOf(text)] : [null, boolean, null]
 }
