@@ -1,0 +1,89 @@
+/** What other tools lose at a cursor, each as a run against a service that tempts to it. */
+import { describe, expect, it } from 'vitest'
+import {
+  cursorIn,
+  DAY,
+  expectResponses,
+  MINUTE,
+  newestOf,
+  plus,
+  readResponses,
+  submitAt,
+} from '../e2e/support/answered.ts'
+import { openScene } from '../e2e/support/scene.ts'
+
+/** However the service reads a bound: with its day, without it, or in a zone of its own. */
+const BOUNDS = ['default', 'bounds-exclusive', 'bounds-zone']
+
+describe.concurrent('the next run loads', () => {
+  it.each(BOUNDS)(
+    'rows at a window boundary, which exclusive bounds and other zones leave out (%s)',
+    async (shape) => {
+      await using scene = await openScene({ shape })
+      const world = scene.emulator.control.world()
+      await readResponses(scene)
+      const midnight = `${newestOf(world).slice(0, 10)}T00:00:00.000000Z`
+      for (const edge of [-2 * DAY, -1, 0, 1, DAY - 1, DAY]) submitAt(world, plus(midnight, edge))
+      expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 6 })
+      await expectResponses(scene)
+    },
+  )
+
+  it('all rows with equal cursors across a page, of which a strict comparison keeps the first page', async () => {
+    await using scene = await openScene()
+    const world = scene.emulator.control.world()
+    await readResponses(scene)
+    const tie = plus(newestOf(world), DAY)
+    // Two pages and a half at one moment; then as many again, at the very moment that the checkpoint holds.
+    for (let round = 0; round < 2; round++) {
+      for (let at = 0; at < 25; at++) submitAt(world, tie)
+      expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 25 })
+      expect(await cursorIn(scene.url)).toMatchObject({ newest: tie })
+    }
+    await expectResponses(scene)
+  })
+
+  it('a late commit behind the cursor, which a cursor without lookback never sees again', async () => {
+    await using scene = await openScene()
+    const world = scene.emulator.control.world()
+    await readResponses(scene)
+    const checkpoint = newestOf(world)
+    for (const late of [-1, -MINUTE, -DAY, -2 * DAY]) submitAt(world, plus(checkpoint, late))
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 4 })
+    // Later than any lookback: the next reading of everything finds it.
+    submitAt(world, plus(checkpoint, -60 * DAY))
+    expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0 })
+    expect(await readResponses(scene, '--full')).toMatchObject({ code: 0, changed: 1 })
+    await expectResponses(scene)
+  })
+
+  it('what came a microsecond after the cursor, which a cursor kept in milliseconds skips or repeats for ever', async () => {
+    await using scene = await openScene()
+    const world = scene.emulator.control.world()
+    await readResponses(scene)
+    const stamp = plus(`${newestOf(world).slice(0, 19)}.123456Z`, DAY)
+    for (const micros of [0, 1, 2]) {
+      submitAt(world, plus(stamp, micros))
+      expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 1 })
+      expect(await cursorIn(scene.url)).toMatchObject({ newest: plus(stamp, micros) })
+    }
+    expect(plus(stamp, 2).slice(-4)).toBe('458Z')
+    await expectResponses(scene)
+    const [held] = await scene.query<{ newest: string }>(
+      `select to_char(max(submitted_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as newest from intake.responses`,
+    )
+    expect(held!.newest).toBe(plus(stamp, 2))
+  })
+})
+
+it('a mistyped filter that returns everything is noticed, said, and deletes nothing: its answer is read as everything', async () => {
+  await using scene = await openScene({ shape: 'filters-ignored' })
+  const world = scene.emulator.control.world()
+  await readResponses(scene)
+  submitAt(world, plus(newestOf(world), -90 * DAY))
+  submitAt(world, plus(newestOf(world), MINUTE))
+  const run = await readResponses(scene)
+  const note = 'the service does not keep to the date filter; everything was read'
+  expect(run).toMatchObject({ code: 0, note, changed: 2, deleted: 0 })
+  await expectResponses(scene)
+})

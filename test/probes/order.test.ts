@@ -1,0 +1,131 @@
+/** What other tools get wrong when states of one record arrive in another order than they came to be. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Envelope } from '../../src/core/envelope.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { loadEnvelopes, rowsOf, takeWhole } from '../load/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { at, recordEnvelope, tombstoneEnvelope } from '../support/envelopes.ts'
+
+let database: TestDatabase
+let session: Session
+let teamId = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  session = await openSession({ url: database.url, purpose: 'probes' })
+})
+
+afterAll(async () => {
+  await session.close()
+  await database.drop()
+})
+
+const SECOND = 1_000_000
+
+/** A patient's state, told by `origin` and seen so many microseconds after noon. */
+function state(name: string, seen: number, origin: string, updated?: number): Envelope {
+  const record = {
+    ...{ id: 'p1', last_name: name, custom_fields: { name } },
+    ...(updated === undefined ? {} : { updated_at: at(updated) }),
+  }
+  return recordEnvelope(record, { teamId, stream: 'patients', observedAt: at(seen), origin })
+}
+
+const gone = (seen: number) =>
+  tombstoneEnvelope('p1', { teamId, stream: 'patients', observedAt: at(seen), origin: 'event:gone' })
+
+/** Loads each by itself, in this order; the ids of which the service has to be asked again. */
+async function arrive(...envelopes: readonly Envelope[]): Promise<readonly string[]> {
+  const contested: string[] = []
+  for (const envelope of envelopes) {
+    const taken = await takeWhole(session, patients, teamId)
+    contested.push(
+      ...(await loadEnvelopes(session, patients, [envelope], { mode: 'merge', taken })).contested,
+    )
+  }
+  return contested
+}
+
+async function held() {
+  const rows = await rowsOf<{ name: string | null; field: string | null; gone: boolean }>(
+    session,
+    `select last_name as name, c.value as field, _deleted_at is not null as gone from intake.patients p
+     left join intake.patient_custom_fields c on (c.team_id, c.patient_id) = (p.team_id, p.id)
+     where p.team_id = $1`,
+    [teamId],
+  )
+  expect(rows).toHaveLength(1)
+  return rows[0]!
+}
+
+const alive = (name: string) => ({ name, field: name, gone: false })
+const GONE = { name: null, field: null, gone: true }
+
+/** Both orders in which two things can arrive, each for a team of its own. */
+function inBothOrders(title: string, test: (order: <T>(earlier: T, later: T) => T[]) => Promise<void>): void {
+  describe(title, () => {
+    it('in the order in which they came to be', async () => {
+      teamId += 1
+      await test((earlier, later) => [earlier, later])
+    })
+    it('the other way round', async () => {
+      teamId += 1
+      await test((earlier, later) => [later, earlier])
+    })
+  })
+}
+
+inBothOrders(
+  'two changes in the same second: the newer stays, where a cursor in seconds keeps either',
+  async (order) => {
+    const first = state('first', 5 * SECOND, 'event:1', 5 * SECOND + 100_000)
+    const second = state('second', 5 * SECOND, 'event:2', 5 * SECOND + 100_001)
+    await arrive(...order(first, second))
+    expect(await held()).toEqual(alive('second'))
+  },
+)
+
+inBothOrders(
+  'two changes whose stamp is one and the same: the one that was seen later stays',
+  async (order) => {
+    const first = state('first', 5 * SECOND, 'event:1', 5 * SECOND)
+    const second = state('second', 5 * SECOND + 1, 'event:2', 5 * SECOND)
+    await arrive(...order(first, second))
+    expect(await held()).toEqual(alive('second'))
+  },
+)
+
+it('an old page arriving after a newer event changes nothing, and the record is asked for again', async () => {
+  teamId += 1
+  // The page was asked for before the event, and shows the service as it was then.
+  const page = state('as the page has it', 3 * SECOND, 'run:1 page:4')
+  const event = state('as the event has it', 4 * SECOND, 'event:1')
+  expect(await arrive(event, page)).toEqual(['p1'])
+  expect(await held()).toEqual(alive('as the event has it'))
+  // The same page again, by a run that was killed and begins anew, and the same event, delivered twice.
+  await arrive(page, event)
+  expect(await held()).toEqual(alive('as the event has it'))
+})
+
+it('an old page that still lists a deleted record does not bring it back', async () => {
+  teamId += 1
+  await arrive(
+    state('alive', 0, 'run:1 page:1'),
+    gone(4 * SECOND),
+    state('alive', 3 * SECOND, 'run:2 page:1'),
+  )
+  expect(await held()).toEqual(GONE)
+})
+
+inBothOrders('an older event after a delete changes nothing: the record stays gone', async (order) => {
+  await arrive(state('alive', 0, 'run:1 page:1'))
+  await arrive(...order(state('older', 3 * SECOND, 'event:1'), gone(4 * SECOND)))
+  expect(await held()).toEqual(GONE)
+  // An event retried hours later is rendered anew under its old time.
+  await arrive(state('older, rendered anew', 3 * SECOND, 'event:1'))
+  expect(await held()).toEqual(GONE)
+  // What was seen alive after the delete is alive again.
+  await arrive(state('back', 5 * SECOND, 'event:3'))
+  expect(await held()).toEqual(alive('back'))
+})

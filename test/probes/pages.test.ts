@@ -1,0 +1,101 @@
+/** What other tools lose or wipe when pages do not hold still or do not come. */
+import { expect, it } from 'vitest'
+import { json } from '../api/support/service.ts'
+import { withoutPauses } from '../e2e/support/impatient.ts'
+import { littlePatient, littlePatients, startLittleService } from '../e2e/support/little-service.ts'
+import { documentOf, openWarehouse, query } from '../e2e/support/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+
+withoutPauses()
+
+async function scene(patients: number) {
+  const service = await startLittleService(littlePatients(patients))
+  const warehouse = await openWarehouse()
+  const env = { ...service.env, DATABASE_URL: warehouse.url }
+  return {
+    service,
+    backfill: () => runCommand(['backfill', '--streams', 'patients', '--json'], env),
+    /** Ids of the living and of the dead. */
+    async held() {
+      const rows = await query<{ id: string; gone: boolean }>(
+        warehouse.url,
+        'select id, _deleted_at is not null as gone from intake.patients order by id',
+      )
+      const idsOf = (gone: boolean) => rows.filter((row) => row.gone === gone).map(({ id }) => id)
+      return { alive: idsOf(false), gone: idsOf(true) }
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await warehouse[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const idsOf = (records: readonly { id: string }[]) => records.map(({ id }) => id).sort()
+
+it('pages shifting mid-scan: a row that slips from page two to page one while that is read is in the same run, and none is taken for deleted', async () => {
+  await using at = await scene(35)
+  expect((await at.backfill()).code).toBe(0)
+  const { patients } = at.service.records
+  let shifted = false
+  at.service.interfere = ({ url }) => {
+    if (!shifted && url.includes('page=2')) {
+      shifted = true
+      // Page one was read: `p11` is on it now, and `p21` on page two; both were never seen with their new names.
+      patients.splice(0, 1)
+      for (const id of ['p11', 'p21']) {
+        patients[patients.findIndex((one) => one.id === id)] = littlePatient(id, 'slipped')
+      }
+    }
+    return false
+  }
+  expect((await at.backfill()).code).toBe(0)
+  expect(shifted).toBe(true)
+  expect(await at.held()).toEqual({ alive: idsOf(patients), gone: ['p1'] })
+  const again = documentOf(await at.backfill()).streams.patients
+  expect(again).toMatchObject({ changed: 0, unchanged: 34, deleted: 0, note: null })
+})
+
+it('a list that begins with the newest: rows created mid-scan push others onto a page twice, and neither is lost nor counted as deleted', async () => {
+  await using at = await scene(35)
+  const { patients } = at.service.records
+  let created = 0
+  at.service.interfere = ({ url }) => {
+    if (created < 12 && url.includes('page=')) patients.unshift(littlePatient(`new${++created}`, 'first'))
+    return false
+  }
+  expect((await at.backfill()).code).toBe(0)
+  const { alive, gone } = await at.held()
+  expect(gone).toEqual([])
+  expect(alive).toEqual(expect.arrayContaining(idsOf(littlePatients(35))))
+  created = 12
+  expect((await at.backfill()).code).toBe(0)
+  expect(await at.held()).toEqual({ alive: idsOf(patients), gone: [] })
+})
+
+it.each<[string, number, number, string]>([
+  ['fails', 500, 1, 'the service failed (500)'],
+  ['is suddenly not found', 404, 4, 'deletes are not looked for while its count is wrong'],
+])(
+  'a page that %s before the delete sweep: what was not seen is not deleted, be it gone or not',
+  async (_, status, code, note) => {
+    await using at = await scene(35)
+    expect((await at.backfill()).code).toBe(0)
+    const { patients } = at.service.records
+    patients.splice(4, 1)
+    at.service.interfere = ({ url }, response) => {
+      if (!url.includes('page=3')) return false
+      json(response, { detail: 'no' }, status)
+      return true
+    }
+    const failed = await at.backfill()
+    expect((await at.held()).gone).toEqual([])
+    expect((await at.held()).alive).toHaveLength(35)
+    expect(failed.code).toBe(code)
+    expect(documentOf(failed).streams.patients!.note).toContain(note)
+    expect(at.service.received.filter(({ url }) => url.startsWith('/v2/patients/'))).toEqual([])
+    at.service.interfere = () => false
+    expect((await at.backfill()).code).toBe(0)
+    expect(await at.held()).toEqual({ alive: idsOf(patients), gone: ['p5'] })
+  },
+)
