@@ -7,6 +7,7 @@
  * Invariant: what is handed back was seen to differ in each look, and the warehouse held no later state than the last
  * of them. What no activity can explain is not asked for again.
  */
+import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import { FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
@@ -36,8 +37,10 @@ export interface Looks {
   readonly payloadsOnly: number
 }
 
-/** What the warehouse may still be about to load when a look ends. */
-const PAUSES_MS = [1_000, 2_500]
+/** How long what the warehouse is about to load may take when a look ends. */
+const PAUSES_MS = [500]
+/** Where events come: one that was not taken comes again after some seconds. */
+const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
 
 /** Records asked for by id; of more than that, the list is read again. */
 const MOST_BY_ID = 2_000
@@ -53,12 +56,22 @@ export async function lookUntilSure(looking: Looking, startedAt: Instant): Promi
   )
   const notDue = first.filter((each) => isNotDue(looking, each)).length
   const doubted = doubtful.length
-  for (const pause of PAUSES_MS) {
+  for (const pause of await pausesFor(looking)) {
     if (doubtful.length === 0) break
     doubtful = await lookAgain(looking, doubtful, pause)
   }
   const differences = [...certain, ...doubtful].sort((a, b) => (a.id < b.id ? -1 : 1))
   return { differences, newer: doubted - doubtful.length, notDue, payloadsOnly }
+}
+
+async function pausesFor({ source, session }: Looking): Promise<readonly number[]> {
+  if (source.stream.source === undefined) return PAUSES_MS
+  const { rows } = await sql<{ come: boolean }>`
+    select exists (
+      select from intake_raw.inbox where team_id = ${source.taken.teamId}
+        and received_on >= (now() at time zone 'UTC')::date - 1 and received_at > now() - interval '10 minutes'
+    ) as come`.execute(session.db)
+  return rows[0]!.come ? PAUSES_WITH_EVENTS_MS : PAUSES_MS
 }
 
 /** An entry that a log got after the warehouse last read it. */

@@ -52,14 +52,13 @@ export async function verifyStream(source: Source, mend: RepairOptions | null): 
     tables,
     loggedUntil: await loggedUntil(source, session),
   }
-  const before = await sumUp(session, { teamId: source.taken.teamId, tables })
+  const sums = await sumUp(session, { teamId: source.taken.teamId, tables })
   // Sums that agree say that every row does.
-  const isEqual = before.sourceHash === before.warehouseHash
+  const isEqual = sums.sourceHash === sums.warehouseHash
   const looks: Looks = isEqual
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
     : await lookUntilSure(looking, read.startedAt)
   const { differences } = looks
-  const sums = isEqual ? before : await sumUp(session, { teamId: source.taken.teamId, tables })
   const unknown = await countUnknown(session)
   const unsaid =
     unknown === 0
