@@ -81,6 +81,114 @@ comment on column intake.question_concepts.form_id is 'The form.';
 comment on column intake.question_concepts.question_id is 'The question.';
 comment on column intake.question_concepts.concept is 'Name of the concept.';
 
+create table intake_raw.question_terms (
+  team_id       smallint not null,
+  form_id       text not null,
+  question_id   text not null,
+  position      int not null,
+  question_text text,
+  question_type text,
+  kind          text not null,
+  decided_by    text,
+  shows         text not null check (shows in ('nothing', 'structured', 'everything')),
+  primary key (team_id, form_id, question_id)
+);
+comment on table intake_raw.question_terms is 'On what terms analysts see the answers to each question of each form: follows form_questions and classifications within the same transaction. See intake.questions.';
+comment on column intake_raw.question_terms.team_id is 'The team.';
+comment on column intake_raw.question_terms.form_id is 'The form.';
+comment on column intake_raw.question_terms.question_id is 'The question.';
+comment on column intake_raw.question_terms.position is 'Its first place in the form.';
+comment on column intake_raw.question_terms.question_text is 'Its text there.';
+comment on column intake_raw.question_terms.question_type is 'Its type there, in the service''s word.';
+comment on column intake_raw.question_terms.kind is 'choice, number, checkbox, date, text, matrix, file, signature, none (asks nothing) or other.';
+comment on column intake_raw.question_terms.decided_by is 'type or person (classify); null where this wording was not decided on.';
+comment on column intake_raw.question_terms.shows is 'nothing; structured (choices of the form, numbers, yes and no); or everything: texts, and of dates the year.';
+
+-- A question that stands in a form twice with two texts or types is two questions, of which nothing is shown.
+create function intake_raw.terms_of(of_team smallint, of_form text) returns setof intake_raw.question_terms
+  language sql stable as $$
+  with asked as (
+    select question_id,
+      min(position) as position,
+      (array_agg(text order by position))[1] as question_text,
+      (array_agg(question_type order by position))[1] as question_type,
+      count(distinct (coalesce(text, ''), coalesce(question_type, ''))) = 1 as is_one
+    from intake.form_questions
+    where team_id = of_team and form_id = of_form and question_id is not null
+      and octet_length(question_id) <= 500 and octet_length(form_id) <= 500
+    group by question_id
+  ), kinds (written, kind) as (
+    values
+      ('single_choice', 'choice'), ('multiple_choice', 'choice'), ('choice', 'choice'), ('radio', 'choice'),
+      ('dropdown', 'choice'), ('select', 'choice'), ('multi_select', 'choice'), ('multiple_select', 'choice'),
+      ('number', 'number'), ('integer', 'number'), ('decimal', 'number'), ('numeric', 'number'),
+      ('scale', 'number'), ('slider', 'number'), ('rating', 'number'),
+      ('checkbox', 'checkbox'), ('boolean', 'checkbox'), ('yes_no', 'checkbox'),
+      ('date', 'date'), ('datetime', 'date'), ('time', 'text'),
+      ('short_text', 'text'), ('long_text', 'text'), ('text', 'text'), ('matrix', 'matrix'),
+      ('file', 'file'), ('signature', 'signature'), ('display_only', 'none'), ('repeated_block', 'none')
+  )
+  select of_team, of_form, asked.question_id, asked.position, asked.question_text, asked.question_type,
+    coalesce(kinds.kind, 'other'),
+    own.decided_by,
+    case
+      when not asked.is_one then 'nothing'
+      when own.is_visible then case own.decided_by when 'person' then 'everything' else 'structured' end
+      when own.is_visible is null and kinds.kind in ('choice', 'number', 'checkbox') and not exists (
+        select from intake_ops.classifications c
+        where c.team_id = of_team and c.form_id = of_form and c.question_id = asked.question_id
+      ) then 'structured'
+      else 'nothing'
+    end
+  from asked
+  left join kinds on kinds.written = lower(asked.question_type)
+  left join intake_ops.classifications own
+    on own.team_id = of_team and own.form_id = of_form and own.question_id = asked.question_id
+    and own.wording = intake_ops.wording(asked.question_type, asked.question_text)
+$$;
+comment on function intake_raw.terms_of(smallint, text) is 'The terms of one form, computed.';
+
+create function intake_raw.follow_questions() returns trigger language plpgsql as $$
+declare
+  form record;
+begin
+  for form in select distinct team_id, form_id from touched order by team_id, form_id loop
+    delete from intake_raw.question_terms t where t.team_id = form.team_id and t.form_id = form.form_id;
+    insert into intake_raw.question_terms select * from intake_raw.terms_of(form.team_id, form.form_id);
+  end loop;
+  return null;
+end
+$$;
+comment on function intake_raw.follow_questions() is 'Computes the terms of the forms anew whose questions, or the decisions on them, were touched.';
+
+create function intake_raw.forget_questions() returns trigger language plpgsql as $$
+begin
+  delete from intake_raw.question_terms;
+  return null;
+end
+$$;
+comment on function intake_raw.forget_questions() is 'Without questions there are no terms.';
+
+create trigger follow_inserted after insert on intake.form_questions
+  referencing new table as touched for each statement execute function intake_raw.follow_questions();
+create trigger follow_updated after update on intake.form_questions
+  referencing new table as touched for each statement execute function intake_raw.follow_questions();
+create trigger follow_deleted after delete on intake.form_questions
+  referencing old table as touched for each statement execute function intake_raw.follow_questions();
+create trigger follow_truncated after truncate on intake.form_questions
+  for each statement execute function intake_raw.forget_questions();
+create trigger follow_inserted after insert on intake_ops.classifications
+  referencing new table as touched for each statement execute function intake_raw.follow_questions();
+create trigger follow_updated after update on intake_ops.classifications
+  referencing new table as touched for each statement execute function intake_raw.follow_questions();
+create trigger follow_deleted after delete on intake_ops.classifications
+  referencing old table as touched for each statement execute function intake_raw.follow_questions();
+
+insert into intake_raw.question_terms
+select terms.*
+from (select distinct team_id, form_id from intake.form_questions) form
+cross join lateral intake_raw.terms_of(form.team_id, form.form_id) terms;
+
 create table intake_ops.access (
   login      text not null,
   team_id    smallint not null references intake.teams,

@@ -4,10 +4,13 @@ create or replace view intake_analytics.answers with (security_barrier = true) a
 select a.team_id, a.response_id, a.position, a.value_position,
   case when r.patient_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.patient_id) end as patient,
   r.form_id, f.name as form, r.submitted_at,
-  a.question_id, q.question_text, q.question_type, q.concept,
+  a.question_id, q.question_text, q.question_type, qc.concept,
   coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
-  case when q.shows <> 'nothing' and q.kind = 'choice' and (a.choice_id is not null or a.value_text = any (q.choices))
-    then a.value_text end as choice,
+  coalesce(a.value_text <> '', false) as is_answered,
+  case when q.shows <> 'nothing' and q.kind = 'choice' and (a.choice_id is not null or exists (
+      select from intake.question_choices o
+      where o.team_id = a.team_id and o.form_id = r.form_id and o.question_id = a.question_id and o.text = a.value_text
+    )) then a.value_text end as choice,
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'number') then a.value_number end as value_number,
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then a.value_boolean end as value_boolean,
   case when q.shows = 'everything' and dated.year > extract(year from current_date) - 90 then dated.year end as value_year,
@@ -25,7 +28,8 @@ from intake.response_answers a
 join intake.responses r on r.team_id = a.team_id and r.id = a.response_id
 cross join intake_ops.analytics_key k
 left join intake.forms f on f.team_id = r.team_id and f.id = r.form_id
-left join intake.questions q on q.team_id = a.team_id and q.form_id = r.form_id and q.question_id = a.question_id
+left join intake_raw.question_terms q on q.team_id = a.team_id and q.form_id = r.form_id and q.question_id = a.question_id
+left join intake.question_concepts qc on qc.team_id = a.team_id and qc.form_id = r.form_id and qc.question_id = a.question_id
 cross join lateral (
   select coalesce(
     extract(year from a.value_date),
@@ -48,6 +52,7 @@ comment on column intake_analytics.answers.question_text is 'Text of the questio
 comment on column intake_analytics.answers.question_type is 'Its type, in the service''s word.';
 comment on column intake_analytics.answers.concept is 'What it asks, across versions and languages of a form.';
 comment on column intake_analytics.answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
+comment on column intake_analytics.answers.is_answered is 'Whether anything was answered, shown or not.';
 comment on column intake_analytics.answers.choice is 'The choice, where it is one that the form offers.';
 comment on column intake_analytics.answers.value_number is 'The answer as a number.';
 comment on column intake_analytics.answers.value_boolean is 'The answer as yes or no.';

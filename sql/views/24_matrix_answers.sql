@@ -3,7 +3,7 @@ create or replace view intake_analytics.matrix_answers with (security_barrier = 
 select c.team_id, c.response_id, c.position,
   case when r.patient_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.patient_id) end as patient,
   r.form_id, f.name as form, r.submitted_at,
-  c.question_id, q.question_text, q.concept,
+  c.question_id, q.question_text, qc.concept,
   coalesce(q.shows, 'nothing') = 'everything' as is_shown,
   case when q.shows = 'everything' then coalesce(c.row_text, c.row_id) end as row_text,
   case when q.shows = 'everything' then coalesce(c.column_text, c.column_id) end as column_text,
@@ -14,7 +14,8 @@ from intake.response_matrix_cells c
 join intake.responses r on r.team_id = c.team_id and r.id = c.response_id
 cross join intake_ops.analytics_key k
 left join intake.forms f on f.team_id = r.team_id and f.id = r.form_id
-left join intake.questions q on q.team_id = c.team_id and q.form_id = r.form_id and q.question_id = c.question_id
+left join intake_raw.question_terms q on q.team_id = c.team_id and q.form_id = r.form_id and q.question_id = c.question_id
+left join intake.question_concepts qc on qc.team_id = c.team_id and qc.form_id = r.form_id and qc.question_id = c.question_id
 cross join lateral (select substring(c.value_text from '^\s*(\d{4}-\d\d-\d\d)') as as_date) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 

@@ -3,10 +3,10 @@ create or replace view intake_analytics.export_answers with (security_barrier = 
 select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
   case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
   r.sent_at, r.completed_at, r.archived as is_archived,
-  h.question_id, q.question_text, q.question_type, q.concept,
+  h.question_id, q.question_text, q.question_type, qc.concept,
   coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
   case when q.shows <> 'nothing' and q.kind = 'choice'
-    and (c.value = any (q.choices) or string_to_array(c.value, ', ') <@ q.choices) then c.value end as choice,
+    and (offered.texts @> array[c.value] or offered.texts @> string_to_array(c.value, ', ')) then c.value end as choice,
   case when (q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'number'))
     and c.value ~ '^\s*[-+]?(\d{1,60}\.?\d{0,60}|\.\d{1,60})([eE][-+]?\d{1,2})?\s*$' then c.value::numeric end as value_number,
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then
@@ -20,7 +20,13 @@ join intake.export_rows r on r.team_id = c.team_id and r.export_id = c.export_id
 cross join intake_ops.analytics_key k
 left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.export_id and h.position = c.position
 left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id
-left join intake.questions q on q.team_id = c.team_id and q.form_id = e.form_id and q.question_id = h.question_id
+left join intake_raw.question_terms q on q.team_id = c.team_id and q.form_id = e.form_id and q.question_id = h.question_id
+left join intake.question_concepts qc on qc.team_id = c.team_id and qc.form_id = e.form_id and qc.question_id = h.question_id
+left join lateral (
+  select array_agg(o.text) as texts
+  from intake.question_choices o
+  where o.team_id = c.team_id and o.form_id = e.form_id and o.question_id = h.question_id
+) offered on true
 cross join lateral (select substring(c.value from '^\s*(\d{4})-\d\d-\d\d') as year) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 

@@ -80,9 +80,6 @@ export async function nameConcept(
   return rows.length
 }
 
-/** Longer ids than any service gives would not fit the key; their questions stay as their type says. */
-const LONGEST_ID = 500
-
 /** Notes the questions that are new, as their type decides; those that changed stay hidden. */
 export async function noteQuestions(db: Kysely<Warehouse>): Promise<void> {
   await sql`
@@ -90,7 +87,7 @@ export async function noteQuestions(db: Kysely<Warehouse>): Promise<void> {
     select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text),
       q.shows <> 'nothing', 'type'
     from intake.questions q
-    where octet_length(q.question_id) <= ${LONGEST_ID} and octet_length(q.form_id) <= ${LONGEST_ID} and not exists (
+    where not exists (
       select from intake_ops.classifications c
       where c.team_id = q.team_id and c.form_id = q.form_id and c.question_id = q.question_id
     )

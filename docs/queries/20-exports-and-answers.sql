@@ -1,0 +1,16 @@
+-- Does the export of a form hold as many answers as its responses do? It holds one response a patient, so no more.
+with exported as (
+  select team_id, form_id, question_id, count(*) as cells
+  from intake_analytics.export_answers
+  where is_shown and form = 'Intake'
+  group by team_id, form_id, question_id
+), answered as (
+  select team_id, form_id, question_id, min(question_text) as question, count(distinct patient) as patients
+  from intake_analytics.answers
+  where is_shown and is_answered and form = 'Intake'
+  group by team_id, form_id, question_id
+)
+select question, cells, patients
+from exported
+join answered using (team_id, form_id, question_id)
+order by question, cells;

@@ -1,0 +1,98 @@
+/**
+ * How soon the worked queries of docs/queries answer an analyst, over 200,000 responses with two million answers.
+ * `node --import tsx test/bench/analytics.ts [--responses N] [--explain NAME]`
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { table } from '../../src/commands/table.ts'
+import { openBenchWarehouse } from './warehouse.ts'
+
+const { values } = parseArgs({
+  options: { responses: { type: 'string', default: '200000' }, explain: { type: 'string' } },
+})
+const responses = Number(values.responses)
+
+/** Twenty forms of ten questions; each response answers all ten. Two of the forms bear the names the queries ask for. */
+const FILL = [
+  `insert into intake.teams (name) values ('bench')`,
+  `insert into intake.patients (team_id, id, date_birth, zipcode, state, sex_at_birth, _version, _origin)
+   select 1, 'patient-' || n, date '1930-01-01' + n % 30000, lpad((n * 7 % 100000)::text, 5, '0'), (array['NY','CA','TX'])[n % 3 + 1],
+     (array['Female','Male'])[n % 2 + 1], now(), 'bench' from generate_series(1, ${responses / 10}) n`,
+  `insert into intake.patient_tags (team_id, patient_id, position, name)
+   select 1, 'patient-' || n, 1, (array['VIP','Fall risk','New'])[n % 3 + 1] from generate_series(1, ${responses / 10}, 2) n`,
+  `insert into intake.forms (team_id, id, name, enabled, _version, _origin)
+   select 1, 'form-' || n, (array['Mood check','Intake','Insurance'])[n] || '' , true, now(), 'bench' from generate_series(1, 3) n
+   union all select 1, 'form-' || n, 'Form ' || n, true, now(), 'bench' from generate_series(4, 20) n`,
+  `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text, sort_order)
+   select 1, 'form-' || f, q, 'question-' || f || '-' || q,
+     (array['single_choice','single_choice','single_choice','single_choice','single_choice','number','checkbox','short_text','multiple_choice','single_choice'])[q],
+     case when q = 9 then 'Devices you use' else 'Question ' || q end, q
+   from generate_series(1, 20) f, generate_series(1, 10) q`,
+  `insert into intake.question_choices (team_id, form_id, question_position, position, question_id, choice_id, text)
+   select 1, 'form-' || f, q, c, 'question-' || f || '-' || q, 'choice-' || f || '-' || q || '-' || c,
+     (array['Never','Some days','Most days','Every day'])[c]
+   from generate_series(1, 20) f, unnest(array[1,2,3,4,5,9,10]) q, generate_series(1, 4) c`,
+  `insert into intake.packets (team_id, id, name, _version, _origin) select 1, 'packet-' || n, 'Packet ' || n, now(), 'bench' from generate_series(1, 5) n`,
+  `insert into intake.responses (team_id, id, patient_id, form_id, packet_id, is_submitted, is_skipped, is_archived,
+     created_at, submitted_at, updated_at, _version, _origin)
+   select 1, md5(n::text), 'patient-' || (n * 7919 % ${responses / 10} + 1), 'form-' || (n % 20 + 1),
+     case when n % 5 = 0 then 'packet-' || (n / 20 % 5 + 1) end, n % 10 > 0, n % 50 = 5, false,
+     timestamptz '2025-01-01' + n * interval '3 minutes',
+     case when n % 10 > 0 then timestamptz '2025-01-01' + n * interval '3 minutes' + (n % 3000) * interval '1 minute' end,
+     now(), now(), 'bench'
+   from generate_series(1, ${responses}) n`,
+  `insert into intake.response_answers (team_id, response_id, position, value_position, answer_id, question_id, question_text, choice_id, value_text, value_number, value_boolean)
+   select 1, md5(n::text), q, 1, n || '-' || q, 'question-' || (n % 20 + 1) || '-' || q, case when q = 9 then 'Devices you use' else 'Question ' || q end,
+     case when q not in (6, 7, 8) then 'choice-' || (n % 20 + 1) || '-' || q || '-' || (n * q % 4 + 1) end,
+     case q when 6 then (n % 200)::text when 7 then (n % 2 = 0)::text when 8 then 'free text of somebody ' || n
+       else (array['Never','Some days','Most days','Every day'])[n * q % 4 + 1] end,
+     case q when 6 then n % 200 end, case q when 7 then n % 2 = 0 end
+   from generate_series(1, ${responses}) n, generate_series(1, 10) q`,
+  `insert into intake.messages (team_id, id, patient_id, form_id, preferred_delivery_method, status, sent_at, created_at, _version, _origin)
+   select 1, md5('m' || n), 'patient-' || (n * 7919 % ${responses / 10} + 1), 'form-' || (n % 20 + 1), (array['email','sms'])[n % 2 + 1], 'sent',
+     timestamptz '2025-01-01' + n * interval '3 minutes', timestamptz '2025-01-01' + n * interval '3 minutes', now(), 'bench'
+   from generate_series(1, ${responses}) n where n % 2 = 1`,
+  `insert into intake.exports (team_id, id, form_id, name, _version, _origin) select 1, 'export-' || n, 'form-' || n, 'Export', now(), 'bench' from generate_series(1, 20) n`,
+  `insert into intake.export_columns select 1, 'export-' || e, q + 7, 'Question ' || q, 'question-' || e || '-' || q from generate_series(1, 20) e, generate_series(1, 10) q`,
+  `insert into intake.export_rows (team_id, export_id, row_number, client_id) select 1, 'export-' || e, r, 'patient-' || r from generate_series(1, 20) e, generate_series(1, ${responses / 100}) r`,
+  `insert into intake.export_cells select 1, 'export-' || e, r, q + 7, 'Never' from generate_series(1, 20) e, generate_series(1, ${responses / 100}) r, generate_series(1, 10) q`,
+  `vacuum analyze`,
+]
+
+await using warehouse = await openBenchWarehouse()
+const { client } = warehouse.session
+for (const statement of FILL) await client.query(statement)
+process.stderr.write(`filled in ${(performance.now() / 1000).toFixed(0)} s\n`)
+await client.query('set role intake_analyst')
+await client.query('set statement_timeout = 20000')
+const folder = new URL('../../docs/queries/', import.meta.url)
+const rows: (string | number)[][] = []
+for (const name of readdirSync(folder)
+  .filter((each) => each.endsWith('.sql'))
+  .sort()) {
+  const text = readFileSync(new URL(name, folder), 'utf8')
+  const seconds: number[] = []
+  let count = 0
+  for (let time = 0; time < 2; time++) {
+    const begun = performance.now()
+    count = await client.query(text).then(
+      ({ rows: all }) => all.length,
+      () => -1,
+    )
+    seconds.push((performance.now() - begun) / 1000)
+  }
+  rows.push([
+    name,
+    count,
+    ...seconds.map((each) => Number(each.toFixed(2))),
+    Math.min(...seconds) < 2 ? '' : 'missed',
+  ])
+  process.stderr.write(`${rows.at(-1)!.join('  ')}\n`)
+  if (values.explain !== undefined && values.explain.split(',').some((each) => name.startsWith(each))) {
+    await client.query('reset role')
+    const plan = await client.query(`explain (analyze, costs, timing off) ${text}`)
+    process.stdout.write(`${plan.rows.map((row) => row['QUERY PLAN']).join('\n')}\n`)
+    await client.query('set role intake_analyst')
+  }
+}
+process.stdout.write(table([['query', 'rows', 'first', 'again', ''], ...rows]))
