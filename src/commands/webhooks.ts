@@ -5,6 +5,7 @@ import { eventsOption, sourcesOption } from './webhook-fields.ts'
 import { deleteWebhook, testWebhook, updateWebhook } from './webhooks-change.ts'
 import { type CreateOptions, createWebhook } from './webhooks-create.ts'
 import { type EventsOptions, listEvents, listWebhooks } from './webhooks-list.ts'
+import { wholeNumber } from './whole-number.ts'
 
 export function webhooksCommand(context: Context): Command {
   const create = command('create', 'create a configuration; its secret is stored, and shown once')
@@ -49,11 +50,6 @@ function command(name: string, description: string): Command {
 function usableId(text: string): string {
   if (text.trim() !== '' && !/^(?:\.|%2e){1,2}$/i.test(text)) return text
   throw new InvalidArgumentError('write the id as webhooks list shows it')
-}
-
-function wholeNumber(text: string): number {
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('write a whole number from 1')
 }
 
 const CREATE_HELP = `

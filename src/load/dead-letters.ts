@@ -17,22 +17,29 @@ export interface DeadLetter {
   readonly body: string | Buffer
 }
 
-/** Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none. Returns how many. */
+/**
+ * Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none, and what was discarded
+ * before stays so. Returns how many wait.
+ */
 export async function setAside(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
   came: readonly DeadLetter[],
 ): Promise<number> {
   const letters = await withoutErasedLetters(db, place, came)
+  let written = 0
   for (const letter of letters) {
     const body = typeof letter.body === 'string' ? Buffer.from(letter.body) : letter.body
+    const fingerprint = fingerprintOf(letter, body)
+    if (await wasDiscarded(db, place, fingerprint)) continue
+    written += 1
     const { id } = await db
       .insertInto('intake_ops.dead_letters')
       .values({
         team_id: place.teamId,
         stream: place.stream,
         record_id: letter.recordId,
-        fingerprint: fingerprintOf(letter, body),
+        fingerprint,
         origin: letter.origin,
         reason: letter.reason,
         last_run_id: place.runId,
@@ -56,7 +63,28 @@ export async function setAside(
       .onConflict((conflict) => conflict.column('dead_letter_id').doNothing())
       .execute()
   }
-  return letters.length
+  return written
+}
+
+/** A person has decided that it needs nobody: it is counted, and waits no more. */
+async function wasDiscarded(
+  db: Kysely<Warehouse>,
+  place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
+  fingerprint: string,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('intake_ops.dead_letters')
+    .set((eb) => ({
+      seen: sql<string>`${eb.ref('intake_ops.dead_letters.seen')} + 1`,
+      last_seen_at: sql<Date>`now()`,
+      last_run_id: place.runId,
+    }))
+    .where('team_id', '=', place.teamId)
+    .where('stream', '=', place.stream)
+    .where('fingerprint', '=', fingerprint)
+    .where('status', '=', sql.lit('discarded'))
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
 }
 
 function fingerprintOf({ recordId, reason }: DeadLetter, body: Buffer): string {

@@ -17,15 +17,22 @@ afterAll(() => {
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
 })
 
-/** Runs a command to its end. */
-export async function runCommand(words: readonly string[], env: Variables): Promise<Ended> {
+/** Runs a command to its end; on a terminal of so many columns, or in a pipe. */
+export async function runCommand(
+  words: readonly string[],
+  env: Variables,
+  { columns }: { readonly columns?: number } = {},
+): Promise<Ended> {
   folder ??= mkdtempSync(join(tmpdir(), 'intake-sync-command-'))
   const stdout: Buffer[] = []
   const stderr: Buffer[] = []
   const begun = performance.now()
   const code = await runProgram(words, {
     env: { INTAKE_DATA_DIR: join(folder, 'data'), ...env },
-    stdout: { write: (text) => stdout.push(Buffer.from(text)) },
+    stdout: {
+      write: (text) => stdout.push(Buffer.from(text)),
+      ...(columns === undefined ? {} : { isTTY: true, columns }),
+    },
     stderr: { write: (text) => stderr.push(Buffer.from(text)) },
     signal: new AbortController().signal,
     version: '0.0.0',

@@ -1,0 +1,183 @@
+/**
+ * What was set aside, given another try.
+ *
+ *     an event           ─► pending in the inbox again            drained by serve
+ *     a record with a path ─► asked for by its id                 fetched by serve
+ *     any other record   ─► read from what was set aside          loaded here and now
+ *
+ * Invariant: a letter becomes `retried` in the transaction that gives it its try, and not where none can be given. What
+ * fails again is a new letter.
+ */
+import { type Kysely, sql } from 'kysely'
+import { IntakeError } from '../../core/errors.ts'
+import { parseJson } from '../../core/json.ts'
+import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
+import type { Instant } from '../../core/time.ts'
+import { readEvent } from '../../ingest/event.ts'
+import { CHANNEL } from '../../ingest/inbox-notices.ts'
+import { linesOf } from '../../load/lines.ts'
+import { isRefusalOfData } from '../../load/load.ts'
+import { readRecord } from '../../load/read-record.ts'
+import { askAgain } from '../../load/refetches.ts'
+import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
+import { streamNamed } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { sqlstateOf } from '../../warehouse/sqlstate.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+
+export type Tried =
+  /** `pending`: an event, `asked`: by id, `loaded`: from what was set aside. */
+  | { readonly id: number; readonly outcome: 'pending' | 'asked' | 'loaded' }
+  | { readonly id: number; readonly outcome: 'not_possible'; readonly why: string }
+
+interface Waiting {
+  readonly id: number
+  readonly teamId: number
+  readonly stream: StreamOrInbox
+  readonly recordId: string | null
+  readonly origin: string
+  readonly body: Buffer
+  readonly createdAt: Instant
+}
+
+/** Tries letters one by one; `null` for all that wait. Throws when an id names none that waits. */
+export async function retryLetters(
+  session: Session,
+  ids: readonly number[] | null,
+): Promise<readonly Tried[]> {
+  const waiting = await waitingIds(session.db, ids)
+  const tried: Tried[] = []
+  for (const id of waiting) tried.push(await retryOne(session, id))
+  if (tried.some(({ outcome }) => outcome === 'pending'))
+    await sql`select pg_notify(${CHANNEL}, '')`.execute(session.db)
+  return tried
+}
+
+/** Marks letters as discarded. Throws when an id names none that waits. */
+export async function discardLetters(db: Kysely<Warehouse>, ids: readonly number[]): Promise<void> {
+  await db.transaction().execute(async (transaction) => {
+    const waiting = await waitingIds(transaction, ids)
+    await sql`
+      update intake_ops.dead_letters set status = 'discarded' where id = any(${waiting}::bigint[])`.execute(
+      transaction,
+    )
+  })
+}
+
+async function waitingIds(db: Kysely<Warehouse>, ids: readonly number[] | null): Promise<readonly number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id::int as id from intake_ops.dead_letters
+    where status = 'waiting' and (${ids}::bigint[] is null or id = any(${ids}::bigint[])) order by id`.execute(
+    db,
+  )
+  const found = rows.map(({ id }) => id)
+  const missing = (ids ?? []).filter((id) => !found.includes(id))
+  if (missing.length === 0) return found
+  throw new IntakeError(`no dead letter waits under ${missing.join(', ')}; nothing was done`, {
+    code: 'no_such_letter',
+    verdict: 'stop',
+    mend: 'intake-sync dead-letters list shows those that wait; with --all the others too',
+  })
+}
+
+async function retryOne(session: Session, id: number): Promise<Tried> {
+  const { client, db } = session
+  const streams = await sql<{ stream: StreamOrInbox }>`
+    select stream from intake_ops.dead_letters where id = ${id}`.execute(db)
+  const name = streams.rows[0]?.stream ?? INBOX
+  const stream = name === INBOX ? undefined : streamNamed(name)
+  // Staging tables are made before a transaction begins.
+  if (stream !== undefined) await prepareStaging(session, stream)
+  await client.query('begin')
+  try {
+    const letter = await takeLetter(db, id)
+    const tried =
+      letter === null ? notPossible(id, 'it no longer waits') : await giveTry(session, letter, stream)
+    if (tried.outcome !== 'not_possible')
+      await sql`update intake_ops.dead_letters set status = 'retried' where id = ${id}`.execute(db)
+    await client.query('commit')
+    return tried
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    const state = sqlstateOf(error)
+    if (!isRefusalOfData(state)) throw error
+    return notPossible(id, `the warehouse still refuses the record (SQLSTATE ${state})`)
+  }
+}
+
+async function takeLetter(db: Kysely<Warehouse>, id: number): Promise<Waiting | null> {
+  const { rows } = await sql<Waiting>`
+    select letter.id::int as id, letter.team_id as "teamId", letter.stream, letter.record_id as "recordId", letter.origin,
+      coalesce(held.body, '') as body,
+      to_char(letter.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
+    from intake_ops.dead_letters letter left join intake_raw.set_aside held on held.dead_letter_id = letter.id
+    where letter.id = ${id} and letter.status = 'waiting' for update of letter`.execute(db)
+  return rows[0] ?? null
+}
+
+async function giveTry(session: Session, letter: Waiting, stream: Stream | undefined): Promise<Tried> {
+  const { id, teamId, recordId, origin } = letter
+  const eventId = /^event:(.*?)( refetch)?$/s.exec(origin)
+  if (eventId !== null && eventId[2] === undefined) return await backToInbox(session.db, letter, eventId[1]!)
+  if (stream === undefined) return notPossible(id, 'it names no stream that is known')
+  if (stream.one !== null && recordId !== null) {
+    await askAgain(session.db, [
+      {
+        teamId,
+        stream: stream.name,
+        id: recordId,
+        reason: 'contested',
+        origin: `dead letter ${id}`,
+        since: null,
+      },
+    ])
+    return { id, outcome: 'asked' }
+  }
+  if (stream.reading?.kind === 'exports' && origin.endsWith(' file'))
+    return notPossible(id, 'files of exports are fetched again by the next backfill')
+  return await loadBody(session, letter, stream)
+}
+
+/** Pending again; one that is too old to be held is stored anew. */
+async function backToInbox(db: Kysely<Warehouse>, letter: Waiting, eventId: string): Promise<Tried> {
+  const { id, teamId, body } = letter
+  const { numAffectedRows } = await sql`
+    update intake_raw.inbox set status = 'pending', attempts = 0, due_at = null, settled_at = null
+    where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'`.execute(db)
+  if (Number(numAffectedRows ?? 0n) > 0) return { id, outcome: 'pending' }
+  const event = readEvent(teamId, body)
+  await sql`
+    insert into intake_raw.inbox
+      (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
+    values (${teamId}, ${event.eventId}, decode(${event.bodyHash}, 'hex'), (now() at time zone 'UTC')::date,
+      ${letter.createdAt}, ${event.eventType}, ${event.source}, ${event.recordId}, ${body})
+    on conflict (team_id, event_id, body_hash, received_on) do update set status = 'pending', attempts = 0, due_at = null`.execute(
+    db,
+  )
+  return { id, outcome: 'pending' }
+}
+
+/** As of the moment when it was first set aside: what was read of the record since then wins. */
+async function loadBody(session: Session, letter: Waiting, stream: Stream): Promise<Tried> {
+  const { id, teamId, body, origin, createdAt } = letter
+  let value: unknown
+  try {
+    value = parseJson(body).value
+  } catch {
+    return notPossible(
+      id,
+      'what was set aside cannot be read; the next full backfill may bring the record whole',
+    )
+  }
+  const place = { teamId, stream: stream.name, runId: null }
+  const read = readRecord(value, { ...place, origin, observedAt: createdAt, invalidUtf8: false })
+  if (read.kind === 'dead') return notPossible(id, `what was set aside ${read.letter.reason}, as before`)
+  const lines = linesOf(stream, [read.envelope])
+  await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'reads' })
+  return { id, outcome: 'loaded' }
+}
+
+function notPossible(id: number, why: string): Tried {
+  return { id, outcome: 'not_possible', why }
+}

@@ -1,0 +1,31 @@
+/**
+ * Why one state stands above another: the total order of law 2, in words. Pure.
+ *
+ * Invariant: of two states that are not the same, exactly one is said to win, and by the first of version, tombstone,
+ * time of reading and content that tells them apart.
+ */
+import type { Instant } from '../../core/time.ts'
+
+export interface Ranked {
+  readonly version: Instant
+  readonly observedAt: Instant
+  readonly deleted: boolean
+  readonly hash: string
+}
+
+export type Decision =
+  | 'later version'
+  | 'tombstone at the same version'
+  | 'read later'
+  | 'content hash'
+  | 'the same state'
+
+/** What tells the two apart, and whether `a` is the greater. */
+export function decide(a: Ranked, b: Ranked): { readonly wins: boolean; readonly by: Decision } {
+  if (a.version !== b.version) return { wins: a.version > b.version, by: 'later version' }
+  if (a.deleted !== b.deleted) return { wins: a.deleted, by: 'tombstone at the same version' }
+  if (a.observedAt !== b.observedAt) return { wins: a.observedAt > b.observedAt, by: 'read later' }
+  return a.hash === b.hash
+    ? { wins: true, by: 'the same state' }
+    : { wins: a.hash > b.hash, by: 'content hash' }
+}

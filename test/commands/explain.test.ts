@@ -1,0 +1,127 @@
+/** `explain`: every state of a record, why it won or lost, and what became of its events; values only on request. */
+import { stripVTControlCharacters } from 'node:util'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { linesOf } from '../../src/load/lines.ts'
+import { loadBatch } from '../../src/load/load.ts'
+import { takeSlice } from '../../src/load/slice.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
+import { recordEnvelope, tombstoneEnvelope } from '../support/envelopes.ts'
+import { runCommand } from '../support/run-command.ts'
+
+const CANARY = 'Kanarienvogel7351'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+})
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const explain = (words: string, columns?: number) =>
+  runCommand(
+    ['explain', ...words.split(' ')],
+    { DATABASE_URL: scene.url },
+    columns === undefined ? {} : { columns },
+  )
+const documentOf = async (words: string) => JSON.parse((await explain(`${words} --json`)).stdout)
+
+/** A patient as a page of a run told it, so many seconds after noon; null for one that was gone. */
+async function load(fields: object | null, seconds: number): Promise<void> {
+  const made = {
+    teamId: scene.teamId,
+    stream: 'patients' as const,
+    observedAt: noonPlus(seconds),
+    origin: 'run:1 page:2',
+  }
+  const envelope =
+    fields === null ? tombstoneEnvelope('p', made) : recordEnvelope({ id: 'p', ...fields }, made)
+  const taken = await takeSlice(
+    scene.session.db,
+    { teamId: scene.teamId, stream: 'patients', slice: '' },
+    '1',
+  )
+  const batch = { stream: patients, taken, lines: linesOf(patients, [envelope]), deadLetters: [] }
+  await loadBatch(scene.session, batch, 'merge')
+}
+
+test('states are told with their origins, what each changed, and what it won by', async () => {
+  await scene.session.client.query(
+    "insert into intake_ops.runs (kind, status) values ('backfill', 'succeeded')",
+  )
+  await load({ first_name: CANARY, city: 'Ulm', emergency_contact: { first_name: 'C', city: 'Ulm' } }, 1)
+  await load(
+    { first_name: 'Bo', provider: CANARY, emergency_contact: { first_name: CANARY, city: 'Ulm' } },
+    5,
+  )
+  await load(null, 5)
+  const { states } = await documentOf('patients p')
+  expect(states).toMatchObject([
+    { version: noonPlus(1), origin: 'run:1 page:2', won_by: null, is_held: false, changes: [] },
+    {
+      ...{ version: noonPlus(5), won_by: 'later version', deleted: false },
+      changes: [
+        { field: 'city', kind: 'removed' },
+        { field: 'emergency_contact.first_name', kind: 'changed' },
+        { field: 'first_name', kind: 'changed' },
+        { field: 'provider', kind: 'added' },
+      ],
+    },
+    {
+      version: noonPlus(5),
+      won_by: 'tombstone at the same version',
+      deleted: true,
+      is_held: true,
+      changes: [],
+    },
+  ])
+  const text = await explain('patients p')
+  expect(text.stdout).toContain('patients p of team default: deleted')
+  expect(text.stdout).toMatch(/run:1 page:2 \(backfill of \d{4}-/)
+  expect(text.output).not.toContain(CANARY)
+  expect((await explain('patients p --json')).output).not.toContain(CANARY)
+  expect((await explain('patients p --show-values')).stdout).toContain(`first_name: ${CANARY} → Bo`)
+  const shown = stripVTControlCharacters((await explain('patients p', 80)).stdout)
+  for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
+})
+
+test('each event is told with what became of it', async () => {
+  await load({ first_name: 'Ada', last_name: 'L' }, 10)
+  await scene.store([
+    patientEvent('p', 4, { id: 'p', first_name: CANARY, last_name: 'L' }),
+    patientEvent('p', 20, { id: 'p', first_name: 'Newest', last_name: 'L' }),
+    { ...patientEvent('p', 21), data: { id: 'p' } },
+  ])
+  await scene.drain()
+  await scene.store([patientEvent('p', 30, { id: 'p', first_name: 'Waiting', last_name: 'L' })])
+  const { states, events, refetch } = await documentOf('patients p')
+  expect(states.at(-1)).toMatchObject({ origin: expect.stringMatching(/^event:/), version: noonPlus(20) })
+  expect(events.map(({ told }: { told: string }) => told)).toEqual([
+    expect.stringMatching(/^lost to event:.* \(later version\)$/),
+    'won, and is what is held',
+    expect.stringContaining('asked for by its id'),
+    'waits in the inbox',
+  ])
+  expect(refetch).toMatchObject({ reason: expect.stringMatching(/contested|partial/) })
+  expect((await explain('patients p')).output).not.toContain(CANARY)
+})
+
+test('a record, stream or team that is not known is said to be none', async () => {
+  const nobody = await explain('patients nobody')
+  expect([nobody.code, nobody.stderr]).toEqual([
+    1,
+    expect.stringContaining('holds nothing of a record of patients'),
+  ])
+  expect((await explain('people p')).code).toBe(2)
+  expect((await explain('patients p --team nowhere')).code).toBe(2)
+})
+
+test('of several teams one has to be named', async () => {
+  await scene.session.client.query("insert into intake.teams (name) values ('other')")
+  await load({ first_name: 'Ada' }, 1)
+  const ended = await explain('patients p')
+  expect([ended.code, ended.stderr]).toEqual([2, expect.stringContaining('default, other')])
+  expect((await explain('patients p --team default')).code).toBe(0)
+})
