@@ -6,6 +6,9 @@ import type { Session } from '../warehouse/connect.ts'
 /** The code of a failure to answer in time. */
 export const TOO_LATE = 'warehouse_slow'
 
+/** A reason made once: one made anew for each statement would carry a stack. */
+const DONE = new Error('done in time')
+
 /** Rejects with `TOO_LATE` when `work` takes longer. */
 export async function inTime<Result>(
   clock: Clock,
@@ -21,7 +24,7 @@ export async function inTime<Result>(
   try {
     return await Promise.race([work, late])
   } finally {
-    done.abort()
+    done.abort(DONE)
   }
 }
 

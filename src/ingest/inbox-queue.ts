@@ -12,13 +12,14 @@ export type Outcome = 'stored' | 'duplicate'
 
 export interface Waiting {
   readonly event: InboxEvent
+  readonly key: string
   /** In the clock's microseconds. */
   readonly deadline: number
   readonly outcome: Promise<Outcome>
   /** Statements it was in. */
   tries: number
-  settle(outcome: Outcome): void
-  fail(reason: IntakeError): void
+  readonly resolve: (outcome: Outcome) => void
+  readonly reject: (reason: IntakeError) => void
 }
 
 export interface InboxQueue {
@@ -30,6 +31,8 @@ export interface InboxQueue {
   /** The oldest that are queued, up to so many events and bytes, but one at least. */
   take(events: number, bytes: number): readonly Waiting[]
   putBack(waiting: readonly Waiting[]): void
+  settle(waiting: Waiting, outcome: Outcome): void
+  fail(waiting: Waiting, reason: IntakeError): void
   /** Fails those whose deadline is not after `now`. */
   expire(now: number, reason: IntakeError): void
   /** Fails all that are queued. */
@@ -41,28 +44,14 @@ export function openQueue(): InboxQueue {
   const all = new Map<string, Waiting>()
   let queued: Waiting[] = []
 
-  const place = (event: InboxEvent, key: string, deadline: number): Waiting => {
-    const { promise, resolve, reject } = withResolvers<Outcome>()
-    const leave = () => {
-      if (all.get(key) === waiting) all.delete(key)
-    }
-    const waiting: Waiting = {
-      event,
-      deadline,
-      outcome: promise,
-      tries: 0,
-      settle(outcome) {
-        leave()
-        resolve(outcome)
-      },
-      fail(reason) {
-        leave()
-        reject(reason)
-      },
-    }
-    return waiting
+  const isWaiting = (waiting: Waiting) => all.get(waiting.key) === waiting
+  const leave = (waiting: Waiting) => {
+    if (isWaiting(waiting)) all.delete(waiting.key)
   }
-  const isWaiting = (waiting: Waiting) => all.get(keyOf(waiting.event)) === waiting
+  const fail = (waiting: Waiting, reason: IntakeError) => {
+    leave(waiting)
+    waiting.reject(reason)
+  }
 
   return {
     get size() {
@@ -75,10 +64,16 @@ export function openQueue(): InboxQueue {
       const key = keyOf(event)
       const same = all.get(key)
       if (same !== undefined) return same.outcome.then(() => 'duplicate')
-      const waiting = place(event, key, deadline)
+      let resolve!: Waiting['resolve']
+      let reject!: Waiting['reject']
+      const outcome = new Promise<Outcome>((yes, no) => {
+        resolve = yes
+        reject = no
+      })
+      const waiting = { event, key, deadline, outcome, tries: 0, resolve, reject }
       all.set(key, waiting)
       queued.push(waiting)
-      return waiting.outcome
+      return outcome
     },
     take(events, bytes) {
       let count = 0
@@ -93,27 +88,22 @@ export function openQueue(): InboxQueue {
     putBack(waiting) {
       queued = [...waiting.filter(isWaiting), ...queued]
     },
+    settle(waiting, outcome) {
+      leave(waiting)
+      waiting.resolve(outcome)
+    },
+    fail,
     expire(now, reason) {
       let some = false
       for (const waiting of all.values()) {
         if (waiting.deadline > now) break
-        waiting.fail(reason)
+        fail(waiting, reason)
         some = true
       }
       if (some) queued = queued.filter(isWaiting)
     },
     failQueued(reason) {
-      for (const waiting of queued.splice(0)) waiting.fail(reason)
+      for (const waiting of queued.splice(0)) fail(waiting, reason)
     },
   }
-}
-
-function withResolvers<Value>() {
-  let resolve!: (value: Value) => void
-  let reject!: (reason: unknown) => void
-  const promise = new Promise<Value>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
 }

@@ -78,16 +78,26 @@ export function storeStatement(events: readonly InboxEvent[]): QueryArrayConfig 
         length,
       ),
       Buffer.from(sorted.map((event) => event.bodyHash).join(''), 'hex'),
-      sorted.map((event) => event.teamId),
-      sorted.map((event) => event.eventId),
-      sorted.map((event) => event.eventType),
-      sorted.map((event) => event.source),
-      sorted.map((event) => event.recordId),
-      starts,
-      sorted.map((event) => event.body.length),
+      arrayOf(sorted.map((event) => event.teamId)),
+      arrayOf(sorted.map((event) => quoted(event.eventId))),
+      arrayOf(sorted.map((event) => quoted(event.eventType))),
+      arrayOf(sorted.map((event) => quoted(event.source))),
+      arrayOf(sorted.map((event) => quoted(event.recordId))),
+      arrayOf(starts),
+      arrayOf(sorted.map((event) => event.body.length)),
       sorted.length,
     ],
   }
+}
+
+/** Text of an array, for which pg would take five times as long. */
+function arrayOf(items: readonly (string | number)[]): string {
+  return `{${items.join()}}`
+}
+
+function quoted(text: string | null): string {
+  if (text === null) return 'NULL'
+  return /["\\]/.test(text) ? `"${text.replaceAll(/["\\]/g, '\\$&')}"` : `"${text}"`
 }
 
 /** Of `events` those that were stored now; the others were held already. */

@@ -59,6 +59,8 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
   let failed: { readonly reason: IntakeError; readonly at: number } | null = null
   let looking: Promise<void> | null = null
   let pumping = false
+  /** Events in a statement. */
+  let flying = 0
   const writers: Writer[] = []
 
   const onChange = (failure: IntakeError | null) => {
@@ -73,14 +75,19 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     }
   }
 
-  /** After whatever else happens at this moment, so that events that came together go together. */
+  /**
+   * After whatever else happens at this moment, so that events that came together go together. While one group is on
+   * its way the next waits until it is as large, or that one is done: two of a kind cost less than a large one and
+   * crumbs.
+   */
   const wake = () => {
     if (pumping) return
     pumping = true
     setImmediate(() => {
       pumping = false
       for (const writer of writers) {
-        if (writer.isFree && queue.length > 0) void commit(writer, queue.take(MOST_EVENTS, MOST_BYTES))
+        if (writer.isFree && queue.length > 0 && queue.length >= flying)
+          void commit(writer, queue.take(MOST_EVENTS, MOST_BYTES))
       }
     })
   }
@@ -88,11 +95,14 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
   const commit = async (writer: Writer, group: readonly Waiting[]): Promise<void> => {
     const begun = clock.now()
     for (const waiting of group) waiting.tries += 1
+    flying += group.length
     try {
-      const stored = await writer.store(group.map(({ event }) => event))
+      const stored = await writer.store(group.map(({ event }) => event)).finally(() => {
+        flying -= group.length
+      })
       failed = null
       watch.committed(group.length, (clock.now() - begun) / 1_000_000)
-      for (const waiting of group) waiting.settle(stored.has(waiting.event) ? 'stored' : 'duplicate')
+      for (const waiting of group) queue.settle(waiting, stored.has(waiting.event) ? 'stored' : 'duplicate')
       if (stored.size > 0) {
         notices.send()
         onStored()
@@ -116,10 +126,10 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     }
     if (!refused) failed = { reason, at: clock.now() }
     if (reason.verdict !== 'retry' || reason.code === TOO_LATE || away !== null) {
-      for (const waiting of group) waiting.fail(reason)
+      for (const waiting of group) queue.fail(waiting, reason)
       return
     }
-    for (const waiting of group) if (waiting.tries >= MOST_TRIES) waiting.fail(reason)
+    for (const waiting of group) if (waiting.tries >= MOST_TRIES) queue.fail(waiting, reason)
     queue.putBack(group)
   }
 

@@ -15,14 +15,16 @@ const ROOM = 16 * 1024
 
 export function readRawBody(request: IncomingMessage, limit: number, hold: Hold): Promise<RawBody> {
   return new Promise((resolve) => {
-    let held: Buffer = EMPTY
+    let held: Buffer | null = EMPTY
     let length = 0
     const end = (result: RawBody) => {
-      request.off('data', onData).off('end', onEnd).off('close', onClose)
-      if (typeof result === 'string') request.resume()
+      if (held === null) return
+      held = null
       resolve(result)
     }
-    const onData = (part: Buffer) => {
+    request.on('data', (part: Buffer) => {
+      // After the end of what is wanted, the rest is read and forgotten.
+      if (held === null) return
       const before = length
       length += part.length
       if (length > limit) return end('too_large')
@@ -30,19 +32,16 @@ export function readRawBody(request: IncomingMessage, limit: number, hold: Hold)
         // Nearly every body is one part, and is held as it came.
         const room = before === 0 ? length : Math.min(limit, Math.max(ROOM, length * 2))
         if (!hold.grow(room - held.length)) return end('overload')
-        if (before === 0) {
-          held = part
-          return
-        }
-        const larger = Buffer.allocUnsafeSlow(room)
+        const larger = before === 0 ? part : Buffer.allocUnsafeSlow(room)
         held.copy(larger, 0, 0, before)
         held = larger
       }
-      part.copy(held, before)
-    }
-    const onEnd = () => end(length === held.length ? held : held.subarray(0, length))
-    const onClose = () => end('aborted')
-    request.on('data', onData).on('end', onEnd).on('close', onClose)
+      if (before > 0) part.copy(held, before)
+    })
+    request.on('end', () => {
+      if (held !== null) end(length === held.length ? held : held.subarray(0, length))
+    })
+    request.on('close', () => end('aborted'))
     // An aborted request tells of it twice.
     request.on('error', () => {})
   })

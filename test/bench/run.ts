@@ -12,6 +12,7 @@ import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { benchEmulator } from './emulator.ts'
 import { benchExports } from './exports.ts'
+import { benchIngest } from './ingest.ts'
 import { benchLoad } from './load.ts'
 import { benchMemory } from './memory.ts'
 import { patientSample } from './patient-pages.ts'
@@ -37,6 +38,7 @@ const rows: BenchRow[] = []
     rows.push(...(await benchMemory(warehouse, responses, records)))
   }
   if (wanted('exports')) rows.push(...(await benchExports(warehouse, values.quick ? 5_000 : 30_000)))
+  if (wanted('ingest')) rows.push(...(await benchIngest(warehouse, values.quick ? 10_000 : 30_000)))
   if (wanted('memory'))
     rows.push(...(await benchMemory(warehouse, patients, values.quick ? 100_000 : 1_000_000)))
 }

@@ -1,0 +1,133 @@
+/**
+ * Sends signed events to an endpoint, in a process of its own: bodies are signed and requests written out before the
+ * clock starts, over plain sockets, so that little of the machine goes to the sender.
+ *
+ * `{"origin", "events", "bytes", "connections", "seed", "secret", "rate"}`, then a line `go`: each connection sends its
+ * next event when the last is answered; with `rate`, events are due at even moments, and the time each takes is
+ * counted from then, so that a pause is seen by all events that it held up. Prints one line of JSON. Ends with its
+ * standard input.
+ */
+import { connect, type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { SIGNATURE_HEADER, sign } from '../../src/core/signature.ts'
+
+export interface SendOrders {
+  readonly origin: string
+  readonly events: number
+  /** Of one body. */
+  readonly bytes: number
+  readonly connections: number
+  /** Makes the ids of this run its own. */
+  readonly seed: string
+  readonly secret: string
+  /** Events a second; as fast as they are answered when left out. */
+  readonly rate?: number
+}
+
+export interface SendReport {
+  readonly acknowledged: number
+  readonly refused: number
+  readonly seconds: number
+  /** Milliseconds to the answer. */
+  readonly median: number
+  readonly p99: number
+  readonly greatest: number
+}
+
+const orders = JSON.parse(process.argv[2] ?? '{}') as SendOrders
+const { hostname, port, host } = new URL(orders.origin)
+
+const requests = Array.from({ length: orders.events }, (_, at) => {
+  const id = `${orders.seed}-${at}`
+  const envelope = {
+    id,
+    timestamp: new Date().toISOString(),
+    event_type: 'updated',
+    source: 'patient',
+    data: { id: `patient-${id}`, updated_at: new Date().toISOString(), notes: '' },
+  }
+  envelope.data.notes = 'lorem ipsum '
+    .repeat(orders.bytes)
+    .slice(0, orders.bytes - JSON.stringify(envelope).length)
+  const body = Buffer.from(JSON.stringify(envelope))
+  const head = `POST /webhooks HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\n${SIGNATURE_HEADER}: ${sign(body, orders.secret)}\r\nContent-Length: ${body.length}\r\n\r\n`
+  return Buffer.concat([Buffer.from(head), body])
+})
+
+const took = new Float64Array(orders.events)
+let next = 0
+let answered = 0
+let acknowledged = 0
+let done: () => void = () => {}
+
+interface Sender {
+  send(dueAt: number): void
+}
+
+async function openSender(onAnswer: (sender: Sender) => void): Promise<Sender> {
+  const socket: Socket = connect(Number(port), hostname)
+  socket.setNoDelay(true)
+  await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+  let sentAt = 0
+  let held = ''
+  const sender: Sender = {
+    send(dueAt) {
+      sentAt = dueAt
+      socket.write(requests[next++]!)
+    },
+  }
+  socket.on('data', (part) => {
+    held += part.toString('latin1')
+    const end = held.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const length = Number(/content-length: (\d+)/i.exec(held)?.[1] ?? 0)
+    if (held.length < end + 4 + length) return
+    took[answered++] = performance.now() - sentAt
+    if (held.startsWith('HTTP/1.1 200')) acknowledged += 1
+    held = ''
+    if (answered === orders.events) done()
+    else onAnswer(sender)
+  })
+  return sender
+}
+
+async function run(): Promise<SendReport> {
+  const free: Sender[] = []
+  /** When the events that found no connection were due. */
+  const late: number[] = []
+  const onAnswer = (sender: Sender) => {
+    if (orders.rate === undefined) {
+      if (next < requests.length) sender.send(performance.now())
+    } else if (late.length > 0) sender.send(late.shift()!)
+    else free.push(sender)
+  }
+  for (let at = 0; at < orders.connections; at += 1) free.push(await openSender(onAnswer))
+  const finished = new Promise<void>((resolve) => {
+    done = resolve
+  })
+  const begun = performance.now()
+  if (orders.rate === undefined) for (const sender of free) sender.send(performance.now())
+  else {
+    let due = 0
+    const timer = setInterval(() => {
+      for (; due < requests.length && begun + (due * 1000) / orders.rate! <= performance.now(); due += 1) {
+        const dueAt = begun + (due * 1000) / orders.rate!
+        const sender = free.shift()
+        if (sender === undefined) late.push(dueAt)
+        else sender.send(dueAt)
+      }
+      if (due === requests.length) clearInterval(timer)
+    }, 1)
+  }
+  await finished
+  const seconds = (performance.now() - begun) / 1000
+  took.sort()
+  const at = (part: number) => took[Math.min(took.length - 1, Math.floor(took.length * part))]!
+  const refused = answered - acknowledged
+  return { acknowledged, refused, seconds, median: at(0.5), p99: at(0.99), greatest: at(1) }
+}
+
+const lines = createInterface({ input: process.stdin })
+lines.once('line', () => void run().then((report) => process.stdout.write(`${JSON.stringify(report)}\n`)))
+lines.once('close', () => process.exit(0))
+process.stdout.write('ready\n')
