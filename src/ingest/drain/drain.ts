@@ -58,7 +58,7 @@ export interface Drain extends AsyncDisposable {
 }
 
 /** As those of the loaders: keys are looked up by index, whatever the planner thinks of tables that just grew. */
-const PLANNER = ['enable_seqscan=off', 'jit=off']
+const PLANNER = ['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off']
 
 const LONGEST_PAUSE_MS = 5_000
 /** A batch takes milliseconds; one in hand for as long waits for a server that hangs. */
@@ -98,7 +98,11 @@ export function openDrain(options: DrainOptions): Drain {
         } else {
           before = hold(session, prepared, before)
         }
-        if (prepared === null || !isFull(prepared.rows, batch)) await bell.wait(heard, pollMs)
+        if (prepared === null || !isFull(prepared.rows, batch)) {
+          // What arrives meanwhile makes one batch, not several that are small.
+          await Promise.all(inHand.keys())
+          await bell.wait(heard, pollMs)
+        }
         while (inHand.size >= workers) await Promise.race(inHand.keys())
       } catch (error) {
         failed(error)
@@ -202,8 +206,10 @@ export function openDrain(options: DrainOptions): Drain {
     async idle() {
       await using session = await openSession({ url, purpose: 'drain idle' })
       while (!closing.signal.aborted) {
-        if (inHand.size === 0 && !(await isAnyDue(session, teamIds))) return
-        bell.ring()
+        if (inHand.size === 0) {
+          if (!(await isAnyDue(session, teamIds))) return
+          bell.ring()
+        }
         await clock.sleep(20, closing.signal).catch(() => {})
       }
     },

@@ -116,8 +116,9 @@ export async function overtaken(
   const { rows } = await session.client.query<{ key: string }>({
     name: 'drain overtaken',
     text: `
-      select format('%s/%s/%s', team_id, source, record_id) as key from intake_raw.inbox
-      where status = 'pending' and seq < $1 and not (seq = any ($2::bigint[])) and team_id = any ($3::smallint[])
+      select format('%s/%s/%s', team_id, source, record_id) as key from intake_raw.inbox earlier
+      where status = 'pending' and seq < $1 and team_id = any ($3::smallint[])
+        and not exists (select from unnest($2::bigint[]) as mine (seq) where mine.seq = earlier.seq)
         and source is not null and record_id is not null`,
     values: [seqs.at(-1), seqs, teamIds],
   })

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openDrain } from '../../../src/ingest/drain/drain.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { openScene, patientEvent, type Scene, silent, unwatched } from './scene.ts'
 
 let scene: Scene
@@ -129,6 +130,26 @@ test('two drains share one inbox: every event is settled once', async () => {
   expect(new Set(Object.values(await names()))).toEqual(new Set(['v29']))
   // Every event that found an earlier one of its record in other hands asked for the record.
   expect((await scene.asked()).every((line) => / contested$/.test(line))).toBe(true)
+})
+
+test('a later event that is loaded before an earlier one in other hands leaves its record in doubt', async () => {
+  await scene.store([patientEvent('p1', 2, { last_name: 'earlier' })])
+  await using other = await openSession({ url: scene.url, purpose: 'other hands' })
+  await other.client.query('begin')
+  await other.client.query('select 1 from intake_raw.inbox for update')
+  // A retry, with the data of now under an old time: it came last, and is the one to go by.
+  await scene.store([patientEvent('p1', 1, { last_name: 'now' }), patientEvent('p2', 1)])
+  const options = { teams: [{ name: 'default', teamId: scene.teamId }], pollMs: 20 }
+  await using drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched },
+    ...options,
+  })
+  while ((await scene.inbox()).done !== 2) await sleep(10)
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+  await other.client.query('rollback')
+  await drain.idle()
+  expect(await names()).toEqual({ p1: 'earlier', p2: 'Other' })
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
 test('a session that is ended in the midst of a batch takes nothing with it', async () => {
