@@ -4,6 +4,7 @@ create table intake_ops.schedule_ticks (
   team_id  smallint not null,
   job      text not null,
   due_at   timestamptz not null,
+  taken_by uuid not null,
   taken_at timestamptz not null default now(),
   primary key (team_id, job, due_at)
 );
@@ -11,6 +12,7 @@ comment on table intake_ops.schedule_ticks is 'Moments of the schedule that a se
 comment on column intake_ops.schedule_ticks.team_id is 'The team that the run is for.';
 comment on column intake_ops.schedule_ticks.job is 'What is run: backfill.';
 comment on column intake_ops.schedule_ticks.due_at is 'The moment, as the schedule names it.';
+comment on column intake_ops.schedule_ticks.taken_by is 'Made-up name of whoever took it: after a lost answer it asks again and finds that it has it.';
 comment on column intake_ops.schedule_ticks.taken_at is 'When a process took it.';
 
 create table intake_ops.events_received (

@@ -4,12 +4,15 @@
  *
  * Invariant: holds nothing up, and a failure waits for the next time; several processes may do it at once.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { keepInboxDays } from '../ingest/inbox-days.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { dropOldCounts } from './received.ts'
 
 const HOUR_MS = 3_600_000
+/** What is under way at the end is not waited for any longer: it is all or nothing in the warehouse. */
+const CLOSE_MS = 5_000
 
 export interface HousekeepingOptions {
   readonly url: string
@@ -28,7 +31,9 @@ export async function openHousekeeping(options: HousekeepingOptions): Promise<As
   return {
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer)
-      await working
+      const late = new AbortController()
+      await Promise.race([working, sleep(CLOSE_MS, undefined, late).catch(() => {})])
+      late.abort()
     },
   }
 }

@@ -6,10 +6,11 @@
  */
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
-import { openSession } from '../warehouse/connect.ts'
+import { glance } from '../warehouse/glance.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 
 const FLUSH_MS = 2_000
+const TIDY_MS = 10_000
 /** Hours that are kept. */
 const KEPT = '60 days'
 
@@ -55,22 +56,19 @@ export function openReceived(options: { readonly url: string; readonly logger: L
 }
 
 async function write(url: string, counts: ReadonlyMap<string, number>): Promise<void> {
-  await using session = await openSession({ url, purpose: 'event counts', connectTimeoutMs: FLUSH_MS })
-  await sql`
+  const statement = sql`
     insert into intake_ops.events_received as held (team_id, hour, events, last_at)
     select team.team_id, date_trunc('hour', now()), told.events, now()
     from unnest(${[...counts.keys()]}::text[], ${[...counts.values()]}::bigint[]) as told (name, events)
     join intake.teams team using (name)
     order by team.team_id
     on conflict (team_id, hour) do update
-      set events = held.events + excluded.events, last_at = greatest(held.last_at, excluded.last_at)`.execute(
-    session.db,
-  )
+      set events = held.events + excluded.events, last_at = greatest(held.last_at, excluded.last_at)`
+  await glance({ url, purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
 }
 
 /** Removes the hours that nobody looks back to any more. */
 export async function dropOldCounts(url: string): Promise<void> {
-  await using session = await openSession({ url, purpose: 'event counts' })
-  await sql`
-    delete from intake_ops.events_received where hour < now() - ${KEPT}::interval`.execute(session.db)
+  const statement = sql`delete from intake_ops.events_received where hour < now() - ${KEPT}::interval`
+  await glance({ url, purpose: 'event counts', milliseconds: TIDY_MS }, (db) => statement.execute(db))
 }

@@ -4,12 +4,13 @@
  * Invariant: at most one run at a time; a moment that comes during a run is skipped, and said. A run that fails ends
  * nothing but itself.
  */
+import { randomUUID } from 'node:crypto'
 import { createTask } from 'node-cron'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { IntakeError, verdictOf } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import { takeTick } from './ticks.ts'
+import { type Tick, takeTick } from './ticks.ts'
 
 export interface ScheduleOptions {
   readonly url: string
@@ -69,7 +70,7 @@ async function runTick(options: ScheduleOptions, date: Date, signal: AbortSignal
   const { job, teams, logger } = options
   const due = new Date(Math.floor(date.getTime() / 1000) * 1000)
   try {
-    const ours = await takeWithPatience(options, due, signal)
+    const ours = await takeWithPatience(options, { job, due, teams, by: randomUUID() }, signal)
     if (ours.length === 0) return logger.info({ job, due }, 'another process runs this one')
     if (ours.length < teams.length) logger.info({ job, due, teams: ours }, 'another process runs the others')
     await options.run(ours, signal)
@@ -81,17 +82,17 @@ async function runTick(options: ScheduleOptions, date: Date, signal: AbortSignal
 }
 
 async function takeWithPatience(
-  { url, job, teams, clock }: ScheduleOptions,
-  due: Date,
+  { url, clock }: ScheduleOptions,
+  tick: Tick,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   for (const pause of PAUSES_MS) {
     try {
-      return await takeTick(url, job, due, teams)
+      return await takeTick(url, tick)
     } catch (error) {
       if (verdictOf(error) !== 'retry') throw error
       await clock.sleep(pause, signal)
     }
   }
-  return await takeTick(url, job, due, teams)
+  return await takeTick(url, tick)
 }

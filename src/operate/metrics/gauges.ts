@@ -31,6 +31,8 @@ export interface Gauges {
 }
 
 const LIMIT_MS = 1_500
+/** For what takes longer to find out: nobody waits for it, it is told the next time. */
+const SLOW_LIMIT_MS = 5_000
 /** How old a value may be, in microseconds. */
 const FRESH = 5_000_000
 /** Of what takes longer to find out and changes slowly. */
@@ -54,7 +56,7 @@ export function openGauges(options: GaugesOptions): Gauges {
       showTrouble(trouble)
     }),
     openLook(SLOW_FRESH, clock, async () => {
-      const look = { url, purpose: 'webhook metrics', milliseconds: LIMIT_MS }
+      const look = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
       showWebhooks(await glance(look, (db) => readWebhooks(db, inboxDays)))
     }),
   ]
@@ -63,27 +65,43 @@ export function openGauges(options: GaugesOptions): Gauges {
       const inFlight = options.inFlight()
       events.set(inFlight.events)
       bytes.set(inFlight.bytes)
-      const found = await Promise.all(looks.map((look) => look()))
-      up.set(found[0] ? 1 : 0)
+      const found = await withinLimit(looks.map((look) => look()))
+      up.set(found[0] === true ? 1 : 0)
     },
   }
+}
+
+/** The results that are there in time; null for the others. */
+async function withinLimit<Result>(work: readonly Promise<Result>[]): Promise<readonly (Result | null)[]> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<null>((resolve) => {
+    timer = setTimeout(resolve, LIMIT_MS, null)
+  })
+  const results = await Promise.all(work.map((each) => Promise.race([each, late])))
+  clearTimeout(timer)
+  return results
 }
 
 /** One look at a time, not again before its values are old. The function says whether the last one succeeded. */
 function openLook(fresh: number, clock: Clock, look: () => Promise<void>): () => Promise<boolean> {
   let at = Number.NEGATIVE_INFINITY
   let last: Promise<boolean> = Promise.resolve(false)
+  let looking = false
   return () => {
-    if (clock.now() - at < fresh) return last
-    at = clock.now()
-    last = look().then(
-      () => true,
-      () => {
+    if (looking || clock.now() - at < fresh) return last
+    looking = true
+    last = look()
+      .then(
+        () => {
+          at = clock.now()
+          return true
+        },
         // Not found out: the next one who asks tries again.
-        at = Number.NEGATIVE_INFINITY
-        return false
-      },
-    )
+        () => false,
+      )
+      .finally(() => {
+        looking = false
+      })
     return last
   }
 }
