@@ -19,6 +19,7 @@ create table intake_ops.verifications (
   source_hash    text,
   warehouse_hash text,
   note           text,
+  deep           jsonb,
   verified_at    timestamptz not null default now(),
   primary key (run_id, team_id, stream)
 );
@@ -41,4 +42,5 @@ comment on column intake_ops.verifications.newer is 'Records that differ because
 comment on column intake_ops.verifications.source_hash is 'Content hash of what a fresh load would write, whatever the order of rows.';
 comment on column intake_ops.verifications.warehouse_hash is 'Content hash of the tables, made in the same way.';
 comment on column intake_ops.verifications.note is 'What could not be compared or mended, and why; null where there is nothing to say.';
+comment on column intake_ops.verifications.deep is 'Of exports, with --deep: rows and cells that were held against the responses, and the differences by export, response, row and place of the column.';
 comment on column intake_ops.verifications.verified_at is 'When the comparison ended.';

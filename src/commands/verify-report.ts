@@ -1,5 +1,6 @@
 /** What a verification says at its end, for people and as the document of `--json`. */
-import type { StreamResult, VerifySummary } from '../operate/verify/verify.ts'
+import type { Channels } from '../operate/verify/deep/channels.ts'
+import type { StreamResult, TeamVerified, VerifySummary } from '../operate/verify/verify.ts'
 import { printable } from './printable.ts'
 import { table } from './table.ts'
 
@@ -30,9 +31,26 @@ export function verifyDocument({ runId, status, equal, teams }: VerifySummary): 
   }
   const byTeam = teams.map((team) => [
     team.name,
-    { streams: Object.fromEntries(team.streams.map((result) => [result.stream, figuresOf(result)])) },
+    {
+      streams: Object.fromEntries(team.streams.map((result) => [result.stream, figuresOf(result)])),
+      deep: deepOf(team),
+    },
   ])
-  return { run_id: Number(runId), status, equal, streams, teams: Object.fromEntries(byTeam) }
+  return {
+    run_id: Number(runId),
+    status,
+    equal,
+    streams,
+    deep: teams.length === 1 ? deepOf(teams[0]!) : null,
+    teams: Object.fromEntries(byTeam),
+  }
+}
+
+/** Null where it was not asked for. */
+function deepOf({ deep }: TeamVerified): unknown {
+  if (deep === null) return null
+  const { columnsNotCompared, ...counts } = deep
+  return { ...counts, columns_not_compared: columnsNotCompared }
 }
 
 function figuresOf(result: StreamResult): Figures {
@@ -85,7 +103,8 @@ export function verifyText({ runId, status, equal, teams }: VerifySummary): stri
   const head = ['stream', 'source', 'warehouse', 'missing', 'extra', 'different', 'repaired', '']
   const rows: (string | number)[][] = []
   const details: string[] = []
-  for (const { name, streams } of teams) {
+  for (const { name, streams, deep } of teams) {
+    if (deep !== null) details.push(...deepText(several ? `${name}: ` : '', deep))
     for (const result of streams) {
       const stream = several ? `${name}/${result.stream}` : result.stream
       const { source, warehouse, missing, extra, different, repaired, note, error } = figuresOf(result)
@@ -114,4 +133,19 @@ export function verifyText({ runId, status, equal, teams }: VerifySummary): stri
 function listed(ids: readonly string[]): string {
   const shown = ids.slice(0, SHOWN).map(printable).join(', ')
   return ids.length > SHOWN ? `${shown} and ${ids.length - SHOWN} more (--json has them all)` : shown
+}
+
+function deepText(
+  team: string,
+  { rows, cells, columnsNotCompared, differences }: Channels,
+): readonly string[] {
+  const unknown =
+    columnsNotCompared === 0 ? '' : `, ${columnsNotCompared} column(s) of unknown questions left out`
+  const counts = `${team}exports and responses: ${rows} rows, ${cells} cells${unknown}`
+  if (differences.length === 0) return [`${counts}: agree`]
+  const told = differences.map(
+    ({ export_id, response_id, row_number, position }) =>
+      `${export_id} row ${row_number ?? '-'} column ${position ?? '-'} (response ${response_id ?? 'none'})`,
+  )
+  return [`${counts}: differ in ${differences.length} place(s): ${listed(told)}`]
 }

@@ -14,6 +14,7 @@ import { verifyDocument, verifyText } from './verify-report.ts'
 interface Options {
   readonly streams?: string
   readonly team?: string
+  readonly deep?: true
   readonly repair?: true
   readonly allowMassDelete?: true
   readonly json?: true
@@ -27,6 +28,7 @@ export function verifyCommand(context: Context): Command {
       `only these, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
     )
     .option('--team <name>', 'only this team of the configuration')
+    .option('--deep', 'hold the files of the exports against the responses too, answer by answer')
     .option('--repair', 'fetch and load what differs')
     .option('--allow-mass-delete', 'with --repair: delete even where unusually many records are gone')
     .option('--json', 'print one JSON document')
@@ -50,6 +52,10 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
       '--allow-mass-delete',
     )
   }
+  const names = streams.map(({ name }) => name)
+  if (options.deep && !(names.includes('responses') && names.includes('exports'))) {
+    throw new UsageError('--deep needs the streams responses and exports', 'name both in --streams', '--deep')
+  }
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, teams.length > 1)
@@ -58,6 +64,7 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     teams,
     streams,
     repair: options.repair ? { allowMassDelete: options.allowMassDelete === true } : null,
+    deep: options.deep === true,
     clock: systemClock,
     random: Math.random,
     logger: openLogger(progress, config),

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import type { Channels } from './deep/channels.ts'
 import type { StreamVerified } from './verify-stream.ts'
 
 export async function storeVerified(
@@ -29,4 +30,15 @@ export function isEqual({ missing, extra, different }: StreamVerified): boolean 
 /** True when nothing is left that differs. */
 export function isMended({ missing, extra, different, repaired }: StreamVerified): boolean {
   return missing.length + extra.length + different.length === repaired
+}
+
+/** With the verification of the team's exports. */
+export async function storeChannels(
+  { db }: Session,
+  { runId, teamId }: { readonly runId: string; readonly teamId: number },
+  channels: Channels,
+): Promise<void> {
+  await sql`
+    update intake_ops.verifications set deep = ${JSON.stringify(channels)}::jsonb
+    where run_id = ${runId} and team_id = ${teamId} and stream = 'exports'`.execute(db)
 }

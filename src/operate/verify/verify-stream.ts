@@ -34,12 +34,26 @@ export interface RepairOptions {
   readonly allowMassDelete: boolean
 }
 
+/** Of a team: one for the expected tables, one for what a scan notes. */
+export interface Desks extends AsyncDisposable {
+  readonly session: Session
+  readonly scanning: Session
+}
+
+export async function openDesks(url: string): Promise<Desks> {
+  const session = await openSession({ url, purpose: 'verify compare', planner: LEDGER_PLANNER })
+  const scanning = await openSession({ url, purpose: 'verify scan', planner: LEDGER_PLANNER })
+  const close = async () => void (await Promise.all([session.close(), scanning.close()]))
+  return { session, scanning, [Symbol.asyncDispose]: close }
+}
+
 /** `mend` null to compare only. */
-export async function verifyStream(source: Source, mend: RepairOptions | null): Promise<StreamVerified> {
-  const { url, stream } = source
-  const options = { url, purpose: `verify ${stream.name}`, planner: LEDGER_PLANNER }
-  await using session = await openSession(options)
-  await using scanning = await openSession(options)
+export async function verifyStream(
+  source: Source,
+  { session, scanning }: Desks,
+  mend: RepairOptions | null,
+): Promise<StreamVerified> {
+  const { stream } = source
   const tables = await describeTables(session, stream)
   const read =
     stream.list === null

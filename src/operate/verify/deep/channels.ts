@@ -1,0 +1,111 @@
+/**
+ * The two channels of answers held against each other: the files of the exports, and the responses.
+ *
+ *     export row ─► the client's latest response to the form ─► answers of each column's question ─► same?
+ *
+ * Invariant: both sides are what the source said in this run, as the expected tables hold it. A difference is told by
+ * the response and the place of the column, never by a value. A column whose question is not known is counted, not
+ * compared.
+ */
+import { sql } from 'kysely'
+import type { Session } from '../../../warehouse/connect.ts'
+import { agrees, type ComparedColumn, NOTHING } from './cell-of.ts'
+import { type ClientRow, nextRows, prepareRows, unlistedResponses } from './client-rows.ts'
+
+export interface ChannelDifference {
+  readonly export_id: string
+  /** Null for a row of which there is no response. */
+  readonly response_id: string | null
+  /** Null for a response of which there is no row. */
+  readonly row_number: number | null
+  /** Place of the column in the file; null where the whole row is meant. */
+  readonly position: number | null
+}
+
+export interface Channels {
+  readonly rows: number
+  readonly cells: number
+  /** Columns whose question is not known, so that nothing can be said of them. */
+  readonly columnsNotCompared: number
+  readonly differences: readonly ChannelDifference[]
+}
+
+interface Column extends ComparedColumn {
+  readonly position: number
+  readonly questionId: string | null
+}
+
+/** `Completed at`, among the seven leading columns. */
+const COMPLETED_AT = 6
+
+export async function compareChannels(
+  session: Session,
+  teamId: number,
+  signal: AbortSignal,
+): Promise<Channels> {
+  await prepareRows(session)
+  const differences: ChannelDifference[] = []
+  const counts = { rows: 0, cells: 0, columnsNotCompared: 0 }
+  const { rows: exports } = await sql<{ id: string; formId: string }>`
+    select id, form_id as "formId" from pg_temp.expected_exports
+    where form_id is not null and id not in (select id from pg_temp.unread_files) order by id`.execute(
+    session.db,
+  )
+  for (const { id, formId } of exports) {
+    const columns = await columnsOf(session, teamId, id, formId)
+    const known = columns.filter(({ questionId }) => questionId !== null)
+    counts.columnsNotCompared += columns.length - known.length
+    for (let after = 0; ; ) {
+      signal.throwIfAborted()
+      const rows = await nextRows(session, id, formId, after)
+      if (rows.length === 0) break
+      for (const row of rows) {
+        counts.rows += 1
+        counts.cells += known.length
+        differences.push(...differencesOf(row, known).map((each) => ({ export_id: id, ...each })))
+      }
+      after = rows.at(-1)!.rowNumber
+    }
+    for (const response_id of await unlistedResponses(session, id, formId)) {
+      differences.push({ export_id: id, response_id, row_number: null, position: null })
+    }
+  }
+  return { ...counts, differences }
+}
+
+async function columnsOf(
+  { db }: Session,
+  teamId: number,
+  exportId: string,
+  formId: string,
+): Promise<readonly Column[]> {
+  const { rows } = await sql<Column>`
+    select own.position, own.title, own.question_id as "questionId", question.text as "questionText",
+      question.question_type as type
+    from pg_temp.expected_export_columns own
+    left join lateral (
+      select text, question_type from intake.form_questions
+      where team_id = ${teamId} and form_id = ${formId} and question_id = own.question_id
+      order by position limit 1
+    ) question on true
+    where own.export_id = ${exportId} order by own.position`.execute(db)
+  return rows
+}
+
+type InRow = Omit<ChannelDifference, 'export_id'>
+
+/** Of several responses that may be the latest, the one that agrees most is meant. */
+function differencesOf(row: ClientRow, columns: readonly Column[]): readonly InRow[] {
+  const place = { row_number: row.rowNumber }
+  if (row.candidates.length === 0) return [{ ...place, response_id: null, position: null }]
+  const found = row.candidates.map((response): readonly InRow[] => {
+    const own = { ...place, response_id: response.id }
+    const late = response.isCompletedThen ? [] : [{ ...own, position: COMPLETED_AT }]
+    const wrong = columns.filter((column) => {
+      const sheet = { ...NOTHING, ...response.sheets[column.questionId!] }
+      return !agrees(row.cells[column.position] ?? '', column, sheet)
+    })
+    return [...late, ...wrong.map(({ position }) => ({ ...own, position }))]
+  })
+  return found.reduce((least, each) => (each.length < least.length ? each : least))
+}
