@@ -22,6 +22,8 @@ export interface SendOrders {
   readonly secret: string
   /** Events a second; as fast as they are answered when left out. */
   readonly rate?: number
+  /** Each event holds a whole patient, so that it is loaded without asking. */
+  readonly whole?: boolean
 }
 
 export interface SendReport {
@@ -37,6 +39,22 @@ export interface SendReport {
 const orders = JSON.parse(process.argv[2] ?? '{}') as SendOrders
 const { hostname, port, host } = new URL(orders.origin)
 
+/** What the service shows of a patient beside what every event holds. */
+const PATIENT = {
+  ...{
+    external_id: 'EHR-1',
+    first_name: 'Ann',
+    last_name: 'Other',
+    email: 'a@example.com',
+    phone_number: '',
+  },
+  ...{ date_birth: '1980-02-29', sex_at_birth: 'Female', provider: null, address: '1 Harbour Road' },
+  ...{ address2: '', city: 'Springfield', state: 'MA', zipcode: '00501', created_at: '2026-01-01T00:00:00Z' },
+  emergency_contact: { first_name: 'Bo', last_name: 'Other', phone_number: '5550199' },
+  patient_tags: [{ name: 'VIP', color: '#ff0000' }],
+  custom_fields: { plan: 'x' },
+}
+
 const requests = Array.from({ length: orders.events }, (_, at) => {
   const id = `${orders.seed}-${at}`
   const envelope = {
@@ -44,7 +62,12 @@ const requests = Array.from({ length: orders.events }, (_, at) => {
     timestamp: new Date().toISOString(),
     event_type: 'updated',
     source: 'patient',
-    data: { id: `patient-${id}`, updated_at: new Date().toISOString(), notes: '' },
+    data: {
+      id: `patient-${id}`,
+      ...(orders.whole === true ? PATIENT : {}),
+      updated_at: new Date().toISOString(),
+      notes: '',
+    },
   }
   envelope.data.notes = 'lorem ipsum '
     .repeat(orders.bytes)

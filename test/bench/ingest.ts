@@ -68,7 +68,8 @@ function rowOf(what: string, figure: number, floor: number, floorIs: string, aim
   return { what, figure, unit: 'events/s', floorIs, floor, ratio, aim: `≥ ${aim}`, met: ratio >= aim }
 }
 
-function openBenchIngester(url: string): Promise<Ingester> {
+/** `onStored` wakes a drain. */
+export function openBenchIngester(url: string, onStored = () => {}): Promise<Ingester> {
   const secrets = { current: () => [SECRET], refresh: async () => [SECRET] }
   return openIngester({
     url,
@@ -78,6 +79,7 @@ function openBenchIngester(url: string): Promise<Ingester> {
     clock: systemClock,
     logger: pino({ level: 'silent' }),
     watch: { stored() {}, rejected() {}, committed() {} },
+    onStored,
   })
 }
 
@@ -98,12 +100,14 @@ async function storedRate(
   return report
 }
 
-async function emptyInbox({ session }: BenchWarehouse): Promise<void> {
+export async function emptyInbox({ session }: BenchWarehouse): Promise<void> {
   await session.client.query('truncate intake_raw.inbox')
   await session.client.query('checkpoint')
 }
 
-export async function send(orders: Pick<SendOrders, 'origin' | 'events' | 'rate'>): Promise<SendReport> {
+export async function send(
+  orders: Pick<SendOrders, 'origin' | 'events' | 'rate' | 'whole'>,
+): Promise<SendReport> {
   const seed = randomBytes(6).toString('hex')
   const whole: SendOrders = { bytes: BYTES, connections: CONNECTIONS, seed, secret: SECRET, ...orders }
   const file = fileURLToPath(new URL('ingest-sender.ts', import.meta.url))

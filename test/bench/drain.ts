@@ -1,0 +1,92 @@
+/**
+ * Webhook events made durable and drained into tables, and how soon an event is a row.
+ *
+ * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester and drain run in
+ * this process, as `serve` does; the sender has its own. The clock runs until the inbox is empty, so that a backlog
+ * counts against the figure.
+ */
+import pino from 'pino'
+import { systemClock } from '../../src/core/clock.ts'
+import { openDrain } from '../../src/ingest/drain/drain.ts'
+import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
+import { patients } from '../../src/streams/patients.ts'
+import { emptyInbox, openBenchIngester, send } from './ingest.ts'
+import { patientSample } from './patient-pages.ts'
+import { runRoad } from './road.ts'
+import { type BenchRow, timed } from './row.ts'
+import { type BenchWarehouse, countRows, emptyTables } from './warehouse.ts'
+
+/** The closest public tool: events a second that it writes to its tables. */
+const PEER = 2_200
+const CALM_RATE = 1_000
+const CALM_SECONDS = 10
+const BACKFILL_RECORDS = 50_000
+
+export async function benchDrain(warehouse: BenchWarehouse, events: number): Promise<readonly BenchRow[]> {
+  await keepInboxDays(warehouse.url, { days: 30, now: new Date() })
+  let visible: number[] = []
+  await using drain = openDrain({
+    url: warehouse.url,
+    teams: [{ name: 'bench', teamId: 1 }],
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    watch: {
+      drained(_team, _counts, seconds) {
+        for (const each of seconds) visible.push(each)
+      },
+      refetched() {},
+    },
+  })
+  await using ingester = await openBenchIngester(warehouse.url, () => drain.wake())
+
+  /** Sends events and waits until they are rows, `beside` others among them. Returns how long that took, in seconds. */
+  async function round(orders: { events: number; rate?: number }, beside = 0): Promise<number> {
+    visible = []
+    const sent = await send({ origin: ingester.url, whole: true, ...orders })
+    const rest = await timed(() => drain.idle())
+    const [records] = await countRows(warehouse, patients)
+    if (sent.refused > 0 || visible.length !== orders.events || records !== orders.events + beside) {
+      throw new Error(
+        `${sent.refused} refused, ${visible.length} of ${orders.events} drained, ${records} rows`,
+      )
+    }
+    return sent.seconds + rest.seconds
+  }
+
+  await empty(warehouse)
+  await round({ events: Math.min(events, 5_000) })
+  await empty(warehouse)
+  const sustained = events / (await round({ events }))
+  await empty(warehouse)
+  const calm = { events: CALM_RATE * CALM_SECONDS, rate: CALM_RATE }
+  await Promise.all([round(calm, BACKFILL_RECORDS), runRoad(warehouse.url, patientSample, BACKFILL_RECORDS)])
+  const sorted = visible.sort((a, b) => a - b)
+  const at = (part: number) => (sorted[Math.floor((sorted.length - 1) * part)] ?? 0) * 1_000
+  return [
+    {
+      what: `webhook events made durable and drained into tables, ${events} of 1 KB`,
+      figure: sustained,
+      unit: 'events/s',
+      floorIs: 'the closest public tool',
+      floor: PEER,
+      ratio: sustained / PEER,
+      aim: '≥ 3',
+      met: sustained >= 3 * PEER,
+    },
+    {
+      what: `from an event's arrival to its row at ${CALM_RATE}/s, a backfill of ${BACKFILL_RECORDS} beside it, p99`,
+      figure: at(0.99),
+      unit: 'ms',
+      floorIs: 'the median',
+      floor: at(0.5),
+      ratio: at(0.99) / at(0.5),
+      aim: '< 1000 ms',
+      met: at(0.99) < 1_000,
+    },
+  ]
+}
+
+async function empty(warehouse: BenchWarehouse): Promise<void> {
+  await emptyInbox(warehouse)
+  await emptyTables(warehouse, patients)
+}
