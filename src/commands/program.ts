@@ -26,6 +26,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   explain: async (context) => (await import('./explain.ts')).explainCommand(context),
   'dead-letters': async (context) => (await import('./dead-letters.ts')).deadLettersCommand(context),
   erase: async (context) => (await import('./erase.ts')).eraseCommand(context),
+  doctor: async (context) => (await import('./doctor.ts')).doctorCommand(context),
   emulator: async (context) => (await import('./emulator.ts')).emulatorCommand(context),
   demo: async (context) => (await import('./demo.ts')).demoCommand(context),
 }

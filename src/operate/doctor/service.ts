@@ -1,0 +1,118 @@
+/**
+ * The service of one team: whether its credentials are taken, which environment answers, and how far its clock is off.
+ *
+ * Invariant: the list of forms is asked for, which holds no health data, once or a few times, and nothing else.
+ */
+import type { Logger } from 'pino'
+import { type ClientOptions, openClient } from '../../api/client.ts'
+import { ApiError } from '../../api/errors.ts'
+import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
+import type { Clock } from '../../core/clock.ts'
+import { IntakeError } from '../../core/errors.ts'
+import { type Check, failed, ok, warning } from './check.ts'
+
+export interface ServiceTeam
+  extends Pick<ClientOptions, 'baseUrl' | 'apiKey' | 'apiSecret' | 'apiVersion' | 'concurrency' | 'paths'> {
+  readonly name: string
+}
+
+export interface Asking {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** What the warehouse was filled from, as the service called it; null where it is not known. */
+  readonly environment: string | null
+  /** Added to the names of the checks, where there are several teams. */
+  readonly suffix: string
+}
+
+const LIMIT_MS = 20_000
+const WARN_SECONDS = 60
+const FAIL_SECONDS = 300
+
+export async function lookAtService(team: ServiceTeam, asking: Asking): Promise<readonly Check[]> {
+  const { clock, logger, environment: before, suffix } = asking
+  const { name: _name, ...connection } = team
+  const late = AbortSignal.timeout(LIMIT_MS)
+  const signal = AbortSignal.any([asking.signal, late])
+  const serviceClock = openServiceClock()
+  await using client = openClient({ ...connection, clock, logger, signal, random: () => 0 })
+  let trouble: unknown = null
+  try {
+    const onRefusal = serviceClock.sample
+    serviceClock.sample(await client.get(client.paths.forms, { onRefusal }))
+  } catch (error) {
+    asking.signal.throwIfAborted()
+    trouble = late.aborted ? tooSlow() : error
+  }
+  const { environment } = client
+  const checks = [credentialsCheck(trouble, environment, before, suffix)]
+  if (environment !== null || trouble === null) checks.push(environmentCheck(environment, before, suffix))
+  if (environment !== null || trouble === null) checks.push(clockCheck(serviceClock, suffix))
+  return checks
+}
+
+function credentialsCheck(
+  trouble: unknown,
+  environment: string | null,
+  before: string | null,
+  suffix: string,
+): Check {
+  const name = `credentials${suffix}`
+  if (trouble === null) return ok(name, 'the service takes them')
+  if (!(trouble instanceof IntakeError)) throw trouble
+  const { message, mend } = trouble
+  const status = trouble instanceof ApiError ? trouble.status : undefined
+  if (status !== 403) return failed(name, message, mend ?? 'check INTAKE_BASE_URL')
+  const who = environment === null ? 'the service' : `the ${environment} environment of the service`
+  if (environment !== null && before !== null && before !== environment) {
+    return failed(
+      name,
+      `${who} refuses them, and the warehouse was filled from ${before}: they are ${before} credentials`,
+      `set the API key and secret of ${environment}, or the base URL of ${before}`,
+    )
+  }
+  return failed(
+    name,
+    `${who} refuses the pair of key and secret (403): one of them is wrong, or they are of another environment`,
+    `copy both again from the service's dashboard${environment === null ? '' : `, for ${environment}`}; a sandbox key does not open production`,
+  )
+}
+
+function environmentCheck(environment: string | null, before: string | null, suffix: string): Check {
+  const name = `environment${suffix}`
+  if (environment === null)
+    return warning(
+      name,
+      'the service names no environment (X-Service-Environment)',
+      'check that the base URL leads to the service itself, and no proxy drops its headers',
+    )
+  if (before !== null && before !== environment) {
+    return failed(
+      name,
+      `the warehouse was filled from ${before}, and this is ${environment}`,
+      `use another INTAKE_TEAM for ${environment}, or the base URL and credentials of ${before}`,
+    )
+  }
+  return ok(name, environment)
+}
+
+function clockCheck(serviceClock: ServiceClock, suffix: string): Check {
+  const name = `clock${suffix}`
+  const seconds = Math.round(serviceClock.skewSeconds())
+  const off = Math.abs(seconds)
+  const detail = `the clocks differ by ${off} s: the service's is ${seconds > 0 ? 'ahead' : 'behind'}`
+  const mend = 'set this machine’s clock (NTP); if it is right, ask the service’s operators'
+  if (off >= FAIL_SECONDS) return failed(name, detail, mend)
+  return off >= WARN_SECONDS
+    ? warning(name, detail, mend)
+    : ok(name, off < 2 ? 'agrees with the service’s' : detail)
+}
+
+function tooSlow(): IntakeError {
+  return new IntakeError(`the service did not answer within ${LIMIT_MS / 1_000} s`, {
+    code: 'timeout',
+    verdict: 'retry',
+    mend: 'check INTAKE_BASE_URL, and the way there (firewall, proxy)',
+  })
+}

@@ -1,0 +1,124 @@
+/** Whether webhooks can be received and drained: secrets, the encryption key, the days of the inbox. */
+import { sql } from 'kysely'
+import { keyOf, open } from '../../core/secret-box.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { heldBoxes, placeOf } from '../../warehouse/webhook-secrets.ts'
+import { type Check, failed, ok, warning } from './check.ts'
+
+export interface SecretTeam {
+  readonly name: string
+  /** Null where the warehouse does not know the team yet. */
+  readonly teamId: number | null
+  readonly configured: number
+}
+
+/** `stored` null where the warehouse cannot be asked. */
+export async function secretChecks(
+  session: Session | null,
+  teams: readonly SecretTeam[],
+  encryptionKey: string | null,
+): Promise<readonly Check[]> {
+  const key = encryptionKey === null ? null : keyOf(encryptionKey)
+  const checks: Check[] = []
+  let sealed = 0
+  let unreadable = 0
+  for (const team of teams) {
+    const suffix = teams.length > 1 ? ` of ${team.name}` : ''
+    const boxes =
+      session === null || team.teamId === null
+        ? new Map<string, Buffer>()
+        : await heldBoxes(session.db, team.teamId)
+    let opened = 0
+    for (const [configId, box] of boxes) {
+      sealed += 1
+      if (key !== null && opens(box, key, { teamId: team.teamId!, configId })) opened += 1
+      else unreadable += 1
+    }
+    checks.push(secretCheck(`webhook secret${suffix}`, team.configured, opened, boxes.size))
+  }
+  return [...checks, keyCheck(key !== null, sealed, unreadable)]
+}
+
+function opens(box: Uint8Array, key: Buffer, place: { teamId: number; configId: string }): boolean {
+  try {
+    open(box, key, placeOf(place))
+    return true
+  } catch {
+    return false
+  }
+}
+
+function secretCheck(name: string, configured: number, opened: number, stored: number): Check {
+  if (configured + opened > 0) return ok(name, `${configured} configured, ${opened} stored`)
+  if (stored > 0)
+    return failed(name, 'none can be used: those that are stored cannot be opened', 'see encryption key')
+  return warning(
+    name,
+    'none is known: every webhook is answered 503',
+    'run intake-sync webhooks create, or set INTAKE_WEBHOOK_SECRETS',
+  )
+}
+
+function keyCheck(isSet: boolean, sealed: number, unreadable: number): Check {
+  const name = 'encryption key'
+  if (!isSet && sealed > 0)
+    return failed(
+      name,
+      `${sealed} webhook secret(s) are stored encrypted, and INTAKE_ENCRYPTION_KEY is not set`,
+      'set INTAKE_ENCRYPTION_KEY to the key they were stored under',
+    )
+  if (unreadable > 0)
+    return failed(
+      name,
+      `${unreadable} of ${sealed} stored webhook secret(s) were sealed under another key, or changed`,
+      'set INTAKE_ENCRYPTION_KEY to the key they were stored under; if it is lost, create the webhooks anew',
+    )
+  if (isSet) return ok(name, sealed === 0 ? 'set' : `set, and opens ${sealed} stored secret(s)`)
+  return warning(
+    name,
+    'INTAKE_ENCRYPTION_KEY is not set; webhooks create needs it',
+    'set it to 32 random bytes: openssl rand -base64 32',
+  )
+}
+
+const OLD_SECONDS = 900
+
+export async function inboxCheck({ db }: Session): Promise<Check> {
+  const { rows } = await sql<{
+    today: boolean
+    days: number
+    rest: boolean
+    pending: number
+    oldest: number | null
+  }>`
+    select
+      to_regclass('intake_raw.inbox_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')) is not null as today,
+      (select count(*)::int from pg_inherits where inhparent = 'intake_raw.inbox'::regclass) - 1 as days,
+      exists (select from intake_raw.inbox_rest) as rest,
+      (select count(*)::int from intake_raw.inbox where status = 'pending') as pending,
+      (select extract(epoch from now() - min(received_at))::int from intake_raw.inbox where status = 'pending') as oldest`.execute(
+    db,
+  )
+  const { today, days, rest, pending, oldest } = rows[0]!
+  if (oldest !== null && oldest > OLD_SECONDS) {
+    return failed(
+      'inbox',
+      `${pending} event(s) wait, the oldest for ${Math.round(oldest / 60)} minutes: nothing drains them`,
+      'run intake-sync serve, and look at what it says',
+    )
+  }
+  if (days > 0 && !today)
+    return warning(
+      'inbox',
+      'there is no partition for today',
+      'run intake-sync serve: it makes them ahead of time',
+    )
+  if (rest)
+    return warning(
+      'inbox',
+      'events are in the default partition',
+      'run intake-sync serve: it moves them to their days',
+    )
+  if (days === 0) return ok('inbox', 'no event yet; serve makes its partitions')
+  return ok('inbox', `${pending} event(s) wait; ${days} day(s) have their partition`)
+}
