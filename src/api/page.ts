@@ -47,6 +47,8 @@ export interface PagesOptions {
   /** Key of the list in an envelope of the form `{"patients": […]}`. */
   readonly resource: string
   readonly query?: Query
+  /** True where several records may share an id, as the attempts of a log do: pages are then compared whole. */
+  readonly idsRepeat?: boolean
   readonly meter?: Meter
   readonly signal?: AbortSignal
   readonly params?: { readonly [name: string]: string }

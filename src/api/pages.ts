@@ -152,7 +152,7 @@ async function* scan(
 
     if (records.length > 0) {
       empties = 0
-      const fingerprint = fingerprintOf(records)
+      const fingerprint = fingerprintOf(records, options.idsRepeat)
       if (seenPages.has(fingerprint)) {
         if (state.reason !== 'count_drifted') throw repeated(path, 'the service gave the same page twice')
         unsteady('page_repeated_while_changing')

@@ -64,7 +64,8 @@ export async function scanStream(
   let newest: Instant | null = null
   let stopped = false
   const resource = stream.listedAs ?? stream.list!
-  const options = { resource, meter, signal, ...(query === undefined ? {} : { query }) }
+  const idsRepeat = stream.entryAt !== undefined
+  const options = { resource, meter, signal, idsRepeat, ...(query === undefined ? {} : { query }) }
   const pages = client.pages(client.paths[stream.list!], options)
   for await (const page of pages) {
     serviceClock.sample(page)

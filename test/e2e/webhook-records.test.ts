@@ -154,13 +154,13 @@ describe('a log whose attempts bear the id of their event', () => {
   })
   const three = (event: number) =>
     [1, 2, 3].map((at) => attempt(event, at, at === 3 ? 'succeeded' : 'failed'))
-  const all = Array.from({ length: 12 }, (_, at) => three(at)).flat()
+  const all = Array.from({ length: 10 }, (_, at) => three(at)).flat()
 
   it.each<[string, readonly LittleRecord[]]>([
     ['oldest first', all],
     ['newest first', all.toReversed()],
     [
-      'attempt after attempt, pages apart',
+      'attempt after attempt, page after page the same ids',
       [1, 2, 3].flatMap((at) => all.filter((one) => one.attempts === at)),
     ],
     ['without the time of each', all.toReversed().map(({ created_at: _, ...one }) => one)],
@@ -173,7 +173,7 @@ describe('a log whose attempts bear the id of their event', () => {
       const env = { ...service.env, DATABASE_URL: warehouse.url }
       service.records.webhookDeliveries.push(...listed)
       const words = ['backfill', '--streams', 'webhook_deliveries', '--json']
-      const latest = Array.from({ length: 12 }, (_, at) => ({
+      const latest = Array.from({ length: 10 }, (_, at) => ({
         id: `e${at}`,
         attempts: 3,
         status: 'succeeded',
@@ -187,12 +187,12 @@ describe('a log whose attempts bear the id of their event', () => {
         [...rows].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
       const first = await runCommand(words, env)
       expect(first).toMatchObject({ code: 0 })
-      expect(JSON.parse(first.stdout).streams.webhook_deliveries).toMatchObject({ requests: 4, note: null })
+      expect(JSON.parse(first.stdout).streams.webhook_deliveries).toMatchObject({ requests: 3, note: null })
       expect(byId(await held())).toEqual(byId(latest))
       const before = await rowVersions(warehouse.url)
       const second = await runCommand([...words, '--full'], env)
       expect(JSON.parse(second.stdout).streams.webhook_deliveries).toMatchObject({
-        ...{ requests: 4, fetched: 36, changed: 0, unchanged: 36, note: null },
+        ...{ requests: 3, fetched: 30, changed: 0, unchanged: 30, note: null },
       })
       expect(await rowVersions(warehouse.url)).toEqual(before)
 

@@ -1,19 +1,26 @@
 /** Surveys that people filled in, put behind the seven leading columns: in the warehouse cell for cell. */
 import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { independently } from './exports-reading.ts'
 import { type FileService, HEADER, query, runExports, startFileService } from './exports-run.ts'
 
-const names = realDataMissing
+/** Its cells hold bare quotes: malformed by the rules that we keep to. */
+const MALFORMED = 'location_coordinates'
+
+const everything = realDataMissing
   ? []
   : ['surveys', 'csv'].flatMap((folder) =>
-      readdirSync(realData(folder), { recursive: true, encoding: 'utf8' })
-        .filter((name) => /\.[ct]sv$/.test(name))
-        .sort()
-        .map((name) => `${folder}/${name}`),
+      readdirSync(realData(folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => relative(realData('.'), join(parentPath, name)))
+        .sort(),
     )
+const names = everything.filter((name) => /\.[ct]sv$/i.test(name))
+/** Files of which their authors say, in JSON, what they hold. */
+const told = everything.filter((name) => name.endsWith('.json') && !name.includes(MALFORMED))
 
 /** The file as an export of this service: every record begins with seven cells more. */
 function asExport(bytes: Buffer): Buffer {
@@ -62,8 +69,25 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
 
   test('all of them are there', async () => {
     expect(names.length).toBeGreaterThan(250)
+    const others = everything.filter((name) => !names.includes(name) && !/\.json$/.test(name))
+    expect(others.filter((name) => !/\.md$|\/(?:LICENSE\w*|COPYING)$/.test(name))).toEqual([])
     const [row] = await query(database.url, 'select count(*)::int as exports from intake.exports')
     expect(row).toEqual({ exports: names.length })
+  })
+
+  test.each(told)('%s is what its CSV holds', async (name) => {
+    const file = name.replace('/json/', '/csvs/').replace(/json$/, 'csv')
+    const rows = await query<{ cells: Record<string, string> }>(
+      database.url,
+      `select jsonb_object_agg(c.title, coalesce(x.value, '')) as cells
+       from intake.export_rows r join intake.export_columns c using (team_id, export_id)
+       left join intake.export_cells x using (team_id, export_id, row_number, position)
+       where r.export_id = $1 group by r.row_number order by r.row_number`,
+      [file],
+    )
+    // Line ends inside a cell are kept as the file has them.
+    const normal = rows.map(({ cells }) => JSON.parse(JSON.stringify(cells).replaceAll('\\r\\n', '\\n')))
+    expect(normal).toEqual(JSON.parse(readFileSync(realData(name), 'utf8')))
   })
 
   test.each(names)('%s', async (name) => {

@@ -58,6 +58,7 @@ function ownPeople({ control }: Emulator): readonly ((times: number) => void)[] 
   const world = control.world()
   const { configs, attempts } = control.webhooks() as Webhooks
   const configIds: string[] = []
+  const born = attempts.listing().size
   const addConfig = (times: number) => {
     const target_url = `http://127.0.0.1:9/hook/${times}`
     configIds.push(configs.create({ ...DEFAULTS, target_url, is_active: false }, 'v2.1').id)
@@ -71,7 +72,7 @@ function ownPeople({ control }: Emulator): readonly ((times: number) => void)[] 
     },
     (times) => {
       // Tried twice; where attempts bear the id of their event, they share it.
-      for (const at of [1, 2]) attempts.add(attemptOf(times, at, configIds[0]!, world.now()))
+      for (const at of [1, 2]) attempts.add(attemptOf(born + times, at, configIds[0]!, world.now()))
     },
     (times) => {
       const patient = world.patients.at(times % world.patients.end)
