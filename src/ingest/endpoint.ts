@@ -16,6 +16,8 @@ export interface EndpointHandlers {
   readonly receive: (request: FastifyRequest, reply: FastifyReply, team: string | undefined) => void
   /** Called for a path that is none of ours. */
   readonly elsewhere: () => void
+  /** Called for a connection that is one too many. */
+  readonly crowded: () => void
   /** Called for what is no HTTP request, or was not finished in time. */
   readonly malformed: () => void
 }
@@ -44,6 +46,7 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
     frameworkErrors: (_error, request, reply) => answerElsewhere(request, reply),
   })
   app.server.maxConnections = limits.connections
+  app.server.on('drop', handlers.crowded)
 
   const answerElsewhere = (request: FastifyRequest, reply: FastifyReply) => {
     handlers.elsewhere()

@@ -2,9 +2,14 @@
  * What is held for requests that are not answered yet.
  *
  * Invariant: the sums never exceed their limits, and are 0 when every request was answered; so memory is bounded
- * whatever is sent, and however slowly.
+ * whatever is sent, and however slowly. Large bodies leave a quarter of it to small ones, so that a few senders who
+ * stall do not shut out the others.
  */
 import type { IngestLimits } from './limits.ts'
+
+/** In bytes; what is larger is no usual event. */
+const LARGE = 64 * 1024
+const PART_OF_LARGE = 0.75
 
 /** The part of one request. */
 export interface Hold {
@@ -36,7 +41,8 @@ export function openInFlight(limits: Pick<IngestLimits, 'eventsInFlight' | 'byte
       let held = 0
       return {
         grow(more) {
-          if (bytes + more > limits.bytesInFlight) return false
+          const most = limits.bytesInFlight * (held + more > LARGE ? PART_OF_LARGE : 1)
+          if (bytes + more > most) return false
           bytes += more
           held += more
           return true

@@ -44,7 +44,7 @@ const WRITERS = 2
 const MOST_EVENTS = 500
 const MOST_BYTES = 4 * 1024 * 1024
 /** Statements an event is in before it is given up, when the fault is not its own. */
-const MOST_TRIES = 3
+const MOST_TRIES = 10
 /** How often deadlines are looked at. */
 const LOOK_MS = 50
 /** How long a statement's failure counts as trouble. */

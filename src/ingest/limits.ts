@@ -28,7 +28,7 @@ export interface IngestLimits {
 export const LIMITS: IngestLimits = {
   body: 5_242_880,
   eventsInFlight: 10_000,
-  bytesInFlight: 64 * 1024 * 1024,
+  bytesInFlight: 32 * 1024 * 1024,
   connections: 4_000,
   headersMs: 10_000,
   requestMs: 30_000,

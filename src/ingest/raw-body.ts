@@ -10,10 +10,11 @@ import type { Hold } from './in-flight.ts'
 export type RawBody = Buffer | 'too_large' | 'overload' | 'aborted'
 
 const EMPTY = Buffer.alloc(0)
-/** The least room for a body that comes in several parts. */
-const ROOM = 16 * 1024
+/** The least room for a body that comes in several parts and does not tell its length. */
+const ROOM = 4 * 1024
 
 export function readRawBody(request: IncomingMessage, limit: number, hold: Hold): Promise<RawBody> {
+  const told = Number(request.headers['content-length'] ?? 0)
   return new Promise((resolve) => {
     let held: Buffer | null = EMPTY
     let length = 0
@@ -29,14 +30,14 @@ export function readRawBody(request: IncomingMessage, limit: number, hold: Hold)
       length += part.length
       if (length > limit) return end('too_large')
       if (length > held.length) {
-        // Nearly every body is one part, and is held as it came.
-        const room = before === 0 ? length : Math.min(limit, Math.max(ROOM, length * 2))
+        const room = before === 0 ? Math.max(told, length) : Math.min(limit, Math.max(ROOM, length * 2))
         if (!hold.grow(room - held.length)) return end('overload')
-        const larger = before === 0 ? part : Buffer.allocUnsafeSlow(room)
+        // Nearly every body is one part, and is held as it came.
+        const larger = room === part.length ? part : Buffer.allocUnsafeSlow(room)
         held.copy(larger, 0, 0, before)
         held = larger
       }
-      if (before > 0) part.copy(held, before)
+      if (held !== part) part.copy(held, before)
     })
     request.on('end', () => {
       if (held !== null) end(length === held.length ? held : held.subarray(0, length))

@@ -113,6 +113,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
       })
     },
     elsewhere: () => note('unknown_team'),
+    crowded: () => note('overload'),
     malformed: () => note('malformed'),
   })
   const end = async () => {
