@@ -43,6 +43,20 @@ comment on column intake_raw.inbox.settled_at is 'When it left pending.';
 comment on table intake_raw.inbox_rest is 'Events of days that have no partition of their own yet.';
 comment on sequence intake_raw.inbox_seq is 'Order of storing.';
 
+-- Partitions of days are made with the comments of the inbox; this one was made before they were given.
+do $$
+declare
+  described record;
+begin
+  for described in
+    select attname as name, col_description(attrelid, attnum) as told from pg_attribute
+    where attrelid = 'intake_raw.inbox'::regclass and attnum > 0
+  loop
+    execute format('comment on column intake_raw.inbox_rest.%I is %L', described.name, described.told);
+  end loop;
+end
+$$;
+
 -- A login that is granted intake_loader owns no table, and still has to add and drop the days of the inbox: these two
 -- do it for it, and nothing else.
 
