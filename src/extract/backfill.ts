@@ -70,7 +70,8 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       teams.map((team) => runTeam(run, team)),
       run,
     )
-    if (runId !== null) await refreshAnalytics(control.db)
+    const stale = runId === null ? null : await refreshAnalytics(control.db)
+    if (stale !== null) options.logger.warn(stale)
     const status = signal.aborted ? 'interrupted' : statusOf(summaries)
     if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
     return { runId, status, teams: summaries }

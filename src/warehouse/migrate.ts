@@ -7,6 +7,7 @@
 import { Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
 import { useAnalyticsKey } from './analytics/key.ts'
+import { refreshAnalytics } from './analytics/refresh.ts'
 import { syncViews } from './analytics/views.ts'
 import { openSession, type Session } from './connect.ts'
 import { migrationFiles } from './migrations.ts'
@@ -42,6 +43,7 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
     refuseNewer(before.unknown)
     if (before.pending.length > 0) await applyAll(session)
     await syncViews(session.db)
+    await refreshAnalytics(session.db)
     if (options.analyticsKey) await useAnalyticsKey(session.db, options.analyticsKey)
     const rolesNote = await ensureRoles(session.db)
     const after = await statusOf(session)

@@ -1,0 +1,20 @@
+create or replace view intake.form_columns with (security_barrier = true) as
+select v.team_id, v.subject_id as form_id, v.view_name, c.place, c.column_name, c.question_id, c.question_text,
+  c.question_type, q.concept, c.first_seen_at
+from intake_raw.wide_views v
+join intake_raw.wide_columns c using (team_id, kind, subject_id)
+left join intake.question_concepts q
+  on q.team_id = c.team_id and q.form_id = c.subject_id and q.question_id = c.question_id
+where v.kind = 'form' and v.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
+
+comment on view intake.form_columns is 'Which question has which column of the wide views form_….';
+comment on column intake.form_columns.team_id is 'The team (intake.teams).';
+comment on column intake.form_columns.form_id is 'The form.';
+comment on column intake.form_columns.view_name is 'The wide view of the form.';
+comment on column intake.form_columns.place is 'Place among the columns of questions, from 1.';
+comment on column intake.form_columns.column_name is 'Name of the column; it stays, however the question is reworded.';
+comment on column intake.form_columns.question_id is 'The question.';
+comment on column intake.form_columns.question_text is 'Text of the question when the form last changed.';
+comment on column intake.form_columns.question_type is 'Type of the question when the column was made.';
+comment on column intake.form_columns.concept is 'What it asks, across versions and languages (intake.question_concepts).';
+comment on column intake.form_columns.first_seen_at is 'When the column was made.';

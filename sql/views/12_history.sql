@@ -1,0 +1,28 @@
+-- The states of a record one after the other, without a copy of the data: those that were superseded are in
+-- record_history, the newest in records. A state is valid from its version to the next one's.
+create or replace view intake.record_states with (security_barrier = true) as
+with states as (
+  select team_id, stream, id, version, observed_at, deleted, origin, payload from intake_raw.record_history
+  union all
+  select team_id, stream, id, version, observed_at, deleted, origin, payload from intake_raw.records
+)
+select team_id, stream, id,
+  version as valid_from,
+  lead(version) over newer as valid_to,
+  lead(version) over newer is null as is_current,
+  deleted as is_deleted,
+  origin, payload
+from states
+where team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[])
+window newer as (partition by team_id, stream, id order by version, observed_at, deleted);
+
+comment on view intake.record_states is 'Every state of every record, as a slowly changing dimension.';
+comment on column intake.record_states.team_id is 'The team (intake.teams).';
+comment on column intake.record_states.stream is 'The stream: patients, forms, responses and so on.';
+comment on column intake.record_states.id is 'The service''s id of the record.';
+comment on column intake.record_states.valid_from is 'From when this state held.';
+comment on column intake.record_states.valid_to is 'Until when; null for the state that holds now.';
+comment on column intake.record_states.is_current is 'True for the state that holds now.';
+comment on column intake.record_states.is_deleted is 'True from when the service no longer had the record.';
+comment on column intake.record_states.origin is 'Where this state came from: a page or fetch of a run, or an event.';
+comment on column intake.record_states.payload is 'The record as the service sent it; null when deleted.';

@@ -1,0 +1,90 @@
+/**
+ * Which columns a wide view has: those it had, and one for each question that has none yet.
+ *
+ * Invariant: a column that is there stays as it is: name, type and place; a question that is reworded keeps its own, and
+ * one whose type changed gets a second.
+ */
+import { nameFor } from './column-names.ts'
+
+export interface WideColumn {
+  readonly place: number
+  readonly column_name: string
+  readonly question_id: string
+  readonly data_type: DataType
+  readonly is_array: boolean
+  readonly question_text: string | null
+  readonly question_type: string | null
+}
+
+export type DataType = 'text' | 'numeric' | 'boolean' | 'date' | 'timestamptz' | 'jsonb' | 'integer'
+
+/** A question that is asked, or was answered, and what its answers are like. */
+export interface AskedQuestion {
+  readonly question_id: string
+  readonly question_text: string | null
+  readonly question_type: string | null
+  /** choice, number, checkbox, date, text, matrix, file, signature, none or other; in an export, year for a date. */
+  readonly kind: string
+  /** True when it is a member of a repeated block, or some response answers it several times. */
+  readonly repeats: boolean
+  /** False for one that only answers tell of. */
+  readonly is_asked: boolean
+}
+
+/** Postgres allows 1,600 columns in a view; beyond so many, questions stay in the long tables alone. */
+export const MOST_COLUMNS = 1_500
+
+export function columnsFor(
+  known: readonly WideColumn[],
+  questions: readonly AskedQuestion[],
+  reserved: ReadonlySet<string>,
+): readonly WideColumn[] {
+  const asked = questions.filter(({ is_asked }) => is_asked)
+  const texts = new Map(asked.map((each) => [each.question_id, each.question_text]))
+  const columns = known.map((column) => ({
+    ...column,
+    question_text: texts.get(column.question_id) ?? column.question_text,
+  }))
+  const taken = new Set([...reserved, ...columns.map(({ column_name }) => column_name)])
+  for (const question of questions) {
+    if (question.kind === 'none' || columns.length >= MOST_COLUMNS) continue
+    const { data_type, is_array } = typeOf(question)
+    const own = columns.filter(({ question_id }) => question_id === question.question_id)
+    if (own.some((column) => column.data_type === data_type && (column.is_array || !is_array))) continue
+    const text =
+      own.length === 0
+        ? (question.question_text ?? '')
+        : `${own[0]!.column_name}_${is_array ? 'all' : data_type}`
+    const column_name = nameFor(text, { empty: 'question', prefix: 'q_', taken })
+    taken.add(column_name)
+    const { question_id, question_text, question_type } = question
+    columns.push({
+      ...{ place: columns.length + 1, column_name, question_id, data_type, is_array },
+      ...{ question_text, question_type },
+    })
+  }
+  return columns
+}
+
+function typeOf({ kind, question_type, repeats }: AskedQuestion): Pick<WideColumn, 'data_type' | 'is_array'> {
+  switch (kind) {
+    case 'number':
+      return { data_type: 'numeric', is_array: repeats }
+    case 'checkbox':
+      return { data_type: 'boolean', is_array: repeats }
+    case 'date':
+      return { data_type: question_type?.toLowerCase() === 'date' ? 'date' : 'text', is_array: repeats }
+    case 'year':
+      return { data_type: 'integer', is_array: false }
+    case 'choice':
+      return { data_type: 'text', is_array: repeats || /multi/i.test(question_type ?? '') }
+    case 'file':
+      return { data_type: 'text', is_array: true }
+    case 'matrix':
+      return { data_type: 'jsonb', is_array: false }
+    case 'signature':
+      return { data_type: 'timestamptz', is_array: false }
+    default:
+      return { data_type: 'text', is_array: repeats }
+  }
+}
