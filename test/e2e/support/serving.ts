@@ -71,6 +71,18 @@ export async function settled({ emulator, url }: Scene): Promise<void> {
   })
 }
 
+/** Moves the time of the service on, until no message but those `ofOld` waits for its own: nothing changes by itself. */
+export async function quiet({ emulator: { control } }: Scene, ofOld: number): Promise<void> {
+  const { messages } = control.world()
+  control.advance(60_000)
+  await until('no message waits', () => {
+    for (let at = ofOld; at < messages.end; at++) {
+      if (['pending', 'scheduled'].includes(messages.at(at)?.status ?? '')) return false
+    }
+    return true
+  })
+}
+
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
