@@ -54,7 +54,7 @@ async function idsInInbox(
     text: `
       select array_agg(record_id) filter (where team_id = $1 and source = $2 and record_id is not null) as ids,
         count(*) > $3 as many
-      from (select team_id, source, record_id from intake_raw.inbox where status = 'pending' limit $3 + 1) as pending`,
+      from (select team_id, source, record_id from intake_raw.inbox where status = 'pending' order by seq limit $3 + 1) as pending`,
     values: [teamId, source, MOST_PENDING],
   })
   const [found] = rows
