@@ -85,9 +85,11 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
        where r.export_id = $1 group by r.row_number order by r.row_number`,
       [file],
     )
-    // Line ends inside a cell are kept as the file has them.
-    const normal = rows.map(({ cells }) => JSON.parse(JSON.stringify(cells).replaceAll('\\r\\n', '\\n')))
-    expect(normal).toEqual(JSON.parse(readFileSync(realData(name), 'utf8')))
+    // Line ends inside a cell are kept as the file has them; these files came through a version control that wrote them anew.
+    const normal = (text: string) => JSON.parse(text.replaceAll('\\r\\n', '\\n'))
+    expect(normal(JSON.stringify(rows.map(({ cells }) => cells)))).toEqual(
+      normal(readFileSync(realData(name), 'utf8')),
+    )
   })
 
   test.each(names)('%s', async (name) => {
