@@ -12,14 +12,14 @@ export async function agrees(context: Context, keyboard: Keyboard, question: str
     throw new UsageError('this cannot be undone, and there is no terminal to ask at', 'add --yes', '--yes')
   }
   const desk = createInterface({ input: keyboard, terminal: false })
+  const answered = new Promise<string>((resolve, reject) => {
+    context.signal.addEventListener('abort', () => reject(context.signal.reason), { once: true })
+    desk.once('line', resolve)
+    desk.once('close', () => resolve(''))
+  })
   context.stderr.write(`${question} [y/N] `)
   try {
-    const answer = await new Promise<string>((resolve, reject) => {
-      const left = () => reject(context.signal.reason)
-      context.signal.addEventListener('abort', left, { once: true })
-      desk.once('line', resolve)
-      desk.once('close', () => resolve(''))
-    })
+    const answer = await answered
     return /^y(?:es)?$/i.test(answer.trim())
   } finally {
     desk.close()

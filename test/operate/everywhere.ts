@@ -9,18 +9,14 @@ export async function tablesHolding(
   const tables = await query<{ name: string }>(
     url,
     `select format('%I.%I', schemaname, tablename) as name from pg_tables
-     where schemaname not in ('pg_catalog', 'information_schema') order by 1`,
+     where schemaname !~ '^pg_' and schemaname <> 'information_schema' order by 1`,
   )
   // A row's text shows bytes as hexadecimal digits.
   const patterns = texts.flatMap((text) => [`%${text}%`, `%${Buffer.from(text).toString('hex')}%`])
-  const found: Record<string, number> = {}
-  for (const { name } of tables) {
-    const [row] = await query<{ count: number }>(
-      url,
-      `select count(*)::int from ${name} t where t::text ilike any ($1)`,
-      [patterns],
-    )
-    if (row!.count > 0) found[name] = row!.count
-  }
-  return found
+  const parts = tables.map(
+    ({ name }) =>
+      `select '${name}' as name, count(*)::int as count from ${name} t where t::text ilike any ($1)`,
+  )
+  const rows = await query<{ name: string; count: number }>(url, parts.join(' union all '), [patterns])
+  return Object.fromEntries(rows.filter(({ count }) => count > 0).map(({ name, count }) => [name, count]))
 }

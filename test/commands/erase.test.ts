@@ -1,0 +1,76 @@
+/** `erase` asks at a terminal before it does anything, and takes only yes for yes. */
+import { PassThrough } from 'node:stream'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Context } from '../../src/commands/context.ts'
+import { eraseCommand } from '../../src/commands/erase.ts'
+import { openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+  await scene.store([patientEvent('p-1', 1)])
+  await scene.drain()
+})
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const held = async () => (await scene.rows('select id from intake.patients')).length
+
+/** Types `answer` at the question, or ends the input when there is none. */
+async function typed(answer: string | null): Promise<{ code: number; said: string }> {
+  let said = ''
+  const keyboard = Object.assign(new PassThrough(), { isTTY: true })
+  const context: Context = {
+    env: { DATABASE_URL: scene.url },
+    stdout: { write: () => true },
+    stderr: {
+      write: (text) => {
+        said += String(text)
+        if (!said.endsWith('[y/N] ')) return true
+        if (answer === null) keyboard.end()
+        else keyboard.write(`${answer}\n`)
+        return true
+      },
+    },
+    signal: new AbortController().signal,
+    version: '0.0.0',
+  }
+  const command = eraseCommand(context, () => keyboard)
+  try {
+    await command.parseAsync(['patient', 'p-1'], { from: 'user' })
+    return { code: 0, said }
+  } catch (error) {
+    return { code: (error as { exitCode: number }).exitCode, said }
+  }
+}
+
+test.each(['n', '', 'maybe', null])('the answer %j leaves the patient alone', async (answer) => {
+  const { code, said } = await typed(answer)
+  expect([code, said]).toEqual([
+    1,
+    expect.stringContaining('Erase patient p-1 of team default: 1 of patients'),
+  ])
+  expect(said).toContain('nothing was erased')
+  expect(await held()).toBe(1)
+})
+
+test.each(['y', 'YES'])('the answer %j erases', async (answer) => {
+  expect((await typed(answer)).code).toBe(0)
+  expect(await held()).toBe(0)
+})
+
+test('of several teams one has to be named, before anything is asked', async () => {
+  await scene.session.client.query("insert into intake.teams (name) values ('other')")
+  const env = { DATABASE_URL: scene.url }
+  const unnamed = await runCommand(['erase', 'patient', 'p-1', '--yes'], env)
+  expect([unnamed.code, unnamed.stderr]).toEqual([2, expect.stringContaining('default, other')])
+  expect((await runCommand(['erase', 'patient', 'p-1', '--yes', '--team', 'other'], env)).code).toBe(1)
+  expect(await held()).toBe(1)
+  const ended = await runCommand(['erase', 'patient', 'p-1', '--yes', '--team', 'default'], env)
+  expect([ended.code, ended.stdout]).toEqual([0, expect.stringMatching(/^erased: 1 records?, /)])
+  expect(ended.output).not.toContain('p-1')
+  expect(await held()).toBe(0)
+})
