@@ -36,7 +36,7 @@ left join lateral (
     end
     and r.created_at >= m.sent_at - interval '1 second'
     and (m.next_sent_at is null or r.created_at < m.next_sent_at - interval '1 second')
-  order by r.submitted_at nulls last, r.created_at, r.id
+  order by r.created_at, r.id
   limit 1
 ) r on true
 where m.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
