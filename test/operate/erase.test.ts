@@ -222,6 +222,15 @@ describe('after that', () => {
     expect(own!.skipped).toBeGreaterThan(1)
   })
 
+  test('a verification finds nothing missing, and names nobody', async () => {
+    const ended = await run('verify', '--json')
+    expect(ended.stdout).not.toContain(patient)
+    const { streams } = JSON.parse(ended.stdout)
+    for (const name of ['patients', 'responses', 'messages', 'exports'])
+      expect.soft(streams[name], name).toMatchObject({ missing: [], extra: [], different: [] })
+    expect(await tablesHolding(scene.url, texts)).toEqual({})
+  })
+
   test('a replay rebuilds the files of exports as they are: the kept bytes give the same rows', async () => {
     const tables = async () =>
       await query(
