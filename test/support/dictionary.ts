@@ -1,0 +1,106 @@
+/**
+ * docs/warehouse.md, written from the COMMENTs of a migrated warehouse.
+ *
+ * Invariant: nothing in it is written twice: what a table, view or column is, is said where it is made.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import type pg from 'pg'
+
+interface Column {
+  readonly relation: string
+  readonly kind: string
+  readonly about: string | null
+  readonly name: string
+  readonly type: string
+  readonly comment: string | null
+  readonly is_key: boolean
+}
+
+const READ = `
+  select c.relname as relation, c.relkind as kind, obj_description(c.oid) as about, a.attname as name,
+    format_type(a.atttypid, a.atttypmod) as type, col_description(c.oid, a.attnum) as comment,
+    coalesce(a.attnum = any (i.indkey), false) as is_key
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  left join pg_index i on i.indrelid = c.oid and i.indisprimary
+  where c.relnamespace = $1::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+  order by c.relname, a.attnum`
+
+/** What refers to what: nothing enforces it, since events arrive in any order. */
+const RELATIONS = [
+  ['teams', '||--o{', 'patients', 'team_id'],
+  ['patients', '||--o| ', 'patient_emergency_contacts', 'patient_id'],
+  ['patients', '||--o{', 'patient_tags', 'patient_id'],
+  ['patients', '||--o{', 'patient_custom_fields', 'patient_id'],
+  ['patients', '||--o{', 'responses', 'patient_id'],
+  ['patients', '||--o{', 'messages', 'patient_id'],
+  ['forms', '||--o{', 'form_questions', 'form_id'],
+  ['form_questions', '||--o{', 'question_choices', 'question_position'],
+  ['forms', '||--o{', 'responses', 'form_id'],
+  ['forms', '||--o{', 'exports', 'form_id'],
+  ['packets', '||--o{', 'packet_forms', 'packet_id'],
+  ['packets', '||--o{', 'packet_responses', 'packet_id'],
+  ['packet_responses', '||--o{', 'packet_response_members', 'packet_response_id'],
+  ['documents', '||--o{', 'document_input_fields', 'document_id'],
+  ['responses', '||--o{', 'response_answers', 'response_id'],
+  ['responses', '||--o{', 'response_matrix_cells', 'response_id'],
+  ['responses', '||--o{', 'response_files', 'response_id'],
+  ['responses', '||--o{', 'response_signatures', 'response_id'],
+  ['exports', '||--o{', 'export_columns', 'export_id'],
+  ['exports', '||--o{', 'export_rows', 'export_id'],
+  ['export_rows', '||--o{', 'export_cells', 'row_number'],
+  ['webhook_configs', '||--o{', 'webhook_deliveries', 'webhook_config_id'],
+] as const
+
+export async function dictionary(client: pg.Client, introduction: string): Promise<string> {
+  const analytics = (await client.query<Column>(READ, ['intake_analytics'])).rows
+  const intake = (await client.query<Column>(READ, ['intake'])).rows
+  const views = intake.filter(({ kind }) => kind === 'v')
+  const tables = intake.filter(({ kind }) => kind !== 'v')
+  return `${[
+    introduction.trimEnd(),
+    '## Worked questions',
+    'Each is run by the tests against the emulator, and its answer compared with what the emulator’s records say.',
+    questions(),
+    '## Views for analysts: `intake_analytics`',
+    ...relations(analytics, 'intake_analytics'),
+    '## Views for the clinical role: `intake`',
+    'Beside these, each form has a wide view `form_…`, one column a question; `form_columns` says which question has which.',
+    ...relations(views, 'intake'),
+    '## Tables: `intake`',
+    diagram(),
+    ...relations(tables, 'intake'),
+  ].join('\n\n')}\n`
+}
+
+function questions(): string {
+  const folder = new URL('../../docs/queries/', import.meta.url)
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .map((name) => {
+      const text = readFileSync(new URL(name, folder), 'utf8')
+      const question = /^-- ([\s\S]*?[?.])(?:\s|$)/.exec(text)![1]!.replace(/\n-- /g, ' ')
+      return `- [${question}](queries/${name})`
+    })
+    .join('\n')
+}
+
+function relations(columns: readonly Column[], schema: string): readonly string[] {
+  const names = [...new Set(columns.map(({ relation }) => relation))]
+  return names.map((relation) => {
+    const own = columns.filter((column) => column.relation === relation)
+    const lines = own.map(
+      ({ name, type, comment, is_key }) =>
+        `| ${is_key ? `**${name}**` : name} | ${type} | ${escaped(comment)} |`,
+    )
+    return `### \`${schema}.${relation}\`\n\n${own[0]!.about}\n\n| column | type | what it is |\n|---|---|---|\n${lines.join('\n')}`
+  })
+}
+
+const escaped = (text: string | null) => (text ?? '').replace(/\|/g, '\\|')
+
+function diagram(): string {
+  const lines = RELATIONS.map(([one, how, many, by]) => `  ${one} ${how.trim()} ${many} : "${by}"`)
+  return `\`\`\`mermaid\nerDiagram\n${lines.join('\n')}\n\`\`\``
+}
