@@ -98,6 +98,16 @@ async function forgetVerified(
         select from jsonb_array_elements(different_ids) as listed where listed ->> 'id' = any(${ids})
       )
     )`.execute(db)
+  if (stream !== 'responses') return
+  await sql`
+    update intake_ops.verifications set deep = jsonb_set(deep, '{differences}', coalesce((
+      select jsonb_agg(listed order by place)
+      from jsonb_array_elements(deep -> 'differences') with ordinality as each (listed, place)
+      where coalesce(listed ->> 'response_id', '') <> all(${ids})
+    ), '[]'))
+    where team_id = ${teamId} and exists (
+      select from jsonb_array_elements(deep -> 'differences') as listed where listed ->> 'response_id' = any(${ids})
+    )`.execute(db)
 }
 
 async function affected(result: Promise<{ readonly numAffectedRows?: bigint }>): Promise<number> {

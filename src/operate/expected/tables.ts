@@ -95,7 +95,7 @@ function described(
   return { name: `${schema}.${table}`, expected, parent, key, columns: ['team_id', ...columns] }
 }
 
-/** Creates the temporary tables where they are missing, and empties them. */
+/** Creates the temporary tables where they are missing, and empties those that a commit has not emptied. */
 export async function createExpected(
   { db }: Session,
   tables: readonly ExpectedTable[],
@@ -106,7 +106,7 @@ export async function createExpected(
       create temporary table if not exists ${sql.table(expected)} (
         like ${sql.table(name)} including defaults, _since timestamptz not null default now()
       ) on commit ${sql.raw(commit)} rows`.execute(db)
-    await sql`truncate ${sql.table(expected)}`.execute(db)
+    if (commit === 'preserve') await sql`truncate ${sql.table(expected)}`.execute(db)
   }
 }
 

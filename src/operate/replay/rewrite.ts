@@ -32,6 +32,9 @@ export interface Part {
 
 const FOUND = sql.table('pg_temp.differing')
 
+/** Of what differs, what is written: the rest moved on meanwhile. */
+const MENDED = sql.table('pg_temp.mended')
+
 export async function rewritePart(session: Session, part: Part): Promise<Rewritten> {
   const { client } = session
   const { root, children } = part.tables
@@ -87,17 +90,17 @@ async function rewriteFound(session: Session, { teamId, tables }: Part): Promise
     select from ${sql.table(root.name)} held where held.team_id = ${teamId} and id in (select id from ${FOUND})
     order by id for update`.execute(db)
   // What is expected must still be what intake_raw holds, and of what is not expected it must hold nothing.
+  await sql`create temporary table if not exists ${MENDED} (id text primary key) on commit delete rows`.execute(
+    db,
+  )
   await sql`
-    delete from ${FOUND} differing where not exists (
-      select from ${sql.table(root.expected)} expected
-      join intake_raw.records raw on ${raw} and raw.id = expected.id and raw.version = expected._version
-        and raw.deleted = (expected._deleted_at is not null) and raw.origin = expected._origin
-        and raw.hash = coalesce(expected._hash, '')
-      where expected.id = differing.id
-    ) and (
-      exists (select from ${sql.table(root.expected)} expected where expected.id = differing.id)
-      or exists (select from intake_raw.records raw where ${raw} and raw.id = differing.id)
-    )`.execute(db)
+    insert into ${MENDED}
+    select differing.id from (select distinct id from ${FOUND}) differing
+    left join ${sql.table(root.expected)} expected on expected.id = differing.id
+    left join intake_raw.records raw on ${raw} and raw.id = differing.id
+    where case when expected.id is null then raw.id is null
+      else raw.version = expected._version and raw.deleted = (expected._deleted_at is not null)
+        and raw.origin = expected._origin and raw.hash = coalesce(expected._hash, '') end`.execute(db)
   for (const table of children) await replaceChildren(session, teamId, table)
   return await replaceRoots(session, teamId, root)
 }
@@ -109,10 +112,10 @@ async function replaceChildren(
 ): Promise<void> {
   await sql`
     delete from ${sql.table(name)} held
-    where held.team_id = ${teamId} and held.${sql.ref(parent)} in (select id from ${FOUND})`.execute(db)
+    where held.team_id = ${teamId} and held.${sql.ref(parent)} in (select id from ${MENDED})`.execute(db)
   await sql`
     insert into ${sql.table(name)} (${refs(columns)})
-    select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${FOUND})`.execute(
+    select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${MENDED})`.execute(
     db,
   )
 }
@@ -122,17 +125,15 @@ async function replaceRoots(
   teamId: number,
   { name, expected, columns }: ExpectedTable,
 ): Promise<Rewritten> {
-  const own = sql`id in (select id from ${FOUND})`
+  const own = sql`id in (select id from ${MENDED})`
   const removed = await sql<{ ids: string }>`
     with gone as (
       delete from ${sql.table(name)} held
       where held.team_id = ${teamId} and ${own}
         and not exists (select from ${sql.table(expected)} expected where expected.id = held.id)
     )
-    select count(distinct id) as ids from ${FOUND} differing
-    where not exists (select from ${sql.table(expected)} expected where expected.id = differing.id)`.execute(
-    db,
-  )
+    select count(*) as ids from ${MENDED} mended
+    where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)`.execute(db)
   const assignments = columns.slice(2).map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`)
   const rewritten = await sql`
     insert into ${sql.table(name)} (${refs(columns)})

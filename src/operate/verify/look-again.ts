@@ -25,6 +25,8 @@ export interface Looking {
   readonly scanning: Session
   readonly tables: ExpectedTables
   readonly loggedUntil: Instant | null
+  /** What reading the source once has cost. */
+  readonly requests: number
 }
 
 export interface Looks {
@@ -42,8 +44,8 @@ const PAUSES_MS = [500]
 /** Where events come: one that was not taken comes again after some seconds. */
 const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
 
-/** Records asked for by id; of more than that, the list is read again. */
-const MOST_BY_ID = 2_000
+/** So many records are asked for by id, whatever the list costs; of more, whichever costs less. */
+const FEW = 50
 const AT_A_TIME = 200
 
 /** `startedAt`: when the source began to be read, in its clock. */
@@ -87,7 +89,7 @@ async function lookAgain(
   const { source, session, scanning, tables } = looking
   const ids = doubtful.map(({ id }) => id)
   const wanted = new Set(ids)
-  if (tables.stream.one === null || ids.length > MOST_BY_ID) {
+  if (tables.stream.one === null || ids.length > Math.max(FEW, looking.requests)) {
     const { startedAt } = await expectSource(source, session, scanning, tables)
     await source.clock.sleep(pause, source.signal)
     const found = await findDifferences(session, lookedAt(looking, startedAt), { kind: 'all' })

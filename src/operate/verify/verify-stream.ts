@@ -65,6 +65,7 @@ export async function verifyStream(
     scanning,
     tables,
     loggedUntil: await loggedUntil(source, session),
+    requests: source.meter.requests,
   }
   const sums = await sumUp(session, { teamId: source.taken.teamId, tables })
   // Sums that agree say that every row does.
