@@ -8,11 +8,10 @@ const RETRY_SOON = '1'
 
 const STORED = { stored: '{"status":"stored"}', duplicate: '{"status":"duplicate"}' } as const
 
-type Refusal = Exclude<Rejection, 'malformed'>
-
-const REFUSED: Readonly<Record<Refusal, readonly [status: number, detail: string]>> = {
+const REFUSED: Readonly<Record<Rejection, readonly [status: number, detail: string]>> = {
   signature: [400, 'Missing or wrong signature.'],
   unknown_team: [404, 'Not found.'],
+  malformed: [400, 'Bad Request.'],
   too_large: [413, 'The body is too large.'],
   overload: [503, 'Too much at once. Try again soon.'],
   unavailable: [503, 'The event cannot be stored now. Try again soon.'],
@@ -23,9 +22,10 @@ export function answerStored(reply: FastifyReply, outcome: 'stored' | 'duplicate
   reply.header('content-type', JSON_TYPE).send(STORED[outcome])
 }
 
-export function answerRefused(reply: FastifyReply, refusal: Refusal): void {
+export function answerRefused(reply: FastifyReply, refusal: Rejection): void {
   const [status, detail] = REFUSED[refusal]
   if (status === 503) reply.header('retry-after', RETRY_SOON)
+  if (refusal === 'malformed') reply.header('connection', 'close')
   answerDetail(reply, status, detail)
 }
 

@@ -73,7 +73,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
   })
   let closing: Promise<void> | null = null
 
-  const refuse = (reply: FastifyReply, reason: Exclude<Rejection, 'malformed'>, team?: IngestTeam) => {
+  const refuse = (reply: FastifyReply, reason: Rejection, team?: IngestTeam) => {
     watch.rejected(reason, team?.name)
     refusals.add(reason)
     answerRefused(reply, reason)

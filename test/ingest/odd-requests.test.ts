@@ -14,6 +14,18 @@ describe('an event', () => {
     expect((await inboxOf(scene.url))[0]!.body.equals(body)).toBe(true)
   })
 
+  it('that comes in thousands of crumbs ends its connection, and costs no one else', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const body = eventOf({ data: { text: 'x'.repeat(50_000) } })
+    raw.write(headOf(body, ['Transfer-Encoding: chunked']) + chunksOf(body, 1))
+    await raw.ended
+    expect(raw.received).toMatch(/^HTTP\/1\.1 400 /)
+    expect(scene.told.rejected).toContain('malformed clinic')
+    expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
+    expect(await inboxOf(scene.url)).toHaveLength(1)
+  })
+
   it('that dribbles in is stored when it is whole, and others are served meanwhile', async () => {
     await using scene = await openScene()
     await using raw = await openRaw(scene.ingester.url)
