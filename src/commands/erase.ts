@@ -87,6 +87,7 @@ function textOf({ records, history, events, deadLetters, exportRows }: Removed, 
 }
 
 const HELP = `
-Reaches the patient, responses, packet responses, messages, rows of exports, payloads and their history, stored events
-and dead letters; safe beside a running serve or backfill. Erasing is for this warehouse only: delete the patient at
-the service first. An id that the warehouse does not know is exit 1.`
+Reaches the patient, responses, packet responses, messages, rows of exports,
+payloads and their history, stored events and dead letters; safe beside a
+running serve or backfill. Of this warehouse only: delete the patient at the
+service first. An id that the warehouse does not know is exit 1.`
