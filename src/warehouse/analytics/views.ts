@@ -54,7 +54,13 @@ async function make(db: Transaction<Warehouse>, files: readonly ViewFile[]): Pro
 
 async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): Promise<void> {
   try {
-    for (const { view } of files.toReversed()) await sql`drop view if exists ${sql.table(view)}`.execute(db)
+    // The wide views of exports are built on ours, and made again with them (wide-views.ts).
+    const { rows: wide } = await sql<{ view: string }>`
+      select 'intake_analytics.' || view_name as view from intake_raw.wide_views where kind = 'export'`.execute(
+      db,
+    )
+    for (const { view } of [...wide, ...files.toReversed()])
+      await sql`drop view if exists ${sql.table(view)}`.execute(db)
   } catch (error) {
     if (sqlstateOf(error) !== OTHERS_DEPEND) throw error
     throw new IntakeError(
