@@ -18,6 +18,8 @@ export interface Writer {
   readonly isFree: boolean
   /** Those of `events` that were stored now. Rejects with an `IntakeError`; then some may be stored all the same. */
   store(events: readonly InboxEvent[]): Promise<ReadonlySet<InboxEvent>>
+  /** Connects anew, unless a batch is on its way: its answer will tell. */
+  renew(): void
   close(): Promise<void>
 }
 
@@ -69,8 +71,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
   const lose = (lost: Session) => {
     if (session !== lost) return
     session = null
-    // A connection that waits for an answer is cut, not bid good-bye.
-    void lost.close()
+    void closeInTime(clock, statementMs, lost)
     if (!closing.signal.aborted) renewing = renew()
   }
 
@@ -100,6 +101,9 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
       } finally {
         busy = false
       }
+    },
+    renew() {
+      if (session !== null && !busy) lose(session)
     },
     async close() {
       closing.abort()

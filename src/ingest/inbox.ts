@@ -68,10 +68,12 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       if (away !== null) logger.info('the warehouse is back: events are stored again')
       away = null
       wake()
-    } else if (!writers.some((writer) => writer.isConnected)) {
+    } else if (failure.code === TOO_LATE || !writers.some((writer) => writer.isConnected)) {
       if (away === null) logger.warn({ code: failure.code }, `events are answered 503: ${failure.message}`)
       away = failure
       queue.failQueued(failure)
+      // Another connection that is idle would seem good until it is used.
+      for (const writer of writers) writer.renew()
     }
   }
 
@@ -101,6 +103,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
         flying -= group.length
       })
       failed = null
+      if (away !== null) onChange(null)
       watch.committed(group.length, (clock.now() - begun) / 1_000_000)
       for (const waiting of group) queue.settle(waiting, stored.has(waiting.event) ? 'stored' : 'duplicate')
       if (stored.size > 0) {
