@@ -23,8 +23,8 @@ export async function withoutErased(
   teamId: number,
   lines: BatchLines,
 ): Promise<BatchLines> {
-  const erasures = await openErasures(db, teamId)
-  if (erasures === null || lines.count === 0) return lines
+  const erasures = lines.count === 0 ? null : await openErasures(db, teamId)
+  if (erasures === null) return lines
   const hashesById = new Map<string, string[]>()
   const note = (line: string, columns: readonly NamingColumn[]) => {
     const id = idOf(line)

@@ -1,6 +1,6 @@
 /** `erase` asks at a terminal before it does anything, and takes only yes for yes. */
 import { PassThrough } from 'node:stream'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import type { Context } from '../../src/commands/context.ts'
 import { eraseCommand } from '../../src/commands/erase.ts'
 import { openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
@@ -60,6 +60,21 @@ test.each(['n', '', 'maybe', null])('the answer %j leaves the patient alone', as
 test.each(['y', 'YES'])('the answer %j erases', async (answer) => {
   expect((await typed(answer)).code).toBe(0)
   expect(await held()).toBe(0)
+})
+
+test('a login that is granted intake_loader, and owns nothing, may erase', async () => {
+  const login = `${inject('testServer').prefix}eraser`
+  await scene.session.client.query(`create role ${login} login password 'x' in role intake_loader`)
+  try {
+    const url = new URL(scene.url)
+    url.username = login
+    url.password = 'x'
+    const ended = await runCommand(['erase', 'patient', 'p-1', '--yes'], { DATABASE_URL: url.href })
+    expect([ended.code, ended.stderr]).toEqual([0, ''])
+    expect(await held()).toBe(0)
+  } finally {
+    await scene.session.client.query(`drop role ${login}`)
+  }
 })
 
 test('of several teams one has to be named, before anything is asked', async () => {

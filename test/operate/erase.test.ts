@@ -302,6 +302,12 @@ describe('after that', () => {
     }
   })
 
+  test('whoever asks where the patient is, is told that they were erased', async () => {
+    const ended = await run('explain', 'patients', patient)
+    expect([ended.code, ended.stderr]).toEqual([1, expect.stringContaining('was erased')])
+    expect(ended.output).not.toContain(patient)
+  })
+
   test('erasing again finds nothing to remove, and is no failure', async () => {
     const ended = await run('erase', 'patient', patient, '--yes', '--json')
     expect(ended.code).toBe(0)

@@ -10,7 +10,8 @@ import { canonicalText } from '../../core/canonical.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { isObject, type JsonObject, parseText } from '../../core/json.ts'
 import { readEvent } from '../../ingest/drain/read-event.ts'
-import { openSession } from '../../warehouse/connect.ts'
+import { erasedAmong, hashesOf } from '../../load/erasures.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Letter } from '../dead-letters/read.ts'
 import { type Decision, decide, type Ranked } from './decide.ts'
@@ -52,7 +53,8 @@ export async function explain(url: string, key: Key): Promise<Explained> {
   try {
     const record = await readKept(session.db, key)
     const { states, events, letters, refetch, runs } = record
-    if (states.length + events.length + letters.length === 0 && refetch === null) throw unknownRecord(key)
+    if (states.length + events.length + letters.length === 0 && refetch === null)
+      throw (await wasErased(session, key)) ? erasedRecord(key) : unknownRecord(key)
     return {
       states: explainedStates(states),
       events: events.map((event) => explainedEvent(event, key, states)),
@@ -123,6 +125,19 @@ function fateOf(came: Ranked, origin: string, states: readonly State[]): string 
   const { wins, by } = decide(newest, came)
   if (!wins) return 'was not whole, or was overruled by what the service said when it was asked'
   return `lost to ${newest.origin} (${by})`
+}
+
+async function wasErased({ db }: Session, { teamId, stream, id }: Key): Promise<boolean> {
+  const { hashOf } = await hashesOf(db, teamId)
+  return (await erasedAmong(db, [hashOf({ stream: stream.name, id })])).size > 0
+}
+
+function erasedRecord({ stream }: Key): IntakeError {
+  return new IntakeError(`this record of ${stream.name} was erased, or was of a patient who was`, {
+    code: 'erased',
+    verdict: 'stop',
+    mend: 'nothing of it is held, and what comes of it is skipped (intake_ops.erasures)',
+  })
 }
 
 function unknownRecord({ stream }: Key): IntakeError {
