@@ -49,8 +49,8 @@ export function verifyDocument({ runId, status, equal, teams }: VerifySummary): 
 /** Null where it was not asked for. */
 function deepOf({ deep }: TeamVerified): unknown {
   if (deep === null) return null
-  const { columnsNotCompared, ...counts } = deep
-  return { ...counts, columns_not_compared: columnsNotCompared }
+  const { cellsNotCompared, columnsNotCompared, ...counts } = deep
+  return { ...counts, cells_not_compared: cellsNotCompared, columns_not_compared: columnsNotCompared }
 }
 
 function figuresOf(result: StreamResult): Figures {

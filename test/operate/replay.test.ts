@@ -68,6 +68,14 @@ describe('whatever the shape of the service', () => {
     expect(await rowVersions(warehouse.url)).toEqual(before)
   })
 
+  it('and so says a look at the service', async () => {
+    // The first has lost a patient since its responses and exports were read.
+    const teams = [1, 2].map((at) => teamOf(`team-${at}`, emulators[at]!))
+    const ended = await runCommand(['verify'], { ...configOf(teams), DATABASE_URL: warehouse.url })
+    expect(ended.code, ended.output).toBe(0)
+    expect(ended.stdout).toMatch(/^run \d+: equal$/m)
+  })
+
   it('tables that were emptied are filled as they were, to the last version, hash, problem and position', async () => {
     const before = await wholeWarehouse(warehouse.url)
     expect(before['intake.export_cells']!.length).toBeGreaterThan(0)

@@ -35,9 +35,12 @@ export interface ComparedColumn {
 const YES = ['confirmed', 'true', 'yes', 'checked', '1', 'x']
 const NO = ['', 'false', 'no', 'unchecked', '0']
 
-/** `cell` is the empty text where the export has none. */
-export function agrees(cell: string, column: ComparedColumn, sheet: QuestionSheet): boolean {
+/** `cell` is the empty text where the export has none. Null where the response does not tell what a title names. */
+export function agrees(cell: string, column: ComparedColumn, sheet: QuestionSheet): boolean | null {
   const said = plain(cell)
+  // A row or column that is told by an id or a number alone is in no title.
+  if (column.type === 'matrix' && sheet.cells.some((each) => each.row === null || each.column === null))
+    return null
   if (column.type === 'matrix') return tableTexts(column, sheet.cells).some((text) => plain(text) === said)
   if (column.type === 'file') return joinedIn(sheet.files).some((text) => plain(text) === said)
   if (column.type === 'signature') return joinedIn(sheet.signers).some((text) => plain(text) === said)

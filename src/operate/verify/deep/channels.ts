@@ -25,6 +25,8 @@ export interface ChannelDifference {
 export interface Channels {
   readonly rows: number
   readonly cells: number
+  /** Cells of tables whose rows or columns the responses tell without a text. */
+  readonly cellsNotCompared: number
   /** Columns whose question is not known, so that nothing can be said of them. */
   readonly columnsNotCompared: number
   readonly differences: readonly ChannelDifference[]
@@ -45,7 +47,7 @@ export async function compareChannels(
 ): Promise<Channels> {
   await prepareRows(session)
   const differences: ChannelDifference[] = []
-  const counts = { rows: 0, cells: 0, columnsNotCompared: 0 }
+  const counts = { rows: 0, cells: 0, cellsNotCompared: 0, columnsNotCompared: 0 }
   const { rows: exports } = await sql<{ id: string; formId: string }>`
     select id, form_id as "formId" from pg_temp.expected_exports
     where form_id is not null and id not in (select id from pg_temp.unread_files) order by id`.execute(
@@ -61,8 +63,10 @@ export async function compareChannels(
       if (rows.length === 0) break
       for (const row of rows) {
         counts.rows += 1
-        counts.cells += known.length
-        differences.push(...differencesOf(row, known).map((each) => ({ export_id: id, ...each })))
+        const { found, unsaid } = differencesOf(row, known)
+        counts.cells += known.length - unsaid
+        counts.cellsNotCompared += unsaid
+        differences.push(...found.map((each) => ({ export_id: id, ...each })))
       }
       after = rows.at(-1)!.rowNumber
     }
@@ -92,20 +96,34 @@ async function columnsOf(
   return rows
 }
 
-type InRow = Omit<ChannelDifference, 'export_id'>
+interface InRow {
+  readonly found: readonly Omit<ChannelDifference, 'export_id'>[]
+  /** How many columns nothing can be said of. */
+  readonly unsaid: number
+}
 
 /** Of several responses that may be the latest, the one that agrees most is meant. */
-function differencesOf(row: ClientRow, columns: readonly Column[]): readonly InRow[] {
+function differencesOf(row: ClientRow, columns: readonly Column[]): InRow {
   const place = { row_number: row.rowNumber }
-  if (row.candidates.length === 0) return [{ ...place, response_id: null, position: null }]
-  const found = row.candidates.map((response): readonly InRow[] => {
+  if (row.candidates.length === 0) {
+    return { found: [{ ...place, response_id: null, position: null }], unsaid: columns.length }
+  }
+  const each = row.candidates.map((response): InRow => {
     const own = { ...place, response_id: response.id }
     const late = response.isCompletedThen ? [] : [{ ...own, position: COMPLETED_AT }]
-    const wrong = columns.filter((column) => {
-      const sheet = { ...NOTHING, ...response.sheets[column.questionId!] }
-      return !agrees(row.cells[column.position] ?? '', column, sheet)
+    const judged = columns.map(({ questionId, ...column }) => {
+      const sheet = { ...NOTHING, ...response.sheets[questionId!] }
+      return {
+        ...own,
+        position: column.position,
+        agrees: agrees(row.cells[column.position] ?? '', column, sheet),
+      }
     })
-    return [...late, ...wrong.map(({ position }) => ({ ...own, position }))]
+    const wrong = judged.filter((cell) => cell.agrees === false)
+    return {
+      found: [...late, ...wrong.map(({ agrees: _, ...cell }) => cell)],
+      unsaid: judged.filter((cell) => cell.agrees === null).length,
+    }
   })
-  return found.reduce((least, each) => (each.length < least.length ? each : least))
+  return each.reduce((least, other) => (other.found.length < least.found.length ? other : least))
 }
