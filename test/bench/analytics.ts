@@ -25,29 +25,32 @@ const FILL = [
    union all select 1, 'form-' || n, 'Form ' || n, true, now(), 'bench' from generate_series(4, 20) n`,
   `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text, sort_order)
    select 1, 'form-' || f, q, 'question-' || f || '-' || q,
-     (array['single_choice','single_choice','single_choice','single_choice','single_choice','number','checkbox','short_text','multiple_choice','single_choice'])[q],
+     (array['single_choice','single_choice','single_choice','single_choice','single_choice','number','checkbox','short_text','multiple_choice','single_choice'])[case when f = 1 then 1 else q end],
      case when q = 9 then 'Devices you use' else 'Question ' || q end, q
    from generate_series(1, 20) f, generate_series(1, 10) q`,
   `insert into intake.question_choices (team_id, form_id, question_position, position, question_id, choice_id, text)
    select 1, 'form-' || f, q, c, 'question-' || f || '-' || q, 'choice-' || f || '-' || q || '-' || c,
      (array['Never','Some days','Most days','Every day'])[c]
-   from generate_series(1, 20) f, unnest(array[1,2,3,4,5,9,10]) q, generate_series(1, 4) c`,
+   from generate_series(1, 20) f, generate_series(1, 10) q, generate_series(1, 4) c`,
   `insert into intake.packets (team_id, id, name, _version, _origin) select 1, 'packet-' || n, 'Packet ' || n, now(), 'bench' from generate_series(1, 5) n`,
   `insert into intake.responses (team_id, id, patient_id, form_id, packet_id, is_submitted, is_skipped, is_archived,
      created_at, submitted_at, updated_at, _version, _origin)
    select 1, md5(n::text), 'patient-' || (n * 7919 % ${responses / 10} + 1), 'form-' || (n % 20 + 1),
-     case when n % 5 = 0 then 'packet-' || (n / 20 % 5 + 1) end, n % 10 > 0, n % 50 = 5, false,
+     case when n % 5 = 0 then 'packet-' || (n / 20 % 5 + 1) end, n % 11 > 0, n % 50 = 5, false,
      timestamptz '2025-01-01' + n * interval '3 minutes',
-     case when n % 10 > 0 then timestamptz '2025-01-01' + n * interval '3 minutes' + (n % 3000) * interval '1 minute' end,
+     case when n % 11 > 0 then timestamptz '2025-01-01' + n * interval '3 minutes' + (n % 3000) * interval '1 minute' end,
      now(), now(), 'bench'
    from generate_series(1, ${responses}) n`,
   `insert into intake.response_answers (team_id, response_id, position, value_position, answer_id, question_id, question_text, choice_id, value_text, value_number, value_boolean)
    select 1, md5(n::text), q, 1, n || '-' || q, 'question-' || (n % 20 + 1) || '-' || q, case when q = 9 then 'Devices you use' else 'Question ' || q end,
-     case when q not in (6, 7, 8) then 'choice-' || (n % 20 + 1) || '-' || q || '-' || (n * q % 4 + 1) end,
-     case q when 6 then (n % 200)::text when 7 then (n % 2 = 0)::text when 8 then 'free text of somebody ' || n
-       else (array['Never','Some days','Most days','Every day'])[n * q % 4 + 1] end,
-     case q when 6 then n % 200 end, case q when 7 then n % 2 = 0 end
-   from generate_series(1, ${responses}) n, generate_series(1, 10) q`,
+     case when q not in (6, 7, 8) or n % 20 = 0 then 'choice-' || (n % 20 + 1) || '-' || q || '-' || (n * q % 4 + 1) end,
+     case when n % 20 = 0 then (array['Never','Some days','Most days','Every day'])[n / 20 * q % 4 + 1] else case q when 6 then (n % 200)::text when 7 then (n % 2 = 0)::text when 8 then 'free text of somebody ' || n
+       else (array['Never','Some days','Most days','Every day'])[n * q % 4 + 1] end end,
+     case when q = 6 and n % 20 > 0 then n % 200 end, case when q = 7 and n % 20 > 0 then n % 2 = 0 end
+   from generate_series(1, ${responses}) n, generate_series(1, 10) q where n % 20 > 0 or q < 10`,
+  `insert into intake.response_answers (team_id, response_id, position, value_position, question_id, question_text, choice_id, value_text)
+   select 1, md5(n::text), 9, 2, 'question-' || (n % 20 + 1) || '-9', 'Devices you use', 'choice-' || (n % 20 + 1) || '-9-1', 'Sometimes'
+   from generate_series(1, ${responses}) n where n % 3 = 0`,
   `insert into intake.messages (team_id, id, patient_id, form_id, preferred_delivery_method, status, sent_at, created_at, _version, _origin)
    select 1, md5('m' || n), 'patient-' || (n * 7919 % ${responses / 10} + 1), 'form-' || (n % 20 + 1), (array['email','sms'])[n % 2 + 1], 'sent',
      timestamptz '2025-01-01' + n * interval '3 minutes', timestamptz '2025-01-01' + n * interval '3 minutes', now(), 'bench'
@@ -88,7 +91,7 @@ for (const name of readdirSync(folder)
     Math.min(...seconds) < 2 ? '' : 'missed',
   ])
   process.stderr.write(`${rows.at(-1)!.join('  ')}\n`)
-  if (values.explain !== undefined && values.explain.split(',').some((each) => name.startsWith(each))) {
+  if (values.explain?.split(',').some((each) => name.startsWith(each))) {
     await client.query('reset role')
     const plan = await client.query(`explain (analyze, costs, timing off) ${text}`)
     process.stdout.write(`${plan.rows.map((row) => row['QUERY PLAN']).join('\n')}\n`)
