@@ -6,11 +6,11 @@ import { UsageError } from '../core/errors.ts'
 import { parseInstant } from '../core/time.ts'
 import { type BackfillSummary, backfill } from '../extract/backfill.ts'
 import { ALL_STREAMS, STREAMS } from '../streams/catalogue.ts'
+import type { Stream } from '../streams/stream.ts'
 import { migrate, migrationStatus } from '../warehouse/migrate.ts'
 import { backfillDocument, backfillText } from './backfill-report.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from './context.ts'
 import { openProgress } from './progress.ts'
-import { streamsNamed } from './stream-names.ts'
 
 interface Options {
   readonly streams?: string
@@ -47,7 +47,7 @@ export function backfillCommand(context: Context): Command {
 async function runBackfill(context: Context, options: Options): Promise<BackfillSummary> {
   const config = readConfig(context.env)
   const teams = requireTeams(config, options.team)
-  const streams = streamsNamed(options.streams, STREAMS)
+  const streams = streamsOf(options.streams)
   const since = options.since === undefined ? null : parseInstant(options.since)
   if (options.since !== undefined && since === null) {
     throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
@@ -78,6 +78,31 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     version: context.version,
     onProgress: progress.update,
   })
+}
+
+function streamsOf(names: string | undefined): readonly Stream[] {
+  if (names === undefined) return STREAMS
+  const asked = names.split(',').map((name) => name.trim())
+  const told = asked.find((name) =>
+    ALL_STREAMS.some((stream) => stream.name === name && stream.list === null),
+  )
+  if (told !== undefined) {
+    throw new UsageError(
+      `--streams: no backfill brings ${told}, of which the service has no list`,
+      'leave it out; webhooks bring it: intake-sync serve',
+      '--streams',
+    )
+  }
+  const unknown = asked.find((name) => !STREAMS.some((stream) => stream.name === name))
+  if (unknown !== undefined) {
+    const known = STREAMS.map((stream) => stream.name).join(', ')
+    throw new UsageError(
+      `--streams: there is no stream "${unknown}"`,
+      `use one or more of: ${known}`,
+      '--streams',
+    )
+  }
+  return STREAMS.filter((stream) => asked.includes(stream.name))
 }
 
 function exitCodeOf(summary: BackfillSummary, context: Context): number {
