@@ -219,6 +219,25 @@ it('finds exactly what changed in the source without an event, and mends exactly
   expect((await verify('--streams', 'patients,responses')).code).toBe(0)
 })
 
+it('what was erased here is not missed', async () => {
+  const [patient] = await scene.query<{ id: string }>(
+    `select client_id as id from intake.export_rows
+     join intake.patients p on p.id = client_id and p._deleted_at is null order by 1 limit 1`,
+  )
+  const erased = await runCommand(['erase', 'patient', patient!.id, '--yes'], scene.env)
+  expect(erased.code, erased.output).toBe(0)
+  const ended = await verify('--streams', 'patients,responses,messages')
+  for (const [name, found] of Object.entries(documentOf(ended).streams)) {
+    expect({ name, ...found }).toMatchObject({ missing: [], extra: [] })
+  }
+  expect(ended.stdout).not.toContain(patient!.id)
+  const files = await verify('--repair', '--streams', 'exports')
+  expect(files.code, files.output).toBe(0)
+  const kept = await scene.query('select from intake.export_rows where client_id = $1', [patient!.id])
+  expect(kept).toEqual([])
+  expect((await verify('--streams', 'exports')).code).toBe(0)
+})
+
 it('deletes nothing where more is gone than the guard allows, and says so', async () => {
   await scene.query(
     `insert into intake.packets (team_id, id, name, _version, _origin)

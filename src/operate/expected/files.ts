@@ -32,6 +32,7 @@ export async function expectFile(
   const erased = await openErasedRows(session.db, teamId)
   const filter = erased === null ? {} : { isErased: erased.isErased }
   const place = { teamId, exportId: file.exportId, fromJson: file.isJsonString }
+  // The service's own file goes on holding the rows of patients who were erased here.
   const lines = openFileLines({ ...place, ...filter }, problems)
   await useZone(client, file.timezone)
   await copyRecords(session, file, lines, {
