@@ -51,15 +51,20 @@ export async function erasedAmong(
   return new Map(rows.map(({ hash, patient }) => [hash, patient]))
 }
 
-/** Those of a team's patients, for rows that come by the million. */
-export async function erasedPatients(
+/** All of a team, each with its patient's, for rows that come by the million. */
+export async function allErased(
   db: Kysely<Warehouse>,
   { teamId }: Erasures,
-): Promise<ReadonlySet<string>> {
-  const { rows } = await sql<{ hash: string }>`
-    select encode(hash, 'hex') as hash from intake_ops.erasures
-    where team_id = ${teamId} and hash = patient_hash`.execute(db)
-  return new Set(rows.map(({ hash }) => hash))
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await sql<{ hash: string; patient: string }>`
+    select encode(hash, 'hex') as hash, encode(patient_hash, 'hex') as patient from intake_ops.erasures
+    where team_id = ${teamId}`.execute(db)
+  return new Map(rows.map(({ hash, patient }) => [hash, patient]))
+}
+
+/** How exports name a patient, where that is not the patient's id. */
+export function clientCalled(name: string): Subject {
+  return { stream: 'exports', id: `client ${name}` }
 }
 
 export interface Skipped {

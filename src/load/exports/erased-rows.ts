@@ -7,7 +7,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { countSkipped, erasedPatients, openErasures } from '../erasures.ts'
+import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures.ts'
 import { decodedCell } from './cell-text.ts'
 import { openExportText } from './export-text.ts'
 
@@ -31,27 +31,23 @@ export interface ErasedRows {
 export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Promise<ErasedRows | null> {
   const erasures = await openErasures(db, teamId)
   if (erasures === null) return null
-  const patients = await erasedPatients(db, erasures)
-  const times = new Map<string, number>()
+  const erased = await allErased(db, erasures)
+  const skipped = new Map<string, Skipped>()
   let met = 0
   return {
     get met() {
       return met
     },
     isErased(id) {
-      const hash = erasures.hashOf({ stream: 'patients', id })
-      if (!patients.has(hash)) return false
-      times.set(hash, (times.get(hash) ?? 0) + 1)
+      const hashes = [{ stream: 'patients', id } as const, clientCalled(id)].map(erasures.hashOf)
+      const hash = hashes.find((each) => erased.has(each))
+      if (hash === undefined) return false
+      const times = (skipped.get(hash)?.times ?? 0) + 1
+      skipped.set(hash, { hash, patient: erased.get(hash)!, times })
       met += 1
       return true
     },
-    async count() {
-      await countSkipped(
-        db,
-        erasures,
-        [...times].map(([hash, number]) => ({ hash, patient: hash, times: number })),
-      )
-    },
+    count: () => countSkipped(db, erasures, [...skipped.values()]),
   }
 }
 

@@ -10,11 +10,11 @@
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
-import { type Erasures, erasedAmong, hashesOf, noteErased } from '../../load/erasures.ts'
+import { clientCalled, type Erasures, erasedAmong, hashesOf, noteErased } from '../../load/erasures.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { type Found, findRecords, isKnown, type Patient, subjectsIn } from './find.ts'
+import { type Found, findClients, findRecords, isKnown, type Patient, subjectsIn } from './find.ts'
 import { nothingRemoved, type Removed, removeRecords } from './remove.ts'
 import { removeBodies } from './remove-bodies.ts'
 import { removeExportRows } from './remove-export-rows.ts'
@@ -77,18 +77,25 @@ async function sweep(
 ): Promise<number> {
   const { db } = session
   const found = await patiently(clock, () => findRecords(db, patient))
-  const noted = await patiently(clock, () => noteErased(db, erasures, patient.id, subjectsIn(found)))
-  const part = await patiently(clock, () => removeAll(db, patient, found))
+  const clients = await patiently(clock, () => findClients(db, patient))
+  const subjects = [...subjectsIn(found), ...clients.slice(1).map(clientCalled)]
+  const noted = await patiently(clock, () => noteErased(db, erasures, patient.id, subjects))
+  const part = await patiently(clock, () => removeAll(db, patient, found, clients))
   for (const name of Object.keys(removed) as (keyof Removed)[]) removed[name] += part[name]
   return noted
 }
 
-async function removeAll(db: Kysely<Warehouse>, patient: Patient, found: Found): Promise<Removed> {
+async function removeAll(
+  db: Kysely<Warehouse>,
+  patient: Patient,
+  found: Found,
+  clients: readonly string[],
+): Promise<Removed> {
   return await db.transaction().execute(async (transaction) => {
     const removed = nothingRemoved()
     await removeRecords(transaction, patient, found, removed)
     await removeBodies(transaction, patient, removed)
-    await removeExportRows(transaction, patient, removed)
+    await removeExportRows(transaction, patient.teamId, clients, removed)
     return removed
   })
 }

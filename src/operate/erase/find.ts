@@ -34,6 +34,27 @@ export async function findRecords(db: Kysely<Warehouse>, patient: Patient): Prom
   return found
 }
 
+/**
+ * How exports name the patient, the id first. Specification: not shown; where it is not the id, it is the external id,
+ * or whatever stands beside the same name and e-mail address, unless it is somebody else's id.
+ */
+export async function findClients(
+  db: Kysely<Warehouse>,
+  { teamId, id }: Patient,
+): Promise<readonly string[]> {
+  const { rows } = await sql<{ client: string }>`
+    select distinct line.client_id as client
+    from intake.patients own join intake.export_rows line using (team_id)
+    where own.team_id = ${teamId} and own.id = ${id} and line.client_id <> own.id and (
+        line.client_id = own.external_id
+        or own.email <> '' and lower(line.email) = lower(own.email)
+          and lower(line.first_name) = lower(own.first_name) and lower(line.last_name) = lower(own.last_name)
+      )
+      and not exists (select from intake.patients other where other.team_id = own.team_id and other.id = line.client_id)
+    order by 1`.execute(db)
+  return [id, ...rows.map(({ client }) => client)]
+}
+
 export function subjectsIn(found: Found): readonly Subject[] {
   return [...found].flatMap(([stream, ids]) => ids.map((id) => ({ stream, id })))
 }

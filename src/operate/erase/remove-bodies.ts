@@ -2,7 +2,8 @@
  * Events and dead letters that hold the patient's id in their bytes, wherever it stands there.
  *
  * Invariant: a body goes when it is about the patient or names them where a record names its patient; one that cannot
- * be read, when the id is a word in it. An id that is long enough to be nobody else's word need only be in it.
+ * be read, when the id is a word in it. An id that is long enough to be nobody else's word need only be in it, unless it
+ * is an event that waits to be loaded: what that tells of somebody else must not be lost.
  */
 import { type Kysely, sql } from 'kysely'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
@@ -27,11 +28,12 @@ export async function removeBodies(db: Kysely<Warehouse>, patient: Patient, remo
 async function removeEvents(db: Kysely<Warehouse>, patient: Patient): Promise<number> {
   const { teamId, id } = patient
   const holds = sql`team_id = ${teamId} and position(convert_to(${id}, 'UTF8') in body) > 0`
-  if (id.length >= UNMISTAKABLE) {
-    const { numAffectedRows } = await sql`delete from intake_raw.inbox where ${holds}`.execute(db)
-    return Number(numAffectedRows ?? 0n)
-  }
   let removed = 0
+  if (id.length >= UNMISTAKABLE) {
+    const { numAffectedRows } = await sql`
+      delete from intake_raw.inbox where ${holds} and status <> 'pending'`.execute(db)
+    removed += Number(numAffectedRows ?? 0n)
+  }
   for (let after = '0'; ; ) {
     const { rows } = await sql<{ seq: string; body: Buffer }>`
       select seq, body from intake_raw.inbox where ${holds} and seq > ${after} order by seq limit ${PORTION}`.execute(

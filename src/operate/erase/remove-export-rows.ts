@@ -8,18 +8,18 @@ import { type Kysely, sql } from 'kysely'
 import { keepPieces, withoutErasedRows } from '../../load/exports/erased-rows.ts'
 import { joinProblems } from '../../load/exports/root-problems.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import type { Patient } from './find.ts'
 import type { Removed } from './remove.ts'
 
+/** `clients`: how exports name the patient. */
 export async function removeExportRows(
   db: Kysely<Warehouse>,
-  patient: Patient,
+  teamId: number,
+  clients: readonly string[],
   removed: Removed,
 ): Promise<void> {
-  const { teamId, id } = patient
   const { rows: exports } = await sql<{ exportId: string; numbers: number[] }>`
     select export_id as "exportId", array_agg(row_number order by row_number) as numbers from intake.export_rows
-    where team_id = ${teamId} and client_id = ${id} group by 1 order by 1`.execute(db)
+    where team_id = ${teamId} and client_id = any(${[...clients]}::text[]) group by 1 order by 1`.execute(db)
   for (const { exportId, numbers } of exports) {
     const own = sql`team_id = ${teamId} and export_id = ${exportId}`
     await sql`delete from intake.export_cells where ${own} and row_number = any(${numbers}::int[])`.execute(
@@ -27,7 +27,7 @@ export async function removeExportRows(
     )
     await sql`delete from intake.export_rows where ${own} and row_number = any(${numbers}::int[])`.execute(db)
     await forgetProblems(db, teamId, exportId, numbers)
-    await rewriteFile(db, teamId, exportId, id)
+    await rewriteFile(db, teamId, exportId, clients)
     removed.exportRows += numbers.length
   }
   await sql`
@@ -45,7 +45,7 @@ async function forgetProblems(
     update intake_raw.export_files file set problems = (
       select jsonb_agg(problem order by place)
       from jsonb_array_elements(file.problems) with ordinality as listed (problem, place)
-      where coalesce(substring(problem ->> 'path' from '^raw_text\.rows\[(\d+)\]')::int <> all(${numbers}::int[]), true)
+      where coalesce(substring(problem ->> 'path' from '^raw_text[.]rows[[]([0-9]+)[]]')::int <> all(${numbers}::int[]), true)
     )
     where file.team_id = ${teamId} and file.export_id = ${exportId} and file.problems is not null`.execute(db)
   await joinProblems(db, teamId, exportId)
@@ -55,7 +55,7 @@ async function rewriteFile(
   db: Kysely<Warehouse>,
   teamId: number,
   exportId: string,
-  patientId: string,
+  clients: readonly string[],
 ): Promise<void> {
   const { rows } = await sql<{ isJsonString: boolean }>`
     select is_json_string as "isJsonString" from intake_raw.export_files
@@ -76,7 +76,7 @@ async function rewriteFile(
   await keepPieces(
     db,
     place,
-    withoutErasedRows(file, (clientId) => clientId === patientId),
+    withoutErasedRows(file, (clientId) => clients.includes(clientId)),
   )
   await sql`
     delete from intake_raw.export_chunks
