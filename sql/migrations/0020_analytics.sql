@@ -68,18 +68,18 @@ create function intake_ops.wording(question_type text, question_text text) retur
   return sha256(convert_to(coalesce(question_type, '') || E'\n' || coalesce(question_text, ''), 'UTF8'));
 comment on function intake_ops.wording(text, text) is 'What a classification is bound to.';
 
-create table intake.question_concepts (
+create table intake_raw.question_concepts (
   team_id     smallint not null,
   form_id     text not null,
   question_id text not null,
   concept     text not null,
   primary key (team_id, form_id, question_id)
 );
-comment on table intake.question_concepts is 'What a question asks, in words of yours: questions of several versions and languages of a form that ask the same share a concept.';
-comment on column intake.question_concepts.team_id is 'The team (intake.teams).';
-comment on column intake.question_concepts.form_id is 'The form.';
-comment on column intake.question_concepts.question_id is 'The question.';
-comment on column intake.question_concepts.concept is 'Name of the concept.';
+comment on table intake_raw.question_concepts is 'What a question asks, in words of yours: questions of several versions and languages of a form that ask the same share a concept.';
+comment on column intake_raw.question_concepts.team_id is 'The team (intake.teams).';
+comment on column intake_raw.question_concepts.form_id is 'The form.';
+comment on column intake_raw.question_concepts.question_id is 'The question.';
+comment on column intake_raw.question_concepts.concept is 'Name of the concept.';
 
 create table intake_raw.question_terms (
   team_id       smallint not null,

@@ -3,7 +3,7 @@ create or replace view intake.questions with (security_barrier = true) as
 select t.team_id, t.form_id, t.question_id, t.position, t.question_text, t.question_type, t.kind, c.concept,
   t.decided_by, t.shows
 from intake_raw.question_terms t
-left join intake.question_concepts c using (team_id, form_id, question_id)
+left join intake_raw.question_concepts c using (team_id, form_id, question_id)
 where t.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
 comment on view intake.questions is 'Every question of every form, and how much of its answers analysts see.';
@@ -14,6 +14,6 @@ comment on column intake.questions.position is 'Its first place in the form.';
 comment on column intake.questions.question_text is 'Its text.';
 comment on column intake.questions.question_type is 'Its type, in the service''s word.';
 comment on column intake.questions.kind is 'choice, number, checkbox, date, text, matrix, file, signature, none (asks nothing) or other.';
-comment on column intake.questions.concept is 'What it asks, across versions and languages (intake.question_concepts).';
+comment on column intake.questions.concept is 'What it asks, across versions and languages: classify set --concept.';
 comment on column intake.questions.decided_by is 'type or person (classify); null where this wording was not decided on.';
 comment on column intake.questions.shows is 'nothing; structured (choices of the form, numbers, yes and no); or everything: texts, and of dates the year.';

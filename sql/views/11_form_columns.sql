@@ -3,7 +3,7 @@ select v.team_id, v.subject_id as form_id, v.view_name, c.place, c.column_name, 
   c.question_type, q.concept, c.first_seen_at
 from intake_raw.wide_views v
 join intake_raw.wide_columns c using (team_id, kind, subject_id)
-left join intake.question_concepts q
+left join intake_raw.question_concepts q
   on q.team_id = c.team_id and q.form_id = c.subject_id and q.question_id = c.question_id
 where v.kind = 'form' and v.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
@@ -16,5 +16,5 @@ comment on column intake.form_columns.column_name is 'Name of the column; it sta
 comment on column intake.form_columns.question_id is 'The question.';
 comment on column intake.form_columns.question_text is 'Text of the question when the form last changed.';
 comment on column intake.form_columns.question_type is 'Type of the question when the column was made.';
-comment on column intake.form_columns.concept is 'What it asks, across versions and languages (intake.question_concepts).';
+comment on column intake.form_columns.concept is 'What it asks, across versions and languages: classify set --concept.';
 comment on column intake.form_columns.first_seen_at is 'When the column was made.';

@@ -3,7 +3,7 @@ select q.team_id, q.form_id, f.name as form, q.question_id, q.position, q.questi
   q.shows <> 'nothing' as is_shown
 from intake_raw.question_terms q
 left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
-left join intake.question_concepts c
+left join intake_raw.question_concepts c
   on c.team_id = q.team_id and c.form_id = q.form_id and c.question_id = q.question_id
 where q.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 

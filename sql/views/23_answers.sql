@@ -29,7 +29,7 @@ join intake.responses r on r.team_id = a.team_id and r.id = a.response_id
 cross join intake_ops.analytics_key k
 left join intake.forms f on f.team_id = r.team_id and f.id = r.form_id
 left join intake_raw.question_terms q on q.team_id = a.team_id and q.form_id = r.form_id and q.question_id = a.question_id
-left join intake.question_concepts qc on qc.team_id = a.team_id and qc.form_id = r.form_id and qc.question_id = a.question_id
+left join intake_raw.question_concepts qc on qc.team_id = a.team_id and qc.form_id = r.form_id and qc.question_id = a.question_id
 cross join lateral (
   select coalesce(
     extract(year from a.value_date),

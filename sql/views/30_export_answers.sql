@@ -21,7 +21,7 @@ cross join intake_ops.analytics_key k
 left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.export_id and h.position = c.position
 left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id
 left join intake_raw.question_terms q on q.team_id = c.team_id and q.form_id = e.form_id and q.question_id = h.question_id
-left join intake.question_concepts qc on qc.team_id = c.team_id and qc.form_id = e.form_id and qc.question_id = h.question_id
+left join intake_raw.question_concepts qc on qc.team_id = c.team_id and qc.form_id = e.form_id and qc.question_id = h.question_id
 left join lateral (
   select array_agg(o.text) as texts
   from intake.question_choices o

@@ -70,9 +70,9 @@ export async function nameConcept(
     left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
     where q.question_id = ${questionId} and ${within(scope)}`
   const { rows } = await (concept === ''
-    ? sql`delete from intake.question_concepts where (team_id, form_id, question_id) in (${chosen}) returning team_id`
+    ? sql`delete from intake_raw.question_concepts where (team_id, form_id, question_id) in (${chosen}) returning team_id`
     : sql`
-      insert into intake.question_concepts (team_id, form_id, question_id, concept)
+      insert into intake_raw.question_concepts (team_id, form_id, question_id, concept)
       select chosen.*, ${concept} from (${chosen}) chosen
       on conflict (team_id, form_id, question_id) do update set concept = excluded.concept
       returning team_id`

@@ -4,7 +4,7 @@
  * Invariant: while nothing changed this is one query; a view is made in one transaction with the columns it has; two
  * processes that refresh take turns.
  */
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Warehouse } from '../tables.ts'
 import { nameFor } from './column-names.ts'
 import { EXPORT_COLUMNS, exportView } from './export-view.ts'
@@ -91,10 +91,10 @@ async function makeView(
   )
   await keepColumns(db, subject, columns)
   const make = kind === 'form' ? formView : exportView
-  await make(view, team_id, subject_id, columns).execute(db)
+  await runUnseen(db, make(view, team_id, subject_id, columns))
   await comment(db, view, subject, fixed, columns)
   for (const role of await readersOf(db, kind)) {
-    await sql`grant select on ${sql.table(view)} to ${sql.id(role)}`.execute(db)
+    await runUnseen(db, sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
   }
   return view
 }
@@ -209,5 +209,17 @@ async function comment(
   const each = texts.map(
     ([column, text]) => sql`comment on column ${sql.table(view)}.${sql.ref(column)} is ${sql.lit(text)}`,
   )
-  await sql`${sql.join([whole, ...each], sql`; `)}`.execute(db)
+  await runUnseen(db, sql`${sql.join([whole, ...each], sql`; `)}`)
+}
+
+/**
+ * Runs statements that hold names of forms and texts of questions, without showing them in pg_stat_activity and in what
+ * the server logs of statements: they go there as a parameter.
+ */
+async function runUnseen(db: Transaction<Warehouse>, statements: RawBuilder<unknown>): Promise<void> {
+  const { sql: text } = statements.compile(db)
+  await sql`select set_config('intake.statements', ${text}, true)`.execute(db)
+  await sql`do $$ begin execute current_setting('intake.statements'); perform set_config('intake.statements', '', true); end $$`.execute(
+    db,
+  )
 }
