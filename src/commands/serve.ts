@@ -38,7 +38,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
   const config = readConfig(context.env)
   const logger = openLogger(context, config)
   await using warehouse = await openWarehouse(context, config)
-  await migrate(warehouse.url)
+  await migrate(warehouse.url, config)
   if (context.signal.aborted) return
   const schedule = scheduleOf(config, options)
   const place = { url: warehouse.url, version: context.version }
