@@ -1,9 +1,11 @@
 /** `explain`: every state of a record, why it won or lost, and what became of its events; values only on request. */
 import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { supersedes } from '../../src/core/envelope.ts'
 import { linesOf } from '../../src/load/lines.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { takeSlice } from '../../src/load/slice.ts'
+import { decide } from '../../src/operate/explain/decide.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../support/envelopes.ts'
@@ -85,6 +87,25 @@ test('states are told with their origins, what each changed, and what it won by'
   expect((await explain('patients p --show-values')).stdout).toContain(`first_name: ${CANARY} → Bo`)
   const shown = stripVTControlCharacters((await explain('patients p', 80)).stdout)
   for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
+})
+
+test('what is said to win is what the warehouse keeps', () => {
+  const versions = [1, 2].flatMap((version) =>
+    [true, false].flatMap((deleted) =>
+      [1, 2].flatMap((seen) =>
+        (deleted ? [''] : ['aa', 'bb']).map((hash) => ({ version, deleted, seen, hash })),
+      ),
+    ),
+  )
+  const all = versions.map(({ version, deleted, seen, hash }) => {
+    const times = { version: noonPlus(version), observedAt: noonPlus(seen) }
+    const content = deleted ? null : { payload: {}, text: '', asItCame: null, hash, problems: [] }
+    const envelope = { teamId: 1, stream: 'patients' as const, id: 'p', origin: 'test', ...times, content }
+    return { ranked: { ...times, deleted, hash }, envelope }
+  })
+  for (const a of all)
+    for (const b of all)
+      if (a !== b) expect(decide(a.ranked, b.ranked).wins).toBe(supersedes(a.envelope, b.envelope))
 })
 
 test('each event is told with what became of it', async () => {

@@ -1,5 +1,6 @@
 /** An erasure beside loads that are under way; and files without rows of the erased, which are the same but for those. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { setAside } from '../../src/load/dead-letters.ts'
 import { hashesOf, noteErased } from '../../src/load/erasures.ts'
 import { withoutErasedRows } from '../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../src/load/exports/export-text.ts'
@@ -120,6 +121,43 @@ describe('beside loads', () => {
       expect(rows).toEqual([{ skipped: 0 }, { skipped: 2 }])
     },
   )
+
+  test('what is set aside of the patient is nothing that is kept, readable or not; of others it is', async () => {
+    await note('patient-1')
+    const event = (data: unknown) =>
+      JSON.stringify({ id: 'e', event_type: 'updated', source: 'response', timestamp: 'never', data })
+    const letter = (recordId: string | null, body: string) => ({
+      recordId,
+      body,
+      origin: 'test',
+      reason: 'odd',
+    })
+    await loader.client.query('begin')
+    const place = { teamId: 1, runId: null }
+    const ofPatients = [
+      letter('patient-1', 'null'),
+      letter(null, '{"id": "patient-1", cut'),
+      letter('patient-2', 'null'),
+    ]
+    const ofResponses = [
+      letter('r-1', '{"id": "r-1", "patient": {"id": "patient-1"}}'),
+      letter('r-2', event({ id: 'r-2', patient: 'patient-1' })),
+      letter('r-3', event({ id: 'r-3', patient: 'patient-2' })),
+    ]
+    expect(await setAside(loader.db, { ...place, stream: 'patients' }, ofPatients)).toBe(1)
+    expect(await setAside(loader.db, { ...place, stream: 'responses' }, ofResponses)).toBe(1)
+    const unread = [letter(null, 'patient-1 wrote'), letter(null, 'nobody wrote')]
+    expect(await setAside(loader.db, { ...place, stream: 'inbox' }, unread)).toBe(1)
+    await loader.client.query('commit')
+    const { rows } = await eraser.client.query(
+      `select convert_from(body, 'UTF8') as body from intake_raw.set_aside order by 1`,
+    )
+    expect(rows.map(({ body }) => body)).toEqual([
+      'nobody wrote',
+      'null',
+      expect.stringContaining('patient-2'),
+    ])
+  })
 
   test('a patient of the same id in another team is another patient', async () => {
     await note('p-1')
