@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { table } from '../../src/commands/table.ts'
+import { refreshWideViews } from '../../src/warehouse/analytics/wide-views.ts'
 import { openBenchWarehouse } from './warehouse.ts'
 
 const { values } = parseArgs({
@@ -59,6 +60,7 @@ const FILL = [
   `insert into intake.export_columns select 1, 'export-' || e, q + 7, 'Question ' || q, 'question-' || e || '-' || q from generate_series(1, 20) e, generate_series(1, 10) q`,
   `insert into intake.export_rows (team_id, export_id, row_number, client_id) select 1, 'export-' || e, r, 'patient-' || r from generate_series(1, 20) e, generate_series(1, ${responses / 100}) r`,
   `insert into intake.export_cells select 1, 'export-' || e, r, q + 7, 'Never' from generate_series(1, 20) e, generate_series(1, ${responses / 100}) r, generate_series(1, 10) q`,
+  `update intake.forms set name = 'Intake' where id = 'form-2'`,
   `vacuum analyze`,
 ]
 
@@ -97,5 +99,24 @@ for (const name of readdirSync(folder)
     process.stdout.write(`${plan.rows.map((row) => row['QUERY PLAN']).join('\n')}\n`)
     await client.query('set role intake_analyst')
   }
+}
+await client.query('reset role')
+const timed = async (name: string, work: () => Promise<number>) => {
+  const begun = performance.now()
+  const count = await work()
+  const seconds = Number(((performance.now() - begun) / 1000).toFixed(2))
+  rows.push([name, count, seconds, '', ''])
+}
+await timed('make all wide views', async () => (await refreshWideViews(warehouse.session.db)).length)
+await timed(
+  'make none, since no form changed',
+  async () => (await refreshWideViews(warehouse.session.db)).length,
+)
+for (const statement of [
+  'select * from intake.form_intake',
+  'select count(*) filter (where question_1 is not null) from intake.form_intake',
+  'select * from intake.responses_history limit 1',
+]) {
+  await timed(statement, async () => (await client.query(statement)).rows.length)
 }
 process.stdout.write(table([['query', 'rows', 'first', 'again', ''], ...rows]))

@@ -144,7 +144,7 @@ async function questionsOf(db: Transaction<Warehouse>, subject: Subject): Promis
   }
   const { rows } = await sql<AskedQuestion>`
     with answered as (
-      select a.question_id, a.response_id, min(a.question_text) as question_text, count(distinct a.position) > 1 as repeats
+      select a.question_id, a.response_id, min(a.question_text) as question_text, count(*) filter (where a.value_position = 1) > 1 as repeats
       from intake.responses r
       join intake.response_answers a on a.team_id = r.team_id and a.response_id = r.id
       where r.team_id = ${team_id} and r.form_id = ${subject_id} and a.question_id is not null
