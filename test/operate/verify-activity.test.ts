@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { startActivity } from '../../src/emulator/activity.ts'
 import { wallClock } from '../../src/emulator/clock.ts'
 import { openScene } from '../e2e/support/scene.ts'
-import { createWebhook, settled, startServing } from '../e2e/support/serving.ts'
+import { createWebhook, settled, startServing, until } from '../e2e/support/serving.ts'
 import type { Ended } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
 
@@ -28,7 +28,10 @@ it('what events bring while it is compared is no difference, and what was change
     await createWebhook(scene.env, serving.document.webhooks!)
     const { control } = scene.emulator
     control.updatePatient(control.world().patients.at(0)!.id, { city: 'First' })
-    await settled(scene)
+    // The first event waits for the secret to be looked up, and comes again.
+    await until('the first event is there', async () => {
+      return (await scene.query(`select from intake.patients where city = 'First'`)).length > 0
+    })
     startActivity(control.world(), 15, 'verify', wallClock, still.signal)
     await sleep(500)
     const [form] = await scene.query<{ id: string }>('select id from intake.forms order by id limit 1')
