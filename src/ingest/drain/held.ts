@@ -97,8 +97,12 @@ async function heldBeside(
       select came.id, nullif(held.payload - shape.fields, '{}') as rest
       from unnest($3::text[], $5::int[]) as came (id, place)
       join shape using (place)
-      join intake_raw.records held on held.team_id = $1 and held.stream = $2 and held.id = came.id
-      where not held.deleted`,
+      -- Each by its key: of a join the planner would read all that is held.
+      cross join lateral (
+        select payload from intake_raw.records held
+        where held.team_id = $1 and held.stream = $2 and held.id = came.id and not held.deleted
+        limit 1
+      ) held`,
     values: [teamId, stream.name, records.map((each) => each.id), `[${[...shapes.keys()].join()}]`, places],
   })
   return new Map(rows.map((row) => [row.id, row.rest]))
