@@ -1,13 +1,14 @@
 /**
  * Webhook events made durable and drained into tables, and how soon an event is a row.
  *
- * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester and drain run in
- * this process, as `serve` does; the sender has its own. The clock runs until the inbox is empty, so that a backlog
+ * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester, drain and
+ * sender have a process each: `serve --no-drain` beside `serve --no-ingest`, as they run where events are many. The clock runs until the inbox is empty, so that a backlog
  * counts against the figure.
  */
-import pino from 'pino'
-import { systemClock } from '../../src/core/clock.ts'
-import { openDrain } from '../../src/ingest/drain/drain.ts'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { emptyInbox, openBenchIngester, send } from './ingest.ts'
@@ -25,25 +26,14 @@ const BACKFILL_RECORDS = 50_000
 export async function benchDrain(warehouse: BenchWarehouse, events: number): Promise<readonly BenchRow[]> {
   await keepInboxDays(warehouse.url, { days: 30, now: new Date() })
   let visible: number[] = []
-  await using drain = openDrain({
-    url: warehouse.url,
-    teams: [{ name: 'bench', teamId: 1 }],
-    clock: systemClock,
-    logger: pino({ level: 'silent' }),
-    watch: {
-      drained(_team, _counts, seconds) {
-        for (const each of seconds) visible.push(each)
-      },
-      refetched() {},
-    },
-  })
-  await using ingester = await openBenchIngester(warehouse.url, () => drain.wake())
+  await using drain = await openDrainChild(warehouse.url)
+  await using ingester = await openBenchIngester(warehouse.url)
 
   /** Sends events and waits until they are rows, `beside` others among them. Returns how long that took, in seconds. */
   async function round(orders: { events: number; rate?: number }, beside = 0): Promise<number> {
-    visible = []
     const sent = await send({ origin: ingester.url, whole: true, ...orders })
     const rest = await timed(() => drain.idle())
+    visible = rest.result
     const [records] = await countRows(warehouse, patients)
     if (sent.refused > 0 || visible.length !== orders.events || records !== orders.events + beside) {
       throw new Error(
@@ -84,6 +74,33 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
       met: at(0.99) < 1_000,
     },
   ]
+}
+
+interface DrainChild extends AsyncDisposable {
+  /** Waits until nothing is left; the seconds from each event's arrival to its row since it was last asked. */
+  idle(): Promise<number[]>
+}
+
+async function openDrainChild(url: string): Promise<DrainChild> {
+  const file = fileURLToPath(new URL('drain-child.ts', import.meta.url))
+  const child = spawn(process.execPath, [...process.execArgv, file, url], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const ended = once(child, 'exit')
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  await lines.next()
+  return {
+    async idle() {
+      child.stdin.write('idle\n')
+      const { value, done } = await lines.next()
+      if (done === true) throw new Error('the drain of the benchmark ended early')
+      return JSON.parse(value) as number[]
+    },
+    async [Symbol.asyncDispose]() {
+      child.stdin.end()
+      await ended
+    },
+  }
 }
 
 async function empty(warehouse: BenchWarehouse): Promise<void> {

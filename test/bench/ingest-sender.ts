@@ -52,7 +52,6 @@ const PATIENT = {
   ...{ address2: '', city: 'Springfield', state: 'MA', zipcode: '00501', created_at: '2026-01-01T00:00:00Z' },
   emergency_contact: { first_name: 'Bo', last_name: 'Other', phone_number: '5550199' },
   patient_tags: [{ name: 'VIP', color: '#ff0000' }],
-  custom_fields: { plan: 'x' },
 }
 
 const requests = Array.from({ length: orders.events }, (_, at) => {
@@ -66,10 +65,10 @@ const requests = Array.from({ length: orders.events }, (_, at) => {
       id: `patient-${id}`,
       ...(orders.whole === true ? PATIENT : {}),
       updated_at: new Date().toISOString(),
-      notes: '',
+      custom_fields: { note: '' },
     },
   }
-  envelope.data.notes = 'lorem ipsum '
+  envelope.data.custom_fields.note = 'lorem ipsum '
     .repeat(orders.bytes)
     .slice(0, orders.bytes - JSON.stringify(envelope).length)
   const body = Buffer.from(JSON.stringify(envelope))

@@ -39,7 +39,7 @@ const rows: BenchRow[] = []
     rows.push(...(await benchMemory(warehouse, responses, records)))
   }
   if (wanted('exports')) rows.push(...(await benchExports(warehouse, values.quick ? 5_000 : 30_000)))
-  if (wanted('drain')) rows.push(...(await benchDrain(warehouse, values.quick ? 20_000 : 150_000)))
+  if (wanted('drain')) rows.push(...(await benchDrain(warehouse, values.quick ? 20_000 : 220_000)))
   if (wanted('ingest')) rows.push(...(await benchIngest(warehouse, values.quick ? 10_000 : 30_000)))
   if (wanted('memory'))
     rows.push(...(await benchMemory(warehouse, patients, values.quick ? 100_000 : 1_000_000)))

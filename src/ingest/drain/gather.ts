@@ -1,12 +1,13 @@
 /**
  * Events of a batch → what it writes: for each team and stream one state a record, and beside them what is asked for,
- * set aside and not known. Pure.
+ * set aside and not known. Decides by the rows alone; the event loop gets its turns, for the ingester beside it.
  *
  * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order
  * in which they arrived, and a record is contested where they would tell so: a state lost to, or tied with, another
  * content that arrived before it (law 2). Events that were stored together have no order among them: where they differ,
  * their record is contested.
  */
+import { setImmediate } from 'node:timers/promises'
 import { type Envelope, supersedes } from '../../core/envelope.ts'
 import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
@@ -46,10 +47,13 @@ export interface Gathered<Row> {
   readonly dead: ReadonlySet<Row>
 }
 
-export function gather<Row extends StoredEvent>(
+/** Events read, or lines written, before others get a turn: thousands a second are to be answered meanwhile. */
+export const BREATH = 50
+
+export async function gather<Row extends StoredEvent>(
   rows: readonly Row[],
   apiVersionOf: (teamId: number) => string,
-): Gathered<Row> {
+): Promise<Gathered<Row>> {
   const groups = new Map<string, Group>()
   const places = new Map<string, Place>()
   const asks: Ask[] = []
@@ -63,7 +67,8 @@ export function gather<Row extends StoredEvent>(
     return place
   }
 
-  for (const row of rows) {
+  for (const [at, row] of rows.entries()) {
+    if (at % BREATH === BREATH - 1) await setImmediate()
     const { teamId } = row
     const { said, drift } = readEvent(row, apiVersionOf(teamId))
     const ask = (stream: StreamName, id: string, reason: RefetchReason) =>

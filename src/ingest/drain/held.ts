@@ -119,12 +119,17 @@ export async function overtaken(
 ): Promise<ReadonlySet<string>> {
   const { rows } = await session.client.query<{ key: string }>({
     name: 'drain overtaken',
+    // Nearly always the earlier ones are all of this batch, and counting them is enough to know.
     text: `
-      select format('%s/%s/%s', team_id, source, record_id) as key from intake_raw.inbox earlier
-      where status = 'pending' and seq < $1 and team_id = any ($3::smallint[])
+      with earlier as materialized (
+        select seq, team_id, source, record_id from intake_raw.inbox
+        where status = 'pending' and seq < $1 and team_id = any ($3::smallint[])
+      )
+      select format('%s/%s/%s', team_id, source, record_id) as key from earlier
+      where (select count(*) from earlier) > $4
         and not exists (select from unnest($2::bigint[]) as mine (seq) where mine.seq = earlier.seq)
         and source is not null and record_id is not null`,
-    values: [seqs.at(-1), seqs, teamIds],
+    values: [seqs.at(-1), seqs, teamIds, seqs.length - 1],
   })
   return new Set(rows.map((row) => row.key))
 }

@@ -4,16 +4,17 @@
  *
  * Invariant: an event leaves `pending` in the transaction that commits what it says, or not at all.
  */
+import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
 import { setAside } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
-import { linesOf } from '../../load/lines.ts'
+import { type BatchLines, openLines } from '../../load/lines.ts'
 import { type Ask, askAgain } from '../../load/refetches.ts'
 import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { withoutErasedEvents } from './erased-events.ts'
-import { type Gathered, type Group, gather } from './gather.ts'
+import { BREATH, type Gathered, type Group, gather } from './gather.ts'
 import { incomplete, overtaken, type UsualFields } from './held.ts'
 import { type InboxRow, type Settled, settle } from './inbox-rows.ts'
 
@@ -55,7 +56,7 @@ export async function prepare(
   for (;;) {
     await client.query('begin')
     const rows = await take()
-    const gathered = gather(rows, loading.apiVersionOf)
+    const gathered = await gather(rows, loading.apiVersionOf)
     const missing = gathered.groups.map((group) => group.stream).filter((stream) => !ready.has(stream))
     if (rows.length > 0 && missing.length === 0) return { rows, gathered }
     await client.query('rollback')
@@ -70,7 +71,7 @@ export async function prepare(
 /** Writes a prepared batch and commits it. */
 export async function write(session: Session, loading: Loading, prepared: Prepared): Promise<Loaded> {
   const rows = await withoutErasedEvents(session, prepared.rows)
-  const gathered = rows === prepared.rows ? prepared.gathered : gather(rows, loading.apiVersionOf)
+  const gathered = rows === prepared.rows ? prepared.gathered : await gather(rows, loading.apiVersionOf)
   const { groups, places, dead } = gathered
   const asks: Ask[] = [...gathered.asks]
   const spoken =
@@ -113,7 +114,7 @@ async function writeGroup(
   const asks = [...losing, ...sparse].map((id) => asking(states.get(id)!.envelope, 'partial'))
   if (whole.length > 0) {
     const place = { teamId, stream: stream.name, runId: null }
-    const lines = linesOf(stream, whole)
+    const lines = await linesInTurns(stream, whole)
     const { contested } = await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'events' })
     // What nobody can be asked for stays as the order of its versions has it.
     if (stream.one !== null)
@@ -124,6 +125,15 @@ async function writeGroup(
       if (spoken.has(`${teamId}/${stream.source}/${envelope.id}`)) asks.push(asking(envelope, 'contested'))
   }
   return [...asks, ...changedBy(stream, whole)]
+}
+
+async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Promise<BatchLines> {
+  const lines = openLines(stream)
+  for (const [at, envelope] of envelopes.entries()) {
+    if (at % BREATH === BREATH - 1) await setImmediate()
+    lines.add(envelope)
+  }
+  return lines.build()
 }
 
 function asking(envelope: Envelope, reason: 'partial' | 'contested'): Ask {
