@@ -8,6 +8,11 @@ const RETRY_SOON = '1'
 
 const STORED = { stored: '{"status":"stored"}', duplicate: '{"status":"duplicate"}' } as const
 
+const STORED_HEADERS = {
+  stored: { 'content-type': JSON_TYPE, 'content-length': STORED.stored.length },
+  duplicate: { 'content-type': JSON_TYPE, 'content-length': STORED.duplicate.length },
+} as const
+
 const REFUSED: Readonly<Record<Rejection, readonly [status: number, detail: string]>> = {
   signature: [400, 'Missing or wrong signature.'],
   unknown_team: [404, 'Not found.'],
@@ -18,8 +23,15 @@ const REFUSED: Readonly<Record<Rejection, readonly [status: number, detail: stri
   no_secret: [503, 'No signature secret is known yet. Try again soon.'],
 }
 
+/** The one answer that is given thousands of times a second: written without Fastify's way of sending. */
 export function answerStored(reply: FastifyReply, outcome: 'stored' | 'duplicate'): void {
-  reply.header('content-type', JSON_TYPE).send(STORED[outcome])
+  reply.hijack()
+  const close = reply.getHeader('connection') === 'close'
+  reply.raw.writeHead(
+    200,
+    close ? { ...STORED_HEADERS[outcome], connection: 'close' } : STORED_HEADERS[outcome],
+  )
+  reply.raw.end(STORED[outcome])
 }
 
 export function answerRefused(reply: FastifyReply, refusal: Rejection): void {
