@@ -119,7 +119,9 @@ describe('backfill', () => {
     const dropped = await runCli(['backfill'], env, { pipeInto: 'head -c 1' })
     expect(dropped.stdout).toBe('s')
     const status = await runCommand(['status', '--json'], env)
-    const { streams } = JSON.parse(status.stdout) as { streams: { stream: string; last_run_status: string }[] }
+    const { streams } = JSON.parse(status.stdout) as {
+      streams: { stream: string; last_run_status: string }[]
+    }
     const read = streams.filter((stream) => stream.stream !== 'packet_responses')
     expect(read.map((stream) => stream.last_run_status)).toEqual(STREAMS.map(() => 'succeeded'))
   })
