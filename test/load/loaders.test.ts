@@ -195,7 +195,7 @@ test('no more batches run at once than there are sessions, and closing waits for
   const batches = Array.from({ length: 6 }, () =>
     loaders.run(async () => {
       most = Math.max(most, ++running)
-      await sleep(20)
+      await sleep(100)
       running -= 1
       done += 1
     }),
