@@ -47,7 +47,9 @@ export async function proveDeletes(
   if (missing === 0) return { kind: 'done', contested: [] }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   if (missing > allowed && !allowMassDelete) return { kind: 'held', missing, allowed }
-  const batcher = openBatcher(source, 'merge')
+  // One that turns out to be alive is often as it is held: a service may list less than it gives.
+  const batcher = openBatcher(source, 'sift')
+  const { unchanged } = source.tally
   const contested: string[] = []
   let proved = 0
   while (proved < missing) {
@@ -63,6 +65,7 @@ export async function proveDeletes(
     contested.push(...(await batcher.finish()))
     proved += ids.length
   }
+  source.tally.unchanged = unchanged
   return { kind: 'done', contested }
 }
 

@@ -24,6 +24,7 @@ export async function fetchOne(
   try {
     const answer = await client.get(client.paths[stream.one!], { params: { id }, meter, signal })
     serviceClock.sample(answer)
+    source.refusals.count = 0
     const reading: Reading = {
       teamId: taken.teamId,
       stream: stream.name,
@@ -36,7 +37,7 @@ export async function fetchOne(
     if (error instanceof ApiError && error.status === 404) {
       return { kind: 'gone', observedAt: serviceClock.observedAt(askedAt) as Instant }
     }
-    if (!isOfThisRecord(error) || source.refusals.count >= MOST_REFUSALS) throw error
+    if (!isOfThisRecord(error) || isTooOften(source, error)) throw error
     source.refusals.count += 1
     const status = error instanceof ApiError && error.status !== undefined ? ` (${error.status})` : ''
     const reason = `the service does not give the record by its id${status}`
@@ -56,8 +57,18 @@ export function readFetched({ body }: Answer, id: string, reading: Reading): Rea
   return { kind: 'dead', letter: { recordId: id, origin: reading.origin, reason, body: text } }
 }
 
-/** Records of a stream set aside because the service refused them; at one more, it is the service that is at fault. */
-export const MOST_REFUSALS = 10
+/**
+ * Records in a row that the service may not give before it is the service that is at fault, and not they: few where it
+ * fails, more where it answers that a request is wrong.
+ */
+const MOST_FAILURES = 10
+const MOST_REFUSALS = 100
+
+/** True when so many in a row were refused that the stream ends. */
+export function isTooOften({ refusals }: Source, error: unknown): boolean {
+  const isRefused = error instanceof ApiError && error.status !== undefined && error.status < 500
+  return refusals.count >= (isRefused ? MOST_REFUSALS : MOST_FAILURES)
+}
 
 /** The service answered, and not about its limit: another record may fare better. */
 export function isOfThisRecord(error: unknown): boolean {

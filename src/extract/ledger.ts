@@ -112,7 +112,7 @@ export async function openLedger(session: Session): Promise<Ledger> {
                         and not held.deleted)
           and not exists (select from intake_ops.dead_letters letter
                           where letter.team_id = ${teamId} and letter.stream = ${stream}
-                            and letter.record_id = came.id and letter.status = 'waiting')
+                            and letter.record_id = came.id and letter.status in ('waiting', 'discarded'))
         on conflict (team_id, stream, id) do update set hash = excluded.hash
         where intake_raw.list_entries.hash <> excluded.hash`.execute(session.db)
     },

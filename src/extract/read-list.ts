@@ -27,17 +27,19 @@ export async function readList(
   session: Session,
   options: SliceOptions,
   request: ScanRequest = {},
-  cursorOf: (scan: ScanReport) => object = () => ({}),
+  cursorOf: (scan: ScanReport, deletesHeld: boolean) => object = () => ({}),
 ): Promise<SliceNote> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
   const { last, all, contested } = await scanUntilSteady(source, session, options, request)
   const missed = new Set<string>()
+  let deletesHeld = false
   let note: SliceNote = NOTHING_TO_SAY
   if (last.steady && options.migrated) {
     // A log is never shortened here: what the service no longer lists, it has only forgotten.
     if (stream.one !== null) {
       const deletes = await proveDeletes(source, session, last, options.allowMassDelete)
+      deletesHeld = deletes.kind === 'held'
       if (deletes.kind === 'held') note = heldNote(stream.name, deletes.missing, deletes.allowed)
       else for (const id of deletes.contested) missed.add(id)
     }
@@ -55,7 +57,7 @@ export async function readList(
     await settleSlice(session.db, taken, {
       scanned_at: last.startedAt,
       steady: last.steady,
-      ...cursorOf(last),
+      ...cursorOf(last, deletesHeld),
     })
   }
   return note

@@ -8,6 +8,7 @@
  * the newest record that is known, so an empty answer is no answer.
  */
 import { instantOf } from '../core/time.ts'
+import { resolveUnmet, waitingIds } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
 import type { Checkpoint } from './checkpoint.ts'
@@ -26,6 +27,9 @@ import {
 } from './slice-note.ts'
 import type { Source } from './source.ts'
 import { isInWindow, planWindow, reachesBack } from './window.ts'
+
+/** Records set aside that are asked for again in one run. */
+const MOST_TRIED = 100
 
 /** How a stream is asked for by date: the parameter, and the field that it goes by. */
 export interface DateFilter {
@@ -49,9 +53,12 @@ export async function readWindows(
     logger.warn({ stream: stream.name }, `${window.reason}; reading everything`)
     told = note === null ? window.reason : `${note}; ${window.reason}`
   }
-  // Only a steady reading of everything says what is the newest, and may move the sweep.
-  const cursorOf = (scan: ScanReport): Checkpoint =>
-    scan.steady ? { newest: scan.newest, swept_at: scan.startedAt } : held
+  // Only a steady reading of everything says what is the newest, and may move the sweep; one whose deletes wait for a
+  // person is made again by the next run, which asks again or is allowed to delete.
+  const cursorOf = (scan: ScanReport, deletesHeld: boolean): Checkpoint => {
+    if (!scan.steady) return held
+    return { newest: scan.newest, swept_at: deletesHeld ? null : scan.startedAt }
+  }
   const said = told === null ? NOTHING_TO_SAY : everythingNote(told)
   return joined(said, await readList(source, session, options, { dated: filter.field }, cursorOf))
 }
@@ -76,15 +83,21 @@ async function readWindow(
     dated: field,
     satisfies: (payload) => isInWindow(payload[field], after),
   })
-  if (last.stopped || last.distinct === 0) {
+  const lacksNewest = held.newest !== null && after <= held.newest && (last.newest ?? '') < held.newest
+  if (last.stopped || last.distinct === 0 || lacksNewest) {
     // What was read is loaded; the reading of everything counts it again.
     Object.assign(tally, { fetched: before.fetched, unchanged: before.unchanged })
     const reason = last.stopped
       ? 'the service does not keep to the date filter'
-      : 'the service lists nothing for the date filter'
+      : last.distinct === 0
+        ? 'the service lists nothing for the date filter'
+        : 'the newest record known is not among what the service lists for the date filter'
     return { kind: 'doubted', reason }
   }
-  if (options.migrated) await settleContested(source, session, contested, refetch)
+  if (options.migrated) {
+    await settleContested(source, session, contested, refetch)
+    await tryAgain(source, session, options)
+  }
   if (!options.dry) {
     await last.ledger.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
     const reaches = held.newest !== null && reachesBack(after, held.newest)
@@ -92,6 +105,15 @@ async function readWindow(
     await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady, ...held, newest })
   }
   return { kind: 'read', note: last.steady ? NOTHING_TO_SAY : unsteadyNote(all) }
+}
+
+/** Records set aside by an earlier run, which a window may not hold: asked for by id. What is got now needs nobody. */
+async function tryAgain(source: Source, session: Session, { dry }: SliceOptions): Promise<void> {
+  const { taken, stream } = source
+  const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
+  const ids = await waitingIds(session.db, place, MOST_TRIED)
+  await settleContested(source, session, new Set(ids), refetch)
+  if (!dry) await resolveUnmet(session.db, place, ids)
 }
 
 function later<T extends string>(a: T | null, b: T | null): T | null {

@@ -155,9 +155,20 @@ async function loadEntries(
   const known = everySummary ? NONE : await ledger.unchangedSummaries(placeOf(source), summaries)
   const fetched = new Map<string, Promise<ReadRecord>>()
   for (const summary of summaries) {
-    ledger.addSummary(summary)
-    if (known.has(summary.id)) source.tally.unchanged += 1
-    else fetched.set(summary.id, fetchWhole(source, summary))
+    if (known.has(summary.id)) {
+      ledger.addSummary(summary)
+      source.tally.unchanged += 1
+    } else {
+      fetched.set(
+        summary.id,
+        fetchWhole(source, summary).then((read) => {
+          // What could not be had, or not as it should be, is asked for again the next time.
+          if (read.kind === 'record' && read.envelope.content?.problems.length === 0)
+            ledger.addSummary(summary)
+          return read
+        }),
+      )
+    }
   }
   const reads = await Promise.all(
     entries.flatMap((read) => {

@@ -25,7 +25,7 @@ export interface Source {
   readonly load: typeof loadBatch
   readonly meter: Meter
   readonly tally: Tally
-  /** How many records the service refused to give by id. */
+  /** How many records in a row the service refused to give by id. */
   readonly refusals: { count: number }
   /** Told of each page and batch. */
   readonly onProgress: (progress: Progress) => void

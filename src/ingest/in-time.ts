@@ -33,9 +33,14 @@ export async function closeInTime(clock: Clock, milliseconds: number, session: S
   try {
     await inTime(clock, milliseconds, session.close())
   } catch {
-    const { connection } = session.client as unknown as { connection: { stream: { destroy(): void } } }
-    connection.stream.destroy()
+    cut(session)
   }
+}
+
+/** Ends a connection without a good-bye: what waits for its answers fails. */
+export function cut({ client }: Session): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+  connection.stream.destroy()
 }
 
 export function tooLate(): IntakeError {

@@ -28,7 +28,7 @@ export interface SecretSourceOptions {
 }
 
 /** At most one look in this time. */
-const RATION_MICROSECONDS = 1_000_000
+const RATION_MICROSECONDS = 200_000
 /** How old what is known may be before it is looked up by itself. */
 const STALE_MICROSECONDS = 60_000_000
 const LOOK_MS = 1_400

@@ -94,11 +94,34 @@ function fingerprintOf({ recordId, reason }: DeadLetter, body: Buffer): string {
     .digest('hex')
 }
 
-/** After a complete scan: what it no longer met needs nobody. */
+/** Ids of records that earlier runs set aside and that wait still. */
+export async function waitingIds(
+  db: Kysely<Warehouse>,
+  place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string },
+  most: number,
+): Promise<readonly string[]> {
+  const rows = await db
+    .selectFrom('intake_ops.dead_letters')
+    .select('record_id')
+    .distinct()
+    .where('team_id', '=', place.teamId)
+    .where('stream', '=', place.stream)
+    .where('status', '=', 'waiting')
+    .where('origin', 'like', 'run:%')
+    .where('last_run_id', 'is distinct from', place.runId)
+    .where('record_id', 'is not', null)
+    .limit(most)
+    .execute()
+  return rows.flatMap(({ record_id }) => (record_id === null ? [] : [record_id]))
+}
+
+/** After a complete scan, or after these records were asked for: what was no longer met needs nobody. */
 export async function resolveUnmet(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string },
+  ids?: readonly string[],
 ): Promise<void> {
+  if (ids?.length === 0) return
   await db
     .updateTable('intake_ops.dead_letters')
     .set({ status: 'resolved' })
@@ -107,6 +130,7 @@ export async function resolveUnmet(
     .where('status', '=', 'waiting')
     .where('origin', 'like', 'run:%')
     .where('last_run_id', 'is distinct from', place.runId)
+    .$if(ids !== undefined, (query) => query.where('record_id', 'in', [...ids!]))
     .execute()
 }
 

@@ -23,7 +23,7 @@ export interface Ask {
   readonly reason: RefetchReason
   /** Of the event that asks. */
   readonly origin: string
-  /** Of a member: what is held of this time or later needs no asking. */
+  /** Of a member: one that is held as submitted, of this time or later, needs no asking. */
   readonly since: Instant | null
 }
 
@@ -52,7 +52,8 @@ export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Pro
       as pause (reason, milliseconds) using (reason)
     where came.since is null or not exists (
       select from intake_raw.records held
-      where (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id) and held.version >= came.since)
+      where (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id) and held.version >= came.since
+        and held.payload ->> 'is_submitted' = 'true')
     order by came.team_id, came.stream, came.id
     on conflict (team_id, stream, id) do update set
       asked = asked_for.asked + 1,

@@ -189,15 +189,26 @@ describe('a file that the service does not give', () => {
     expect(await cells()).toEqual(['a', 'bad', 'z'])
   })
 
-  test('is one of ten at most: a service that gives none ends the stream', async () => {
-    for (let nth = 0; nth < 20; nth++) service.put(`e${nth}`, good('x'))
+  test('is one of many, and those behind it are read', async () => {
+    for (let nth = 0; nth < 20; nth++) service.put(`a${nth}`, good('x'))
+    service.interfere = (request, response) => {
+      if (request.method !== 'POST' || !idIn(request)?.startsWith('a')) return false
+      response.writeHead(404, { 'content-type': 'application/json' }).end('{"detail":"Export not found."}')
+      return true
+    }
+    expect((await run()).tally).toMatchObject({ deadLetters: 21 })
+    expect(await cells()).toEqual(['bad', 'z'])
+  })
+
+  test('is one of a hundred in a row at most: a service that gives none ends the stream', async () => {
+    for (let nth = 0; nth < 120; nth++) service.put(`e${nth}`, good('x'))
     service.interfere = (request, response) => {
       if (request.method !== 'POST') return false
       response.writeHead(404, { 'content-type': 'application/json' }).end('{"detail":"Export not found."}')
       return true
     }
     await expect(run()).rejects.toMatchObject({ code: 'not_found' })
-    expect(await letters()).toHaveLength(10)
+    expect(await letters()).toHaveLength(100)
   })
 
   test('because it cannot be reached ends the stream, and sets nothing aside', async () => {

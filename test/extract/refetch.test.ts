@@ -85,7 +85,7 @@ test('many records are asked for side by side, each once', async () => {
   expect(service.received.length).toBe(120)
 })
 
-test('a contested record that is gone gets a tombstone where it is held alive, and none where it is not held', async () => {
+test('a contested record that is gone gets a tombstone, whether it is held alive or was never seen', async () => {
   await scene.store([patientEvent('p1', 1, { last_name: 'a' })])
   await scene.drain()
   await scene.store([patientEvent('p1', 1, { last_name: 'b' })])
@@ -93,7 +93,10 @@ test('a contested record that is gone gets a tombstone where it is held alive, a
   await scene.drain()
   expect(await scene.asked()).toEqual(['patients p1 contested', 'patients p2 contested'])
   await refetch()
-  expect(await held()).toEqual([{ id: 'p1', last_name: null, gone: true }])
+  expect(await held()).toEqual([
+    { id: 'p1', last_name: null, gone: true },
+    { id: 'p2', last_name: null, gone: true },
+  ])
   expect(await scene.asked()).toEqual([])
 })
 

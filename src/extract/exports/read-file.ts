@@ -15,7 +15,7 @@ import { openLines } from '../../load/lines.ts'
 import { assertOurs } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
-import { isOfThisRecord, MOST_REFUSALS } from '../fetch-one.ts'
+import { isOfThisRecord, isTooOften } from '../fetch-one.ts'
 import type { Source } from '../source.ts'
 import { brokeOff, type Downloaded, download } from './download.ts'
 
@@ -66,13 +66,14 @@ async function fetchFile(
   try {
     downloaded = await download(source, id, known, (pieces) => spool(dry ? null : session, pieces))
   } catch (error) {
-    if (!(isOfThisRecord(error) || brokeOff(error)) || refusals.count >= MOST_REFUSALS) throw error
+    if (!(isOfThisRecord(error) || brokeOff(error)) || isTooOften(source, error)) throw error
     refusals.count += 1
     const letter = { recordId: id, origin, reason: refusalReason(error), body: 'null' }
     await load(session, { stream, taken, lines: openLines(stream).build(), deadLetters: [letter] }, 'merge')
     tally.deadLetters += 1
     return null
   }
+  refusals.count = 0
   const { spooled, contentType, observedAt } = downloaded
   const { last: _, ...measures } = spooled
   const isJsonString = comesAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0))

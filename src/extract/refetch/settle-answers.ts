@@ -4,7 +4,7 @@
  *
  * Invariant: an answer decides (law 2). One that loses to what is held is asked for again after a while, because an
  * event may have overtaken it; what still stands above it then, and ahead of the service's clock, was dated by a clock
- * that was ahead, and is overruled. A record that is gone gets a tombstone only where it was in doubt and is held alive:
+ * that was ahead, and is overruled. A record that is gone gets a tombstone only where it was in doubt, seen or not:
  * of any other a scan proves that it is gone (law 6).
  */
 import { sql } from 'kysely'
@@ -110,7 +110,7 @@ function sortAnswers(
       settled.push(row)
       if (told.kind === 'record') state(told.envelope)
       else if (told.kind === 'dead') letters.push(told.letter)
-      else if (row.reason === 'contested' && now?.deleted === false)
+      else if (row.reason === 'contested' && now?.deleted !== true)
         state(
           tombstone(row.id, {
             ...row,

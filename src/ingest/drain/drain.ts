@@ -13,6 +13,7 @@ import { openBell } from '../../core/bell.ts'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { cut, inTime, TOO_LATE } from '../in-time.ts'
 import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './held.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
@@ -61,8 +62,10 @@ export interface Drain extends AsyncDisposable {
 const PLANNER = ['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off']
 
 const LONGEST_PAUSE_MS = 5_000
-/** A batch takes milliseconds; one in hand for as long waits for a server that hangs. */
-const STUCK_MICROS = 30_000_000
+/** A batch takes milliseconds; one in hand for as long waits for a server that hangs, and is told. */
+const HELD_UP_MICROS = 10_000_000
+/** Then it is given up. */
+const STUCK_MS = 60_000
 const CLOSE_MS = 15_000
 
 export function openDrain(options: DrainOptions): Drain {
@@ -79,6 +82,10 @@ export function openDrain(options: DrainOptions): Drain {
   const closing = new AbortController()
   const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: bell.ring })
   const free: Session[] = []
+  /** All that are open, in whoever's hands. */
+  const sessions = new Set<Session>()
+  /** When the batch that is being taken was begun to be looked for. */
+  let lookingSince: number | null = null
   /** When each batch in hand was taken. */
   const inHand = new Map<Promise<void>, number>()
   let failures = 0
@@ -90,8 +97,11 @@ export function openDrain(options: DrainOptions): Drain {
       const heard = bell.rung
       try {
         if (failures > 0) await pause()
-        const session = free.pop() ?? (await openSession({ url, purpose: 'drain', planner: PLANNER }))
-        const prepared = await look(session)
+        const session = free.pop() ?? (await open())
+        lookingSince = clock.now()
+        const prepared = await bounded(session, look(session)).finally(() => {
+          lookingSince = null
+        })
         if (prepared === null) {
           free.push(session)
           succeeded()
@@ -109,6 +119,23 @@ export function openDrain(options: DrainOptions): Drain {
       }
     }
     await before
+  }
+
+  async function open(): Promise<Session> {
+    const session = await openSession({ url, purpose: 'drain', planner: PLANNER })
+    sessions.add(session)
+    session.client.once('end', () => sessions.delete(session))
+    return session
+  }
+
+  /** A server that does not answer for so long is given up: its connection is cut, and with it what waits for it fails. */
+  async function bounded<Result>(session: Session, work: Promise<Result>): Promise<Result> {
+    try {
+      return await inTime(clock, STUCK_MS, work)
+    } catch (error) {
+      if (warehouseError(error).code === TOO_LATE) cut(session)
+      throw error
+    }
   }
 
   /** Takes and reads a batch; null when there is none. */
@@ -135,7 +162,7 @@ export function openDrain(options: DrainOptions): Drain {
   /** Writes a batch when the one before it is written. */
   function hold(session: Session, prepared: Prepared, before: Promise<void>): Promise<void> {
     const held = before
-      .then(() => finish(session, prepared))
+      .then(() => bounded(session, finish(session, prepared)))
       .then(
         () => {
           free.push(session)
@@ -199,6 +226,7 @@ export function openDrain(options: DrainOptions): Drain {
     await Promise.race([Promise.all([running, listener.close()]), limit])
     late.abort()
     await Promise.race([Promise.all(free.splice(0).map((session) => session.close())), limit])
+    for (const session of sessions) cut(session)
   }
 
   return {
@@ -214,9 +242,9 @@ export function openDrain(options: DrainOptions): Drain {
       }
     },
     trouble() {
-      const oldest = Math.min(...inHand.values())
+      const oldest = Math.min(...inHand.values(), lookingSince ?? Number.POSITIVE_INFINITY)
       const seconds = Math.round((clock.now() - oldest) / 1_000_000)
-      if (clock.now() - oldest > STUCK_MICROS) return `a batch of events is under way for ${seconds} s`
+      if (clock.now() - oldest > HELD_UP_MICROS) return `a batch of events is under way for ${seconds} s`
       return failure
     },
     close,

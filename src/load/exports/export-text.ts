@@ -62,10 +62,14 @@ export function openExportText(
   }
 }
 
+const QUOTED_HEAD = Buffer.from('"Client ID,')
+
 /** True for a file that came as one JSON string. CSV may begin with a quote too, so its type has to say JSON. */
 export function comesAsJsonString(contentType: string | undefined, first: Buffer): boolean {
-  if (!/^\s*application\/json\b/i.test(contentType ?? '')) return false
   const text = withoutBom(first)
+  // As text: a file whose first title opens a quote that does not end with the title.
+  if (!/^\s*application\/json\b/i.test(contentType ?? ''))
+    return text.subarray(0, QUOTED_HEAD.length).equals(QUOTED_HEAD)
   const begin = text.findIndex((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d)
   return begin >= 0 && text[begin] === 0x22
 }
