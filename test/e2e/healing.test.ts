@@ -1,0 +1,142 @@
+/** What went wrong in one run and is mended by a later one, without a person who knows how. */
+import { expect, it } from 'vitest'
+import { json } from '../api/support/service.ts'
+import { runCommand } from '../support/run-command.ts'
+import { withoutPauses } from './support/impatient.ts'
+import { type LittleRecord, type LittleService, startLittleService } from './support/little-service.ts'
+import { openWarehouse, query } from './support/scene.ts'
+import { rowVersions } from './support/tables.ts'
+
+withoutPauses()
+
+const DAY = 86_400_000
+const BEGUN = Date.parse('2026-01-01T10:00:00Z')
+
+function response(nth: number, text = 'first'): LittleRecord {
+  const at = new Date(BEGUN + nth * DAY).toISOString()
+  const answers = [{ id: `a${nth}`, question: { id: 'q', text: 'Q' }, answer_text: text, answer_choices: [] }]
+  return {
+    id: `r${nth}`,
+    is_submitted: true,
+    submitted_at: at,
+    created_at: at,
+    updated_at: text === 'first' ? at : '2026-09-01T00:00:00Z',
+    answers,
+  }
+}
+
+/** A service that keeps to its date filter and lists summaries; a response in `refused` is not given by its id. */
+async function scene(count: number) {
+  const service = await startLittleService()
+  const refused = new Set<string>()
+  for (let nth = 0; nth < count; nth++) service.records.responses.push(response(nth))
+  service.interfere = (request, answer) => listed(service, refused, request.url, answer)
+  const warehouse = await openWarehouse()
+  const env = { ...service.env, DATABASE_URL: warehouse.url }
+  const run = async (...words: string[]) => {
+    const { code, stdout } = await runCommand(['backfill', '--json', '--streams', 'responses', ...words], env)
+    return { code, ...JSON.parse(stdout).streams.responses } as Record<string, unknown>
+  }
+  return {
+    ...{ service, refused, run, env, url: warehouse.url },
+    texts: async () =>
+      (
+        await query<{ value_text: string }>(
+          warehouse.url,
+          `select value_text from intake.response_answers where value_text <> 'first' order by response_id`,
+        )
+      ).map((row) => row.value_text),
+    letters: () => query<{ status: string }>(warehouse.url, 'select status from intake_ops.dead_letters'),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await warehouse[Symbol.asyncDispose]()
+    },
+  }
+}
+
+type Answer = Parameters<LittleService['interfere']>[1]
+
+function listed(service: LittleService, refused: ReadonlySet<string>, url: string, answer: Answer): boolean {
+  const at = new URL(url, service.url)
+  const id = at.pathname.split('/').at(-1)!
+  if (refused.has(id)) {
+    json(answer, { detail: 'no' }, 400)
+    return true
+  }
+  if (at.pathname !== '/v2/responses') return false
+  const after = at.searchParams.get('submitted_after') ?? ''
+  const results = service.records.responses
+    .filter((record) => !service.unlisted.has(record.id) && String(record.submitted_at) >= after)
+    .map(({ answers: _, ...summary }) => summary)
+  json(answer, { count: results.length, next: null, previous: null, results })
+  return true
+}
+
+it('deletes that wait for a person are asked about by every run, and done when that is allowed', async () => {
+  await using at = await scene(100)
+  expect(await at.run()).toMatchObject({ code: 0, changed: 100 })
+  at.service.records.responses.splice(10, 60)
+  for (const words of [['--full'], [], []]) {
+    expect(await at.run(...words)).toMatchObject({
+      code: 4,
+      deleted: 0,
+      note: expect.stringContaining('60 responses are missing from a complete list'),
+    })
+  }
+  expect(await at.run('--allow-mass-delete')).toMatchObject({ code: 0, deleted: 60 })
+  expect(await at.run()).toMatchObject({ code: 0, note: null, deleted: 0 })
+})
+
+it.each([
+  ['that waits', false],
+  ['that was discarded', true],
+])(
+  'a record set aside %s is loaded by the first run that is given it, however old it is',
+  async (_, discarded) => {
+    await using at = await scene(40)
+    expect(await at.run()).toMatchObject({ code: 0, changed: 40 })
+    for (const nth of [3, 39]) {
+      at.service.records.responses[nth] = response(nth, `edited ${nth}`)
+      at.refused.add(`r${nth}`)
+    }
+    expect(await at.run('--full')).toMatchObject({ code: 4, dead_letters: 2 })
+    if (discarded) {
+      const ids = await query<{ id: string }>(at.url, 'select id from intake_ops.dead_letters')
+      for (const { id } of ids)
+        expect((await runCommand(['dead-letters', 'discard', id], at.env)).code).toBe(0)
+    }
+    expect((await at.run()).code).toBe(discarded ? 0 : 4)
+    expect(await at.texts()).toEqual([])
+    at.refused.clear()
+    expect((await at.run(...(discarded ? ['--since', '2026-01-01'] : []))).code).toBe(0)
+    expect(await at.texts()).toEqual(['edited 3', 'edited 39'])
+    const statuses = (await at.letters()).map(({ status }) => status)
+    expect([...new Set(statuses)]).toEqual([discarded ? 'discarded' : 'resolved'])
+  },
+)
+
+it('records that no list shows any more, and that are given by their ids as they are held, are not written anew', async () => {
+  await using at = await scene(20)
+  await at.run()
+  for (let nth = 0; nth < 8; nth++) at.service.unlisted.add(`r${nth}`)
+  const before = await rowVersions(at.url)
+  expect(await at.run('--full')).toMatchObject({ code: 0, changed: 0, deleted: 0 })
+  expect(await rowVersions(at.url)).toEqual(before)
+})
+
+it('a filter that leaves out the newest record known is not believed', async () => {
+  await using at = await scene(20)
+  await at.run()
+  const honest = at.service.interfere
+  const on = at.service.records.responses
+  on.push(response(20, 'new'))
+  at.service.interfere = (request, answer) => {
+    const day = new URL(request.url, at.service.url).searchParams.get('submitted_after')
+    if (day === null) return honest(request, answer)
+    const results = on.filter((record) => String(record.submitted_at).startsWith(day))
+    json(answer, { count: results.length, next: null, previous: null, results })
+    return true
+  }
+  expect(await at.run()).toMatchObject({ code: 0, note: expect.stringContaining('newest record known') })
+  expect(await at.texts()).toEqual(['new'])
+})
