@@ -58,8 +58,6 @@ export const packetResponses: Stream = {
   ],
   children: [members],
   otherFields: ['responses'],
-  // A part of one would null the rest, and nobody can be asked for it: it is set aside.
-  isSummary: (record) =>
-    !('is_submitted' in record && 'responses' in record && ('packet' in record || 'packet_id' in record)),
+  isSummary: (record) => !('is_submitted' in record),
   changes: stampedMembers,
 }

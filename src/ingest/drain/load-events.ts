@@ -6,7 +6,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
-import { setAside } from '../../load/dead-letters.ts'
+import { type DeadLetter, setAside } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
 import { type BatchLines, openLines } from '../../load/lines.ts'
 import { type Ask, askAgain } from '../../load/refetches.ts'
@@ -108,10 +108,17 @@ async function writeGroup(
   spoken: ReadonlySet<string>,
 ): Promise<readonly Ask[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
-  const { losing, sparse } =
-    stream.one === null ? { losing: NONE, sparse: NONE } : await incomplete(session, usual, stream, all)
+  const { losing, sparse } = await incomplete(session, usual, stream, all)
   const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(envelope.id))
-  const asks = [...losing, ...sparse].map((id) => asking(states.get(id)!.envelope, 'partial'))
+  const parts = [...losing].map((id) => states.get(id)!.envelope)
+  const asks: Ask[] = []
+  if (stream.one === null) {
+    const place = { teamId, stream: stream.name, runId: null }
+    await setAside(session.db, place, parts.map(partOfRecord))
+  } else {
+    for (const envelope of parts) asks.push(asking(envelope, 'partial'))
+    for (const id of sparse) asks.push(asking(states.get(id)!.envelope, 'partial'))
+  }
   if (whole.length > 0) {
     const place = { teamId, stream: stream.name, runId: null }
     const lines = await linesInTurns(stream, whole)
@@ -125,6 +132,12 @@ async function writeGroup(
       if (spoken.has(`${teamId}/${stream.source}/${envelope.id}`)) asks.push(asking(envelope, 'contested'))
   }
   return [...asks, ...changedBy(stream, whole)]
+}
+
+/** Of a record that nobody can be asked for: loading what came would null what is held. */
+function partOfRecord({ id, origin, content }: Envelope): DeadLetter {
+  const reason = 'lacks values of the record that are held, and nobody can be asked for the whole'
+  return { recordId: id, origin, reason, body: content?.text ?? 'null' }
 }
 
 async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Promise<BatchLines> {

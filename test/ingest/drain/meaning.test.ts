@@ -311,3 +311,27 @@ test('a summary of a record is not loaded, its record is asked for', async () =>
   expect(await scene.asked()).toEqual(['documents d1 partial', 'forms f1 partial', 'responses r1 partial'])
   expect(await scene.rows('select 1 from intake_raw.records')).toEqual([])
 })
+
+test('a part of a packet response is loaded where nothing is held of it, and set aside where it would null what is', async () => {
+  const packetEvent = (second: number, data: Record<string, unknown>) => ({
+    ...patientEvent('k1', second),
+    source: 'packet_response',
+    data: { id: 'k1', ...data },
+  })
+  await scene.store([packetEvent(1, { is_submitted: false, form_index: 1 })])
+  await scene.drain()
+  const whole = { packet: { id: 'k' }, is_submitted: false, form_index: 3, responses: ['m1', 'm2'] }
+  await scene.store([packetEvent(2, whole)])
+  await scene.drain()
+  await scene.store([packetEvent(3, { is_submitted: true })])
+  await scene.drain()
+  expect(await scene.rows('select packet_id, form_index, activity from intake.packet_responses')).toEqual([
+    { packet_id: 'k', form_index: 3, activity: 'progress' },
+  ])
+  expect(
+    await scene.rows('select response_id from intake.packet_response_members order by position'),
+  ).toEqual([{ response_id: 'm1' }, { response_id: 'm2' }])
+  expect(await letters()).toMatchObject([
+    { stream: 'packet_responses', record_id: 'k1', reason: expect.stringContaining('lacks values') },
+  ])
+})
