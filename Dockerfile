@@ -24,5 +24,7 @@ USER node
 # Of `serve`: webhooks; health and metrics.
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
+# Of `serve`, which is the one that stays; a container that runs a command to its end need not be asked.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.INTAKE_ADMIN_PORT || 9090}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["intake-sync"]
 CMD ["--help"]

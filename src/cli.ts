@@ -3,7 +3,8 @@
  * The process of the command line. The only place that reads the environment and ends the process.
  *
  * Invariant: it ends with the exit code that commands/program.ts finds; the first signal lets the command end by
- * itself, a second one does not wait; a reader of our output that goes away stops nothing.
+ * itself, a second one does not wait; output that nobody takes stops nothing. A reader that goes away is no failure,
+ * a result that could not be written is one.
  *
  * The first line widens the young generation of the heap: a page's records live just long enough to be copied twice
  * in the default one, which costs a quarter of a run's time (docs/benchmarks.md).
@@ -34,12 +35,18 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// A reader of our output that goes away (`| head`) does not stop a run.
-for (const output of [process.stdout, process.stderr]) {
-  output.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-  })
-}
+// A reader of our output that goes away (`| head`) does not stop a run, and a disk that is full does not either.
+let lost = false
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+  if (code === 'EPIPE' || lost) return
+  lost = true
+  process.stderr.write(`error: standard output could not be written (${code ?? 'unknown'})\n`)
+})
+process.stderr.on('error', () => {})
+// The last of it may fail after the command's end.
+process.on('exit', (code) => {
+  if (lost && code === 0) process.exitCode = 1
+})
 
 const context: Context = {
   env: process.env,

@@ -88,7 +88,8 @@ function refuseHalf(given: z.infer<typeof teamShape>, nameOf: (key: string) => s
   )
 }
 
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+/** Hosts of this machine. */
+export const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
 function checkedUrl(text: string, variable: string, allowHttp: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : null

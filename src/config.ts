@@ -6,12 +6,14 @@
  */
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
+import { type AlertConfig, alertsOf, durations } from './config-alerts.ts'
 import { checkedDatabaseUrl } from './config-database.ts'
 import { readTeamsFile } from './config-file.ts'
 import { type Settings, settingsOf } from './config-settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './config-team.ts'
 import { UsageError } from './core/errors.ts'
 
+export type { AlertConfig } from './config-alerts.ts'
 export type { IngestTeamConfig, TeamConfig } from './config-team.ts'
 
 export interface Config {
@@ -31,6 +33,8 @@ export interface Config {
   readonly encryptionKey: string | null
   readonly analyticsKey: string | null
   readonly logLevel: string
+  /** Null: nothing is posted. */
+  readonly alerts: AlertConfig | null
   /** Those whose service can be asked; empty where its variables are not set: what needs no service still works. */
   readonly teams: readonly TeamConfig[]
   /** All, those whose service cannot be asked among them; never empty. */
@@ -72,6 +76,10 @@ const VARIABLES = {
   INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],
   INTAKE_ENCRYPTION_KEY: ['32 bytes in base64', z.string().regex(/^[\w+/-]{43}=?$/)],
   INTAKE_ANALYTICS_KEY: ['at least 16 characters', z.string().min(16)],
+  INTAKE_ALERT_URL: ['an http(s) URL', z.string()],
+  INTAKE_ALERT_SECRET: ['at least 16 characters', z.string().min(16)],
+  INTAKE_ALERT_INBOX_AGE: ['a duration, as 90s, 5m or 2h', durations.inboxAge],
+  INTAKE_ALERT_MAX_AGE: ['a duration, as 26h or 8d, or off', durations.maxAge],
   LOG_LEVEL: [
     'trace, debug, info, warn, error, fatal or silent',
     z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
@@ -85,7 +93,6 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const settings = settingsOf(env)
   const value = <Name extends keyof Variables>(name: Name): z.infer<Variables[Name][1]> | null =>
     read(settings, name)
-  value('INTAKE_ALLOW_HTTP') // only checked: what asks for it are the teams' addresses
   const databaseUrl = value('DATABASE_URL')
   const cron = value('INTAKE_CRON') ?? '0 2 * * *'
   const teams = teamsOf(settings)
@@ -103,6 +110,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     encryptionKey: value('INTAKE_ENCRYPTION_KEY'),
     analyticsKey: value('INTAKE_ANALYTICS_KEY'),
     logLevel: value('LOG_LEVEL') ?? 'info',
+    alerts: alertsOf({
+      url: value('INTAKE_ALERT_URL'),
+      secret: value('INTAKE_ALERT_SECRET'),
+      inboxSeconds: value('INTAKE_ALERT_INBOX_AGE'),
+      maxAge: value('INTAKE_ALERT_MAX_AGE'),
+      allowHttp: value('INTAKE_ALLOW_HTTP') === '1',
+    }),
     teams: Object.freeze(teams.filter(isReachable)),
     ingestTeams: Object.freeze(
       teams.map(({ name, webhookSecrets }) => Object.freeze({ name, webhookSecrets })),

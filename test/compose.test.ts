@@ -1,10 +1,14 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { Ajv } from 'ajv'
+import addFormats from 'ajv-formats'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { readConfig } from '../src/config.ts'
-import { builtFile } from './support/built.ts'
+import { expectCommand, expectVariables } from './shipping/known.ts'
 
 /** Lints what no container engine is needed for: docker-compose.yml and Dockerfile. */
 const root = resolve(import.meta.dirname, '..')
@@ -37,14 +41,6 @@ interface Compose {
 const compose = parse(read('docker-compose.yml'), { merge: true }) as Compose
 const services = Object.entries(compose.services)
 const CONDITIONS = ['service_started', 'service_healthy', 'service_completed_successfully']
-
-function helpOf(...words: string[]): string {
-  return String(execFileSync(process.execPath, [builtFile('cli.js'), ...words, '--help'], { cwd: root }))
-}
-
-function commandsOf(): readonly string[] {
-  return [...helpOf().matchAll(/^ {2}([a-z][\w-]*) /gm)].map((match) => match[1]!)
-}
 
 describe('docker-compose.yml', () => {
   test.each(services)('%s refers only to what is defined', (_, service) => {
@@ -85,22 +81,36 @@ describe('docker-compose.yml', () => {
     }
   })
 
-  test('each of our services runs unprivileged on a read-only file system, with a command that exists', () => {
-    const commands = commandsOf()
-    expect(commands).toEqual(expect.arrayContaining(['migrate', 'backfill', 'emulator', 'demo']))
-    for (const [name, service] of services.filter(([, each]) => each.image?.startsWith('intake-sync'))) {
+  test('is a Compose file, by the schema of its specification', () => {
+    const { $schema: _, ...schema } = JSON.parse(read('test/shipping/schema/compose-spec.json')) as object & {
+      $schema: string
+    }
+    const ajv = new Ajv({ strict: false, allErrors: true })
+    addFormats.default(ajv)
+    for (const name of ['ports', 'expose', 'duration', 'subnet_ip_address']) ajv.addFormat(name, true)
+    const isCompose = ajv.compile(schema)
+    isCompose(compose)
+    expect(isCompose.errors ?? []).toEqual([])
+    isCompose({ services: { one: { image: 'one', restarts: 'always' } } })
+    expect(isCompose.errors).toHaveLength(1)
+  })
+
+  test('each of our services runs unprivileged on a read-only file system, with a command and settings that exist', async () => {
+    const ours = services.filter(([, each]) => each.image?.startsWith('intake-sync'))
+    expect(ours.map(([name]) => name)).toEqual(
+      expect.arrayContaining(['migrate', 'ingester', 'nightly', 'backfill', 'emulator', 'rehearsal']),
+    )
+    for (const [name, service] of ours) {
       expect([name, service]).toEqual([name, expect.objectContaining({ read_only: true, cap_drop: ['ALL'] })])
       expect(service.user).not.toMatch(/root|^0/)
-      const [command, ...options] = service.command!
-      expect(commands).toContain(command)
-      const help = helpOf(command!)
-      for (const option of options.filter((word) => word.startsWith('--'))) expect(help).toContain(option)
+      await expectCommand(service.command!)
+      expectVariables(Object.keys(service.environment ?? {}))
     }
   })
 
   test('what serves is asked for its health where it answers, and has time to end', () => {
     const serving = services.filter(([, { command }]) => command?.[0] === 'serve')
-    expect(serving.map(([name]) => name)).toEqual(['ingester', 'nightly'])
+    expect(serving.map(([name]) => name)).toEqual(['ingester', 'nightly', 'rehearsal-ingester'])
     for (const [name, service] of serving) {
       const { test: probe } = service.healthcheck as { test: readonly string[] }
       expect([name, probe.slice(0, 3)]).toEqual([name, ['CMD', 'node', '-e']])
@@ -108,8 +118,33 @@ describe('docker-compose.yml', () => {
       expect([name, service.stop_grace_period]).toEqual([name, '2m'])
     }
     // Between them they run every part of it once.
-    const off = serving.flatMap(([, { command }]) => command!.slice(1))
+    const off = serving
+      .filter(([, each]) => each.profiles === undefined)
+      .flatMap(([, { command }]) => command!.slice(1))
     expect(off.toSorted()).toEqual(['--no-drain', '--no-ingest', '--no-schedule'])
+  })
+
+  test('what runs to its end is not asked for its health, nor begun again', () => {
+    const once = services.filter(([, { command }]) =>
+      /^(?:migrate|backfill|verify|webhooks)$/.test(command?.[0] ?? ''),
+    )
+    expect(once.length).toBeGreaterThan(4)
+    for (const [name, service] of once)
+      expect([name, service]).toEqual([
+        name,
+        expect.objectContaining({ healthcheck: { disable: true }, restart: 'no' }),
+      ])
+  })
+
+  test('a rehearsal reaches no warehouse but its own', () => {
+    const rehearsed = services.filter(([, each]) => each.profiles?.includes('emulator'))
+    for (const [name, service] of rehearsed) {
+      const networks = service.network_mode ?? service.networks
+      expect([name, networks]).toEqual([name, expect.anything()])
+      expect([name, service.network_mode ?? 'service:emulator']).toEqual([name, 'service:emulator'])
+      expect(JSON.stringify(service.networks ?? {})).not.toContain('default')
+      expect(service.ports ?? []).toEqual([])
+    }
   })
 
   test('the probe of health fails where nothing answers', () => {
@@ -153,5 +188,40 @@ describe('Dockerfile', () => {
     expect(images[0]).toMatch(/^node:\d+-\w+-slim$/)
     expect(steps.findLast((line) => line.startsWith('USER'))).toBe('USER node')
     expect(steps).toContain('ENTRYPOINT ["intake-sync"]')
+    expect(steps).toContain('STOPSIGNAL SIGTERM')
+  })
+
+  test('installs what the lock file names, and runs no script of a package', () => {
+    const installs = steps.flatMap((line) => line.match(/npm (?:ci|install|i|prune)\b[^&]*/g) ?? [])
+    expect(installs.map((each) => each.split(' ')[1])).toEqual(['ci', 'prune'])
+    for (const each of installs) expect(each).toContain('--ignore-scripts')
+    expect(steps.filter((line) => /^(?:ADD|SHELL)\b|curl|wget|apt-get/.test(line))).toEqual([])
+    // No secret is built in: they come when it runs.
+    expect(steps.filter((line) => /^(?:ARG|ENV)\b/.test(line))).toEqual(['ENV NODE_ENV=production'])
+  })
+
+  test('asks `serve` for its health where it answers; where nothing does, it is not healthy', async () => {
+    const [, json] = /^HEALTHCHECK (?:--\S+ )+CMD (\[.+\])$/.exec(
+      steps.find((line) => line.startsWith('HEALTHCHECK'))!,
+    )!
+    const [program, ...words] = JSON.parse(json!) as string[]
+    expect(program).toBe('node')
+    const healthOf = (port: number) =>
+      new Promise<number | null>((resolve) => {
+        const env = { PATH: process.env.PATH, INTAKE_ADMIN_PORT: String(port) }
+        spawn(process.execPath, words, { env }).on('close', resolve)
+      })
+    let status = 200
+    const server = createServer((request, response) =>
+      response.writeHead(request.url === '/healthz' ? status : 404).end(),
+    )
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    expect(await healthOf(port)).toBe(0)
+    status = 503
+    expect(await healthOf(port)).toBe(1)
+    expect(await healthOf(1)).toBe(1)
+    expect(words.join(' ')).toContain(`|| ${readConfig({}).adminPort}}/healthz`)
   })
 })

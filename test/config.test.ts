@@ -48,6 +48,7 @@ test('without any variable everything has its default', () => {
     encryptionKey: null,
     analyticsKey: null,
     logLevel: 'info',
+    alerts: null,
     teams: [],
     ingestTeams: [{ name: 'default', webhookSecrets: [] }],
   })

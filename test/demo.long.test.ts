@@ -54,12 +54,17 @@ describe('intake-sync demo', () => {
     expect(text).toContain('Who pays for your visits?')
     expect(text).toMatch(/a patient came +its row was there after \d\.\d{3} s/)
     expect(text).toContain('found nothing to add to patients and forms')
-    expect(text.match(/^-- .+\?/gm)).toHaveLength(5)
+    expect(text.match(/^-- .+\?/gm)).toHaveLength(10)
+    expect(text).toContain('As an analyst: the role intake_analyst')
+    expect(text).toMatch(/Who pays for your visits\? +single_choice +hidden/)
+    expect(text).toContain('refused: permission denied for schema intake')
     expect(text).not.toMatch(/\(0 rows\)|postgres:\/\//)
     expect(isServed(homeOf(directory))).toBe(false)
     expect(await nothingAnswers(/http:\S+/.exec(text)![0])).toBe(true)
 
-    const { steps, live, queries, service } = JSON.parse(await expectDone(start(directory, '--json')))
+    const { steps, live, queries, analyst, service } = JSON.parse(
+      await expectDone(start(directory, '--json')),
+    )
     const patients = steps.map((step: never) => (step as { backfill: Doc }).backfill.streams.patients)
     expect(patients).toMatchObject([
       { fetched: 3000, changed: 3000, deleted: 0 },
@@ -70,9 +75,11 @@ describe('intake-sync demo', () => {
     expect(steps.at(2).row_versions).toBe(0)
     expect(live).toHaveLength(4)
     for (const { what, seconds } of live) expect([what, seconds < 5]).toEqual([what, true])
-    for (const { rows } of queries) expect(rows.length).toBeGreaterThan(0)
+    expect(analyst.queries).toHaveLength(4)
+    for (const { rows } of [...queries, ...analyst.queries]) expect(rows.length).toBeGreaterThan(0)
+    expect(analyst.refused.reason).toBe('permission denied for schema intake')
     expect(service).toBeNull()
-  })
+  }, 240_000)
 
   test('killed at any moment and started again, it works', async () => {
     const directory = temporaryDirectory()

@@ -5,7 +5,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 import { readConfig } from '../src/config.ts'
-import { builtFile } from './support/built.ts'
+import { runCommand } from './support/run-command.ts'
 
 /** What the documents say exists: commands, options, variables, scripts, files; and the lock file is whole. */
 const root = resolve(import.meta.dirname, '..')
@@ -20,16 +20,15 @@ const documents = [
 const readme = read('README.md')
 
 const helps = new Map<string, string>()
-function helpOf(...command: string[]): string {
+async function helpOf(...command: string[]): Promise<string> {
   const key = command.join(' ')
-  const words = [builtFile('cli.js'), ...command, '--help']
-  const help = helps.get(key) ?? String(execFileSync(process.execPath, words, { cwd: root }))
+  const help = helps.get(key) ?? (await runCommand([...command, '--help'], {})).stdout
   helps.set(key, help)
   return help
 }
 
-function commands(): readonly string[] {
-  return [...helpOf().matchAll(/^ {2}([a-z][\w-]*) /gm)].map((match) => match[1]!)
+async function commands(): Promise<readonly string[]> {
+  return [...(await helpOf()).matchAll(/^ {2}([a-z][\w-]*) /gm)].map((match) => match[1]!)
 }
 
 interface Block {
@@ -45,31 +44,27 @@ function blocksOf(markdown: string): readonly Block[] {
 }
 
 describe('README.md', () => {
-  test('names every command there is, with options that it has, and no other', () => {
+  test('names every command there is, with options that it has, and no other', async () => {
     const rows = [...readme.matchAll(/^\| `([a-z][a-z-]*)((?: [^`]*)?)` \| /gm)]
     const named = rows.map((row) => row[1]!)
-    expect(named.toSorted()).toEqual(
-      commands()
-        .filter((name) => name !== 'help')
-        .toSorted(),
-    )
+    expect(named.toSorted()).toEqual((await commands()).filter((name) => name !== 'help').toSorted())
     for (const [, command, options] of rows) {
       const nested = /^ ([a-z]+) /.exec(options!)?.slice(1) ?? []
       for (const [option] of options!.matchAll(/--[a-z-]+/g))
-        expect(helpOf(command!, ...nested)).toContain(option)
+        expect(await helpOf(command!, ...nested)).toContain(option)
     }
   })
 
-  test('shows command lines that exist', () => {
+  test('shows command lines that exist', async () => {
     const text = blocksOf(readme)
       .map((block) => block.text)
       .join('\n')
     const lines = [...`${text}\n${readme}`.matchAll(/npx intake-sync ([a-z]+)([^\n`>#]*)/g)]
     expect(lines.length).toBeGreaterThan(3)
     for (const [, command, rest] of lines) {
-      expect(commands()).toContain(command)
+      expect(await commands()).toContain(command)
       const nested = /^ ([a-z]+) --/.exec(rest!)?.slice(1) ?? []
-      const help = helpOf(command!, ...nested)
+      const help = await helpOf(command!, ...nested)
       for (const [option] of rest!.matchAll(/--[a-z-]+/g)) expect(help).toContain(option)
     }
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
@@ -115,11 +110,10 @@ describe('README.md', () => {
   })
 })
 
-test('docs/emulator.md names every shape and every fault', () => {
+test('docs/emulator.md names every shape and every fault', async () => {
   const text = read('docs/emulator.md')
   for (const list of ['--shape', '--faults']) {
-    const words = [builtFile('cli.js'), 'emulator', list, 'list', '--json']
-    const all = JSON.parse(String(execFileSync(process.execPath, words, { cwd: root })))
+    const all = JSON.parse((await runCommand(['emulator', list, 'list', '--json'], {})).stdout)
     const names = Object.keys(all).filter((name) => !new RegExp(`[\\s\`]${name}[\\s\`=]`).test(text))
     expect(names).toEqual([])
   }

@@ -1,9 +1,12 @@
 -- Which choices of one question are taken together?
+with taken as materialized (
+  select team_id, response_id, question_id, choice
+  from intake_analytics.answers
+  where form = 'Intake' and question_text = 'Devices you use' and choice is not null and submitted_at is not null
+)
 select a.choice as one, b.choice as other, count(*) as times
-from intake_analytics.answers a
-join intake_analytics.answers b
+from taken a
+join taken b
   on b.team_id = a.team_id and b.response_id = a.response_id and b.question_id = a.question_id and b.choice > a.choice
-where a.form = 'Intake' and b.form = 'Intake' and a.submitted_at is not null and b.submitted_at is not null
-  and a.question_text = 'Devices you use' and b.question_text = 'Devices you use'
 group by a.choice, b.choice
 order by times desc, one, other;

@@ -20,7 +20,7 @@ comment on column intake_ops.refetches.stream is 'The stream.';
 comment on column intake_ops.refetches.id is 'The service''s id of the record.';
 comment on column intake_ops.refetches.reason is 'contested (an event lost to, or tied with, another content), partial (an event did not hold the whole record) or member (of a submitted packet).';
 comment on column intake_ops.refetches.origin is 'The event that first asked for it.';
-comment on column intake_ops.refetches.since is 'Of a member: what was read of it at this time or later needs no asking.';
+comment on column intake_ops.refetches.since is 'Of a member: one that is held as submitted, and was read at this time or later, needs no asking.';
 comment on column intake_ops.refetches.asked is 'How often it was asked for: one answer settles all that were asked before its request began.';
 comment on column intake_ops.refetches.attempts is 'Requests that did not settle it.';
 comment on column intake_ops.refetches.requested_at is 'When it was first asked for.';

@@ -22,7 +22,7 @@ cross join intake_ops.analytics_key k
 cross join lateral (
   select case when isfinite(p.date_birth) then extract(year from age(current_date, p.date_birth))::int end as age
 ) born
-cross join lateral (select substring(trim(p.zipcode) from '^(\d{3})\d{2}(?:-?\d{4})?$') as area) zip
+cross join lateral (select substring(trim(p.zipcode) from '^([0-9]{3})[0-9]{2}(?:-?[0-9]{4})?$') as area) zip
 left join (
   values
     ('AL', 'ALABAMA'), ('AK', 'ALASKA'), ('AZ', 'ARIZONA'), ('AR', 'ARKANSAS'), ('CA', 'CALIFORNIA'),

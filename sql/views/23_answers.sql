@@ -1,5 +1,6 @@
--- A choice that no question of the form offers (what somebody wrote beside "Other") is free text. Free text is shown
--- only of the wording that was decided on: an answer to another wording of the same question is another text.
+-- A choice is shown by its words: those that the question offers or offered. Other words, also beside the id of a choice
+-- (what somebody wrote at "Other"), are free text. Free text is shown only of the wording that was decided on: an answer
+-- to another wording of the same question is another text. Digits are [0-9]: \d is any script's where ICU collates.
 create or replace view intake_analytics.answers with (security_barrier = true) as
 select a.team_id, a.response_id, a.position, a.value_position,
   case when r.patient_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.patient_id) end as patient,
@@ -7,11 +8,9 @@ select a.team_id, a.response_id, a.position, a.value_position,
   a.question_id, q.question_text, q.question_type, qc.concept,
   coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
   coalesce(a.value_text <> '', false) as is_answered,
-  case when q.shows <> 'nothing' and q.kind = 'choice' and (a.choice_id is not null or exists (
-      select from intake.question_choices o
-      where o.team_id = a.team_id and o.form_id = r.form_id and o.question_id = a.question_id and o.text = a.value_text
-    )) then a.value_text end as choice,
-  case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'number') then a.value_number end as value_number,
+  case when q.shows <> 'nothing' and q.kind = 'choice' and a.value_text = any (q.choices) then a.value_text end as choice,
+  case when (q.shows = 'everything' and q.kind <> 'date') or (q.shows = 'structured' and q.kind = 'number')
+    then a.value_number end as value_number,
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then a.value_boolean end as value_boolean,
   case when q.shows = 'everything' and dated.year > extract(year from current_date) - 90 then dated.year end as value_year,
   case
@@ -33,7 +32,7 @@ left join intake_raw.question_concepts qc on qc.team_id = a.team_id and qc.form_
 cross join lateral (
   select coalesce(
     extract(year from a.value_date),
-    case when q.kind = 'date' then substring(a.value_text from '^\d{4}') end::numeric
+    case when q.kind = 'date' then substring(a.value_text from '^[0-9]{4}') end::numeric
   )::int as year
 ) dated
 where a.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);

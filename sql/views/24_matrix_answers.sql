@@ -16,7 +16,7 @@ cross join intake_ops.analytics_key k
 left join intake.forms f on f.team_id = r.team_id and f.id = r.form_id
 left join intake_raw.question_terms q on q.team_id = c.team_id and q.form_id = r.form_id and q.question_id = c.question_id
 left join intake_raw.question_concepts qc on qc.team_id = c.team_id and qc.form_id = r.form_id and qc.question_id = c.question_id
-cross join lateral (select substring(c.value_text from '^\s*(\d{4}-\d\d-\d\d)') as as_date) read
+cross join lateral (select substring(c.value_text from '^\s*([0-9]{4}-[0-9]{2}-[0-9]{2})') as as_date) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
 comment on view intake_analytics.matrix_answers is 'One row a cell of a matrix that was answered; null where classify does not show the matrix.';

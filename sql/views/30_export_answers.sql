@@ -1,4 +1,5 @@
--- The cells of exports on the terms of answers: a column is shown where it is matched to a question that is.
+-- The cells of exports on the terms of answers: a column is shown where it is matched to a question that is. A tick is
+-- "confirmed" or blank in the flat exports of v2.1, True or False in others; what was answered several times is joined.
 create or replace view intake_analytics.export_answers with (security_barrier = true) as
 select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
   case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
@@ -6,11 +7,11 @@ select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.positi
   h.question_id, q.question_text, q.question_type, qc.concept,
   coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
   case when q.shows <> 'nothing' and q.kind = 'choice'
-    and (offered.texts @> array[c.value] or offered.texts @> string_to_array(c.value, ', ')) then c.value end as choice,
-  case when (q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'number'))
-    and c.value ~ '^\s*[-+]?(\d{1,60}\.?\d{0,60}|\.\d{1,60})([eE][-+]?\d{1,2})?\s*$' then c.value::numeric end as value_number,
+    and (c.value = any (q.choices) or string_to_array(replace(c.value, '; ', ', '), ', ') <@ q.choices) then c.value end as choice,
+  case when ((q.shows = 'everything' and q.kind <> 'date') or (q.shows = 'structured' and q.kind = 'number'))
+    and c.value ~ '^\s*[-+]?([0-9]{1,60}\.?[0-9]{0,60}|\.[0-9]{1,60})([eE][-+]?[0-9]{1,2})?\s*$' then c.value::numeric end as value_number,
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then
-    case lower(trim(c.value)) when 'true' then true when 'yes' then true when 'false' then false when 'no' then false end
+    case lower(trim(c.value)) when 'confirmed' then true when 'true' then true when 'yes' then true when 'false' then false when 'no' then false end
   end as value_boolean,
   case when q.shows = 'everything' and read.year::int > extract(year from current_date) - 90 then read.year::int end as value_year,
   case when q.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text
@@ -22,12 +23,7 @@ left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.e
 left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id
 left join intake_raw.question_terms q on q.team_id = c.team_id and q.form_id = e.form_id and q.question_id = h.question_id
 left join intake_raw.question_concepts qc on qc.team_id = c.team_id and qc.form_id = e.form_id and qc.question_id = h.question_id
-left join lateral (
-  select array_agg(o.text) as texts
-  from intake.question_choices o
-  where o.team_id = c.team_id and o.form_id = e.form_id and o.question_id = h.question_id
-) offered on true
-cross join lateral (select substring(c.value from '^\s*(\d{4})-\d\d-\d\d') as year) read
+cross join lateral (select substring(c.value from '^\s*([0-9]{4})-[0-9]{2}-[0-9]{2}') as year) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
 comment on view intake_analytics.export_answers is 'One row a cell of an export''s file; what may not be seen is null, and is_shown tells.';
@@ -46,8 +42,8 @@ comment on column intake_analytics.export_answers.question_text is 'Text of the 
 comment on column intake_analytics.export_answers.question_type is 'Its type, in the service''s word.';
 comment on column intake_analytics.export_answers.concept is 'What it asks, across versions and languages of a form.';
 comment on column intake_analytics.export_answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
-comment on column intake_analytics.export_answers.choice is 'The choice, or several joined by commas, where the form offers them.';
+comment on column intake_analytics.export_answers.choice is 'The choice, or several joined by commas, where the form offers them or did.';
 comment on column intake_analytics.export_answers.value_number is 'The cell as a number.';
-comment on column intake_analytics.export_answers.value_boolean is 'The cell as yes or no.';
+comment on column intake_analytics.export_answers.value_boolean is 'The cell as yes or no; a box that is not ticked has a blank cell in the exports of v2.1, and no row here.';
 comment on column intake_analytics.export_answers.value_year is 'Of a date its year, where classify shows the question; null for one 90 years ago or longer.';
 comment on column intake_analytics.export_answers.value_text is 'The cell as text, where classify shows the question.';

@@ -13,11 +13,11 @@ import type { Answer, Meter, RequestOptions } from './answer.ts'
 import { pauseBefore } from './backoff.ts'
 import { BodyFault } from './encodings.ts'
 import { ApiError } from './errors.ts'
-import { type Failure, failureOfBody, failureOfFault } from './failures.ts'
+import { type Failure, failureOfBody, failureOfFault, failureOfStatus } from './failures.ts'
 import { dateOf } from './outcome.ts'
 import { expandPath } from './paths.ts'
 import { queryText } from './query.ts'
-import type { Gate, Pass } from './rate/gate.ts'
+import { type Gate, type Pass, TOO_LONG } from './rate/gate.ts'
 import { retryAfterOf } from './retry-after.ts'
 import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
 
@@ -92,7 +92,11 @@ export function openAttempts(options: AttemptsOptions): Attempts {
     }
 
     for (let tries = 1; ; tries++) {
-      const pass = await gate.enter(signals, tries > 1)
+      const pass = await gate.enter(signals, tries > 1).catch((reason: unknown) => {
+        throw reason === TOO_LONG
+          ? new ApiError(method, label, failureOfStatus(429, false), tries, read)
+          : reason
+      })
       totals.requests += 1
       if (call.meter) call.meter.requests += 1
       const startedAt = clock.now()

@@ -16,7 +16,7 @@ import { type PagesOptions, type Scan, scanPages } from './pages.ts'
 import { type Paths, pathsWith } from './paths.ts'
 import { type Gate, openGate } from './rate/gate.ts'
 import { endKnownBy, type Streamed, unpackedStream } from './stream.ts'
-import { DEFAULT_TIMEOUTS, openWire, type Timeouts } from './wire.ts'
+import { DEFAULT_TIMEOUTS, openWire, type Timeouts, type Wire } from './wire.ts'
 
 export interface ClientOptions {
   /** Where the service is; may hold a path, which then leads every request's path. */
@@ -46,6 +46,8 @@ export interface ClientOptions {
   readonly version?: string
   /** The request budget, where several clients of one team share it; else the client has its own. */
   readonly gate?: Gate
+  /** The network, which is the client's to close; HTTP to the origin of `baseUrl` when left out. */
+  readonly wire?: Wire
 }
 
 export interface Client {
@@ -85,12 +87,8 @@ export function openClient(options: ClientOptions): Client {
   const base = new URL(options.baseUrl)
   const closed = new AbortController()
   const gate = options.gate ?? openGate({ concurrency, clock, logger })
-  const wire = openWire(
-    base.origin,
-    concurrency,
-    { ...DEFAULT_TIMEOUTS, ...options.timeouts },
-    options.maxBytes ?? MAX_BYTES,
-  )
+  const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  const wire = options.wire ?? openWire(base.origin, concurrency, timeouts, options.maxBytes ?? MAX_BYTES)
   const attempts = openAttempts({
     gate,
     clock,

@@ -11,9 +11,8 @@
  * only of a scan whose pages were all full, all told the same count, and add up to it.
  */
 import { setMaxListeners } from 'node:events'
-import type { Answer, RequestOptions } from './answer.ts'
-import { type ListBody, readList } from './envelope.ts'
-import { ApiError, ShapeError } from './errors.ts'
+import { ShapeError } from './errors.ts'
+import { type Fetched, fetchPage, type Missing } from './fetch-page.ts'
 import { type Numbered, numberedRest } from './numbered.ts'
 import type { Getter, Page, PagesOptions, Scan, ScanOutcome, Unsteady } from './page.ts'
 import { type Query, queryText, withOwn } from './query.ts'
@@ -46,14 +45,6 @@ interface State {
   ended: boolean
 }
 
-type Fetched = {
-  readonly number: number
-  readonly query: string
-  readonly answer: Answer
-  readonly list: ListBody
-}
-type Missing = { readonly number: number; readonly missing: true }
-
 async function* scan(
   client: Getter,
   path: string,
@@ -81,36 +72,8 @@ async function* scan(
     state.reason ??= reason
   }
 
-  async function fetchPage(number: number, query: string): Promise<Fetched | Missing> {
-    const call: RequestOptions = {
-      query,
-      signal: stop.signal,
-      ...(options.params ? { params: options.params } : {}),
-      ...(options.meter ? { meter: options.meter } : {}),
-    }
-    try {
-      const answer = await client.get(path, call)
-      const list = readList(answer.body, answer.headers, options.resource, path)
-      if (list === null) {
-        throw new ShapeError(
-          path,
-          'the answer holds no list',
-          'list_unreadable',
-          'Check INTAKE_BASE_URL and `paths` in the configuration.',
-        )
-      }
-      return { number, query, answer, list }
-    } catch (error) {
-      // Beyond the first page, "not there" speaks of the page (rows vanished, cursor run out), not of the list.
-      const vanished =
-        error instanceof ApiError && number > 1 && (error.status === 404 || error.status === 400)
-      if (vanished) return { number, missing: true }
-      throw error
-    }
-  }
-
   function launch(number: number, query: string): void {
-    const page = fetchPage(number, query)
+    const page = fetchPage(client, path, options, { number, query, signal: stop.signal })
     page.catch(() => {}) // taken below; a scan that is given up does not take it
     waiting.set(number, page)
   }

@@ -6,6 +6,7 @@
  */
 import type { Readable } from 'node:stream'
 import { Pool } from 'undici'
+import { deadlineIn } from '../core/deadline.ts'
 import { BodyFault, unpack } from './encodings.ts'
 
 export interface Timeouts {
@@ -79,7 +80,6 @@ export function openWire(origin: string, connections: number, timeouts: Timeouts
       const { packed, ...head } = await begin(request, deadline.signal)
       return { ...head, body: await whole(packed, head.headers) }
     } finally {
-      deadline.stop()
       deadline.letGo()
     }
   }
@@ -104,22 +104,7 @@ export function openWire(origin: string, connections: number, timeouts: Timeouts
 
   /** A signal that follows `signals`, and goes off by itself when the attempt takes too long. */
   function deadlineOf(signals: readonly AbortSignal[]) {
-    const abort = new AbortController()
-    const timer = setTimeout(() => abort.abort(new AttemptTimeout('attempt timed out')), timeouts.attempt)
-    // Not AbortSignal.any: on Node 20 it keeps every short-lived signal alive as long as the run's own.
-    const relays = signals.map((signal) => {
-      const relay = () => abort.abort(signal.reason)
-      if (signal.aborted) relay()
-      else signal.addEventListener('abort', relay, { once: true })
-      return () => signal.removeEventListener('abort', relay)
-    })
-    return {
-      signal: abort.signal,
-      stop: () => clearTimeout(timer),
-      letGo: () => {
-        for (const unlisten of relays) unlisten()
-      },
-    }
+    return deadlineIn(timeouts.attempt, signals, () => new AttemptTimeout('attempt timed out'))
   }
 
   async function begin(request: WireRequest, signal: AbortSignal): Promise<WireHead & { packed: Readable }> {

@@ -7,7 +7,7 @@ import { requireMigrated } from '../warehouse/migrate.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, openWarehouse, printJson } from './context.ts'
 import { printable } from './printable.ts'
-import { table } from './table.ts'
+import { fittedTable } from './terminal.ts'
 
 interface Options {
   readonly json?: true
@@ -61,7 +61,8 @@ async function list_(context: Context, db: Session['db'], json: true | undefined
     each.granted_at.slice(0, 16).replace('T', ' '),
     each.exists ? '' : 'no such role any more',
   ])
-  if (rows.length > 0) context.stdout.write(table([['login', 'team', 'granted', ''], ...rows]))
+  if (rows.length > 0)
+    context.stdout.write(fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3))
   context.stdout.write(
     everybody
       ? 'one team: every login with a role sees it\n'

@@ -1,13 +1,15 @@
 /** What a backfill says at its end, for people and as the document of `--json`. */
 import type { BackfillSummary, TeamSummary } from '../extract/backfill.ts'
 import type { StreamReport } from '../load/runs.ts'
-import { table } from './table.ts'
+import type { Context } from './context.ts'
+import { fittedTable, paragraph } from './terminal.ts'
 
 type Figures = Record<string, number | string | null>
 
 function figuresOf(report: StreamReport): Figures {
   const { deadLetters, ...rest } = report
-  const { requests, throttled, fetched, changed, unchanged, deleted, problems, seconds, status, note } = rest
+  const { requests, throttled, fetched, changed, unchanged, deleted, erased } = rest
+  const { problems, seconds, status, note } = rest
   return {
     requests,
     throttled,
@@ -15,6 +17,7 @@ function figuresOf(report: StreamReport): Figures {
     changed,
     unchanged,
     deleted,
+    erased,
     dead_letters: deadLetters,
     problems,
     seconds,
@@ -56,7 +59,10 @@ function added(sum: Figures | undefined, more: Figures): Figures {
   return result
 }
 
-export function backfillText(summary: BackfillSummary): string {
+/** Columns that a narrow terminal can do without, the first first. */
+const SPARE = [6, 4, 5, 7, 8]
+
+export function backfillText(context: Context, summary: BackfillSummary): string {
   const head = [
     'stream',
     'fetched',
@@ -84,12 +90,21 @@ export function backfillText(summary: BackfillSummary): string {
   )
   const notes = summary.teams.flatMap((team) => [
     ...notesOf(team, several),
+    ...erasedOf(team, several),
     ...(team.waiting > 0
       ? [`${team.waiting} dead letter(s) of ${team.name} wait: see intake_ops.dead_letters`]
       : []),
   ])
   const what = summary.runId === null ? 'dry run, nothing written' : `run ${summary.runId}`
-  return `${table([head, ...rows])}\n${[`${what}: ${summary.status.replace('_', ' ')}`, ...notes].join('\n')}\n`
+  const told = [`${what}: ${summary.status.replace('_', ' ')}`, ...notes]
+  const shown = fittedTable(context, [head, ...rows], 0, SPARE)
+  return `${shown}\n${told.map((line) => paragraph(context, line, 0)).join('')}`
+}
+
+function erasedOf(team: TeamSummary, several: boolean): readonly string[] {
+  const parts = team.streams.filter(({ report }) => report.erased > 0)
+  const told = parts.map(({ stream, report }) => `${report.erased} of ${stream}`).join(', ')
+  return told === '' ? [] : [`${several ? `${team.name}: ` : ''}skipped as an erased patient's: ${told}`]
 }
 
 /** One line a note; streams that say the same, but for the path it happened at, share one. */

@@ -1,13 +1,17 @@
 /** `intake-sync backfill`: one run over every stream, or those asked for. */
 import { Command } from 'commander'
+import type { Logger } from 'pino'
 import { readConfig, requireTeams } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
 import { UsageError } from '../core/errors.ts'
 import { parseInstant } from '../core/time.ts'
 import { type BackfillSummary, backfill } from '../extract/backfill.ts'
+import { removeSettledBodies } from '../load/settled-bodies.ts'
 import { ALL_STREAMS, STREAMS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import { migrate, migrationStatus } from '../warehouse/migrate.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import { alertsAtEnd } from './alerts-at-end.ts'
 import { backfillDocument, backfillText } from './backfill-report.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from './context.ts'
 import { openProgress } from './progress.ts'
@@ -38,7 +42,7 @@ export function backfillCommand(context: Context): Command {
     .action(async (options: Options) => {
       const summary = await runBackfill(context, options)
       if (options.json) printJson(context, backfillDocument(summary))
-      else context.stdout.write(backfillText(summary))
+      else context.stdout.write(backfillText(context, summary))
       const code = exitCodeOf(summary, context)
       if (code !== 0) throw new ExitCode(code)
     })
@@ -55,10 +59,14 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   const dry = options.dryRun === true
   await using warehouse = await openWarehouse(context, config)
   const behind = (await migrationStatus(warehouse.url)).pending.length > 0
-  if ((behind || config.analyticsKey !== null) && !dry) await migrate(warehouse.url, config)
+  const mayMigrate = (behind || config.analyticsKey !== null) && !dry
+  const notes = mayMigrate ? (await migrate(warehouse.url, config)).notes : []
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
-  return await backfill({
+  for (const note of notes) logger.warn(note)
+  const place = { url: warehouse.url, logger }
+  await using _alerts = alertsAtEnd(context, dry ? { ...config, alerts: null } : config, place)
+  const summary = await backfill({
     url: warehouse.url,
     teams,
     streams,
@@ -78,6 +86,17 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     version: context.version,
     onProgress: progress.update,
   })
+  if (!dry) await tidy(warehouse.url, config.inboxDays, logger)
+  return summary
+}
+
+/** Where nobody runs `serve`, this is who tidies up; what fails waits for the next run. */
+async function tidy(url: string, days: number, logger: Logger): Promise<void> {
+  try {
+    await removeSettledBodies(url, { days, now: new Date() })
+  } catch (error) {
+    logger.warn({ code: warehouseError(error).code }, 'what old dead letters held could not be removed')
+  }
 }
 
 function streamsOf(names: string | undefined): readonly Stream[] {

@@ -10,6 +10,7 @@ import { readConfig } from '../config.ts'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { teamNamed } from '../warehouse/analytics/access.ts'
 import {
+  countQuestions,
   decide,
   listQuestions,
   nameConcept,
@@ -22,7 +23,7 @@ import { requireMigrated } from '../warehouse/migrate.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, openWarehouse, printJson } from './context.ts'
 import { shown } from './printable.ts'
-import { table } from './table.ts'
+import { fittedTable } from './terminal.ts'
 
 interface Common {
   readonly team?: string
@@ -44,16 +45,23 @@ export async function listDecisions(context: Context, options: ListOptions): Pro
     const all = await listQuestions(db, await scopeOf(db, options))
     const questions = all.filter(({ shows }) => options.hidden === undefined || shows === 'nothing')
     if (options.json) printJson(context, { questions })
-    else context.stdout.write(listText(questions))
+    else context.stdout.write(listText(context, questions))
   })
 }
 
 export async function setDecision(
   context: Context,
   question: string,
-  isVisible: boolean,
+  isVisible: boolean | undefined,
   options: SetOptions,
 ): Promise<void> {
+  if (isVisible === undefined && options.concept === undefined) {
+    throw new UsageError(
+      'neither a visibility nor a concept is said',
+      'write visible or hidden, or --concept NAME',
+      'VISIBILITY',
+    )
+  }
   await withSession(context, async ({ db }) => {
     const questions = await db.transaction().execute(async (within) => {
       const scope = await scopeOf(within, options)
@@ -64,9 +72,12 @@ export async function setDecision(
         place: 'QUESTION',
       })
     })
-    const word = isVisible ? 'visible' : 'hidden'
+    const word = isVisible === undefined ? null : isVisible ? 'visible' : 'hidden'
     if (options.json) printJson(context, { question_id: question, visibility: word, questions })
-    else context.stdout.write(`${word}: ${questions === 1 ? 'one question' : `${questions} questions`}\n`)
+    else {
+      const many = questions === 1 ? 'one question' : `${questions} questions`
+      context.stdout.write(`${word ?? 'visibility as it was'}: ${many}\n`)
+    }
   })
 }
 
@@ -78,7 +89,7 @@ export async function importDecisions(context: Context, file: string, options: C
       for (const [at, row] of rows.entries()) {
         const scope = await scopeOf(within, { team: row.team || options.team, form: row.form || undefined })
         const place = `row ${at + 1} of FILE`
-        const isVisible = visibilityIn(row.visibility, place)
+        const isVisible = row.visibility || !row.concept ? visibilityIn(row.visibility, place) : undefined
         count += await decideOn(within, scope, {
           ...{ question: row.question_id ?? '', isVisible, place },
           concept: row.concept === '' ? undefined : row.concept,
@@ -101,7 +112,8 @@ export function visibility(text: string): boolean {
 
 interface Decision {
   readonly question: string
-  readonly isVisible: boolean
+  /** Undefined for one that stays as visible as it is. */
+  readonly isVisible: boolean | undefined
   readonly concept: string | undefined
   /** Where it was asked for, for an error. */
   readonly place: string
@@ -109,7 +121,10 @@ interface Decision {
 
 async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Promise<number> {
   const { question, isVisible, concept, place } = decision
-  const questions = await decide(db, scope, question, isVisible)
+  const questions =
+    isVisible === undefined
+      ? await countQuestions(db, scope, question)
+      : await decide(db, scope, question, isVisible)
   if (questions === 0) {
     throw new IntakeError(`${place} names no question that the warehouse holds`, {
       code: 'unknown_question',
@@ -170,7 +185,11 @@ async function scopeOf(
   }
 }
 
-function listText(questions: readonly Question[]): string {
+/** Places of columns: the text gives way, after what a narrow terminal can do without. */
+const TEXT = 2
+const SPARE = [6, 5, 3]
+
+function listText(context: Context, questions: readonly Question[]): string {
   if (questions.length === 0) return 'no question\n'
   const rows = questions.map((each) => [
     shown(each.form ?? each.form_id),
@@ -181,7 +200,8 @@ function listText(questions: readonly Question[]): string {
     each.decided_by ?? (each.shows === 'nothing' ? 'new or changed' : 'type'),
     shown(each.concept),
   ])
-  return table([['form', 'question', 'text', 'type', 'shows', 'decided by', 'concept'], ...rows])
+  const head = ['form', 'question', 'text', 'type', 'shows', 'decided by', 'concept']
+  return fittedTable(context, [head, ...rows], TEXT, SPARE)
 }
 
 async function withSession(context: Context, work: (session: Session) => Promise<void>): Promise<void> {

@@ -17,10 +17,10 @@ export function classifyCommand(context: Context): Command {
     .action((options: ListOptions) => listDecisions(context, options))
   const set = named('set', 'decide on one question')
     .argument('<question>', 'its id: see classify list')
-    .argument('<visibility>', 'visible or hidden', visibility)
+    .argument('[visibility]', 'visible or hidden; may be left out beside --concept', visibility)
     .option('--form <form>', 'in this form alone: its id or name')
     .option('--concept <name>', 'what it asks, to join versions and languages; empty for none')
-    .action((question: string, isVisible: boolean, options: SetOptions) =>
+    .action((question: string, isVisible: boolean | undefined, options: SetOptions) =>
       setDecision(context, question, isVisible, options),
     )
   const load = named(

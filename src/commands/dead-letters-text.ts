@@ -3,7 +3,6 @@ import type { Letter, LetterList, WholeLetter } from '../operate/dead-letters/re
 import type { Tried } from '../operate/dead-letters/retry.ts'
 import type { Context } from './context.ts'
 import { printable } from './printable.ts'
-import { table } from './table.ts'
 import { fittedTable, minute, painted, paragraph } from './terminal.ts'
 
 export function listText(context: Context, { letters, total }: LetterList, status: string): string {
@@ -27,12 +26,13 @@ export function listText(context: Context, { letters, total }: LetterList, statu
 }
 
 export function letterDocument({ body, ...letter }: WholeLetter, withValues: boolean): unknown {
-  return withValues ? { ...letter, content: body.toString('utf8'), content_bytes: body.length } : letter
+  const content = { content: body?.toString('utf8') ?? null, content_bytes: body?.length ?? null }
+  return withValues ? { ...letter, ...content } : letter
 }
 
 export function letterText(context: Context, letter: WholeLetter, withValues: boolean): string {
   const { body } = letter
-  const facts = table([
+  const facts = factsText(context, [
     ['dead letter', String(letter.id)],
     ['status', letter.status],
     ['team', printable(letter.team)],
@@ -42,14 +42,28 @@ export function letterText(context: Context, letter: WholeLetter, withValues: bo
     ['first seen', `${minute(letter.created_at)} UTC`],
     ['last seen', `${minute(letter.last_seen_at)} UTC${lastRun(letter)}`],
     ['seen', String(letter.seen)],
-    ['content', `${body.length} bytes${withValues ? ':' : '; --show-values prints it'}`],
+    ...(letter.settled_at === null ? [] : [['settled', `${minute(letter.settled_at)} UTC`] as const]),
+    ['content', contentOf(body, withValues)],
   ])
-  const content = withValues ? `${shownContent(body)}\n` : ''
+  const content = withValues && body !== null ? `${shownContent(body)}\n` : ''
   return `${painted(context, 'yellow', paragraph(context, printable(letter.reason), 0))}${facts}${content}`
+}
+
+/** Values below each other; one that is too long for the terminal goes on beneath itself, and is not cut. */
+function factsText(context: Context, facts: readonly (readonly [name: string, value: string])[]): string {
+  const indent = Math.max(...facts.map(([name]) => name.length)) + 2
+  return facts
+    .map(([name, value]) => name.padEnd(indent) + paragraph(context, value, indent).slice(indent))
+    .join('')
 }
 
 function lastRun({ last_run_id }: Letter): string {
   return last_run_id === null ? '' : `, by run ${last_run_id}`
+}
+
+function contentOf(body: Buffer | null, withValues: boolean): string {
+  if (body === null) return 'kept no longer (INTAKE_INBOX_DAYS)'
+  return `${body.length} bytes${withValues ? ':' : '; --show-values prints it'}`
 }
 
 /** JSON is laid out; anything else is one line of what may be printed. */

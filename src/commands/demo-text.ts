@@ -1,10 +1,12 @@
 /** What the demo says to people, step by step. Invariant: holds no password; the people it names are invented. */
 import type { BackfillSummary } from '../extract/backfill.ts'
 import { backfillText } from './backfill-report.ts'
+import type { Context } from './context.ts'
 import type { LiveChange } from './demo-live.ts'
 import type { DemoAnswer } from './demo-queries.ts'
 import type { ChangesMade } from './demo-service.ts'
 import { table } from './table.ts'
+import { fittedTable } from './terminal.ts'
 
 /** Where the demo can be looked into. */
 export interface DemoPlaces {
@@ -25,22 +27,28 @@ export function openingText(postgres: string, dataDir: string): string {
   return [
     'intake-sync demo. All people, names and answers in it are invented.',
     '',
-    `warehouse  an embedded Postgres ${postgres} in ${dataDir}, emptied for this demo`,
+    `warehouse  an embedded Postgres ${postgres}, emptied for this demo, in`,
+    `           ${dataDir}`,
     '',
   ].join('\n')
 }
 
 export function serviceText(url: string, records: Readonly<Record<string, number>>): string {
   const held = Object.entries(records).map(([stream, count]) => `${count} ${stream}`)
-  return `service    an emulator at ${url} with ${held.join(', ')}\n`
+  return `service    an emulator at ${url} with\n           ${held.join(', ')}\n`
 }
 
 export function headingText(number: number, title: string): string {
   return `\n${number}. ${title}\n\n`
 }
 
-export function runText(summary: BackfillSummary, seconds: number, versions: number): string {
-  return `${backfillText(summary)}${seconds.toFixed(1)} s, ${versions} row versions written\n`
+export function runText(
+  context: Context,
+  summary: BackfillSummary,
+  seconds: number,
+  versions: number,
+): string {
+  return `${backfillText(context, summary)}${seconds.toFixed(1)} s, ${versions} row versions written\n`
 }
 
 export function changesText(changes: ChangesMade): string {
@@ -57,9 +65,27 @@ export function addedNothingText(seconds: number): string {
   return `\nA backfill after that found nothing to add to patients and forms (${seconds.toFixed(1)} s).\n`
 }
 
-export function answerText({ question, sql, columns, rows }: DemoAnswer): string {
-  const result = table([columns, ...rows])
-  return `-- ${question}\n${sql};\n\n${result.replace(/^(?=.)/gm, '  ')}\n`
+const INDENT = '  '
+
+export function answerText(context: Context, { question, sql, columns, rows }: DemoAnswer): string {
+  const { isTTY = false, columns: width = 80 } = context.stdout
+  const stdout = { write: () => {}, isTTY, columns: width - INDENT.length }
+  const result = fittedTable({ stdout }, [columns, ...rows], columns.length - 1)
+  return `-- ${question}\n${sql};\n\n${result.replace(/^(?=.)/gm, INDENT)}\n`
+}
+
+export function refusedText({ sql, reason }: { readonly sql: string; readonly reason: string }): string {
+  return [
+    '-- And who are they?',
+    `${sql};`,
+    '',
+    `  refused: ${reason}`,
+    '',
+    'docs/warehouse.md says what each view holds, docs/queries has twenty queries, and',
+    'intake-sync classify shows or hides the answers to a question.',
+    '',
+    '',
+  ].join('\n')
 }
 
 /** How to go on, once the demo has ended and nothing of it runs any more. */
@@ -69,7 +95,7 @@ export function fartherText({ dataDir }: DemoPlaces): string {
     '',
     `  INTAKE_DATA_DIR=${quoted(dataDir)} npx intake-sync status`,
     '  npm run demo -- --stay           keeps the warehouse and the service running',
-    '  npx intake-sync emulator         a service to try backfill, faults and rate limits with',
+    '  npx intake-sync emulator         a service to try backfill and faults with',
     '',
     '',
   ].join('\n')

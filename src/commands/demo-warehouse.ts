@@ -23,14 +23,18 @@ export function demoDirectory(dataDir: string): string {
 }
 
 /** Makes the warehouse of `session` the demo's own, empty and migrated. Returns the version of Postgres. */
-export async function claimWarehouse(session: Session, url: string, dataDir: string): Promise<string> {
+export async function claimWarehouse(
+  session: Session,
+  url: string,
+  { dataDir, analyticsKey }: { readonly dataDir: string; readonly analyticsKey: string | null },
+): Promise<string> {
   try {
     await takeLock(session, dataDir)
     await refuseForeign(session, dataDir)
     await sql`drop schema if exists intake, intake_raw, intake_ops, intake_analytics cascade`.execute(
       session.db,
     )
-    await migrate(url)
+    await migrate(url, { analyticsKey })
     const { rows } = await sql<{ server_version: string }>`show server_version`.execute(session.db)
     return rows[0]!.server_version
   } catch (error) {

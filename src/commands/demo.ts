@@ -1,7 +1,7 @@
 /**
  * `intake-sync demo`: the whole road in seconds, on a warehouse and a service of its own.
  *
- *     empty warehouse ─► first backfill ─► a day passes ─► backfill ─► backfill, nothing new ─► live ─► queries ─► (stay)
+ *     empty warehouse ─► first backfill ─► a day passes ─► backfill ─► backfill, nothing new ─► live ─► queries ─► analyst ─► (stay)
  *
  * Invariant: needs no configuration and touches none of the user's data; every figure it prints was counted in this
  * run, and one that is not what was done at the service ends it with 1. When it ends, nothing of it runs.
@@ -19,6 +19,7 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { type EmbeddedServer, openEmbedded } from '../warehouse/embedded/server.ts'
 import { backfillDocument } from './backfill-report.ts'
 import { type Context, ExitCode, openLogger, printJson } from './context.ts'
+import { type AnalystSaw, askAsAnalyst } from './demo-analyst.ts'
 import { type LiveChange, openLive, watchChanges } from './demo-live.ts'
 import { ask, DEMO_QUERIES, type DemoAnswer } from './demo-queries.ts'
 import { countRecords, DEMO_TEAM, demoTeam, letTimePass, startDemoService } from './demo-service.ts'
@@ -50,18 +51,20 @@ export function demoCommand(context: Context): Command {
 async function runDemo(context: Context, options: Options): Promise<void> {
   const print = (text: string) => void (options.json || context.stdout.write(text))
   const begun = systemClock.now()
-  const dataDir = demoDirectory(readConfig(ownSettings(context.env)).dataDir)
+  const config = readConfig(ownSettings(context.env))
+  const dataDir = demoDirectory(config.dataDir)
   const onNotice = (line: string) => void context.stderr.write(`${line}\n`)
   await using server = await openEmbedded({ dataDir, onNotice })
   context.signal.throwIfAborted()
   await using session = await openSession({ url: server.url, purpose: 'demo' })
-  print(say.openingText(await claimWarehouse(session, server.url, dataDir), dataDir))
+  const postgres = await claimWarehouse(session, server.url, { dataDir, analyticsKey: config.analyticsKey })
+  print(say.openingText(postgres, dataDir))
   await using service = await startDemoService()
   print(say.serviceText(service.environments[0]!.base_url, countRecords(service)))
   const stage = { context, server, session, service }
   const runs = await threeRuns(stage, print)
   print(say.headingText(4, 'Live: what changes at the service is told by webhook'))
-  const logger = openLogger(context, readConfig(ownSettings(context.env)))
+  const logger = openLogger(context, config)
   await using serving = await openLive({ url: server.url, service, logger })
   const live = await watchChanges(session, service)
   print(say.liveText(live))
@@ -73,11 +76,15 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   for (const query of DEMO_QUERIES) {
     const answer = await ask(session, query)
     answers.push(answer)
-    print(say.answerText(answer))
+    print(say.answerText(context, answer))
   }
+  print(say.headingText(6, 'As an analyst: the role intake_analyst, and views that name nobody'))
+  const analyst = await askAsAnalyst(session)
+  for (const answer of analyst.answers) print(say.answerText(context, answer))
+  print(say.refusedText(analyst.refused))
   const places = placesOf(server, service, dataDir, serving)
   const seconds = secondsSince(begun)
-  const told = { seconds, runs: [...runs, last], live, answers }
+  const told = { seconds, runs: [...runs, last], live, answers, analyst }
   if (options.json) printJson(context, document(told, options.stay === true, places))
   print(`Everything is as it should be, after ${seconds.toFixed(1)} s.\n\n`)
   if (!options.stay) return print(say.fartherText(places))
@@ -96,18 +103,13 @@ async function threeRuns(stage: Stage, print: (text: string) => void): Promise<r
   const { service } = stage
   const run = async (name: string): Promise<Run> => {
     const done = await runOnce(stage, name)
-    print(say.runText(done.summary, done.seconds, done.row_versions))
+    print(say.runText(stage.context, done.summary, done.seconds, done.row_versions))
     return done
   }
   print(say.headingText(1, 'First backfill: everything'))
   const first = await run('first')
   for (const [stream, count] of Object.entries(countRecords(service))) expect(first, stream, count, 0)
-  print(
-    say.headingText(
-      2,
-      'A day passes at the service; the next backfill writes what changed, and nothing else',
-    ),
-  )
+  print(say.headingText(2, 'A day passes at the service; the next backfill writes what changed'))
   const changes = letTimePass(service)
   print(say.changesText(changes))
   const second = await run('changed')
@@ -154,10 +156,12 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
   })
 }
 
-/** Of the user's settings only where data go and how much is logged; a demo is no place for their credentials. */
+/** Of the user's settings only where data go, how much is logged and the key of pseudonyms, which commands that look
+ * into the demo put in place too; a demo is no place for their credentials. */
 function ownSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { INTAKE_DATA_DIR, INTAKE_DATA_DIR_FILE, LOG_LEVEL = 'warn' } = env
-  return { INTAKE_DATA_DIR, INTAKE_DATA_DIR_FILE, LOG_LEVEL }
+  const { INTAKE_ANALYTICS_KEY, INTAKE_ANALYTICS_KEY_FILE } = env
+  return { INTAKE_DATA_DIR, INTAKE_DATA_DIR_FILE, LOG_LEVEL, INTAKE_ANALYTICS_KEY, INTAKE_ANALYTICS_KEY_FILE }
 }
 
 function expect({ name, summary }: Run, stream: string, changed: number, deleted: number): void {
@@ -195,10 +199,11 @@ interface Told {
   readonly runs: readonly Run[]
   readonly live: readonly LiveChange[]
   readonly answers: readonly DemoAnswer[]
+  readonly analyst: AnalystSaw
 }
 
 function document(
-  { seconds, runs, live, answers }: Told,
+  { seconds, runs, live, answers, analyst }: Told,
   stays: boolean,
   { dataDir, directory, port, variables }: say.DemoPlaces,
 ): unknown {
@@ -207,6 +212,7 @@ function document(
     steps: runs.map(({ summary, ...rest }) => ({ ...rest, backfill: backfillDocument(summary) })),
     live,
     queries: answers,
+    analyst: { queries: analyst.answers, refused: analyst.refused },
     warehouse: { data_dir: dataDir, password_file: `${directory}/password`, port: stays ? port : null },
     service: stays ? variables : null,
   }

@@ -67,6 +67,7 @@ function optionsOf(context: Context, config: Config, url: string | null): Doctor
     ),
     encryptionKey: config.encryptionKey,
     cron: config.cron,
+    alerts: config.alerts,
     webhook: { name: 'webhook port', variable: 'INTAKE_WEBHOOK_PORT', host: webhookHost, port: webhookPort },
     admin: { name: 'admin port', variable: 'INTAKE_ADMIN_PORT', host: adminHost, port: adminPort },
     clock: systemClock,

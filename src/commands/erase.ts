@@ -2,14 +2,14 @@
 import { Command } from 'commander'
 import { readConfig } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
-import { erase, type Sighting, sight } from '../operate/erase/erase.ts'
-import type { Removed } from '../operate/erase/remove.ts'
+import { type Erased, erase, type Sighting, sight } from '../operate/erase/erase.ts'
 import { heldTeam } from '../operate/held-team.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { requireMigrated } from '../warehouse/migrate.ts'
 import { agrees, type Keyboard } from './ask.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from './context.ts'
 import { printable } from './printable.ts'
+import { paragraph } from './terminal.ts'
 
 interface Options {
   readonly yes?: true
@@ -54,7 +54,7 @@ async function erasePatient(
   }
   const removed = await erase({ url, patient, forget: options.forget === true, clock: systemClock })
   if (options.json) printJson(context, documentOf(team.name, removed, options))
-  else context.stdout.write(textOf(removed, options))
+  else context.stdout.write(textOf(context, removed, options))
 }
 
 async function teamOf(url: string, name: string | undefined) {
@@ -68,22 +68,33 @@ function question(id: string, team: string, { found, erasedBefore }: Sighting): 
   return `Erase patient ${printable(id)} of team ${team}${before}: ${parts.join(', ')}, their history, events and rows of exports?`
 }
 
-function documentOf(team: string, removed: Removed, { forget }: Options): unknown {
-  const { records, history, events, deadLetters, exportRows } = removed
+function documentOf(team: string, removed: Erased, { forget }: Options): unknown {
+  const { records, history, events, deadLetters, exportRows, statisticsRefreshed } = removed
   return {
     team,
     erased: { records, history, events, dead_letters: deadLetters, export_rows: exportRows },
     hash_kept: forget !== true,
+    statistics_refreshed: statisticsRefreshed,
   }
 }
 
-function textOf({ records, history, events, deadLetters, exportRows }: Removed, { forget }: Options): string {
+function textOf(context: Context, erased: Erased, { forget }: Options): string {
+  const { records, history, events, deadLetters, exportRows, statisticsRefreshed } = erased
   const counts = `${records} records, ${history} earlier states, ${events} events, ${deadLetters} dead letters, ${exportRows} rows of exports`
   const later =
     forget === true
       ? 'Nothing of the id is kept: what the service tells of the patient is loaded again.'
       : 'A keyed hash of the id is kept: what the service tells of the patient is skipped.'
-  return `erased: ${counts}\n${later}\nBackups and logs of Postgres are yours to let expire (docs/operations.md).\n`
+  const statistics =
+    'Postgres may remember some values still, to plan queries: docs/security.md says what to do.'
+  return [
+    `erased: ${counts}`,
+    later,
+    ...(statisticsRefreshed ? [] : [statistics]),
+    'Backups and logs of Postgres are yours to let expire (docs/operations.md).',
+  ]
+    .map((line) => paragraph(context, line, 0))
+    .join('')
 }
 
 const HELP = `

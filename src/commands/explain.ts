@@ -27,10 +27,12 @@ export function explainCommand(context: Context): Command {
     .option('--json', 'print one JSON document')
     .action(async (name: string, id: string, options: Options) => {
       const stream = streamCalled(name)
-      await using warehouse = await openWarehouse(context, readConfig(context.env))
+      const config = readConfig(context.env)
+      await using warehouse = await openWarehouse(context, config)
       await requireMigrated(warehouse.url)
       const team = await teamOf(warehouse.url, options.team)
-      const explained = await explain(warehouse.url, { teamId: team.teamId, stream, id })
+      const version = config.teams.find((each) => each.name === team.name)?.apiVersion ?? 'v2.1'
+      const explained = await explain(warehouse.url, { teamId: team.teamId, stream, id }, version)
       const about = { team: team.name, stream: stream.name, id, withValues: options.showValues === true }
       if (options.json) printJson(context, explainDocument(explained, about))
       else context.stdout.write(explainText(context, explained, about))

@@ -19,8 +19,9 @@ export function migrateCommand(context: Context): Command {
         if (status.pending.length > 0) throw new ExitCode(4)
         return
       }
-      const { migrated, applied, rolesNote } = await migrate(warehouse.url, config)
-      if (rolesNote !== null) context.stderr.write(`note: ${rolesNote}\n`)
+      const { migrated, applied, rolesNote, notes } = await migrate(warehouse.url, config)
+      for (const note of rolesNote === null ? notes : [rolesNote, ...notes])
+        context.stderr.write(`note: ${note}\n`)
       if (options.json) printJson(context, { migrated, applied })
       else if (migrated.length === 0) context.stdout.write('up to date\n')
       else context.stdout.write(`${migrated.map((name) => `applied ${name}`).join('\n')}\nup to date\n`)

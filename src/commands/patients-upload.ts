@@ -13,6 +13,7 @@ import { expandPath } from '../api/paths.ts'
 import { getPatientUpload, type UploadFile, uploadPatients } from '../api/patient-uploads.ts'
 import { type Config, readConfig, type TeamConfig } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
+import { deadlineIn } from '../core/deadline.ts'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { type Context, ExitCode, printJson } from './context.ts'
 import { openProgress } from './progress.ts'
@@ -123,8 +124,8 @@ async function follow(
     return { state, note: 'the service took the file and gave no id: its progress cannot be followed' }
   }
   const again = `look again with: intake-sync api GET ${expandPath(client.paths.patientUpload, { id })}`
-  const deadline = AbortSignal.timeout(Math.min(timeout * 1000, LONGEST_TIMER_MS))
-  const signal = AbortSignal.any([context.signal, deadline])
+  using deadline = deadlineIn(Math.min(timeout * 1000, LONGEST_TIMER_MS), [context.signal])
+  const { signal } = deadline
   try {
     for (let misses = 0; misses < MISSES; ) {
       await systemClock.sleep(PAUSE_MS, signal)
@@ -141,7 +142,7 @@ async function follow(
     return { state, note: `the service took the file, but does not tell its progress; ${again}` }
   } catch (error) {
     if (context.signal.aborted) return { state, note: `interrupted; it goes on at the service; ${again}` }
-    if (deadline.aborted) return { state, note: `it goes on at the service; ${again}` }
+    if (deadline.isOver()) return { state, note: `it goes on at the service; ${again}` }
     if (!(error instanceof IntakeError)) throw error
     const { message, code, verdict } = error
     throw new IntakeError(`the service took the file as upload ${id}, but then: ${message}`, {

@@ -8,6 +8,7 @@ import { Command, CommanderError } from 'commander'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, ExitCode } from './context.ts'
+import { paragraph, refilled, widthOf } from './terminal.ts'
 
 /** In the order of the help. */
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
@@ -31,6 +32,9 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   demo: async (context) => (await import('./demo.ts')).demoCommand(context),
 }
 
+/** Of help that no terminal shows. */
+const PLAIN_WIDTH = 80
+
 /** Runs what `words` say, the name of the program not among them. Never throws what a command throws. */
 export async function runProgram(words: readonly string[], context: Context): Promise<number> {
   const program = new Command('intake-sync')
@@ -44,9 +48,12 @@ export async function runProgram(words: readonly string[], context: Context): Pr
     command
       .exitOverride()
       .showHelpAfterError('(--help shows what there is)')
+      .configureHelp({ minWidthToWrap: 20 })
       .configureOutput({
-        writeOut: (text) => void context.stdout.write(text),
-        writeErr: (text) => void context.stderr.write(text),
+        writeOut: (text) => void context.stdout.write(refilled(context, text)),
+        writeErr: (text) => void context.stderr.write(refilled({ stdout: context.stderr }, text)),
+        getOutHelpWidth: () => widthOf(context) ?? PLAIN_WIDTH,
+        getErrHelpWidth: () => widthOf({ stdout: context.stderr }) ?? PLAIN_WIDTH,
       })
   }
   try {
@@ -78,7 +85,9 @@ function exitCodeFor(
   }
   if (signal.aborted && error === signal.reason) return error === 'SIGTERM' ? 143 : 130
   const failure = error instanceof IntakeError ? error : warehouseError(error)
-  stderr.write(`error: ${failure.message}\n${failure.mend === undefined ? '' : `  mend: ${failure.mend}\n`}`)
+  const shown = { stdout: stderr }
+  stderr.write(paragraph(shown, `error: ${failure.message}`, 0))
+  if (failure.mend !== undefined) stderr.write(paragraph(shown, `mend: ${failure.mend}`, 2))
   if (words.includes('--json')) printError(stdout, failure.code, failure.message, failure.mend ?? null)
   if (failure instanceof UsageError) return 2
   return failure.code === 'held_by_another_run' ? 3 : 1

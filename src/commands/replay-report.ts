@@ -1,7 +1,9 @@
 /** What a replay says at its end, for people and as the document of `--json`. */
 import type { ReplayReport, ReplaySummary } from '../operate/replay/replay.ts'
 import type { InboxReplayed } from '../operate/replay/replay-inbox.ts'
+import type { Context } from './context.ts'
 import { table } from './table.ts'
+import { fittedTable, paragraph } from './terminal.ts'
 
 type Figures = Omit<ReplayReport, 'seconds' | 'note'> & {
   readonly seconds: number
@@ -42,7 +44,7 @@ function added(sum: Figures | undefined, more: Figures): Figures {
   }
 }
 
-export function replayText(summary: ReplaySummary): string {
+export function replayText(context: Context, summary: ReplaySummary): string {
   const several = summary.teams.length > 1
   const head = ['stream', 'records', 'rewritten', 'removed', 'seconds']
   const rows = summary.teams.flatMap((team) =>
@@ -60,7 +62,9 @@ export function replayText(summary: ReplaySummary): string {
     ),
   )
   const end = [`run ${summary.runId}: ${summary.status.replace('_', ' ')}`, ...notes]
-  return `${rows.length === 0 ? 'no team yet: run intake-sync backfill\n' : table([head, ...rows])}\n${end.join('\n')}\n`
+  const shown =
+    rows.length === 0 ? 'no team yet: run intake-sync backfill\n' : fittedTable(context, [head, ...rows], 0)
+  return `${shown}\n${end.map((line) => paragraph(context, line, 0)).join('')}`
 }
 
 export function inboxDocument({ runId, status, events, done, dead, waiting }: InboxReplayed): unknown {

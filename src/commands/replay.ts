@@ -8,6 +8,7 @@ import { type ReplaySummary, replay } from '../operate/replay/replay.ts'
 import { replayInbox } from '../operate/replay/replay-inbox.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { requireMigrated } from '../warehouse/migrate.ts'
+import { alertsAtEnd } from './alerts-at-end.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from './context.ts'
 import { openProgress } from './progress.ts'
 import { inboxDocument, inboxText, replayDocument, replayText } from './replay-report.ts'
@@ -39,7 +40,7 @@ export function replayCommand(context: Context): Command {
       if (options.inbox || options.since !== undefined) return await replayEvents(context, options)
       const summary = await runReplay(context, options)
       if (options.json) printJson(context, replayDocument(summary))
-      else context.stdout.write(replayText(summary))
+      else context.stdout.write(replayText(context, summary))
       const code = exitCodeOf(summary, context)
       if (code !== 0) throw new ExitCode(code)
     })
@@ -52,12 +53,14 @@ async function runReplay(context: Context, options: Options): Promise<ReplaySumm
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, options.team === undefined)
+  const logger = openLogger(progress, config)
+  await using _alerts = alertsAtEnd(context, config, { url: warehouse.url, logger })
   return await replay({
     url: warehouse.url,
     ...(options.team === undefined ? {} : { team: options.team }),
     streams,
     clock: systemClock,
-    logger: openLogger(progress, config),
+    logger,
     signal: context.signal,
     onProgress: (team, stream, records) =>
       progress.update(team, stream, { fetched: records, expected: null }),

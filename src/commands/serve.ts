@@ -38,7 +38,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
   const config = readConfig(context.env)
   const logger = openLogger(context, config)
   await using warehouse = await openWarehouse(context, config)
-  await migrate(warehouse.url, config)
+  for (const note of (await migrate(warehouse.url, config)).notes) logger.warn(note)
   if (context.signal.aborted) return
   const schedule = scheduleOf(config, options)
   const place = { url: warehouse.url, version: context.version }
@@ -52,6 +52,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
     admin: { host: config.adminHost, port: config.adminPort },
     inboxDays: config.inboxDays,
     encryptionKey: config.encryptionKey,
+    alerts: config.alerts,
     backfill: (teams, signal) => scheduledBackfill({ ...place, config, logger }, teams, signal),
     clock: systemClock,
     random: Math.random,

@@ -7,7 +7,7 @@ import { STREAMS } from '../streams/catalogue.ts'
 import { requireMigrated } from '../warehouse/migrate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from './context.ts'
 import { parseDuration } from './duration.ts'
-import { table } from './table.ts'
+import { fittedTable, minute, paragraph, widthOf } from './terminal.ts'
 
 export function statusCommand(context: Context): Command {
   return new Command('status')
@@ -28,7 +28,7 @@ export function statusCommand(context: Context): Command {
         options.maxAge === undefined ? [] : streams.filter((each) => isStale(each, options.maxAge!))
       const names = stale.map(({ team, stream }) => ({ team, stream }))
       if (options.json) printJson(context, { stale: names, ...status })
-      else context.stdout.write(statusText(status, stale))
+      else context.stdout.write(statusText(context, status, stale))
       if (stale.length > 0 || (options.maxAge !== undefined && streams.length === 0)) throw new ExitCode(4)
     })
 }
@@ -39,10 +39,12 @@ function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge:
   return last_success_at === null || lag_seconds === null || lag_seconds > maxAge
 }
 
-function statusText({ streams, teams }: Status, stale: readonly StreamStatus[]): string {
+function statusText(context: Context, { streams, teams }: Status, stale: readonly StreamStatus[]): string {
   if (streams.length === 0) return 'no team yet: run intake-sync backfill\n'
+  // On a terminal a single team is named below alone.
+  const ofTeam = (cell: string) => (teams.length > 1 || widthOf(context) === null ? [cell] : [])
   const head = [
-    'team',
+    ...ofTeam('team'),
     'stream',
     'rows',
     'deleted',
@@ -54,7 +56,7 @@ function statusText({ streams, teams }: Status, stale: readonly StreamStatus[]):
     'drift',
   ]
   const rows = streams.map((each) => [
-    each.team,
+    ...ofTeam(each.team),
     each.stream,
     each.rows,
     each.deleted,
@@ -66,11 +68,18 @@ function statusText({ streams, teams }: Status, stale: readonly StreamStatus[]):
     each.drift,
   ])
   const notes = stale.map((each) => `stale: ${each.team}/${each.stream}\n`)
-  return `${table([head, ...rows])}\n${teamsText(teams)}${notes.join('')}`
+  const stream = head.indexOf('stream')
+  const spare = SPARE.map((at) => at + stream)
+  const shown = fittedTable(context, [head, ...rows], stream, spare)
+  return `${shown}\n${teamsText(context, teams)}${notes.join('')}`
 }
 
-function teamsText(teams: readonly TeamStatus[]): string {
+/** How far after the stream those columns stand that a narrow terminal can do without, the first first. */
+const SPARE = [2, 6, 8, 3, 7]
+
+function teamsText(context: Context, teams: readonly TeamStatus[]): string {
   const head = ['team', 'inbox', 'oldest', 'refetches', 'set aside', 'last event', 'webhooks', '']
+  if (widthOf(context) !== null) head.pop()
   const rows = teams.map(({ team, inbox, refetches, webhooks }) => [
     team,
     inbox.pending,
@@ -81,9 +90,8 @@ function teamsText(teams: readonly TeamStatus[]): string {
     webhooks.verdict,
     webhooks.reason,
   ])
-  return table([head, ...rows])
-}
-
-function minute(time: string | null): string {
-  return time === null ? '-' : time.slice(0, 16).replace('T', ' ')
+  const shown = fittedTable(context, [head, ...rows.map((row) => row.slice(0, head.length))], 0, [3])
+  if (widthOf(context) === null) return shown
+  const reasons = teams.map(({ team, webhooks: { reason } }) => paragraph(context, `${team}: ${reason}`, 0))
+  return shown + reasons.join('')
 }

@@ -26,40 +26,84 @@ export function painted(
 /** Blanks between two columns. */
 const GAP = 2
 
-/** A table whose column `flexible` gives way where its lines are wider than the terminal. */
+type Row = readonly (string | number)[]
+
+/**
+ * A table whose lines are no wider than the terminal: of the columns in `spare` those that say nothing are left out
+ * first, then the others in their order, and it is said which; then the column `flexible` gives way.
+ */
 export function fittedTable(
   context: Pick<Context, 'stdout'>,
-  rows: readonly (readonly (string | number)[])[],
+  rows: readonly Row[],
   flexible: number,
+  spare: readonly number[] = [],
 ): string {
   const width = widthOf(context)
-  const lengths = rows.map((row) => row.map((cell) => [...String(cell)].length))
-  const widths = (lengths[0] ?? []).map((_, at) => Math.max(...lengths.map((row) => row[at] ?? 0)))
-  const widest = widths.reduce((sum, each) => sum + each + GAP, -GAP)
-  if (width === null || widest <= width) return table(rows)
-  const room = Math.max(8, (widths[flexible] ?? 0) - (widest - width))
-  return table(rows.map((row) => row.map((cell, at) => (at === flexible ? cut(String(cell), room) : cell))))
+  if (width === null || widestOf(rows) <= width) return table(rows)
+  const idle = spare.filter((at) => rows.slice(1).every((row) => IDLE.has(String(row[at]))))
+  const order = [...idle, ...spare.filter((at) => !idle.includes(at))]
+  const out = new Set<number>()
+  const kept = (row: Row) => row.filter((_, at) => !out.has(at))
+  while (out.size < order.length && widestOf(rows.map(kept)) > width) out.add(order[out.size]!)
+  const missed = [...out].filter((at) => !idle.includes(at)).map((at) => rows[0]![at])
+  const note = missed.length === 0 ? '' : `(not shown here, but with --json: ${missed.join(', ')})`
+  const over = widestOf(rows.map(kept)) - width
+  const room = Math.max(8, longest(rows, flexible) - Math.max(0, over))
+  const cells = rows.map((row) => kept(row.with(flexible, cut(row[flexible] ?? '', room))))
+  const lines = table(cells).trimEnd().split('\n')
+  return `${lines.map((line) => cut(line, width)).join('\n')}\n${note === '' ? '' : paragraph(context, note, 0)}`
 }
 
-function cut(text: string, to: number): string {
-  const letters = [...text]
-  return letters.length <= to ? text : `${letters.slice(0, to - 1).join('')}…`
+/** Cells that say nothing. */
+const IDLE: ReadonlySet<string> = new Set(['0', '-', ''])
+
+function widestOf(rows: readonly Row[]): number {
+  const columns = rows[0]?.map((_, at) => longest(rows, at)) ?? []
+  return columns.reduce((sum, each) => sum + each + GAP, -GAP)
 }
 
-/** Lines that begin with `indent` blanks, broken between words on a terminal. */
+function longest(rows: readonly Row[], at: number): number {
+  return Math.max(...rows.map((row) => [...String(row[at] ?? '')].length))
+}
+
+function cut<Cell extends string | number>(cell: Cell, to: number): Cell | string {
+  const letters = [...String(cell)]
+  return letters.length <= to ? cell : `${letters.slice(0, to - 1).join('')}…`
+}
+
+/** Lines that begin with `indent` blanks, broken between words on a terminal, and within one that fills a line. */
 export function paragraph(context: Pick<Context, 'stdout'>, text: string, indent: number): string {
   const width = widthOf(context)
   const blank = ' '.repeat(indent)
   if (width === null) return `${blank}${text}\n`
+  const room = Math.max(8, width - indent)
   const lines: string[] = []
   let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && indent + line.length + 1 + word.length > width) {
+  for (const word of text.split(' ').flatMap((whole) => pieces(whole, room))) {
+    if (line !== '' && [...line].length + 1 + [...word].length > room) {
       lines.push(line)
       line = word
     } else line = line === '' ? word : `${line} ${word}`
   }
   return [...lines, line].map((each) => `${blank}${each}\n`).join('')
+}
+
+function pieces(word: string, room: number): readonly string[] {
+  const letters = [...word]
+  if (letters.length <= room) return [word]
+  return Array.from({ length: Math.ceil(letters.length / room) }, (_, at) =>
+    letters.slice(at * room, (at + 1) * room).join(''),
+  )
+}
+
+/** Paragraphs of our own, broken anew for the terminal; lines that are indented stay as they are. */
+export function refilled(context: Pick<Context, 'stdout'>, text: string): string {
+  if (widthOf(context) === null) return text
+  const plain = /(?:^[^ \n][^\n]*\n?)+/gm
+  return text.replace(plain, (lines) => {
+    const end = lines.endsWith('\n') ? '\n' : ''
+    return paragraph(context, lines.trimEnd().replaceAll('\n', ' '), 0).trimEnd() + end
+  })
 }
 
 /** To the minute, in UTC. */

@@ -1,8 +1,9 @@
 /** What a verification says at its end, for people and as the document of `--json`. */
 import type { Channels } from '../operate/verify/deep/channels.ts'
 import type { StreamResult, TeamVerified, VerifySummary } from '../operate/verify/verify.ts'
+import type { Context } from './context.ts'
 import { printable } from './printable.ts'
-import { table } from './table.ts'
+import { fittedTable, paragraph } from './terminal.ts'
 
 interface Figures {
   readonly source: number | null
@@ -95,10 +96,13 @@ function added(a: Figures, b: Figures): Figures {
   }
 }
 
+/** The column of what was repaired: the verdict says so too. */
+const REPAIRED = 6
+
 /** Ids shown of each kind: the rest is in the document of `--json` and in intake_ops.verifications. */
 const SHOWN = 5
 
-export function verifyText({ runId, status, equal, teams }: VerifySummary): string {
+export function verifyText(context: Context, { runId, status, equal, teams }: VerifySummary): string {
   const several = teams.length > 1
   const head = ['stream', 'source', 'warehouse', 'missing', 'extra', 'different', 'repaired', '']
   const rows: (string | number)[][] = []
@@ -127,7 +131,8 @@ export function verifyText({ runId, status, equal, teams }: VerifySummary): stri
     }
   }
   const end = `run ${runId}: ${equal ? 'equal' : status === 'succeeded' ? 'repaired' : status.replace('_', ' ')}`
-  return `${table([head, ...rows])}\n${[end, ...details].join('\n')}\n`
+  const told = [end, ...details].map((line) => paragraph(context, line, 0))
+  return `${fittedTable(context, [head, ...rows], 0, [REPAIRED])}\n${told.join('')}`
 }
 
 function listed(ids: readonly string[]): string {

@@ -6,6 +6,7 @@ import { UsageError } from '../core/errors.ts'
 import { type VerifySummary, verify } from '../operate/verify/verify.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { requireMigrated } from '../warehouse/migrate.ts'
+import { alertsAtEnd } from './alerts-at-end.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from './context.ts'
 import { openProgress } from './progress.ts'
 import { streamsNamed } from './stream-names.ts'
@@ -35,7 +36,7 @@ export function verifyCommand(context: Context): Command {
     .action(async (options: Options) => {
       const summary = await runVerify(context, options)
       if (options.json) printJson(context, verifyDocument(summary))
-      else context.stdout.write(verifyText(summary))
+      else context.stdout.write(verifyText(context, summary))
       const code = exitCodeOf(summary, context)
       if (code !== 0) throw new ExitCode(code)
     })
@@ -59,6 +60,8 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, teams.length > 1)
+  const logger = openLogger(progress, config)
+  await using _alerts = alertsAtEnd(context, config, { url: warehouse.url, logger })
   return await verify({
     url: warehouse.url,
     teams,
@@ -67,7 +70,7 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     deep: options.deep === true,
     clock: systemClock,
     random: Math.random,
-    logger: openLogger(progress, config),
+    logger,
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,

@@ -12,10 +12,14 @@ import { parseInstant } from '../core/time.ts'
 import { type Context, printJson } from './context.ts'
 import { shown } from './printable.ts'
 import { oneTeam, openService } from './service.ts'
-import { table } from './table.ts'
+import { fittedTable } from './terminal.ts'
 import { cellsOf, shownConfig } from './webhook-fields.ts'
 import { heldSecrets } from './webhook-store.ts'
 import type { OneOptions } from './webhooks-change.ts'
+
+/** Places of columns, of configurations and of deliveries. */
+const [URL_COLUMN, EVENTS, SOURCES] = [1, 2, 3]
+const [WEBHOOK, ERROR] = [6, 7]
 
 export async function listWebhooks(context: Context, options: OneOptions): Promise<void> {
   const config = readConfig(context.env)
@@ -30,7 +34,8 @@ export async function listWebhooks(context: Context, options: OneOptions): Promi
   }))
   if (options.json) return printJson(context, { webhooks: rows })
   const head = ['id', 'url', 'events', 'sources', 'active', 'secret']
-  const text = table([head, ...rows.map((row) => [...cellsOf(row), row.secret])])
+  const cells = rows.map((row) => [...cellsOf(row), row.secret])
+  const text = fittedTable(context, [head, ...cells], URL_COLUMN, [SOURCES, EVENTS])
   context.stdout.write(rows.length === 0 ? 'no webhook configurations\n' : text)
 }
 
@@ -72,7 +77,11 @@ export async function listEvents(context: Context, options: EventsOptions): Prom
     row.error ?? '',
   ])
   const more = seen > rows.length ? `the newest ${rows.length} of ${seen}; --limit shows more\n` : ''
-  context.stdout.write(rows.length === 0 ? 'no deliveries\n' : `${table([head, ...cells])}${more}`)
+  context.stdout.write(
+    rows.length === 0
+      ? 'no deliveries\n'
+      : `${fittedTable(context, [head, ...cells], ERROR, [WEBHOOK])}${more}`,
+  )
 }
 
 /** Newest first; those without a time keep the list's order, at the end. */

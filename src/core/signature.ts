@@ -2,7 +2,7 @@
  * Signatures of webhook deliveries (specification, section 5 item 7): lower-case hex HMAC-SHA256 over the exact raw
  * bytes of the body. Shared by the ingester and the emulator, which is why it imports nothing of ours.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac, type Hash, timingSafeEqual } from 'node:crypto'
 
 export const SIGNATURE_HEADER = 'x-service-signature'
 
@@ -11,14 +11,44 @@ export function sign(body: Uint8Array, secret: string): string {
   return createHmac('sha256', secret).update(body).digest('hex')
 }
 
+const SIGNATURE = /^[0-9a-f]{64}$/i
+
 /** True when `signature` (hex, either case) is that of `body` under any of `secrets`; constant time for each secret. */
 export function isSigned(body: Uint8Array, signature: string, secrets: readonly string[]): boolean {
-  if (!/^[0-9a-f]{64}$/i.test(signature)) return false
+  if (!SIGNATURE.test(signature)) return false
   const given = Buffer.from(signature, 'hex')
   let matched = false
   for (const secret of secrets) {
-    const expected = createHmac('sha256', secret).update(body).digest()
+    const { inner, outer } = preparedFor(secret)
+    const expected = outer.copy().update(inner.copy().update(body).digest()).digest()
     if (timingSafeEqual(given, expected)) matched = true
   }
   return matched
+}
+
+/**
+ * The two hashes of an HMAC (RFC 2104) that have taken in their secret. `createHmac` makes them anew for each body,
+ * which for a body of a kilobyte is a third of its work.
+ */
+interface Prepared {
+  readonly inner: Hash
+  readonly outer: Hash
+}
+
+const BLOCK_BYTES = 64
+/** Of the secrets in use; a team has few. */
+const MOST_PREPARED = 1_000
+const prepared = new Map<string, Prepared>()
+
+function preparedFor(secret: string): Prepared {
+  const held = prepared.get(secret)
+  if (held !== undefined) return held
+  const bytes = Buffer.from(secret)
+  const key = Buffer.alloc(BLOCK_BYTES)
+  key.set(bytes.length > BLOCK_BYTES ? createHash('sha256').update(bytes).digest() : bytes)
+  const begunWith = (pad: number) => createHash('sha256').update(key.map((byte) => byte ^ pad))
+  const made = { inner: begunWith(0x36), outer: begunWith(0x5c) }
+  if (prepared.size >= MOST_PREPARED) prepared.clear()
+  prepared.set(secret, made)
+  return made
 }

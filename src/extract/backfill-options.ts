@@ -22,6 +22,7 @@ export interface TeamSource
     | 'bodyKeys'
     | 'pageSize'
     | 'gate'
+    | 'wire'
   > {
   readonly name: string
   /** Zone of the times in its exports; UTC when nothing is said. */

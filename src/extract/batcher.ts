@@ -89,6 +89,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
           lines.giveBack(batch.lines)
           tally.changed += result.changed
           tally.deleted += result.deleted
+          tally.erased += result.erased
           tally.deadLetters += result.deadLetters
           tally.problems += result.problems
           for (const id of result.contested) contested.add(id)

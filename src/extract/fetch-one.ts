@@ -51,6 +51,8 @@ export async function fetchOne(
 /** The record of an answer, if it is the one that was asked for. */
 export function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord {
   const read = readRecord(body, reading)
+  if (read.kind === 'dead')
+    return { ...read, letter: { ...read.letter, recordId: read.letter.recordId ?? id } }
   if (read.kind !== 'record' || read.envelope.id === id) return read
   const reason = 'the record fetched by id has another id'
   const text = read.envelope.content?.text ?? ''

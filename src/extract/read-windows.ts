@@ -83,10 +83,12 @@ async function readWindow(
     dated: field,
     satisfies: (payload) => isInWindow(payload[field], after),
   })
-  const lacksNewest = held.newest !== null && after <= held.newest && (last.newest ?? '') < held.newest
+  const reaches = held.newest !== null && reachesBack(after, held.newest)
+  const lacksNewest = reaches && (last.newest ?? '') < held.newest
   if (last.stopped || last.distinct === 0 || lacksNewest) {
     // What was read is loaded; the reading of everything counts it again.
-    Object.assign(tally, { fetched: before.fetched, unchanged: before.unchanged })
+    const { fetched, unchanged, erased } = before
+    Object.assign(tally, { fetched, unchanged, erased })
     const reason = last.stopped
       ? 'the service does not keep to the date filter'
       : last.distinct === 0
@@ -100,7 +102,6 @@ async function readWindow(
   }
   if (!options.dry) {
     await last.ledger.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
-    const reaches = held.newest !== null && reachesBack(after, held.newest)
     const newest = reaches && last.steady ? later(last.newest, held.newest) : held.newest
     await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady, ...held, newest })
   }

@@ -5,7 +5,7 @@
  */
 import type { Meter } from '../api/client.ts'
 import type { IntakeError } from '../core/errors.ts'
-import { compareBatch } from '../load/compare.ts'
+import { compareBatch, countBatch } from '../load/compare.ts'
 import { loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
 import type { RunStatus, StreamReport } from '../load/runs.ts'
@@ -80,7 +80,7 @@ async function readAndLoad(
     loaders,
     stream,
     taken,
-    load: runId === null ? compareBatch : loadBatch,
+    load: runId !== null ? loadBatch : migrated ? compareBatch : countBatch,
     meter,
     tally,
     refusals: { count: 0 },

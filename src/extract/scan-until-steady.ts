@@ -31,8 +31,8 @@ export async function scanUntilSteady(
   const all: ScanReport[] = []
   const before = { ...tally }
   for (let tries = 1; ; tries++) {
-    const { fetched, unchanged, deadLetters } = before
-    if (tries > 1) Object.assign(tally, { fetched, unchanged, deadLetters })
+    const { fetched, unchanged, erased, deadLetters } = before
+    if (tries > 1) Object.assign(tally, { fetched, unchanged, erased, deadLetters })
     // Without tables there is nothing to compare with, however often the list is read.
     const straight = !options.migrated || (untouched && tries === 1)
     const mode = straight ? 'straight' : 'sift'

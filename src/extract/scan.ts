@@ -6,7 +6,8 @@
  *        └──► every id ─► ledger
  *
  * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
- * distinct ids seen; of a log, of one that read as many entries as were counted when it began. A scan that is not steady has lost nothing: what it read is loaded, and it is to be repeated.
+ * distinct ids seen; of a log, of one that read as many entries as were counted when it began. A scan that is not steady
+ * has lost nothing: what it read is loaded, and it is to be repeated.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Page } from '../api/pages.ts'

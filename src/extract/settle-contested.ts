@@ -7,11 +7,17 @@
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../core/time.ts'
+import { tombstone } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
 import type { Proof } from './deletes.ts'
 import { fetchOne } from './fetch-one.ts'
 import type { Source } from './source.ts'
+
+export interface Asked extends Proof {
+  /** The tombstone of a record that is not there, for what no scan has missed. */
+  readonly gone?: Envelope
+}
 
 /** Rounds of asking before the answer overrules what is held, and the pause that lets the clocks move on. */
 const ROUNDS = 4
@@ -21,13 +27,15 @@ export async function settleContested(
   source: Source,
   session: Session,
   contested: ReadonlySet<string>,
-  ask: (source: Source, id: string) => Promise<Proof>,
+  ask: (source: Source, id: string) => Promise<Asked>,
 ): Promise<void> {
   const { unchanged } = source.tally
   let ids: readonly string[] = [...contested]
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const found = await Promise.all(ids.map((id) => ask(source, id)))
+    const gone = found.flatMap((each) => each.gone ?? [])
+    const undone = await undoneDeletes(source, session, gone)
     const overrule = round === ROUNDS
     const held = overrule ? await heldVersions(source, session, ids) : new Map<string, Instant>()
     if (overrule) {
@@ -38,8 +46,9 @@ export async function settleContested(
     }
     // What agrees with the service is left as it is; the rest is merged.
     const batcher = openBatcher(source, 'sift')
+    const envelopes = [...found.flatMap((each) => each.envelopes), ...undone]
     await batcher.add(
-      found.flatMap((each) => each.envelopes.map((envelope) => above(envelope, held.get(envelope.id)))),
+      envelopes.map((envelope) => above(envelope, held.get(envelope.id))),
       found.flatMap((each) => each.letters),
     )
     ids = await batcher.finish()
@@ -48,13 +57,35 @@ export async function settleContested(
   source.tally.unchanged = unchanged
 }
 
-/** The record as it is now; one that is gone was in the list a moment ago, and the next scan will miss it. */
-export async function refetch(source: Source, id: string): Promise<Proof> {
+/** The record as it is now. One that is gone was in the list a moment ago: unless a delete was undone, the next scan will miss it. */
+export async function refetch(source: Source, id: string): Promise<Asked> {
+  const { stream, taken } = source
   const found = await fetchOne(source, id, 'refetch')
-  return {
-    envelopes: found.kind === 'record' ? [found.envelope] : [],
-    letters: found.kind === 'dead' ? [found.letter] : [],
-  }
+  if (found.kind === 'record') return { envelopes: [found.envelope], letters: [] }
+  if (found.kind === 'dead') return { envelopes: [], letters: [found.letter] }
+  const origin = `run:${taken.runId} refetch`
+  const { observedAt } = found
+  const gone = tombstone(id, { teamId: taken.teamId, stream: stream.name, origin, observedAt })
+  return { envelopes: [], letters: [], gone }
+}
+
+/** Of records that are not there, those of which a delete was known before what is held: a page was dated after it. */
+async function undoneDeletes(
+  { taken, stream }: Source,
+  { db }: Session,
+  gone: readonly Envelope[],
+): Promise<readonly Envelope[]> {
+  if (gone.length === 0) return []
+  const { rows } = await sql<{ id: string }>`
+    select came.id from unnest(${gone.map(({ id }) => id)}::text[]) as came (id)
+    cross join lateral (
+      select deleted from intake_raw.record_history before
+      where before.team_id = ${taken.teamId} and before.stream = ${stream.name} and before.id = came.id
+      order by version desc, deleted desc, observed_at desc limit 1
+    ) before
+    where before.deleted`.execute(db)
+  const ids = new Set(rows.map(({ id }) => id))
+  return gone.filter(({ id }) => ids.has(id))
 }
 
 /** The same state with a version above what is held. */

@@ -37,6 +37,8 @@ export interface Tally {
   changed: number
   unchanged: number
   deleted: number
+  /** Records of erased patients, which are skipped. */
+  erased: number
   deadLetters: number
   problems: number
 }
@@ -48,5 +50,5 @@ export interface Progress {
 }
 
 export function emptyTally(): Tally {
-  return { fetched: 0, changed: 0, unchanged: 0, deleted: 0, deadLetters: 0, problems: 0 }
+  return { fetched: 0, changed: 0, unchanged: 0, deleted: 0, erased: 0, deadLetters: 0, problems: 0 }
 }

@@ -1,5 +1,5 @@
 /** What the endpoint answers: fixed texts, so that no answer can hold anything of an event (law 8). */
-import type { FastifyReply } from 'fastify'
+import type { ServerResponse } from 'node:http'
 import type { Rejection } from './watch.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -23,24 +23,20 @@ const REFUSED: Readonly<Record<Rejection, readonly [status: number, detail: stri
   no_secret: [503, 'No signature secret is known yet. Try again soon.'],
 }
 
-/** The one answer that is given thousands of times a second: written without Fastify's way of sending. */
-export function answerStored(reply: FastifyReply, outcome: 'stored' | 'duplicate'): void {
-  reply.hijack()
-  const close = reply.getHeader('connection') === 'close'
-  reply.raw.writeHead(
-    200,
-    close ? { ...STORED_HEADERS[outcome], connection: 'close' } : STORED_HEADERS[outcome],
-  )
-  reply.raw.end(STORED[outcome])
+export function answerStored(response: ServerResponse, outcome: 'stored' | 'duplicate'): void {
+  response.writeHead(200, STORED_HEADERS[outcome])
+  response.end(STORED[outcome])
 }
 
-export function answerRefused(reply: FastifyReply, refusal: Rejection): void {
+export function answerRefused(response: ServerResponse, refusal: Rejection): void {
   const [status, detail] = REFUSED[refusal]
-  if (status === 503) reply.header('retry-after', RETRY_SOON)
-  if (refusal === 'malformed') reply.header('connection', 'close')
-  answerDetail(reply, status, detail)
+  if (status === 503) response.setHeader('retry-after', RETRY_SOON)
+  if (refusal === 'malformed') response.setHeader('connection', 'close')
+  answerDetail(response, status, detail)
 }
 
-export function answerDetail(reply: FastifyReply, status: number, detail: string): void {
-  reply.code(status).header('content-type', JSON_TYPE).send(JSON.stringify({ detail }))
+export function answerDetail(response: ServerResponse, status: number, detail: string): void {
+  const body = JSON.stringify({ detail })
+  response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(body) })
+  response.end(body)
 }

@@ -24,18 +24,21 @@ export interface InboxEvent {
 /** In bytes; what is longer is no word that anybody uses. */
 const LONGEST_WORD = 100
 const BRACE = 0x7b
+const NOTHING: Readonly<Record<string, unknown>> = {}
 
 export function readEvent(teamId: number, body: Buffer): InboxEvent {
   const bodyHash = hash('sha256', body, 'hex')
   const envelope = parseEnvelope(body)
-  const nameless = { teamId, body, bodyHash, eventId: `unreadable:${bodyHash}` }
-  if (!isObject(envelope)) return { ...nameless, eventType: null, source: null, recordId: null }
+  const readable = isObject(envelope) ? envelope : NOTHING
+  // Written out: to copy an object costs as much as to read one.
   return {
-    ...nameless,
-    eventId: idOf(recordId(envelope)) ?? nameless.eventId,
-    eventType: wordOf(envelope.event_type),
-    source: wordOf(envelope.source),
-    recordId: idOf(referenceId(envelope.data)),
+    teamId,
+    body,
+    bodyHash,
+    eventId: idOf(recordId(readable)) ?? `unreadable:${bodyHash}`,
+    eventType: wordOf(readable.event_type),
+    source: wordOf(readable.source),
+    recordId: idOf(referenceId(readable.data)),
   }
 }
 

@@ -1,15 +1,15 @@
 /**
  * One connection to the warehouse that stores batches, one at a time, and is renewed for as long as it takes.
  *
- * Invariant: whatever the warehouse does, also when it hangs, a batch is answered within the limit of a statement; a
- * connection that failed, or did not answer in time, is never used again.
+ * Invariant: whatever the warehouse does, also when it hangs, a batch is answered at the first `expire` after the limit
+ * of a statement; a connection that failed, or did not answer in time, is never used again.
  */
 import type { Clock } from '../core/clock.ts'
 import type { IntakeError } from '../core/errors.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { InboxEvent } from './event.ts'
-import { closeInTime, inTime, TOO_LATE } from './in-time.ts'
+import { closeInTime, TOO_LATE, tooLate } from './in-time.ts'
 import { INBOX_PLANNER, type StoredRow, storedOf, storeStatement } from './inbox-statement.ts'
 
 export interface Writer {
@@ -20,6 +20,8 @@ export interface Writer {
   store(events: readonly InboxEvent[]): Promise<ReadonlySet<InboxEvent>>
   /** Connects anew, unless a batch is on its way: its answer will tell. */
   renew(): void
+  /** Gives up a batch whose time is over at `now`, in the clock's microseconds. To be called often while it is busy. */
+  expire(now: number): void
   close(): Promise<void>
 }
 
@@ -33,7 +35,10 @@ export interface WriterOptions {
 
 /** Codes of failures after which the connection is of no more use. */
 const ENDED = new Set([TOO_LATE, 'warehouse_unreachable', 'shutdown', 'starting'])
-/** How much earlier the warehouse itself ends a statement: one that waits for a lock costs no connection then. */
+/**
+ * How much earlier the warehouse itself ends a statement, and a wait for a lock earlier still: it costs no connection
+ * then, and the reason is known.
+ */
 const HEAD_START_MS = 200
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1_000
@@ -43,11 +48,18 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
   const closing = new AbortController()
   let session: Session | null = null
   let busy = false
+  /** Of the batch on its way. */
+  let deadline = 0
+  let giveUp = () => {}
 
   const connect = async (): Promise<boolean> => {
     try {
       const planner = [...INBOX_PLANNER, `statement_timeout=${statementMs - HEAD_START_MS}`]
-      const opened = await openSession({ url, purpose: 'ingest', connectTimeoutMs: statementMs, planner })
+      const lockTimeoutMs = statementMs - 2 * HEAD_START_MS
+      const opened = await openSession({
+        ...{ url, purpose: 'ingest', planner },
+        ...{ connectTimeoutMs: statementMs, lockTimeoutMs },
+      })
       if (closing.signal.aborted) {
         await closeInTime(clock, statementMs, opened)
         return true
@@ -87,12 +99,12 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
       const used = session!
       busy = true
       try {
-        const { rows } = await inTime(
-          clock,
-          statementMs,
-          used.client.query<StoredRow>(storeStatement(events)),
-        )
-        return storedOf(events, rows[0]!)
+        const row = await new Promise<StoredRow>((resolve, reject) => {
+          deadline = clock.now() + statementMs * 1000
+          giveUp = () => reject(tooLate())
+          used.client.query<StoredRow>(storeStatement(events)).then(({ rows }) => resolve(rows[0]!), reject)
+        })
+        return storedOf(events, row)
       } catch (error) {
         const failure = warehouseError(error)
         if (ENDED.has(failure.code)) lose(used)
@@ -104,6 +116,9 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
     },
     renew() {
       if (session !== null && !busy) lose(session)
+    },
+    expire(now) {
+      if (busy && now >= deadline) giveUp()
     },
     async close() {
       closing.abort()

@@ -47,6 +47,7 @@ const MOST_BYTES = 4 * 1024 * 1024
 const MOST_TRIES = 10
 /** How often deadlines are looked at. */
 const LOOK_MS = 50
+const NOT_STORED = 'events could not be stored; they are tried again, or answered 503'
 /** How long a statement's failure counts as trouble. */
 const TROUBLE_MICROSECONDS = 5_000_000
 
@@ -102,6 +103,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       const stored = await writer.store(group.map(({ event }) => event)).finally(() => {
         flying -= group.length
       })
+      if (failed !== null && away === null) logger.info('events are stored again')
       failed = null
       if (away !== null) onChange(null)
       watch.committed(group.length, (clock.now() - begun) / 1_000_000)
@@ -127,7 +129,11 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       }
       return
     }
-    if (!refused) failed = { reason, at: clock.now() }
+    if (!refused) {
+      if (failed === null && away === null)
+        logger.warn({ code: reason.code }, `${NOT_STORED}: ${reason.message}`)
+      failed = { reason, at: clock.now() }
+    }
     if (reason.verdict !== 'retry' || reason.code === TOO_LATE || away !== null) {
       for (const waiting of group) queue.fail(waiting, reason)
       return
@@ -136,11 +142,13 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     queue.putBack(group)
   }
 
-  /** Runs while something waits. */
+  /** Runs while something waits or is on its way. */
   const look = async () => {
-    while (queue.size > 0) {
+    while (queue.size > 0 || flying > 0) {
       await clock.sleep(LOOK_MS)
-      queue.expire(clock.now(), tooLate())
+      const now = clock.now()
+      queue.expire(now, tooLate())
+      for (const writer of writers) writer.expire(now)
     }
     looking = null
   }

@@ -6,7 +6,7 @@
  *
  *   POST ──► team ──► size ──► raw bytes ──► signature ──► inbox: committed ──► 200
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { SIGNATURE_HEADER } from '../core/signature.ts'
@@ -73,28 +73,33 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
   })
   let closing: Promise<void> | null = null
 
-  const refuse = (reply: FastifyReply, reason: Rejection, team?: IngestTeam) => {
+  const refuse = (response: ServerResponse, reason: Rejection, team?: IngestTeam) => {
     watch.rejected(reason, team?.name)
     refusals.add(reason)
-    answerRefused(reply, reason)
+    answerRefused(response, reason)
   }
-  const receive = async (request: FastifyRequest, reply: FastifyReply, team: IngestTeam | undefined) => {
-    if (closing !== null) reply.header('connection', 'close')
-    if (team === undefined) return refuse(reply, 'unknown_team')
-    if (Number(request.headers['content-length'] ?? 0) > limits.body) return refuse(reply, 'too_large', team)
+  const receive = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    team: IngestTeam | undefined,
+  ) => {
+    if (closing !== null) response.setHeader('connection', 'close')
+    if (team === undefined) return refuse(response, 'unknown_team')
+    if (Number(request.headers['content-length'] ?? 0) > limits.body)
+      return refuse(response, 'too_large', team)
     const hold = inFlight.enter()
-    if (hold === null) return refuse(reply, 'overload', team)
+    if (hold === null) return refuse(response, 'overload', team)
     try {
-      const body = await readRawBody(request.raw, limits.body, hold)
+      const body = await readRawBody(request, limits.body, hold)
       if (body === 'aborted') return
-      if (typeof body === 'string') return refuse(reply, body, team)
+      if (typeof body === 'string') return refuse(response, body, team)
       const judgement = await judge(body, request.headers[SIGNATURE_HEADER], team.secrets)
-      if (judgement !== 'genuine') return refuse(reply, judgement, team)
+      if (judgement !== 'genuine') return refuse(response, judgement, team)
       const outcome = await inbox.store(readEvent(team.teamId, body)).catch(() => null)
-      if (closing !== null) reply.header('connection', 'close')
-      if (outcome === null) return refuse(reply, 'unavailable', team)
+      if (closing !== null) response.setHeader('connection', 'close')
+      if (outcome === null) return refuse(response, 'unavailable', team)
       watch.stored(team.name, outcome === 'duplicate')
-      answerStored(reply, outcome)
+      answerStored(response, outcome)
     } finally {
       hold.release()
     }
@@ -104,12 +109,13 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     refusals.add(reason)
   }
   const app = openEndpoint(limits, {
-    receive(request, reply, name) {
+    teams: [...byName.keys()],
+    receive(request, response, name) {
       const team = name === undefined ? unnamed : byName.get(name)
-      receive(request, reply, team).catch((error) => {
+      receive(request, response, team).catch((error) => {
         const { message, code } = warehouseError(error)
         logger.error({ code }, `an event could not be taken: ${message}`)
-        if (!reply.sent) refuse(reply, 'unavailable', team)
+        if (!response.headersSent) refuse(response, 'unavailable', team)
       })
     },
     elsewhere: () => note('unknown_team'),

@@ -1,13 +1,25 @@
 /** What loading a batch would do, for a dry run. Invariant: writes nothing. The batch holds only what is not unchanged. */
 import type { Session } from '../warehouse/connect.ts'
+import { withoutErased } from './erased-lines.ts'
 import type { Batch, LoadResult } from './load.ts'
 
-export async function compareBatch(_session: Session, { lines, deadLetters }: Batch): Promise<LoadResult> {
-  const { count, tombstones, findings } = lines
+export async function compareBatch(session: Session, batch: Batch): Promise<LoadResult> {
+  const { stream, taken, lines, deadLetters } = batch
+  const kept = await withoutErased(session, stream, taken.teamId, lines, { quietly: true })
+  return { ...resultOf(kept, deadLetters.length), erased: lines.count - kept.count }
+}
+
+/** Of a warehouse that is not there yet, or behind: nobody is known to have been erased. */
+export async function countBatch(_session: Session, { lines, deadLetters }: Batch): Promise<LoadResult> {
+  return resultOf(lines, deadLetters.length)
+}
+
+function resultOf({ count, tombstones, findings }: Batch['lines'], deadLetters: number): LoadResult {
   return {
     changed: count - tombstones,
     deleted: tombstones,
-    deadLetters: deadLetters.length,
+    erased: 0,
+    deadLetters,
     problems: findings.problems,
     contested: [],
   }

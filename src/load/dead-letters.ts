@@ -18,8 +18,8 @@ export interface DeadLetter {
 }
 
 /**
- * Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none, and what was discarded
- * before stays so. Returns how many wait.
+ * Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none, and what was
+ * discarded before stays so. Returns how many wait.
  */
 export async function setAside(
   db: Kysely<Warehouse>,
@@ -124,7 +124,7 @@ export async function resolveUnmet(
   if (ids?.length === 0) return
   await db
     .updateTable('intake_ops.dead_letters')
-    .set({ status: 'resolved' })
+    .set({ status: 'resolved', settled_at: sql<Date>`now()` })
     .where('team_id', '=', place.teamId)
     .where('stream', '=', place.stream)
     .where('status', '=', 'waiting')

@@ -16,12 +16,13 @@ import { bytesOf, idOf, isTombstone, linesIn, unescaped } from './split-lines.ts
 /** Cells of a line that come before its columns: team and id. */
 const KEY_CELLS = 2
 
-/** Within the load's transaction. */
+/** Within the load's transaction; `quietly`: nothing is counted or noted, for what only looks. */
 export async function withoutErased(
   { db }: Session,
   stream: Stream,
   teamId: number,
   lines: BatchLines,
+  { quietly = false } = {},
 ): Promise<BatchLines> {
   const erasures = lines.count === 0 ? null : await openErasures(db, teamId)
   if (erasures === null) return lines
@@ -53,7 +54,7 @@ export async function withoutErased(
     dropped.add(id)
     skipped.push({ hash: hashes[0]!, patient, times: 1 })
   }
-  await countSkipped(db, erasures, skipped)
+  if (!quietly) await countSkipped(db, erasures, skipped)
   return without(lines, dropped)
 }
 

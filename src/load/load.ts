@@ -67,6 +67,7 @@ async function loadOrBisect(
     return {
       changed: first.changed + second.changed,
       deleted: first.deleted + second.deleted,
+      erased: first.erased + second.erased,
       deadLetters: first.deadLetters + second.deadLetters,
       problems: first.problems + second.problems,
       contested: [...first.contested, ...second.contested],

@@ -4,7 +4,7 @@
  * Invariant: a record is asked for once, however many events doubt it; asking again while a request is under way is
  * not lost, because what settles a row names how often it was asked. Rows are written in the order of their keys.
  */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -52,8 +52,8 @@ export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Pro
       as pause (reason, milliseconds) using (reason)
     where came.since is null or not exists (
       select from intake_raw.records held
-      where (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id) and held.version >= came.since
-        and held.payload ->> 'is_submitted' = 'true')
+      where (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id)
+        and ${isKnownSince('came.since')})
     order by came.team_id, came.stream, came.id
     on conflict (team_id, stream, id) do update set
       asked = asked_for.asked + 1,
@@ -64,6 +64,11 @@ export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Pro
         when asked_for.since is null or excluded.since is null then null
         else greatest(asked_for.since, excluded.since) end`.execute(db)
   return Number(numAffectedRows ?? 0n)
+}
+
+/** Of a record that is `held`: it is known as submitted, at the time of that column or later, and needs no asking. */
+export function isKnownSince(column: string): RawBuilder<unknown> {
+  return sql`held.version >= ${sql.ref(column)} and held.payload ->> 'is_submitted' = 'true'`
 }
 
 function onceEach(asks: readonly Ask[]): Iterable<Ask> {

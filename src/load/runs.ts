@@ -20,6 +20,8 @@ export interface StreamReport {
   readonly changed: number
   readonly unchanged: number
   readonly deleted: number
+  /** Records skipped because they are of an erased patient. */
+  readonly erased: number
   readonly deadLetters: number
   readonly problems: number
   readonly seconds: number
@@ -30,13 +32,16 @@ export interface StreamReport {
 /** Begins a run on `session`, which must stay open until `finishRun`. */
 export async function beginRun(session: Session, kind: string, options: unknown): Promise<string> {
   await markInterrupted(session)
-  const { run_id } = await session.db
-    .insertInto('intake_ops.runs')
-    .values({ kind, options: JSON.stringify(options), error: null })
-    .returning('run_id')
-    .executeTakeFirstOrThrow()
-  await tryLock(session, 'run', run_id)
-  return run_id
+  // The lock outlives the transaction and is taken before anybody can see the run, so nobody finds it without.
+  return await session.db.transaction().execute(async (db) => {
+    const { run_id } = await db
+      .insertInto('intake_ops.runs')
+      .values({ kind, options: JSON.stringify(options), error: null })
+      .returning('run_id')
+      .executeTakeFirstOrThrow()
+    await tryLock({ db }, 'run', run_id)
+    return run_id
+  })
 }
 
 export async function finishRun(

@@ -27,7 +27,11 @@ export interface LoadStatements {
    * were read. $1 is when they were read, in the clock of the warehouse; null where only the service's is known.
    */
   readonly mergeReads: string
-  /** The same of events: told are those that lost, and those that won against another content of their own version. */
+  /**
+   * The same of events: told are those that lost, those that won against another content of their own version, and
+   * those that brought back what an answer of the service had shown to be gone: the moment of such an answer is known
+   * by a lower bound, and the event may be of before it.
+   */
   readonly mergeEvents: string
   /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
   readonly dropLosers: readonly string[]
@@ -104,7 +108,12 @@ function buildStatements(stream: Stream): LoadStatements {
       where held.origin like 'event:%' and held.version < came.version
         and row._loaded_at > coalesce($1::timestamptz, came.observed_at - interval '5 seconds')`,
     ),
-    mergeEvents: merge(records, sql`where held.version = came.version`),
+    mergeEvents: merge(
+      records,
+      sql`
+      where (held.version = came.version
+        or held.deleted and (held.origin not like 'event:%' or held.origin like '% refetch'))`,
+    ),
     dropLosers: [root, ...children].map(dropLosers),
     mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),
   }

@@ -3,7 +3,8 @@
  *
  * Invariant: a record is left out only when the newest state held is alive and has the same content hash, and no event
  * that waits in the inbox speaks for it: the version of what is held does not move on, and such an event may tell of an
- * older state than this one. Of a log, an entry is left out too when a later one with its id is held: its version is its own, whenever it is read.
+ * older state than this one. Of a log, an entry is left out too when a later one with its id is held: its version is
+ * its own, whenever it is read.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'

@@ -24,9 +24,12 @@ export interface Writing {
   /**
    * - `empty`: straight into the tables, which then must not hold any of the keys.
    * - `reads`: pages and fetches, through staging. A read that stands above what an event brought after it is told.
-   * - `events`: through staging. Ties are told, whoever won: a retried event bears newer data under its old time.
+   * - `events`: through staging. Ties are told, whoever won: a retried event bears newer data under its old time. So
+   *   is what brings back a record that was read to be gone.
    */
   readonly from: 'empty' | 'reads' | 'events'
+  /** True when the transaction has asked already, and nobody is. */
+  readonly nobodyErased?: boolean
   /** Of reads: when they were asked for, in the clock of the warehouse, where that is known. */
   readonly askedAt?: string
 }
@@ -36,6 +39,8 @@ export interface LoadResult {
   readonly changed: number
   /** Tombstones written. */
   readonly deleted: number
+  /** Records of erased patients: nothing of them is written. */
+  readonly erased: number
   readonly deadLetters: number
   readonly problems: number
   /** Ids of which nobody can tell whether what won is the newer content: the source has to be asked again. */
@@ -49,16 +54,17 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
 
 export async function writeBatch(
   session: Session,
-  { stream, place, lines: given, deadLetters, from, askedAt }: Writing,
+  { stream, place, lines: given, deadLetters, from, askedAt, nobodyErased = false }: Writing,
 ): Promise<LoadResult> {
   const statements = statementsOf(stream)
-  const lines = await withoutErased(session, stream, place.teamId, given)
+  const lines = nobodyErased ? given : await withoutErased(session, stream, place.teamId, given)
   let told: readonly Told[] = []
   if (from === 'empty') await copyAll(session, statements.copy.straight, lines)
   else told = await mergeAll(session, statements, lines, { from, askedAt })
   const letters = await setAside(session.db, place, deadLetters)
   await recordFindings(session.db, place, lines.findings)
-  return { ...written(lines, told), deadLetters: letters, problems: lines.findings.problems }
+  const erased = given.count - lines.count
+  return { ...written(lines, told), erased, deadLetters: letters, problems: lines.findings.problems }
 }
 
 /** What a merge tells of a record that lost or tied. */

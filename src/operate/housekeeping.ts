@@ -1,12 +1,13 @@
 /**
  * What has to be done now and then while events are received: partitions of the inbox ahead of time, and what is
- * old enough dropped.
+ * old enough dropped, of events and of dead letters.
  *
  * Invariant: holds nothing up, and a failure waits for the next time; several processes may do it at once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { keepInboxDays } from '../ingest/inbox-days.ts'
+import { removeSettledBodies } from '../load/settled-bodies.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { dropOldCounts } from './received.ts'
 
@@ -41,8 +42,11 @@ export async function openHousekeeping(options: HousekeepingOptions): Promise<As
 /** Never throws. */
 async function keepHouse({ url, inboxDays, logger }: HousekeepingOptions): Promise<void> {
   try {
-    const done = await keepInboxDays(url, { days: inboxDays, now: new Date() })
+    const age = { days: inboxDays, now: new Date() }
+    const done = await keepInboxDays(url, age)
     if (done.dropped > 0 || done.moved > 0) logger.info(done, 'old days of the inbox dropped')
+    const bodies = await removeSettledBodies(url, age)
+    if (bodies > 0) logger.info({ bodies }, 'what old dead letters held was removed')
     await dropOldCounts(url)
   } catch (error) {
     logger.warn(

@@ -18,6 +18,7 @@ export interface RunStream {
   readonly changed: number
   readonly unchanged: number
   readonly deleted: number
+  readonly erased: number
   readonly dead_letters: number
   readonly problems: number
   readonly seconds: number
@@ -49,7 +50,7 @@ export async function readRuns(url: string, limit: number): Promise<readonly Run
           select json_agg(json_build_object(
             'team', coalesce(team.name, part.team_id::text), 'stream', part.stream, 'status', part.status,
             'requests', part.requests, 'throttled', part.throttled, 'fetched', part.fetched, 'changed', part.changed,
-            'unchanged', part.unchanged, 'deleted', part.deleted, 'dead_letters', part.dead_letters,
+            'unchanged', part.unchanged, 'deleted', part.deleted, 'erased', part.erased, 'dead_letters', part.dead_letters,
             'problems', part.problems, 'seconds', part.seconds, 'note', part.note
           ) order by team.name, part.stream)
           from intake_ops.run_streams part left join intake.teams team using (team_id)

@@ -1,7 +1,7 @@
 /**
  * Ingester, drain with refetches, schedule and admin server in one process, over a migrated warehouse.
  *
- *     admin ─► housekeeping ─► refetcher, drain ─► ingester ─► schedule          opened in this order, closed in reverse
+ *     admin ─► housekeeping ─► refetcher, drain ─► ingester ─► alerts ─► schedule     opened so, closed in reverse
  *
  * Invariant: each part works without the others. Closing accepts nothing more, answers and commits what was accepted,
  * and finishes the batches in hand; events that are not drained by then wait in the inbox.
@@ -14,9 +14,11 @@ import type { Ingester } from '../ingest/server.ts'
 import { teamIdOf } from '../load/teams.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { openAdmin } from './admin.ts'
+import type { AlertSettings } from './alerts/round.ts'
+import { type AlertWatch, openAlerts } from './alerts/watch.ts'
 import { openHousekeeping } from './housekeeping.ts'
 import { openGauges } from './metrics/gauges.ts'
-import { openMetrics } from './metrics/registry.ts'
+import { type Metrics, openMetrics } from './metrics/registry.ts'
 import { reasonsNotReady, type Troubled } from './readiness.ts'
 import { openSchedule } from './schedule.ts'
 import { openDraining, openReceiving } from './serve-parts.ts'
@@ -50,6 +52,10 @@ export interface ServeOptions {
   readonly encryptionKey: string | null
   /** What the schedule runs, for some of `teams`. */
   readonly backfill: (teams: readonly TeamSource[], signal: AbortSignal) => Promise<void>
+  /** Null, or left out: nothing is posted. */
+  readonly alerts?: AlertSettings | null
+  /** Between two looks for alerts. */
+  readonly alertsEveryMs?: number
   readonly clock: Clock
   readonly random: () => number
   readonly logger: Logger
@@ -130,11 +136,23 @@ async function openParts(
     troubles.ingest = () => opened.trouble()
     receiving = opened
   }
-  const schedule = options.cron === null || teams.length === 0 ? null : use(scheduleOf(options, teams))
+  const alerts = alertsOf(options, metrics, use)
+  const scheduled = options.cron !== null && teams.length > 0
+  const schedule = scheduled ? use(scheduleOf(options, teams, () => alerts?.wake())) : null
   return { ingest: receiving?.url ?? null, admin: admin.url, next: schedule?.next() ?? null }
 }
 
-function scheduleOf({ url, cron, backfill, clock, logger }: ServeOptions, teams: readonly TeamSource[]) {
+function alertsOf(options: ServeOptions, metrics: Metrics, use: Use): AlertWatch | null {
+  const { alerts: settings = null, alertsEveryMs, url, inboxDays, clock, logger, version = '0.0.0' } = options
+  if (settings === null) return null
+  const teams = options.ingestTeams.map(({ name }) => name)
+  const every = alertsEveryMs === undefined ? {} : { everyMs: alertsEveryMs }
+  const onPosted = metrics.alertsPosted
+  return use(openAlerts({ url, settings, teams, inboxDays, clock, logger, version, onPosted, ...every }))
+}
+
+function scheduleOf(options: ServeOptions, teams: readonly TeamSource[], onEnded: () => void) {
+  const { url, cron, backfill, clock, logger } = options
   return openSchedule({
     ...{ url, clock, logger },
     expression: cron!,
@@ -142,7 +160,7 @@ function scheduleOf({ url, cron, backfill, clock, logger }: ServeOptions, teams:
     teams: teams.map(({ name }) => name),
     run(names, signal) {
       const ours = teams.filter(({ name }) => names.includes(name))
-      return backfill(ours, signal)
+      return backfill(ours, signal).finally(onEnded)
     },
   })
 }

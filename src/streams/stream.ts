@@ -88,7 +88,10 @@ export interface Stream {
 export interface Related {
   readonly stream: StreamName
   readonly ids: readonly string[]
-  /** When they changed, as the record says: what was read of them later needs no asking. Null where it says nothing. */
+  /**
+   * When they changed, as the record says: one that is held as submitted and was read then or later needs no asking.
+   * Null where it says nothing.
+   */
   readonly since: Instant | null
 }
 

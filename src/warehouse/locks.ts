@@ -2,19 +2,38 @@
  * Advisory locks of a session. Invariant: a lock lasts as long as its session, so a process that is killed holds
  * nothing up.
  */
-import { sql } from 'kysely'
+import { type Expression, type RawBuilder, sql } from 'kysely'
 import type { Session } from './connect.ts'
 
 /** First half of the keys of our locks; the second is a hash of what is locked. */
-const CLASSES = { stream: 7_204_311, run: 7_204_312 } as const
+const CLASSES = { stream: 7_204_311, run: 7_204_312, alerts: 7_204_314 } as const
 
 /** Takes the lock of `name` if nobody holds it. */
-export async function tryLock(session: Session, kind: keyof typeof CLASSES, name: string): Promise<boolean> {
+export async function tryLock(
+  session: Pick<Session, 'db'>,
+  kind: keyof typeof CLASSES,
+  name: string,
+): Promise<boolean> {
   const { rows } = await sql<{ locked: boolean }>`
     select pg_try_advisory_lock(${CLASSES[kind]}::int, hashtext(${name})) as locked`.execute(session.db)
   return rows[0]?.locked === true
 }
 
-export async function unlock(session: Session, kind: keyof typeof CLASSES, name: string): Promise<void> {
+export async function unlock(
+  session: Pick<Session, 'db'>,
+  kind: keyof typeof CLASSES,
+  name: string,
+): Promise<void> {
   await sql`select pg_advisory_unlock(${CLASSES[kind]}::int, hashtext(${name}))`.execute(session.db)
+}
+
+/** Whether a session of this database holds the lock of `name`; takes none to find out. */
+export function heldBySomebody(kind: keyof typeof CLASSES, name: Expression<string>): RawBuilder<boolean> {
+  return sql`exists (
+    select from pg_locks held
+    where held.locktype = 'advisory' and held.granted and held.objsubid = 2
+      and held.database = (select oid from pg_database where datname = current_database())
+      and held.classid::bigint = ${CLASSES[kind]}::bigint
+      and held.objid::bigint = hashtext(${name})::bigint & 4294967295
+  )`
 }

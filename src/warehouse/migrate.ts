@@ -27,6 +27,8 @@ export interface MigrationReport extends MigrationStatus {
   readonly migrated: readonly string[]
   /** Why roles could not be created or granted; null when they are in place. */
   readonly rolesNote: string | null
+  /** What else is to be known: why views are not up to date, that pseudonyms are others than before. */
+  readonly notes: readonly string[]
 }
 
 export interface MigrationOptions {
@@ -43,11 +45,12 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
     refuseNewer(before.unknown)
     if (before.pending.length > 0) await applyAll(session)
     await syncViews(session.db)
-    await refreshAnalytics(session.db)
-    if (options.analyticsKey) await useAnalyticsKey(session.db, options.analyticsKey)
+    const stale = await refreshAnalytics(session.db)
+    const rekeyed = options.analyticsKey ? await useAnalyticsKey(session.db, options.analyticsKey) : null
     const rolesNote = await ensureRoles(session.db)
     const after = await statusOf(session)
-    return { applied: after.applied, pending: after.pending, migrated: before.pending, rolesNote }
+    const notes = [stale, rekeyed].filter((note) => note !== null)
+    return { applied: after.applied, pending: after.pending, migrated: before.pending, rolesNote, notes }
   } catch (error) {
     throw warehouseError(error)
   }

@@ -78,6 +78,7 @@ export interface Warehouse {
     changed: BigInt_
     unchanged: BigInt_
     deleted: BigInt_
+    erased: BigInt_
     dead_letters: BigInt_
     problems: BigInt_
     seconds: ColumnType<string, number, number>
@@ -105,6 +106,7 @@ export interface Warehouse {
     created_at: Timestamp
     last_seen_at: Timestamp
     last_run_id: BigInt_ | null
+    settled_at: ColumnType<Date | null, Date | null | undefined, Date | null>
   }
   'intake_ops.problems': {
     team_id: number

@@ -8,10 +8,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
 import { patients } from '../../src/streams/patients.ts'
-import { emptyInbox, openBenchIngester, send } from './ingest.ts'
+import { programOf } from './child.ts'
+import { emptyInbox, send } from './ingest.ts'
+import { startBenchIngester } from './ingester.ts'
+import { peakOf } from './machine.ts'
 import { patientSample } from './patient-pages.ts'
 import { runRoad } from './road.ts'
 import { type BenchRow, timed } from './row.ts'
@@ -27,15 +29,19 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
   await keepInboxDays(warehouse.url, { days: 30, now: new Date() })
   let visible: number[] = []
   await using drain = await openDrainChild(warehouse.url)
-  await using ingester = await openBenchIngester(warehouse.url)
+  await using ingester = await startBenchIngester(warehouse.url)
 
-  /** Sends events and waits until they are rows, `beside` others among them. Returns how long that took, in seconds. */
-  async function round(orders: { events: number; rate?: number }, beside = 0): Promise<number> {
+  /** Sends events and waits until they are rows, among those loaded `beside` them. Returns how long that took, in seconds. */
+  async function round(
+    orders: { events: number; rate?: number },
+    beside = { records: 0, loaded: Promise.resolve<unknown>(null) },
+  ): Promise<number> {
     const sent = await send({ origin: ingester.url, whole: true, ...orders })
     const rest = await timed(() => drain.idle())
     visible = rest.result
+    await beside.loaded
     const [records] = await countRows(warehouse, patients)
-    if (sent.refused > 0 || visible.length !== orders.events || records !== orders.events + beside) {
+    if (sent.refused > 0 || visible.length !== orders.events || records !== orders.events + beside.records) {
       throw new Error(
         `${sent.refused} refused, ${visible.length} of ${orders.events} drained, ${records} rows`,
       )
@@ -49,7 +55,9 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
   const sustained = events / (await round({ events }))
   await empty(warehouse)
   const calm = { events: CALM_RATE * CALM_SECONDS, rate: CALM_RATE }
-  await Promise.all([round(calm, BACKFILL_RECORDS), runRoad(warehouse.url, patientSample, BACKFILL_RECORDS)])
+  const loaded = runRoad(warehouse.url, patientSample, BACKFILL_RECORDS)
+  await Promise.all([round(calm, { records: BACKFILL_RECORDS, loaded }), loaded])
+  const peakBytes = peakOf(drain.pid)
   const sorted = visible.sort((a, b) => a - b)
   const at = (part: number) => (sorted[Math.floor((sorted.length - 1) * part)] ?? 0) * 1_000
   return [
@@ -62,6 +70,7 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
       ratio: sustained / PEER,
       aim: '≥ 3',
       met: sustained >= 3 * PEER,
+      peakBytes,
     },
     {
       what: `from an event's arrival to its row at ${CALM_RATE}/s, a backfill of ${BACKFILL_RECORDS} beside it, p99`,
@@ -72,17 +81,19 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
       ratio: at(0.99) / at(0.5),
       aim: '< 1000 ms',
       met: at(0.99) < 1_000,
+      peakBytes,
     },
   ]
 }
 
 interface DrainChild extends AsyncDisposable {
+  readonly pid: number
   /** Waits until nothing is left; the seconds from each event's arrival to its row since it was last asked. */
   idle(): Promise<number[]>
 }
 
 async function openDrainChild(url: string): Promise<DrainChild> {
-  const file = fileURLToPath(new URL('drain-child.ts', import.meta.url))
+  const file = programOf('drain-child')
   const child = spawn(process.execPath, [...process.execArgv, file, url], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
@@ -90,6 +101,7 @@ async function openDrainChild(url: string): Promise<DrainChild> {
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   await lines.next()
   return {
+    pid: child.pid!,
     async idle() {
       child.stdin.write('idle\n')
       const { value, done } = await lines.next()

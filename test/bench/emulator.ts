@@ -6,8 +6,9 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { Pool } from 'undici'
+import { programOf } from './child.ts'
+import { peakOf } from './machine.ts'
 import { type BenchRow, median, timed } from './row.ts'
 
 const PAGE_SIZE = 500
@@ -15,6 +16,7 @@ const AIM = 20_000
 const SAMPLES = 3
 
 interface Server extends AsyncDisposable {
+  readonly pid: number
   readonly origin: string
   readonly headers: Record<string, string>
 }
@@ -49,6 +51,7 @@ export async function benchEmulator(pages: number): Promise<readonly BenchRow[]>
         ratio: figure / floor,
         aim: `≥ ${AIM}/s`,
         met: figure >= AIM,
+        peakBytes: peakOf(emulator.pid),
       })
     }
   }
@@ -87,13 +90,14 @@ async function expectRecords({ origin, headers }: Server, paths: readonly string
 }
 
 async function startChild(task: object): Promise<Server> {
-  const file = fileURLToPath(new URL('emulator-child.ts', import.meta.url))
+  const file = programOf('emulator-child')
   // The flags of the benchmark are those of the command line's first line.
   const child = spawn(process.execPath, [...process.execArgv, file, JSON.stringify(task)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const { origin, headers } = JSON.parse(await firstLine(child)) as Pick<Server, 'origin' | 'headers'>
   return {
+    pid: child.pid!,
     origin,
     headers,
     async [Symbol.asyncDispose]() {

@@ -87,7 +87,13 @@ export async function upsertFloor(
     )
   }
   await queue.onIdle()
+  const { rows: counted } = await pool.query<{ count: number }>(
+    `select count(*)::int from intake_raw.records where stream = $1 and origin = 'peer'`,
+    [stream.name],
+  )
   await pool.end()
+  if (counted[0]?.count !== rows)
+    throw new Error(`${counted[0]?.count} of ${rows} rows were written by the peer`)
   return rows
 }
 

@@ -10,6 +10,8 @@ export interface BenchRow {
   readonly ratio: number
   readonly aim: string
   readonly met: boolean
+  /** Of the process that is measured, where it is not the benchmark's own; null where the work is Postgres's alone. */
+  readonly peakBytes?: number | null
   readonly notes?: string
 }
 

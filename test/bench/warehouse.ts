@@ -1,11 +1,10 @@
 /** An embedded Postgres of the benchmark's own, with its durability on, and the tables that a stream is loaded into. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Stream } from '../../src/streams/stream.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
 import { migrate } from '../../src/warehouse/migrate.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+import { whenInterrupted } from '../support/interruption.ts'
 
 /** Tables that loading a stream writes. */
 function tablesOf({ table, children }: Stream): readonly string[] {
@@ -21,8 +20,14 @@ export interface BenchWarehouse extends AsyncDisposable {
 }
 
 export async function openBenchWarehouse(): Promise<BenchWarehouse> {
-  const folder = mkdtempSync(join(tmpdir(), 'intake-bench-'))
+  const folder = makeFolder('bench-')
   const server = await openEmbedded({ dataDir: folder })
+  const stop = async () => {
+    forget()
+    await server.stop()
+    removeFolder(folder)
+  }
+  const forget = whenInterrupted(stop)
   await migrate(server.url)
   const session = await openSession({ url: server.url, purpose: 'bench' })
   return {
@@ -30,8 +35,7 @@ export async function openBenchWarehouse(): Promise<BenchWarehouse> {
     session,
     async [Symbol.asyncDispose]() {
       await session.close()
-      await server.stop()
-      rmSync(folder, { recursive: true, force: true })
+      await stop()
     },
   }
 }

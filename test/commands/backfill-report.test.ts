@@ -11,6 +11,7 @@ const report = (seconds: number): StreamReport => ({
   changed: 2,
   unchanged: 0,
   deleted: 0,
+  erased: 0,
   deadLetters: 0,
   problems: 0,
   seconds,

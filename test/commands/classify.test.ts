@@ -72,6 +72,20 @@ describe('classify set', () => {
     expect(await query(warehouse.url, concepts)).toEqual([{ form_id: 'g', concept: 'weight' }])
   })
 
+  it('names what a question asks without deciding on it', async () => {
+    const before = await shown()
+    const { stdout } = await classify('set', 'q1', '--team', 'b', '--concept', 'story', '--json')
+    expect(JSON.parse(stdout)).toEqual({ question_id: 'q1', visibility: null, questions: 2 })
+    const file = join(folder, 'concepts.csv')
+    writeFileSync(file, 'question_id,visibility,team,concept\nq1,,a,story\n')
+    expect((await classify('import', file)).code).toBe(0)
+    expect(await shown()).toEqual(before)
+    const named = `select count(*)::int as questions from intake.questions where concept = 'story'`
+    expect(await query(warehouse.url, named)).toEqual([{ questions: 4 }])
+    expect((await classify('set', 'q1', '--concept', '')).stdout).toBe('visibility as it was: 4 questions\n')
+    expect(await query(warehouse.url, named)).toEqual([{ questions: 0 }])
+  })
+
   it.each([
     [['set', 'nothing', 'visible'], 1, 'QUESTION names no question'],
     [['set', 'q1', 'visible', '--form', 'nothing'], 1, 'QUESTION names no question'],

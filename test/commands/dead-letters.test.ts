@@ -75,6 +75,18 @@ test('one is shown with its origin, and with its content only when that is asked
   expect((await letters('show ninety')).code).toBe(2)
 })
 
+test('one is shown whole within 80 columns, however long its ids are', async () => {
+  const recordId = `p-${'0123456789'.repeat(18)}`
+  const origin = `run:1 window:${'2026-01-01T00:00:00Z..'.repeat(6)} page:2`
+  const id = await put({ recordId, origin, reason: `cannot be read: ${'for a long reason '.repeat(9)}` })
+  const shown = stripVTControlCharacters((await letters(`show ${id}`, 80)).stdout)
+  for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
+  expect(shown.replaceAll(/\s/g, '')).toContain(recordId)
+  expect(shown.replaceAll(/\s/g, '')).toContain(origin.replaceAll(' ', ''))
+  const plain = (await letters(`show ${id}`)).stdout
+  expect(plain).toContain(`\nrecord       ${recordId}\n`)
+})
+
 test('an event goes back to the inbox, and is loaded when it can be read now', async () => {
   const event = {
     ...{ id: 'e-1', timestamp: '2026-01-01T12:00:01Z', event_type: 'deleted', source: 'patient' },

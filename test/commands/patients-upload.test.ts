@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { systemClock } from '../../src/core/clock.ts'
 import { json, type Received, type Service, startService } from '../api/support/service.ts'
 import { runCli, startCli, type Variables } from '../support/cli.ts'
+import { collecting } from '../support/garbage.ts'
 import { runCommand } from '../support/run-command.ts'
 
 const CANARY = 'canary-of-a-person'
@@ -225,6 +226,7 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
 
   it('when its time is over', async () => {
     later = [[halfway]]
+    using _ = collecting()
     const run = await upload('--timeout', '2')
     expect(run.code).toBe(4)
     expect(run.stdout).toContain('processed  1')

@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/conformance/**/*.test.ts'],
+    setupFiles: ['test/support/after-each-file.ts'],
     provide: { mayAskRealService: true },
     reporters: ['verbose'],
     fileParallelism: false,

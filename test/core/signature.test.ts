@@ -59,6 +59,24 @@ describe('a signature', () => {
     expect(isSigned(body, signature, ['secret'])).toBe(false)
   })
 
+  test('is that of secrets of any length and any letters, one after another', () => {
+    const secrets = fc.array(
+      fc.oneof(
+        fc.string({ unit: 'binary', minLength: 60, maxLength: 200 }),
+        fc.string({ unit: 'grapheme', maxLength: 80 }),
+        fc.constantFrom('', 'k'.repeat(64), 'k'.repeat(65), '\ud800'),
+      ),
+      { minLength: 1, maxLength: 4 },
+    )
+    fc.assert(
+      fc.property(secrets, fc.uint8Array({ maxLength: 300 }), fc.nat(), (known, bytes, at) => {
+        const signature = sign(bytes, known[at % known.length]!)
+        expect(isSigned(bytes, signature, known)).toBe(true)
+        expect(isSigned(bytes, signature, [`${known[at % known.length]}x`])).toBe(false)
+      }),
+    )
+  })
+
   test('is that of the exact bytes', () => {
     expect(isSigned(Buffer.from('{"a": 1}'), good, ['secret'])).toBe(false)
     fc.assert(

@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { whenInterrupted } from '../support/interruption.ts'
 
 export interface Member {
   readonly name: string
@@ -63,8 +64,11 @@ export function openCast(program: string, cwd: string): Cast {
     return member
   }
 
+  const forget = whenInterrupted(dismiss)
+
   async function dismiss() {
     over = true
+    forget()
     return await Promise.all(
       members.map(async ({ member, child }) => {
         const process = child()

@@ -1,40 +1,48 @@
-/** A durable Postgres of its own that comes back by itself, a folder and free ports. Leaves nothing behind. */
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
+/**
+ * A durable Postgres of its own that comes back by itself, a folder and free ports. Leaves nothing behind.
+ *
+ * Invariant: its address stays the same, also when it was away.
+ */
+import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { freePort } from '../../src/warehouse/embedded/port.ts'
 import { openEmbedded, postmasterOf } from '../support/embedded-fixture.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
 
 export interface Stage extends AsyncDisposable {
   readonly url: string
   readonly postmaster: () => number
+  /** Stops it; the result starts it again. */
+  leave(): Promise<() => Promise<void>>
   readonly folder: string
   readonly ports: readonly number[]
 }
 
 export async function openStage(): Promise<Stage> {
-  const place = mkdtempSync(join(tmpdir(), `intake-sync-crash-${process.pid}-`))
+  const place = makeFolder('crash-')
   // Run by root, the server is another user, who must be able to pass through.
   chmodSync(place, 0o711)
   const folder = join(place, 'work')
   mkdirSync(folder)
-  const server = await openEmbedded({ dataDir: join(place, 'data') })
+  const dataDir = join(place, 'data')
+  let server = await openEmbedded({ dataDir })
+  const { url, directory } = server
+  const start = async () => {
+    server = await openEmbedded({ dataDir })
+    if (server.url !== url) throw new Error('the server came back at another address')
+  }
   return {
-    url: server.url,
-    postmaster: () => postmasterOf(server.directory),
+    url,
+    postmaster: () => postmasterOf(directory),
+    async leave() {
+      await server.stop()
+      return start
+    },
     folder,
-    ports: [await freePort(), await freePort()],
+    ports: [await freePort(undefined), await freePort(undefined)],
     [Symbol.asyncDispose]: async () => {
       await server.stop()
-      for (const path of [server.directory, place]) rmSync(path, { recursive: true, force: true })
+      removeFolder(place)
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }

@@ -26,7 +26,7 @@ export interface Verdict {
 export async function judge(url: string, sender: Sender): Promise<Verdict> {
   const stored = await query<Stored>(
     url,
-    `select event_id, encode(body_hash, 'hex') as hash, status, body from intake_raw.inbox`,
+    `select event_id, encode(sha256(body), 'hex') as hash, status, body from intake_raw.inbox`,
   )
   const faults: string[] = []
   const done = new Set(

@@ -1,5 +1,7 @@
 /** What went wrong in one run and is mended by a later one, without a person who knows how. */
 import { expect, it } from 'vitest'
+import { setAside } from '../../src/load/dead-letters.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { json } from '../api/support/service.ts'
 import { runCommand } from '../support/run-command.ts'
 import { withoutPauses } from './support/impatient.ts'
@@ -25,12 +27,16 @@ function response(nth: number, text = 'first'): LittleRecord {
   }
 }
 
-/** A service that keeps to its date filter and lists summaries; a response in `refused` is not given by its id. */
+/**
+ * A service that keeps to its date filter and lists summaries; a response in `refused` is not given by its id. What its
+ * lists leave out is counted all the same once it is in `slipped`.
+ */
 async function scene(count: number) {
   const service = await startLittleService()
-  const refused = new Set<string>()
+  const refused = new Map<string, number>()
+  const slipped = new Set<string>()
   for (let nth = 0; nth < count; nth++) service.records.responses.push(response(nth))
-  service.interfere = (request, answer) => listed(service, refused, request.url, answer)
+  service.interfere = (request, answer) => listed({ service, refused, slipped }, request.url, answer)
   const warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }
   const run = async (...words: string[]) => {
@@ -38,7 +44,7 @@ async function scene(count: number) {
     return { code, ...JSON.parse(stdout).streams.responses } as Record<string, unknown>
   }
   return {
-    ...{ service, refused, run, env, url: warehouse.url },
+    ...{ service, refused, slipped, run, env, url: warehouse.url },
     texts: async () =>
       (
         await query<{ value_text: string }>(
@@ -56,19 +62,30 @@ async function scene(count: number) {
 
 type Answer = Parameters<LittleService['interfere']>[1]
 
-function listed(service: LittleService, refused: ReadonlySet<string>, url: string, answer: Answer): boolean {
+interface Listing {
+  readonly service: LittleService
+  /** With what each is answered. */
+  readonly refused: ReadonlyMap<string, number>
+  readonly slipped: ReadonlySet<string>
+}
+
+function listed({ service, refused, slipped }: Listing, url: string, answer: Answer): boolean {
   const at = new URL(url, service.url)
   const id = at.pathname.split('/').at(-1)!
-  if (refused.has(id)) {
-    json(answer, { detail: 'no' }, 400)
+  const status = refused.get(id)
+  if (status !== undefined) {
+    json(answer, { detail: 'no' }, status)
     return true
   }
   if (at.pathname !== '/v2/responses') return false
   const after = at.searchParams.get('submitted_after') ?? ''
-  const results = service.records.responses
-    .filter((record) => !service.unlisted.has(record.id) && String(record.submitted_at) >= after)
+  const counted = service.records.responses.filter(
+    (record) => !service.unlisted.has(record.id) && String(record.submitted_at) >= after,
+  )
+  const results = counted
+    .filter((record) => !slipped.has(record.id))
     .map(({ answers: _, ...summary }) => summary)
-  json(answer, { count: results.length, next: null, previous: null, results })
+  json(answer, { count: counted.length, next: null, previous: null, results })
   return true
 }
 
@@ -97,7 +114,7 @@ it.each([
     expect(await at.run()).toMatchObject({ code: 0, changed: 40 })
     for (const nth of [3, 39]) {
       at.service.records.responses[nth] = response(nth, `edited ${nth}`)
-      at.refused.add(`r${nth}`)
+      at.refused.set(`r${nth}`, 400)
     }
     expect(await at.run('--full')).toMatchObject({ code: 4, dead_letters: 2 })
     if (discarded) {
@@ -139,4 +156,61 @@ it('a filter that leaves out the newest record known is not believed', async () 
   }
   expect(await at.run()).toMatchObject({ code: 0, note: expect.stringContaining('newest record known') })
   expect(await at.texts()).toEqual(['new'])
+})
+
+it.each([
+  ['the part since the checkpoint', []],
+  ['everything', ['--full']],
+])(
+  'a run that read %s, and less than was counted, leaves the cursor: what it missed is older than what it saw, and loaded by the next',
+  async (_, words) => {
+    await using at = await scene(20)
+    await at.run()
+    at.service.records.responses.push(response(25, 'missed'), response(60, 'seen'))
+    at.slipped.add('r25')
+    expect(await at.run(...words)).toMatchObject({ code: 4, changed: 1 })
+    expect(await at.texts()).toEqual(['seen'])
+    at.slipped.clear()
+    expect(await at.run()).toMatchObject({ code: 0, changed: 1 })
+    expect(await at.texts()).toEqual(['missed', 'seen'])
+  },
+)
+
+it.each([400, 401, 403, 410, 500])(
+  'a record that no list shows, and whose own answer is %i, is not taken for deleted: only 404 says so',
+  async (status) => {
+    await using at = await scene(20)
+    await at.run()
+    at.service.unlisted.add('r3')
+    at.refused.set('r3', status)
+    const { code } = await at.run('--full')
+    const gone = () => query(at.url, 'select id from intake.responses where _deleted_at is not null')
+    expect([await gone(), code === 0]).toEqual([[], false])
+    at.refused.clear()
+    at.service.records.responses.splice(3, 1)
+    expect(await at.run('--full')).toMatchObject({ code: 0, deleted: 1 })
+    expect(await gone()).toEqual([{ id: 'r3' }])
+  },
+)
+
+it('an event that was set aside waits for a person: each run says so, and none that reads the record takes it for settled', async () => {
+  await using at = await scene(5)
+  expect(await at.run()).toMatchObject({ code: 0 })
+  const letter = { recordId: 'r1', origin: 'event:e1', reason: 'a reason', body: '{}' }
+  await using session = await openSession({ url: at.url, purpose: 'healing' })
+  await setAside(session.db, { teamId: 1, stream: 'responses', runId: null }, [letter])
+  for (const words of [[], ['--full'], []])
+    expect(await at.run(...words)).toMatchObject({ code: 4, dead_letters: 0 })
+  expect(await at.letters()).toEqual([{ status: 'waiting' }])
+})
+
+it('a response that is dated years ahead is loaded and moves no cursor: the next run asks for what came since the others', async () => {
+  await using at = await scene(20)
+  await at.run()
+  at.service.records.responses.push({ ...response(20, 'ahead'), submitted_at: '2999-01-01T00:00:00Z' })
+  expect(await at.run()).toMatchObject({ code: 0, changed: 1, note: null })
+  expect(await at.texts()).toEqual(['ahead'])
+  at.service.records.responses.push(response(21, 'later'))
+  expect(await at.run()).toMatchObject({ code: 0, changed: 1, note: null })
+  expect(await at.texts()).toEqual(['ahead', 'later'])
 })

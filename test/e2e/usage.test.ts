@@ -1,9 +1,10 @@
-/** What the command line says to whom uses it wrongly, to scripts, and to a reader that goes away. */
+/** What the command line says to whom uses it wrongly, to scripts, and to a reader that goes away or a disk that is full. */
+import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
-import { openScene, openWarehouse, type Scene } from './support/scene.ts'
+import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 
 let scene: Scene
 
@@ -109,6 +110,23 @@ describe('backfill', () => {
     const asked = scene.emulator.control.requests().map(({ url }) => url.split(/[/?]/)[2])
     expect(new Set(asked)).toEqual(new Set(['forms', 'packets']))
   })
+
+  it.runIf(existsSync('/dev/full'))(
+    'does its work on a full disk, and says in a line that its result is lost',
+    async () => {
+      await using warehouse = await openWarehouse()
+      const env = { ...scene.env, DATABASE_URL: warehouse.url }
+      for (const words of [['backfill', '--streams', 'forms'], ['status', '--json'], ['--help']]) {
+        const run = await runCli(words, env, { onto: '/dev/full' })
+        expect([run.code, run.stderr]).toEqual([1, 'error: standard output could not be written (ENOSPC)\n'])
+      }
+      const [forms] = await query<{ forms: number }>(
+        warehouse.url,
+        'select count(*)::int as forms from intake.forms',
+      )
+      expect(forms?.forms).toBeGreaterThan(0)
+    },
+  )
 
   it('goes on when the reader of its output goes away', async () => {
     await using warehouse = await openWarehouse()

@@ -1,23 +1,12 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
+import { bytesInUse } from '../support/garbage.ts'
 import { type Caller, callerOf } from './caller.ts'
 import { askFor, exportNamed } from './exporting.ts'
 
 const MEGABYTE = 1024 * 1024
 /** Of them, every eleventh is one of the form whose export is asked for. */
 const RESPONSES = 400_000
-
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
-
-/** Bytes in use once the garbage is gone. */
-function held(): number {
-  collectGarbage()
-  const { heapUsed, arrayBuffers } = process.memoryUsage()
-  return heapUsed + arrayBuffers
-}
 
 let emulator: Emulator
 let caller: Caller
@@ -41,7 +30,7 @@ function begin(signal?: AbortSignal): Promise<Response> {
 
 describe('a long export', () => {
   it('is not held: next to nothing of what was sent is in memory, and others are answered meanwhile', async () => {
-    const started = held()
+    const started = bytesInUse()
     const most: number[] = []
     let [seen, measured, answered] = [0, 0, 0]
     let done = false
@@ -52,7 +41,7 @@ describe('a long export', () => {
       seen += piece.length
       if (seen < measured + 10 * MEGABYTE) continue
       measured = seen
-      most.push(held() - started)
+      most.push(bytesInUse() - started)
     }
     done = true
     await others

@@ -78,6 +78,18 @@ describe('what is not plain text', () => {
     expect(read(`\ufeff${escaped}`, 'application/json; charset=utf-8')).toEqual(expected)
   })
 
+  test('a JSON string that comes as text is known by the title that its quote does not end with', () => {
+    const text = 'Client ID,"Q, ""1"""\r\n7,yes\r\n'
+    const expected = [
+      ['Client ID', 'Q, "1"'],
+      ['7', 'yes'],
+    ]
+    expect(read(JSON.stringify(text), 'text/plain')).toEqual(expected)
+    expect(read(`\ufeff${JSON.stringify(text)}`, 'text/csv')).toEqual(expected)
+    expect(read(text, 'text/plain')).toEqual(expected)
+    expect(read('"Client ID","Q, ""1"""\n"7","yes"\n', 'text/plain')).toEqual(expected)
+  })
+
   test('escapes of a JSON string that no text can hold are written visibly', () => {
     expect(read('"a\\ud83d,\\ude00b,\\ud83d\\ud83d\\ude00,\\u0000"', 'application/json')).toEqual([
       ['a\\ud83d', '\\ude00b', '\\ud83d😀', '\\u0000'],

@@ -16,6 +16,7 @@ import { takeSlice } from '../../src/load/slice.ts'
 import { formExports } from '../../src/streams/exports.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { clientOf, json, type Received, type Service, startService } from '../api/support/service.ts'
+import { ask } from '../support/sessions.ts'
 
 export interface RunOptions extends Partial<Pick<SliceOptions, 'dry' | 'allowMassDelete'>> {
   readonly timezone?: string
@@ -66,14 +67,7 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
   return { note, tally, requests: meter.requests }
 }
 
-export async function query<Row extends object = Record<string, unknown>>(
-  url: string,
-  text: string,
-  values: readonly unknown[] = [],
-): Promise<readonly Row[]> {
-  await using session = await openSession({ url, purpose: 'the test itself' })
-  return (await session.client.query<Row>(text, [...values])).rows
-}
+export const query = ask
 
 const OWNED = ['exports', 'export_columns', 'export_rows', 'export_cells'].map((name) => `intake.${name}`)
 const RAW = ['records', 'record_history', 'export_files', 'export_chunks'].map((name) => `intake_raw.${name}`)

@@ -6,6 +6,7 @@ import { openRefetcher, type RefetcherOptions } from '../../src/extract/refetch/
 import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
+import { runCommand } from '../support/run-command.ts'
 
 let scene: Scene
 let service: LittleService
@@ -108,6 +109,29 @@ async function tried(times: number): Promise<void> {
     await systemClock.sleep(10)
   }
 }
+
+test('a record that an event told of in part, and that is never there, is counted, and explained', async () => {
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  const explain = async () => {
+    const env = { DATABASE_URL: scene.url }
+    const { stdout } = await runCommand(['explain', 'patients', 'p1', '--json'], env)
+    return JSON.parse(stdout).events[0].told
+  }
+  expect(await explain()).toContain('is asked for by its id, 0 time(s) so far')
+  const refetcher = open()
+  for (let times = 1; times <= 4; times++) {
+    await hurry()
+    await tried(times)
+  }
+  await refetcher.close()
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toEqual([])
+  expect(await explain()).toContain('the service had none each time')
+  expect(await scene.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
+    { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
+  ])
+})
 
 test('a record told of in part that is not there is asked for a few times, and then left to a scan', async () => {
   await scene.store([patientEvent('p1', 1, { email: 'a@example.com' })])
@@ -310,6 +334,41 @@ test('a member whose own event told of the submission is not asked for, whicheve
   await refetch()
   expect(await scene.asked()).toEqual([])
   expect(service.received.length).toBe(0)
+})
+
+test('a member of which an event told in part as well is asked for, though it is known as submitted by then', async () => {
+  const of = (seconds: number, data: object) => ({ ...patientEvent('r1', seconds), source: 'response', data })
+  const told = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1'] }
+  await scene.store([packetEvent('k', 5, told)])
+  await scene.drain()
+  await scene.store([of(6, { id: 'r1' })])
+  await scene.drain()
+  await scene.store([of(7, response('r1', { is_submitted: true }))])
+  await scene.drain()
+  service.records.responses.push(response('r1', { is_submitted: true, is_archived: true }))
+  await refetch()
+  expect(service.received.length).toBe(1)
+  expect(await scene.rows('select is_archived from intake.responses')).toEqual([{ is_archived: true }])
+})
+
+test('a submission that is told late asks for the members that are not known as submitted since', async () => {
+  const event = (id: string, seconds: number, fields: object) => ({
+    ...patientEvent(id, seconds),
+    source: 'response',
+    data: response(id, fields),
+  })
+  await scene.store([event('r1', 10, { is_submitted: true }), event('r2', 30, {})])
+  const told = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1', 'r2', 'r3'] }
+  await scene.store([packetEvent('k', 50, told)])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['responses r2 member', 'responses r3 member'])
+  await scene.store([event('r2', 60, { is_submitted: true })])
+  await scene.drain()
+  service.records.responses.push(response('r3', { is_submitted: true, is_skipped: true }))
+  await hurry()
+  await refetch()
+  expect(service.received.map(({ url }) => url)).toEqual([expect.stringContaining('r3')])
+  expect(await scene.asked()).toEqual([])
 })
 
 test('of two states of a packet response with one time the later updated stays; nobody can be asked', async () => {

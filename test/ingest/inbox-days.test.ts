@@ -1,4 +1,5 @@
 /** Days of the inbox: made ahead, emptied into, dropped when all is settled, and never in the way of ingest. */
+import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
@@ -167,5 +168,50 @@ describe('a day that is past its time', () => {
     expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 3, dropped: 0, moved: 0 })
     expect(await query(url, 'select count(*)::int from intake_raw.inbox')).toEqual([{ count: 10 }])
     expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 1, dropped: 0, moved: 10 })
+  })
+})
+
+/** What Postgres remembers of values, for its planner. */
+async function sampled(url: string): Promise<readonly string[]> {
+  await query(url, 'analyze')
+  const rows = await query<{ name: string }>(
+    url,
+    `select distinct attname as name from pg_stats where schemaname = 'intake_raw' and tablename ~ '^inbox' order by 1`,
+  )
+  return rows.map(({ name }) => name)
+}
+
+describe('what passes through the inbox', () => {
+  it('is not remembered by Postgres: no id of a record, no bytes, of whatever day', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    await put(url, 'early', dayOf(now, 0))
+    await put(url, 'stray', dayOf(now, 9))
+    await keepInboxDays(url, { days: 30, now })
+    await put(url, 'late', dayOf(now, 1))
+    await query(url, "update intake_raw.inbox set record_id = 'p' || seq")
+    const names = await sampled(url)
+    expect(names).toContain('event_id')
+    expect(names.filter((name) => ['record_id', 'body'].includes(name))).toEqual([])
+  })
+
+  it('is forgotten where it was remembered before, by the migration that ends it', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    await keepInboxDays(url, { days: 30, now })
+    for (const column of ['record_id', 'body'])
+      await query(url, `alter table intake_raw.inbox alter column ${column} set statistics -1`)
+    await put(url, 'early', dayOf(now, 0))
+    await query(url, "update intake_raw.inbox set record_id = 'p' || seq")
+    expect(await sampled(url)).toEqual(expect.arrayContaining(['record_id', 'body']))
+    await query(
+      url,
+      readFileSync(new URL('../../sql/migrations/0054_inbox_not_sampled.sql', import.meta.url), 'utf8'),
+    )
+    const names = await sampled(url)
+    expect(names).toContain('event_id')
+    expect(names.filter((name) => ['record_id', 'body'].includes(name))).toEqual([])
   })
 })

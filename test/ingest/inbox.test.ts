@@ -67,6 +67,26 @@ describe('events', () => {
     expect(bench.told.committed.length).toBeGreaterThanOrEqual(3)
   })
 
+  it('are on the disk before they are told, also where the database asks for less of others', async () => {
+    await using bench = await openBench()
+    await query(
+      bench.url,
+      `do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$;
+       create table seen as select '' as setting where false;
+       create function note() returns trigger language plpgsql as
+         $$ begin insert into seen select current_setting('synchronous_commit'); return null; end $$;
+       create trigger note after insert on intake_raw.inbox execute function note()`,
+    )
+    const inbox = await bench.open()
+    await inbox.store(event())
+    expect(await query(bench.url, 'select distinct setting from seen')).toEqual([{ setting: 'on' }])
+    const [others] = await query<{ setting: string }>(
+      bench.url,
+      `select current_setting('synchronous_commit') as setting`,
+    )
+    expect(others).toEqual({ setting: 'off' })
+  })
+
   it('that come twice at once are stored once, and each is told', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
@@ -107,6 +127,22 @@ describe('events', () => {
     expect(await inbox.store(yesterday)).toBe('duplicate')
     expect(await inbox.store(before)).toBe('stored')
     expect(await countIn(bench.url)).toBe(3)
+  })
+
+  it('that were stored yesterday, and come again with newer data, are stored again', async () => {
+    await using bench = await openBench()
+    await query(
+      bench.url,
+      `select intake_raw.add_inbox_day((now() at time zone 'UTC')::date - 1, 0),
+         intake_raw.add_inbox_day((now() at time zone 'UTC')::date, 0)`,
+    )
+    const inbox = await bench.open()
+    await inbox.store(event({ id: 'same', data: { id: 'p', last_name: 'old' } }))
+    await query(bench.url, 'update intake_raw.inbox set received_on = received_on - 1')
+    const newer = event({ id: 'same', data: { id: 'p', last_name: 'new' } })
+    expect(await inbox.store(newer)).toBe('stored')
+    expect(await inbox.store(newer)).toBe('duplicate')
+    expect(await countIn(bench.url)).toBe(2)
   })
 
   it('sent to two processes at once, in any order, are stored once and deadlock nobody', async () => {

@@ -138,6 +138,17 @@ const keyless = (body: unknown): DeadLetter => {
   return read.letter
 }
 
+test('what could not be read is set aside once beside records that Postgres refuses, whatever is tried to load their neighbours', async () => {
+  const letter = keyless({ first_name: 'without a key' })
+  const batch = [person('a'), REFUSED[1]![2]('x'), person('b'), REFUSED[1]![2]('y')]
+  expect(await load(batch, 'merge', [letter])).toMatchObject({ changed: 2, deadLetters: 3 })
+  expect((await letters()).map(({ record_id, seen }) => [record_id, seen])).toEqual([
+    [null, '1'],
+    ['x', '1'],
+    ['y', '1'],
+  ])
+})
+
 test('the same thing set aside again is the same dead letter, another is another', async () => {
   const letter = keyless({ first_name: CANARY })
   await load([], 'merge', [letter], '1')

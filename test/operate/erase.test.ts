@@ -215,6 +215,12 @@ describe('after that', () => {
     const ended = await scene.backfill('--full', '--json')
     expect(ended.code).toBe(0)
     expect(await tablesHolding(scene.url, texts)).toEqual({})
+    const { streams } = JSON.parse(ended.stdout)
+    expect(streams.patients).toMatchObject({ erased: 1, changed: 0, deleted: 0 })
+    expect(streams.responses.erased).toBe(responses.length)
+    expect(streams.messages.erased).toBeGreaterThan(0)
+    const told = await scene.backfill('--full', '--dry-run')
+    expect(told.stdout).toContain("skipped as an erased patient's: 1 of patients")
     const [own] = await query<{ skipped: number }>(
       scene.url,
       'select skipped::int from intake_ops.erasures where hash = patient_hash',

@@ -60,12 +60,32 @@ async function everything(): Promise<readonly Metric[]> {
     `with run as (insert into intake_ops.runs (kind, status, finished_at) values ('backfill', 'succeeded', now()) returning run_id)
      insert into intake_ops.run_streams (run_id, team_id, stream, status) select run_id, team_id, 'patients', 'succeeded' from run, intake.teams`,
   )
+  for (const [status, hoursAgo] of [
+    ['succeeded', 2],
+    ['failed', 0],
+  ]) {
+    await query(
+      warehouse.url,
+      `with run as (
+         insert into intake_ops.runs (kind, status, started_at, finished_at)
+         values ('backfill', $1, now() - make_interval(hours => $2), now() - make_interval(hours => $2)) returning run_id
+       )
+       insert into intake_ops.run_streams (run_id, team_id, stream, status)
+       select run_id, team_id, 'forms', $1 from run, intake.teams`,
+      [status, hoursAgo],
+    )
+  }
   await query(
     warehouse.url,
     `insert into intake_ops.events_received (team_id, hour, events, last_at)
      select team_id, date_trunc('hour', now()) - make_interval(hours => ago), 1, now() from intake.teams, generate_series(0, 99) as ago`,
   )
-  const { registry, ingest, drain } = openMetrics()
+  await query(
+    warehouse.url,
+    "insert into intake_ops.alerts (team_id, cause) select team_id, 'inbox_old' from intake.teams",
+  )
+  const { registry, ingest, drain, alertsPosted } = openMetrics()
+  alertsPosted(false)
   ingest.stored('north', false)
   ingest.stored('north', true)
   ingest.rejected('signature', 'north')
@@ -106,9 +126,14 @@ it('tells what was counted and what the warehouse holds', async () => {
   expect(valueAt('intake_ingest_in_flight_bytes')).toBe(700)
   expect(valueAt('intake_dead_letters_waiting', { ...team, stream: 'patients' })).toBe(1)
   expect(valueAt('intake_last_run_ok', { ...team, stream: 'patients' })).toBe(1)
-  const age =
-    Date.now() / 1000 - valueAt('intake_last_success_timestamp_seconds', { ...team, stream: 'patients' })!
-  expect(Math.abs(age)).toBeLessThan(60)
+  const ageOf = (stream: string) =>
+    Date.now() / 1000 - valueAt('intake_last_success_timestamp_seconds', { ...team, stream })!
+  expect(Math.abs(ageOf('patients'))).toBeLessThan(60)
+  // A run that failed since is no success, however new.
+  expect(valueAt('intake_last_run_ok', { ...team, stream: 'forms' })).toBe(0)
+  expect(Math.abs(ageOf('forms') - 7_200)).toBeLessThan(60)
+  expect(valueAt('intake_alerts_raised', { ...team, cause: 'inbox_old' })).toBe(1)
+  expect(valueAt('intake_alert_posts_total', { outcome: 'failed' })).toBe(1)
   expect(valueAt('intake_webhook_silent', team)).toBe(0)
   expect(valueAt('intake_webhook_events_last_day', team)).toBe(24)
 })
@@ -138,7 +163,7 @@ it('is well-formed: help and type on each, units and _total at the end of names,
     expect(name).toMatch(new RegExp(`^${metric.name}${suffix}$`))
     if (/^intake_(?:process|nodejs)_/.test(name)) continue
     for (const label of Object.keys(labels))
-      expect(['team', 'stream', 'reason', 'outcome', 'le']).toContain(label)
+      expect(['team', 'stream', 'reason', 'outcome', 'cause', 'le']).toContain(label)
   }
 })
 

@@ -76,6 +76,23 @@ describe.concurrent('the next run loads', () => {
   })
 })
 
+it('a run that fails on its second page leaves the cursor where it was: the next loads what came before the failure and after', async () => {
+  await using scene = await openScene()
+  const { control } = scene.emulator
+  const world = control.world()
+  await readResponses(scene)
+  const before = await cursorIn(scene.url)
+  const later = plus(newestOf(world), 10 * DAY)
+  for (let at = 0; at < 25; at++) submitAt(world, plus(later, at))
+  control.failNext('/v2/responses', 'slow=1:1')
+  control.failNext('/v2/responses', 'redirect=1')
+  expect(await readResponses(scene)).toMatchObject({ code: 1, status: 'failed' })
+  expect(await cursorIn(scene.url)).toEqual(before)
+  expect(await readResponses(scene)).toMatchObject({ code: 0 })
+  expect(await cursorIn(scene.url)).toMatchObject({ newest: plus(later, 24) })
+  await expectResponses(scene)
+})
+
 it('a mistyped filter that returns everything is noticed, said, and deletes nothing: its answer is read as everything', async () => {
   await using scene = await openScene({ shape: 'filters-ignored' })
   const world = scene.emulator.control.world()

@@ -96,6 +96,34 @@ inBothOrders(
   },
 )
 
+inBothOrders(
+  'two states that no time tells apart: one of them stays, the same in both orders',
+  async (order) => {
+    const [one, other] = [state('one', 5 * SECOND, 'event:1'), state('other', 5 * SECOND, 'event:2')]
+    await arrive(...order(one, other))
+    const greater = one.content!.hash > other.content!.hash ? 'one' : 'other'
+    expect(await held()).toEqual(alive(greater))
+  },
+)
+
+it('a state that comes again, by whatever way, writes no row version', async () => {
+  teamId += 1
+  const versions = () =>
+    rowsOf(
+      session,
+      `select r.ctid, r.xmin, p.ctid as own, p.xmin as by, c.ctid as child from intake_raw.records r
+       join intake.patients p using (team_id, id)
+       join intake.patient_custom_fields c on (c.team_id, c.patient_id) = (p.team_id, p.id) where r.team_id = $1`,
+      [teamId],
+    )
+  const [event, page] = [state('one', SECOND, 'event:1'), state('one', SECOND, 'run:1 page:1')]
+  await arrive(event)
+  const before = await versions()
+  expect(before).toHaveLength(1)
+  await arrive(event, page, event)
+  expect(await versions()).toEqual(before)
+})
+
 it('an old page arriving after a newer event changes nothing, and the record is asked for again', async () => {
   teamId += 1
   // The page was asked for before the event, and shows the service as it was then.

@@ -5,11 +5,10 @@
  * own; children that a test forgot are killed when its file ends.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll } from 'vitest'
 import { builtFile } from './built.ts'
+import { makeFolder, removeFolder } from './folders.ts'
+import { withoutPersons } from './no-person.ts'
+import { whenFileEnds } from './when-file-ends.ts'
 
 export type Variables = Readonly<Record<string, string | undefined>>
 
@@ -31,12 +30,16 @@ export interface Running {
   said(text: string): Promise<void>
   /** What it wrote on standard output so far. */
   output(): string
+  /** What it wrote on standard error so far. */
+  errors(): string
   kill(signal?: NodeJS.Signals): void
 }
 
 export interface CliOptions {
   /** A command line of `sh` that reads standard output. */
   readonly pipeInto?: string
+  /** A file that standard output goes to. */
+  readonly onto?: string
   /** What stands on standard input; nothing without it. */
   readonly input?: string
 }
@@ -44,10 +47,10 @@ export interface CliOptions {
 const running = new Set<ChildProcess>()
 const folders: string[] = []
 
-afterAll(async () => {
+whenFileEnds(() => {
   for (const child of running)
     if (child.exitCode === null && child.signalCode === null) killGroup(child, 'SIGKILL')
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+  for (const folder of folders.splice(0)) removeFolder(folder)
 })
 
 /** Runs a command to its end. */
@@ -57,8 +60,9 @@ export function runCli(args: readonly string[], env: Variables, options: CliOpti
 
 export function startCli(args: readonly string[], env: Variables, options: CliOptions = {}): Running {
   const words = [process.execPath, builtFile('cli.js'), ...args]
-  const [program, ...rest] =
-    options.pipeInto === undefined ? words : ['sh', '-c', `"$@" | ${options.pipeInto}`, 'sh', ...words]
+  const { pipeInto, onto } = options
+  const output = pipeInto !== undefined ? `"$@" | ${pipeInto}` : onto && `exec "$@" > ${onto}`
+  const [program, ...rest] = output ? ['sh', '-c', output, 'sh', ...words] : words
   const begun = performance.now()
   const child = spawn(program!, rest, {
     cwd: ownFolder(),
@@ -88,7 +92,12 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
     child.once('close', (code, signal) => {
       running.delete(child)
       const seconds = (performance.now() - begun) / 1000
-      done({ code, signal, stdout, stderr, output: stdout + stderr, seconds })
+      const end = { code, signal, stdout, stderr, output: stdout + stderr, seconds }
+      try {
+        done(withoutPersons(args, end))
+      } catch (error) {
+        failed(error)
+      }
       heard()
     })
   })
@@ -109,6 +118,7 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
     ended,
     said,
     output: () => stdout,
+    errors: () => stderr,
     kill: (signal = 'SIGKILL') => killGroup(child, signal),
   }
 }
@@ -122,7 +132,7 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
 }
 
 function ownFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'intake-sync-cli-'))
+  const folder = makeFolder('cli-')
   folders.push(folder)
   return folder
 }

@@ -6,9 +6,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
 import { inject } from 'vitest'
 import type {} from './global-setup.ts'
+import { forgetSessions, keepSessions, withSession } from './sessions.ts'
 
 export interface TestDatabase {
   readonly url: string
@@ -23,18 +24,25 @@ const GRACE_MILLISECONDS = 2_000
 const TURN = 7_301_118
 
 export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
-  const { url: serverUrl, template, prefix } = inject('testServer')
+  const { url: serverUrl, template, prefix, strategy } = inject('testServer')
+  keepSessions(serverUrl)
   const name = `${prefix}${randomBytes(6).toString('hex')}`
-  const source = options.empty === true ? "encoding 'UTF8' template template0" : `template ${template}`
-  await onServer(serverUrl, async (client) => {
+  const source =
+    options.empty === true
+      ? "encoding 'UTF8' template template0"
+      : `template ${template} strategy ${strategy}`
+  await withSession(serverUrl, async (client) => {
     await client.query('select pg_advisory_lock($1)', [TURN])
     await client.query(`create database ${name} ${source}`)
   })
   const url = new URL(serverUrl)
   url.pathname = `/${name}`
+  keepSessions(url.href)
   let dropping: Promise<void> | undefined
   const drop = () => {
-    dropping ??= onServer(serverUrl, (client) => dropDatabase(client, name))
+    dropping ??= forgetSessions(url.href).then(() =>
+      withSession(serverUrl, (client) => dropDatabase(client, name)),
+    )
     return dropping
   }
   return { url: url.href, drop, [Symbol.asyncDispose]: drop }
@@ -60,16 +68,5 @@ async function connectionsLeft(client: pg.Client, name: string): Promise<string[
       return rows.map((row) => `${row.application_name || 'unnamed'} (${row.state})`)
     }
     await sleep(20)
-  }
-}
-
-async function onServer<T>(url: string, action: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url, application_name: 'intake-sync test support' })
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    return await action(client)
-  } finally {
-    await client.end()
   }
 }

@@ -6,17 +6,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmdirSync,
-  rmSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -25,6 +15,7 @@ import pg from 'pg'
 import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
 import type { EmbeddedOptions, EmbeddedServer } from '../../src/warehouse/embedded/server.ts'
 import { builtFile } from './built.ts'
+import { makeFolder } from './folders.ts'
 
 export interface Opened {
   readonly url: string
@@ -78,7 +69,7 @@ export async function makeOnce(): Promise<string> {
 }
 
 function lastingDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), `intake-sync-test-${process.pid}-`))
+  const directory = makeFolder()
   chmodSync(directory, 0o711)
   return directory
 }

@@ -23,6 +23,8 @@ export interface TestServerAddress {
   readonly template: string
   /** How this run's databases begin, so that a crashed test's can be found. */
   readonly prefix: string
+  /** How it is cloned. */
+  readonly strategy: 'wal_log' | 'file_copy'
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -45,7 +47,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await close().catch(() => undefined)
     throw error
   }
-  project.provide('testServer', { url: server.url, template, prefix })
+  project.provide('testServer', { url: server.url, template, prefix, strategy: server.strategy })
   return close
 }
 

@@ -4,17 +4,18 @@
  *
  * Invariant: a command sees the variables that the test gives it and no other, and makes no folder beside the source.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll } from 'vitest'
 import { runProgram } from '../../src/commands/program.ts'
 import type { Ended, Variables } from './cli.ts'
+import { makeFolder, removeFolder } from './folders.ts'
+import { withoutPersons } from './no-person.ts'
+import { whenFileEnds } from './when-file-ends.ts'
 
 let folder: string | undefined
 
-afterAll(() => {
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+whenFileEnds(() => {
+  if (folder !== undefined) removeFolder(folder)
+  folder = undefined
 })
 
 /** Runs a command to its end; on a terminal of so many columns, or in a pipe. */
@@ -23,7 +24,7 @@ export async function runCommand(
   env: Variables,
   { columns }: { readonly columns?: number } = {},
 ): Promise<Ended> {
-  folder ??= mkdtempSync(join(tmpdir(), 'intake-sync-command-'))
+  folder ??= makeFolder('command-')
   const stdout: Buffer[] = []
   const stderr: Buffer[] = []
   const begun = performance.now()
@@ -39,7 +40,7 @@ export async function runCommand(
   })
   const seconds = (performance.now() - begun) / 1000
   const [out, err] = [textOf(stdout), textOf(stderr)]
-  return { code, signal: null, stdout: out, stderr: err, output: out + err, seconds }
+  return withoutPersons(words, { code, signal: null, stdout: out, stderr: err, output: out + err, seconds })
 }
 
 function textOf(pieces: readonly Buffer[]): string {

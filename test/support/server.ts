@@ -4,34 +4,27 @@
  *
  * Invariant: `close` leaves nothing behind; and Docker costs a second at most where there is none.
  */
-import {
-  accessSync,
-  chmodSync,
-  constants,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  statfsSync,
-  statSync,
-} from 'node:fs'
+import { accessSync, chmodSync, constants, rmSync, statfsSync } from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import pg from 'pg'
 import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
+import { makeFolder, removeForgotten } from './folders.ts'
 
 export interface TestServer {
   /** Holds a password: not for a log. */
   readonly url: string
   readonly description: string
+  /** What is cheap on it: copying files asks for a checkpoint, which costs nothing where nothing has to last. */
+  readonly strategy: 'wal_log' | 'file_copy'
   close(): Promise<void>
 }
-
-const DIRECTORY = /^intake-sync-test-(\d+)-/
 
 export async function openTestServer(): Promise<TestServer> {
   const named = process.env.TEST_DATABASE_URL
   if (named !== undefined && named !== '') {
-    return { url: named, description: 'the Postgres of TEST_DATABASE_URL', close: async () => undefined }
+    const description = 'the Postgres of TEST_DATABASE_URL'
+    return { url: named, description, strategy: 'wal_log', close: async () => undefined }
   }
   return ((await dockerAnswers()) && (await openContainer())) || openTemporary()
 }
@@ -67,6 +60,7 @@ async function openContainer(): Promise<TestServer | false> {
     return {
       url: container.getConnectionUri(),
       description: 'a container of postgres:18',
+      strategy: 'file_copy',
       close: async () => {
         await container.stop()
       },
@@ -93,14 +87,16 @@ function temporaryPlace(): string {
 
 async function openTemporary(): Promise<TestServer> {
   const place = temporaryPlace()
-  removeForgotten(place)
-  const directory = mkdtempSync(join(place, `intake-sync-test-${process.pid}-`))
+  for (const each of new Set([place, tmpdir()])) removeForgotten(each)
+  const directory = makeFolder('', place)
   // Run by root, the server is another user, who must be able to pass through.
   chmodSync(directory, 0o711)
   const server = await openEmbedded({ dataDir: directory, unsafe: true })
+  await easeLogin(server.url)
   return {
     url: server.url,
     description: `the embedded Postgres in ${server.directory}`,
+    strategy: 'file_copy',
     close: async () => {
       await server.stop()
       for (const path of [server.directory, directory]) rmSync(path, { recursive: true, force: true })
@@ -108,26 +104,17 @@ async function openTemporary(): Promise<TestServer> {
   }
 }
 
-/** Directories of runs that were killed. Their servers stopped by themselves. */
-function removeForgotten(place: string): void {
-  for (const entry of readdirSync(place)) {
-    const maker = DIRECTORY.exec(entry)?.[1]
-    if (maker === undefined || runs(Number(maker))) continue
-    const path = join(place, entry)
-    if (statSync(path, { throwIfNoEntry: false })?.uid !== process.getuid?.()) continue
-    try {
-      rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
-    } catch {
-      // Its server is still stopping, or another run removes it too; a later run will find it gone or remove it.
-    }
-  }
-}
-
-function runs(pid: number): boolean {
+/** Thousands of sessions are opened: what makes a password hard to guess takes a third of each. */
+async function easeLogin(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, application_name: 'intake-sync tests' })
+  await client.connect()
   try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    const { username, password } = new URL(url)
+    await client.query('set scram_iterations = 1')
+    await client.query(
+      `alter role ${client.escapeIdentifier(username)} password ${client.escapeLiteral(decodeURIComponent(password))}`,
+    )
+  } finally {
+    await client.end()
   }
 }

@@ -53,10 +53,22 @@ test('an empty database is all pending, and looking changes nothing', async () =
 
 test('migrating applies everything once, and again nothing', async () => {
   await using database = await createTestDatabase({ empty: true })
-  expect(await migrate(database.url)).toEqual({ applied: all, pending: [], migrated: all, rolesNote: null })
+  expect(await migrate(database.url)).toEqual({
+    applied: all,
+    pending: [],
+    migrated: all,
+    rolesNote: null,
+    notes: [],
+  })
   const tables = await tablesOf(database.url)
   expect(tables).toContain('intake.patients')
-  expect(await migrate(database.url)).toEqual({ applied: all, pending: [], migrated: [], rolesNote: null })
+  expect(await migrate(database.url)).toEqual({
+    applied: all,
+    pending: [],
+    migrated: [],
+    rolesNote: null,
+    notes: [],
+  })
   expect(await migrationStatus(database.url)).toEqual({ applied: all, pending: [] })
   expect(await tablesOf(database.url)).toEqual(tables)
   await requireMigrated(database.url)
@@ -224,7 +236,7 @@ describe('on a server that has none of the roles yet', () => {
     expect(await roles()).toEqual([])
     await requireMigrated(urlOf('modest', 'plain'))
 
-    expect(await migrate(urlOf('modest'))).toMatchObject({ migrated: [], rolesNote: null })
+    expect(await migrate(urlOf('modest'))).toMatchObject({ migrated: [], rolesNote: null, notes: [] })
     expect(await roles()).toEqual(['intake_analyst', 'intake_clinical', 'intake_loader'])
     expect(await query(urlOf('modest'), 'set role intake_clinical', 'select from intake.patients')).toEqual(
       [],

@@ -3,11 +3,16 @@
  *
  * Invariant: callers pass in the order they came, repeated attempts before new ones; a pass is given back exactly
  * once, whatever happened; nobody who gave up (an aborted signal) is let through. Requests and bodies under way
- * together are never more than `concurrency`. One timer is set at most.
+ * together are never more than `concurrency`. One timer is set at most. Nobody waits longer than `LONGEST_PAUSE` for a
+ * service that asked for more: all are turned away then.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { LONGEST_PAUSE } from '../backoff.ts'
 import { Limit } from './limit.ts'
+
+/** What a caller is turned away with. */
+export const TOO_LONG = new Error('the service asks for a longer pause than a request waits')
 
 /** Leave to send one request now. The first of its functions to be called gives it back; later calls do nothing. */
 export interface Pass {
@@ -25,7 +30,10 @@ export interface Pass {
 }
 
 export interface Gate {
-  /** Resolves when one request may be sent; `again` puts it before those that never were. Rejects on abort. */
+  /**
+   * Resolves when one request may be sent; `again` puts it before those that never were. Rejects on abort, and with
+   * `TOO_LONG`.
+   */
   enter(signals: readonly AbortSignal[], again: boolean): Promise<Pass>
   /** Requests per second, or null while no limit has shown. */
   permittedRate(): number | null
@@ -33,6 +41,7 @@ export interface Gate {
 
 interface Caller {
   readonly admit: (pass: Pass) => void
+  readonly turnAway: () => void
 }
 
 /** Microseconds between two lines of the log that speak of throttling. */
@@ -61,6 +70,10 @@ export function openGate(options: { concurrency: number; clock: Clock; logger: L
           unlisten()
           resolve(pass)
         },
+        turnAway: () => {
+          unlisten()
+          reject(TOO_LONG)
+        },
       }
       const onAbort = (event: Event) => {
         unlisten()
@@ -84,11 +97,21 @@ export function openGate(options: { concurrency: number; clock: Clock; logger: L
       const now = clock.now()
       const wait = limit.wait(now)
       if (wait > 0) {
-        if (wait !== Number.POSITIVE_INFINITY) sleep(wait)
+        if (wait === Number.POSITIVE_INFINITY) return
+        if (wait > LONGEST_PAUSE * 1000) turnAllAway()
+        else sleep(wait)
         return
       }
       line.delete(caller)
       caller.admit(pass(now))
+    }
+  }
+
+  function turnAllAway(): void {
+    for (const line of [repeated, anew]) {
+      const callers = [...line]
+      line.clear()
+      for (const caller of callers) caller.turnAway()
     }
   }
 

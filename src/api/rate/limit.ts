@@ -9,9 +9,9 @@
  * sliding window content whatever the gaps; and requests are spread, which keeps a token bucket content. No pacing
  * before the first 429. Pure: time comes in as an argument, in microseconds; nothing here waits.
  */
-import { RoundTrip } from './round-trip.ts'
+import { Margin } from './margin.ts'
 import { Sends } from './sends.ts'
-import { blindPause, windowWithin } from './windows.ts'
+import { blindPause, guessWindow, windowWithin } from './windows.ts'
 
 const SECOND = 1_000_000
 /** While no limit is known, this many in flight, so that finding it costs as many 429 at most; … */
@@ -26,13 +26,6 @@ const LONGEST_PATIENCE = 900 * SECOND
 const FIRST_RAISE = 0.05
 /** Up to here one request more or less in a window is worth a 429 to know. */
 const FEW = 25
-/** Share of the window that stays unused, whatever the jitter; and the most that a margin may take. */
-const LEAST_MARGIN = 0.008
-const LARGEST_MARGIN = 0.05
-const JITTER_MARGIN = 1
-/** By how much of the window a late answer may move its request. */
-const LARGEST_DELAY = 0.1
-const LARGEST_JITTER_MARGIN = 0.012
 
 /** One request under way. */
 export interface Ticket {
@@ -64,14 +57,13 @@ export class Limit {
   #count: number | null = null
   #window = SECOND
   #proven: number | null = null
-  #extraMargin = 0
+  readonly #margin = new Margin()
   /** Above 1: pace faster than N/W in between, as a sliding window allows; 1: strictly even, as a bucket wants. */
   #spread = 1.2
   #contradictions = 0
   /** N may be one too small, and so small that one matters. */
   #unsure = false
   #due = Number.NEGATIVE_INFINITY
-  readonly #roundTrip = new RoundTrip()
   #raise = 0
   #raisedAt = 0
   #quietSince = 0
@@ -101,7 +93,7 @@ export class Limit {
     if (this.#count === null || this.#episode !== null) return 0
     this.#raiseWhenQuiet(now)
     const oldest = this.#sends.newest(this.#count)
-    const byWindow = oldest === undefined ? now : oldest + this.#window + this.#margin()
+    const byWindow = oldest === undefined ? now : oldest + this.#window + this.#margin.of(this.#window)
     const bySpread = this.#due - this.#window * 0.1
     const at = Math.max(byWindow, bySpread)
     if (at <= now) return 0
@@ -114,7 +106,7 @@ export class Limit {
     this.#inFlight += 1
     this.#sends.add(now)
     if (this.#count !== null) {
-      const interval = (this.#window + this.#margin()) / (this.#count * this.#spread)
+      const interval = (this.#window + this.#margin.of(this.#window)) / (this.#count * this.#spread)
       this.#due = Math.max(now, this.#due) + interval
       if (this.#sends.size > 4096) this.#sends.forgetUpTo(now - 2 * this.#window - SECOND)
     }
@@ -125,11 +117,9 @@ export class Limit {
   accepted(ticket: Ticket, now: number): void {
     this.#leave(ticket)
     this.#accepted += 1
-    this.#roundTrip.measure(now - ticket.sentAt)
-    // An answer that took long was perhaps counted late: the window is to be reckoned from then.
-    const { mean, deviation } = this.#roundTrip
-    const late = now - mean - deviation - this.#margin() / 2 // half the margin is there for just this
-    const counted = Math.min(late, ticket.sentAt + this.#window * LARGEST_DELAY)
+    this.#margin.measure(now - ticket.sentAt)
+    // One that was perhaps counted late: the window is to be reckoned from then.
+    const counted = this.#margin.countedAt(ticket.sentAt, now, this.#window)
     if (counted > ticket.sentAt) this.#sends.postpone(ticket.sentAt, counted)
     const episode = this.#episode
     if (episode !== null && ticket.sentAt > episode.seenAt) this.#reopen(episode, now)
@@ -180,7 +170,11 @@ export class Limit {
     const episode = this.#episode!
     if (episode.retryAfter === null) return
     const elapsed = episode.sentAt - (this.#startedAt ?? episode.sentAt)
-    this.#learn(episode, elapsed + episode.retryAfter - SECOND, elapsed + episode.retryAfter + this.#jitter())
+    this.#learn(
+      episode,
+      elapsed + episode.retryAfter - SECOND,
+      elapsed + episode.retryAfter + this.#margin.jitter(this.#window),
+    )
   }
 
   /** After blind pauses a request was accepted: the window is longer than the last failed wait, and no longer than this. */
@@ -192,10 +186,10 @@ export class Limit {
 
   #learn(episode: Episode, above: number, upTo: number): void {
     const asked = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
-    if (this.#count === null) this.#window = this.#guessWindow(episode, Math.max(asked, above), upTo)
+    if (this.#count === null) this.#window = guessWindow(episode, this.#sends, Math.max(asked, above), upTo)
     else if (asked >= this.#window) this.#window = windowWithin(asked, Number.POSITIVE_INFINITY)
 
-    const jitter = this.#jitter()
+    const jitter = this.#margin.jitter(this.#window)
     const start = episode.sentAt - this.#window
     const most = this.#sends.between(start - jitter, episode.seenAt)
     const least = this.#sends.between(start + jitter, episode.sentAt - jitter)
@@ -209,18 +203,6 @@ export class Limit {
     this.#due = Number.NEGATIVE_INFINITY
     this.#lastEpisode = episode
     this.#episode = null
-  }
-
-  #guessWindow(episode: Episode, above: number, upTo: number): number {
-    const brief = (episode.retryAfter ?? blindPause(1)) <= SECOND && episode.rejections === 1
-    if (!brief) return windowWithin(above, upTo)
-    // A second's wait fits a window of a second at any time, and a longer one that our first request is just about
-    // to leave. It is the longer one if we went no faster than before and were refused all the same.
-    const longer = windowWithin(above, upTo)
-    const { sentAt } = episode
-    const last = this.#sends.between(sentAt - SECOND, sentAt)
-    const previous = this.#sends.between(sentAt - 2 * SECOND, sentAt - SECOND)
-    return above > 3 * SECOND && longer <= upTo && last <= 1.05 * previous + 1 ? longer : SECOND
   }
 
   /** The new N, given how many accepted requests stood in the window, at `least` and at `most`, when one was rejected. */
@@ -239,10 +221,7 @@ export class Limit {
     if (most < before - Math.max(1, before * 0.02)) return this.#lowered(before, most, likely, episode)
     if (least > before) return least
     // The model was right and still one was rejected: requests overtake each other by more than the margin.
-    const room = this.#window * LARGEST_MARGIN
-    if (this.#margin() < room) this.#extraMargin = Math.min(room, this.#extraMargin + this.#window * 0.01)
-    else return Math.max(1, Math.floor(before * 0.98))
-    return before
+    return this.#margin.widen(this.#window) ? before : Math.max(1, Math.floor(before * 0.98))
   }
 
   /** Fewer stood in the window than the model permits: the limit sank, others share it, or it is no window. */
@@ -261,15 +240,14 @@ export class Limit {
   }
 
   #raiseWhenQuiet(now: number): void {
-    const settled = this.#window + this.#margin() + this.#roundTrip.mean * 2
+    const settled = this.#window + this.#margin.of(this.#window) + this.#margin.meanRoundTrip * 2
     const pressed = now - this.#pressedAt < Math.max(SECOND, this.#window / 4)
     if (this.#raise === 0) {
       const patience = this.#unsure
         ? 10 * this.#window
         : Math.max(this.#patience, 2 * this.#window, (300 * this.#window) / this.#count!)
       if (now - this.#quietSince < patience || !pressed) return
-      if (this.#extraMargin > 0) {
-        this.#extraMargin = this.#extraMargin < this.#window * 0.005 ? 0 : this.#extraMargin / 2
+      if (this.#margin.narrow(this.#window)) {
         this.#quietSince = now
         return
       }
@@ -282,18 +260,5 @@ export class Limit {
     this.#proven = this.#count
     this.#count = this.#count! + Math.max(1, Math.floor(this.#count! * this.#raise))
     this.#raisedAt = now
-  }
-
-  /** By how much two requests may overtake each other on their way. */
-  #jitter(): number {
-    const { deviation } = this.#roundTrip
-    return Math.min(this.#window * 0.1, Math.max(1_000, 2 * deviation))
-  }
-
-  #margin(): number {
-    const { deviation } = this.#roundTrip
-    const least =
-      this.#window * LEAST_MARGIN + Math.min(deviation * JITTER_MARGIN, this.#window * LARGEST_JITTER_MARGIN)
-    return Math.min(this.#window * LARGEST_MARGIN, least + this.#extraMargin)
   }
 }

@@ -6,7 +6,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
-import type { RefetchReason } from '../../load/refetches.ts'
+import { isKnownSince, type RefetchReason } from '../../load/refetches.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 export interface DueRow {
@@ -39,7 +39,10 @@ export async function teamsDue(
   return rows.map((row) => row.team_id)
 }
 
-/** Takes rows of a team that are due; a member that is held as submitted, and was read after it changed, is settled without asking. */
+/**
+ * Takes rows of a team that are due; a member that is held as submitted, and was read after it changed, is settled
+ * without asking.
+ */
 export async function takeDue(
   db: Kysely<Warehouse>,
   teamId: number,
@@ -51,7 +54,7 @@ export async function takeDue(
     delete from intake_ops.refetches asked_for using intake_raw.records held
     where ${due} and asked_for.since is not null
       and (held.team_id, held.stream, held.id) = (asked_for.team_id, asked_for.stream, asked_for.id)
-      and held.version >= asked_for.since and held.payload ->> 'is_submitted' = 'true'`.execute(db)
+      and ${isKnownSince('asked_for.since')}`.execute(db)
   const { rows } = await sql<DueRow>`
     with due as (
       select team_id, stream, id from intake_ops.refetches asked_for

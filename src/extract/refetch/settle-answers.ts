@@ -11,7 +11,8 @@ import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
-import { linesOf } from '../../load/lines.ts'
+import { recordFindings } from '../../load/findings.ts'
+import { type Findings, linesOf, noFindings } from '../../load/lines.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { tombstone } from '../../load/read-record.ts'
 import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
@@ -81,6 +82,7 @@ async function settleInOneTransaction(
   const askedAt = answers[0]!.row.takenAt
   const batch = { stream, place, lines, deadLetters: sorted.letters, from: 'reads', askedAt } as const
   const lost = new Set((await writeBatch(session, batch)).contested)
+  await recordFindings(db, place, findingsOf(sorted.missing))
   await settleRows(
     db,
     sorted.settled.filter((row) => !lost.has(row.id)),
@@ -99,6 +101,7 @@ function sortAnswers(
   const letters: DeadLetter[] = []
   const settled: DueRow[] = []
   const again: DueRow[] = []
+  let missing = 0
   for (const { row, told } of answers) {
     const now = held.get(row.id)
     const isOverruled = row.attempts >= LOST_BEFORE && now !== undefined && now.version > present
@@ -119,9 +122,16 @@ function sortAnswers(
             observedAt: told.observedAt,
           }),
         )
+      else if (now === undefined) missing += 1
     }
   }
-  return { states, letters, settled, again }
+  return { states, letters, settled, again, missing }
+}
+
+/** Records that events told of and that are not there: they leave no row, so they are counted. */
+function findingsOf(missing: number): Findings {
+  const key = JSON.stringify(['id', 'of an event; the service has no such record'])
+  return { ...noFindings(), problemsAt: new Map(missing === 0 ? [] : [[key, missing]]) }
 }
 
 /** The same state with a version above what is held. */

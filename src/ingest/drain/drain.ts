@@ -13,12 +13,12 @@ import { openBell } from '../../core/bell.ts'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { cut, inTime, TOO_LATE } from '../in-time.ts'
 import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './held.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { openListener } from './listener.ts'
 import { type Prepared, prepare, write } from './load-events.ts'
+import { openSessions } from './sessions.ts'
 import { isOfSomeEvent, type Outcome, settleOneByOne } from './settle-one-by-one.ts'
 import { tell } from './tell.ts'
 
@@ -58,14 +58,9 @@ export interface Drain extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** As those of the loaders: keys are looked up by index, whatever the planner thinks of tables that just grew. */
-const PLANNER = ['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off']
-
 const LONGEST_PAUSE_MS = 5_000
 /** A batch takes milliseconds; one in hand for as long waits for a server that hangs, and is told. */
-const HELD_UP_MICROS = 10_000_000
-/** Then it is given up. */
-const STUCK_MS = 60_000
+const HELD_UP_MICROS = 30_000_000
 const CLOSE_MS = 15_000
 
 export function openDrain(options: DrainOptions): Drain {
@@ -81,9 +76,7 @@ export function openDrain(options: DrainOptions): Drain {
   const bell = openBell(clock)
   const closing = new AbortController()
   const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: bell.ring })
-  const free: Session[] = []
-  /** All that are open, in whoever's hands. */
-  const sessions = new Set<Session>()
+  const sessions = openSessions(url, clock)
   /** When the batch that is being taken was begun to be looked for. */
   let lookingSince: number | null = null
   /** When each batch in hand was taken. */
@@ -97,13 +90,13 @@ export function openDrain(options: DrainOptions): Drain {
       const heard = bell.rung
       try {
         if (failures > 0) await pause()
-        const session = free.pop() ?? (await open())
+        const session = await sessions.take()
         lookingSince = clock.now()
-        const prepared = await bounded(session, look(session)).finally(() => {
+        const prepared = await sessions.bounded(session, look(session)).finally(() => {
           lookingSince = null
         })
         if (prepared === null) {
-          free.push(session)
+          sessions.giveBack(session)
           succeeded()
         } else {
           before = hold(session, prepared, before)
@@ -121,23 +114,6 @@ export function openDrain(options: DrainOptions): Drain {
     await before
   }
 
-  async function open(): Promise<Session> {
-    const session = await openSession({ url, purpose: 'drain', planner: PLANNER })
-    sessions.add(session)
-    session.client.once('end', () => sessions.delete(session))
-    return session
-  }
-
-  /** A server that does not answer for so long is given up: its connection is cut, and with it what waits for it fails. */
-  async function bounded<Result>(session: Session, work: Promise<Result>): Promise<Result> {
-    try {
-      return await inTime(clock, STUCK_MS, work)
-    } catch (error) {
-      if (warehouseError(error).code === TOO_LATE) cut(session)
-      throw error
-    }
-  }
-
   /** Takes and reads a batch; null when there is none. */
   async function look(session: Session): Promise<Prepared | null> {
     const take = () => takeDue(session, teamIds, batch)
@@ -153,7 +129,7 @@ export function openDrain(options: DrainOptions): Drain {
         report(await settleOneByOne(session, loading, rows))
         return await look(session)
       } catch (thrown) {
-        await session.close()
+        await sessions.discard(session)
         throw thrown
       }
     }
@@ -162,14 +138,14 @@ export function openDrain(options: DrainOptions): Drain {
   /** Writes a batch when the one before it is written. */
   function hold(session: Session, prepared: Prepared, before: Promise<void>): Promise<void> {
     const held = before
-      .then(() => bounded(session, finish(session, prepared)))
+      .then(() => sessions.bounded(session, finish(session, prepared)))
       .then(
         () => {
-          free.push(session)
+          sessions.giveBack(session)
           succeeded()
         },
         async (error: unknown) => {
-          await session.close()
+          await sessions.discard(session)
           failed(error)
         },
       )
@@ -221,12 +197,11 @@ export function openDrain(options: DrainOptions): Drain {
   async function close(): Promise<void> {
     closing.abort()
     bell.ring()
-    const late = new AbortController()
-    const limit = clock.sleep(CLOSE_MS, late.signal).catch(() => {})
+    const inTime = new AbortController()
+    const limit = clock.sleep(CLOSE_MS, inTime.signal).catch(() => {})
     await Promise.race([Promise.all([running, listener.close()]), limit])
-    late.abort()
-    await Promise.race([Promise.all(free.splice(0).map((session) => session.close())), limit])
-    for (const session of sessions) cut(session)
+    inTime.abort()
+    await sessions.close()
   }
 
   return {

@@ -9,21 +9,24 @@ import { countSkipped, type Erasures, erasedAmong, openErasures, type Skipped } 
 import type { Session } from '../../warehouse/connect.ts'
 import { type InboxRow, remove } from './inbox-rows.ts'
 
-/** Those of the rows that are of nobody who was erased: the same array when all are. */
-export async function withoutErasedEvents(
-  session: Session,
-  rows: readonly InboxRow[],
-): Promise<readonly InboxRow[]> {
+export interface Spared {
+  /** Those of nobody who was erased: the same array when all are. */
+  readonly rows: readonly InboxRow[]
+  /** True when nobody is in the whole warehouse, and nobody will be until the transaction ends. */
+  readonly nobodyErased: boolean
+}
+
+export async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Spared> {
   const erased = new Set<InboxRow>()
   for (const teamId of new Set(rows.map((row) => row.teamId))) {
     const erasures = await openErasures(session.db, teamId)
-    if (erasures === null) return rows
+    if (erasures === null) return { rows, nobodyErased: true }
     const own = rows.filter((row) => row.teamId === teamId)
     for (const row of await erasedIn(session, erasures, own)) erased.add(row)
   }
-  if (erased.size === 0) return rows
+  if (erased.size === 0) return { rows, nobodyErased: false }
   await remove(session, [...erased])
-  return rows.filter((row) => !erased.has(row))
+  return { rows: rows.filter((row) => !erased.has(row)), nobodyErased: false }
 }
 
 async function erasedIn(

@@ -70,7 +70,7 @@ export async function prepare(
 
 /** Writes a prepared batch and commits it. */
 export async function write(session: Session, loading: Loading, prepared: Prepared): Promise<Loaded> {
-  const rows = await withoutErasedEvents(session, prepared.rows)
+  const { rows, nobodyErased } = await withoutErasedEvents(session, prepared.rows)
   const gathered = rows === prepared.rows ? prepared.gathered : await gather(rows, loading.apiVersionOf)
   const { groups, places, dead } = gathered
   const asks: Ask[] = [...gathered.asks]
@@ -82,7 +82,8 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
           loading.teamIds,
           rows.map((row) => row.seq),
         )
-  for (const group of groups) asks.push(...(await writeGroup(session, loading, group, spoken)))
+  for (const group of groups)
+    asks.push(...(await writeGroup(session, loading, group, { spoken, nobodyErased })))
   for (const { teamId, stream, letters, findings } of places) {
     await setAside(session.db, { teamId, stream, runId: null }, letters)
     await recordFindings(session.db, { teamId, stream }, findings)
@@ -105,7 +106,7 @@ async function writeGroup(
   session: Session,
   { usual }: Loading,
   { teamId, stream, states }: Group,
-  spoken: ReadonlySet<string>,
+  { spoken, nobodyErased }: { readonly spoken: ReadonlySet<string>; readonly nobodyErased: boolean },
 ): Promise<readonly Ask[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
   const { losing, sparse } = await incomplete(session, usual, stream, all)
@@ -122,7 +123,10 @@ async function writeGroup(
   if (whole.length > 0) {
     const place = { teamId, stream: stream.name, runId: null }
     const lines = await linesInTurns(stream, whole)
-    const { contested } = await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'events' })
+    const { contested } = await writeBatch(session, {
+      ...{ stream, place, lines, deadLetters: [], nobodyErased },
+      from: 'events',
+    })
     // What nobody can be asked for stays as the order of its versions has it.
     if (stream.one !== null)
       asks.push(...contested.map((id) => asking(states.get(id)!.envelope, 'contested')))
@@ -154,7 +158,7 @@ function asking(envelope: Envelope, reason: 'partial' | 'contested'): Ask {
   return { teamId, stream, id, reason, origin, since: null }
 }
 
-/** Members of submitted packets, unless what is held of them was read after they were stamped. */
+/** Members of submitted packets; those held as submitted, and read after they were stamped, are not asked for. */
 function changedBy({ changes }: Stream, envelopes: readonly Envelope[]): readonly Ask[] {
   if (changes === undefined) return []
   return envelopes.flatMap(({ teamId, origin, observedAt, content }) => {

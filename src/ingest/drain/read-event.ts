@@ -161,16 +161,15 @@ function setAside(event: StoredEvent, envelope: JsonObject, stream: Stream, reas
   const id = referenceId(envelope.data)
   const recordId = id.kind === 'id' ? id.id : null
   const origin = `event:${event.eventId}`
-  return {
-    kind: 'dead',
-    stream: stream.name,
-    letter: { recordId, origin, reason, body: keptBody(event, envelope, stream) },
-  }
+  const body = stream.cleanse === undefined ? event.body : cleansed(envelope, stream)
+  return { kind: 'dead', stream: stream.name, letter: { recordId, origin, reason, body } }
 }
 
 /** What is set aside of an event: its exact bytes, unless a part of its record may be kept nowhere. */
-export function keptBody(event: StoredEvent, envelope: JsonObject, stream: Stream): string | Buffer {
-  return stream.cleanse === undefined ? event.body : cleansed(envelope, stream)
+export function keptOf(body: Buffer, stream: Stream | undefined): Buffer {
+  if (stream?.cleanse === undefined) return body
+  const { value } = parseJson(body)
+  return isObject(value) ? Buffer.from(cleansed(value, stream)) : body
 }
 
 function cleansed(envelope: JsonObject, { cleanse }: Stream): string {

@@ -4,17 +4,15 @@
  * Invariant: an event at fault is tried again a few times, later and later, and then set aside; no other event waits
  * for it. What is no event's fault (a lost connection, a lock, a full disk) is thrown.
  */
-import { isObject, parseJson } from '../../core/json.ts'
 import { INBOX } from '../../core/streams.ts'
 import { setAside } from '../../load/dead-letters.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
-import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
 import { type Loaded, type Loading, prepare, write } from './load-events.ts'
-import { keptBody } from './read-event.ts'
+import { keptOf } from './read-event.ts'
 
 export interface Patience {
   /** Milliseconds before each further attempt at an event; after the last it is set aside. */
@@ -78,18 +76,13 @@ async function putOff(
   }
   const { teamId, eventId, source, recordId } = row
   const stream = source === null ? undefined : streamOfSource(source)
-  const letter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body: bodyOf(row, stream) }
+  const body = keptOf(row.body, stream)
+  const letter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body }
   await session.client.query('begin')
   await setAside(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [letter])
   await settle(session, [row], 'dead')
   await session.client.query('commit')
   return false
-}
-
-function bodyOf(row: InboxRow, stream: Stream | undefined): string | Buffer {
-  if (stream === undefined) return row.body
-  const { value } = parseJson(row.body)
-  return isObject(value) ? keptBody(row, value, stream) : row.body
 }
 
 function reasonOf(error: unknown): string {

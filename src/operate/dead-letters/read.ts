@@ -16,6 +16,8 @@ export interface Letter {
   readonly created_at: string
   readonly last_seen_at: string
   readonly last_run_id: number | null
+  /** When it came to need nobody; null while it waits. */
+  readonly settled_at: string | null
 }
 
 export interface LetterFilter {
@@ -35,7 +37,8 @@ export interface LetterList {
 const LETTER = sql<Letter>`
   letter.id::int as id, coalesce(team.name, letter.team_id::text) as team, letter.stream, letter.record_id, letter.origin,
   letter.reason, letter.status, letter.seen::int as seen, to_json(letter.created_at) #>> '{}' as created_at,
-  to_json(letter.last_seen_at) #>> '{}' as last_seen_at, letter.last_run_id::int as last_run_id`
+  to_json(letter.last_seen_at) #>> '{}' as last_seen_at, letter.last_run_id::int as last_run_id,
+  to_json(letter.settled_at) #>> '{}' as settled_at`
 
 export async function listLetters(db: Kysely<Warehouse>, filter: LetterFilter): Promise<LetterList> {
   const { team = null, stream = null, status = null, limit } = filter
@@ -51,12 +54,13 @@ export async function listLetters(db: Kysely<Warehouse>, filter: LetterFilter): 
 }
 
 export interface WholeLetter extends Letter {
-  readonly body: Buffer
+  /** Null where it is kept no longer: long after the letter was settled. */
+  readonly body: Buffer | null
 }
 
 export async function letterOf(db: Kysely<Warehouse>, id: number): Promise<WholeLetter | null> {
   const { rows } = await sql<WholeLetter>`
-    select ${LETTER}, coalesce(held.body, '') as body
+    select ${LETTER}, held.body
     from intake_ops.dead_letters letter
     left join intake.teams team using (team_id)
     left join intake_raw.set_aside held on held.dead_letter_id = letter.id

@@ -13,6 +13,7 @@ import { IntakeError } from '../../core/errors.ts'
 import { parseJson } from '../../core/json.ts'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
+import { keptOf } from '../../ingest/drain/read-event.ts'
 import { readEvent } from '../../ingest/event.ts'
 import { CHANNEL } from '../../ingest/inbox-notices.ts'
 import { linesOf } from '../../load/lines.ts'
@@ -59,7 +60,7 @@ export async function discardLetters(db: Kysely<Warehouse>, ids: readonly number
   await db.transaction().execute(async (transaction) => {
     const waiting = await waitingIds(transaction, ids)
     await sql`
-      update intake_ops.dead_letters set status = 'discarded' where id = any(${waiting}::bigint[])`.execute(
+      update intake_ops.dead_letters set status = 'discarded', settled_at = now() where id = any(${waiting}::bigint[])`.execute(
       transaction,
     )
   })
@@ -95,7 +96,9 @@ async function retryOne(session: Session, id: number): Promise<Tried> {
     const tried =
       letter === null ? notPossible(id, 'it no longer waits') : await giveTry(session, letter, stream)
     if (tried.outcome !== 'not_possible')
-      await sql`update intake_ops.dead_letters set status = 'retried' where id = ${id}`.execute(db)
+      await sql`update intake_ops.dead_letters set status = 'retried', settled_at = now() where id = ${id}`.execute(
+        db,
+      )
     await client.query('commit')
     return tried
   } catch (error) {
@@ -142,10 +145,14 @@ async function giveTry(session: Session, letter: Waiting, stream: Stream | undef
 /** Pending again; one that is too old to be held is stored anew. */
 async function backToInbox(db: Kysely<Warehouse>, letter: Waiting, eventId: string): Promise<Tried> {
   const { id, teamId, body } = letter
-  const { numAffectedRows } = await sql`
-    update intake_raw.inbox set status = 'pending', attempts = 0, due_at = null, settled_at = null
-    where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'`.execute(db)
-  if (Number(numAffectedRows ?? 0n) > 0) return { id, outcome: 'pending' }
+  const own = await bodiesOf(db, letter, eventId)
+  if (own.length > 0) {
+    await sql`
+      update intake_raw.inbox set status = 'pending', attempts = 0, due_at = null, settled_at = null
+      where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'
+        and body_hash = any(${own}::bytea[])`.execute(db)
+    return { id, outcome: 'pending' }
+  }
   const event = readEvent(teamId, body)
   await sql`
     insert into intake_raw.inbox
@@ -156,6 +163,19 @@ async function backToInbox(db: Kysely<Warehouse>, letter: Waiting, eventId: stri
     db,
   )
   return { id, outcome: 'pending' }
+}
+
+/** An event id may come with several bodies, each set aside by itself: which of them this letter is about. */
+async function bodiesOf(
+  db: Kysely<Warehouse>,
+  { teamId, stream: name, body }: Waiting,
+  eventId: string,
+): Promise<readonly Buffer[]> {
+  const { rows } = await sql<{ hash: Buffer; body: Buffer }>`
+    select body_hash as hash, body from intake_raw.inbox
+    where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'`.execute(db)
+  const stream = name === INBOX ? undefined : streamNamed(name)
+  return rows.filter((row) => body.equals(keptOf(row.body, stream))).map(({ hash }) => hash)
 }
 
 /** As of the moment when it was first set aside: what was read of the record since then wins. */

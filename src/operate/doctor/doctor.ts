@@ -11,6 +11,7 @@ import { createTask } from 'node-cron'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { type AlertsSet, alertsCheck } from './alerts.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 import { diskCheck, type Port, portCheck, serveAnswers } from './machine.ts'
 import { lookAtService, type ServiceTeam } from './service.ts'
@@ -27,6 +28,8 @@ export interface DoctorOptions {
   readonly teams: readonly (ServiceTeam & { readonly timezone: string })[]
   readonly encryptionKey: string | null
   readonly cron: string | null
+  /** Left out: none are posted. */
+  readonly alerts?: AlertsSet
   readonly webhook: Port
   readonly admin: Port
   readonly clock: Clock
@@ -75,6 +78,7 @@ async function rest(options: DoctorOptions, session: Session | null): Promise<re
   checks.push(...(await secretChecks(session, secretTeams, options.encryptionKey)))
   if (session !== null) checks.push(await guarded('inbox', () => inboxCheck(session)))
   checks.push(await scheduleCheck(options.cron))
+  checks.push(await guarded('alerts', () => alertsCheck(session, options.alerts ?? null)))
   const isOurs = await serveAnswers(options.admin.host, options.admin.port)
   checks.push(await portCheck(options.webhook, isOurs), await portCheck(options.admin, isOurs))
   return checks

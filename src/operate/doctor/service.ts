@@ -5,9 +5,11 @@
  */
 import type { Logger } from 'pino'
 import { type ClientOptions, openClient } from '../../api/client.ts'
+import { readList } from '../../api/envelope.ts'
 import { ApiError } from '../../api/errors.ts'
 import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
 import type { Clock } from '../../core/clock.ts'
+import { deadlineIn } from '../../core/deadline.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { type Check, failed, ok, warning } from './check.ts'
 
@@ -24,26 +26,32 @@ export interface Asking {
   readonly environment: string | null
   /** Added to the names of the checks, where there are several teams. */
   readonly suffix: string
+  /** Twenty seconds when left out. */
+  readonly limitMs?: number
 }
 
 const LIMIT_MS = 20_000
+const ELSEWHERE = 'check INTAKE_BASE_URL: what answers there does not have the service’s paths'
 const WARN_SECONDS = 60
 const FAIL_SECONDS = 300
 
 export async function lookAtService(team: ServiceTeam, asking: Asking): Promise<readonly Check[]> {
-  const { clock, logger, environment: before, suffix } = asking
+  const { clock, logger, environment: before, suffix, limitMs = LIMIT_MS } = asking
   const { name: _name, ...connection } = team
-  const late = AbortSignal.timeout(LIMIT_MS)
-  const signal = AbortSignal.any([asking.signal, late])
+  using late = deadlineIn(limitMs, [asking.signal])
+  const { signal } = late
   const serviceClock = openServiceClock()
   await using client = openClient({ ...connection, clock, logger, signal, random: () => 0 })
   let trouble: unknown = null
   try {
     const onRefusal = serviceClock.sample
-    serviceClock.sample(await client.get(client.paths.forms, { onRefusal }))
+    const path = client.paths.forms
+    const answer = await client.get(path, { onRefusal })
+    serviceClock.sample(answer)
+    if (readList(answer.body, answer.headers, 'forms', path) === null) trouble = noList(path)
   } catch (error) {
     asking.signal.throwIfAborted()
-    trouble = late.aborted ? tooSlow() : error
+    trouble = late.isOver() ? tooSlow(limitMs) : error
   }
   const { environment } = client
   const checks = [credentialsCheck(trouble, environment, before, suffix)]
@@ -62,6 +70,7 @@ function credentialsCheck(
   if (trouble === null) return ok(name, 'the service takes them')
   if (!(trouble instanceof IntakeError)) throw trouble
   const { message, mend } = trouble
+  if (trouble.verdict === 'gone') return failed(name, message, ELSEWHERE)
   const status = trouble instanceof ApiError ? trouble.status : undefined
   if (status !== 403) return failed(name, message, mend ?? 'check INTAKE_BASE_URL')
   const who = environment === null ? 'the service' : `the ${environment} environment of the service`
@@ -109,8 +118,17 @@ function clockCheck(serviceClock: ServiceClock, suffix: string): Check {
     : ok(name, off < 2 ? 'agrees with the service’s' : detail)
 }
 
-function tooSlow(): IntakeError {
-  return new IntakeError(`the service did not answer within ${LIMIT_MS / 1_000} s`, {
+/** An answer that is well and says nothing: of a proxy, say, or of a page that greets whoever comes. */
+function noList(path: string): IntakeError {
+  return new IntakeError(`GET ${path}: the answer holds no list`, {
+    code: 'list_unreadable',
+    verdict: 'stop',
+    mend: 'check INTAKE_BASE_URL: what answers there may not be the service',
+  })
+}
+
+function tooSlow(limitMs: number): IntakeError {
+  return new IntakeError(`the service did not answer within ${limitMs / 1_000} s`, {
     code: 'timeout',
     verdict: 'retry',
     mend: 'check INTAKE_BASE_URL, and the way there (firewall, proxy)',

@@ -142,12 +142,16 @@ async function schemaCheck(url: string): Promise<Check> {
   }
 }
 
+/** Each privilege by itself: of several named together Postgres asks for any. Partitions are written through their table. */
 async function privilegeCheck({ db }: Session): Promise<Check> {
-  const { rows } = await sql<{ lacking: number; owner: boolean }>`
-    select count(*) filter (where not has_table_privilege(relation.oid, 'insert, update, delete, select'))::int as lacking
+  const { rows } = await sql<{ lacking: number }>`
+    select count(*) filter (where not (
+      select bool_and(has_table_privilege(relation.oid, needed))
+      from unnest(array['select', 'insert', 'update', 'delete']) as needed
+    ))::int as lacking
     from pg_class relation join pg_namespace schema on schema.oid = relation.relnamespace
     where schema.nspname in ('intake', 'intake_raw', 'intake_ops') and relation.relkind in ('r', 'p')
-      and has_schema_privilege(schema.oid, 'usage')
+      and not relation.relispartition and has_schema_privilege(schema.oid, 'usage')
     union all
     select count(*) filter (where not has_schema_privilege(oid, 'usage'))::int from pg_namespace
     where nspname in ('intake', 'intake_raw', 'intake_ops')`.execute(db)

@@ -1,7 +1,7 @@
 /**
  * Erases one patient on request, everywhere.
  *
- *     found ─► noted as erased ─► removed, in one transaction ─► found again … until nothing is
+ *     found ─► noted as erased ─► removed, in one transaction ─► found again … until nothing is ─► statistics
  *
  * Invariant: once the records are noted, no load writes anything of them (load/erasures.ts), so what is removed stays
  * removed, beside whatever runs. One that is killed halfway is completed when it is run again. No id is kept, and
@@ -15,6 +15,7 @@ import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { type Found, findClients, findRecords, isKnown, type Patient, subjectsIn } from './find.ts'
+import { refreshStatistics } from './refresh-statistics.ts'
 import { nothingRemoved, type Removed, removeRecords } from './remove.ts'
 import { removeBodies } from './remove-bodies.ts'
 import { removeExportRows } from './remove-export-rows.ts'
@@ -57,14 +58,20 @@ const LOCK_TIMEOUT_MS = 2_000
 const TRIES = 60
 const PAUSE_MS = 5_000
 
-export async function erase({ url, patient, forget, clock }: Erasing): Promise<Removed> {
+export interface Erased extends Removed {
+  /** False where Postgres may still remember values of columns, for planning. */
+  readonly statisticsRefreshed: boolean
+}
+
+export async function erase({ url, patient, forget, clock }: Erasing): Promise<Erased> {
   const removed = nothingRemoved()
   await using session = await openSession({ url, purpose: 'erase', lockTimeoutMs: LOCK_TIMEOUT_MS })
   const erasures = await hashesOf(session.db, patient.teamId)
   // What came between the finding and the noting is found the second time.
   while ((await sweep(session, erasures, patient, removed, clock)) > 0);
   if (forget) await forgetHashes(session.db, erasures, patient)
-  return removed
+  const statisticsRefreshed = await patiently(clock, () => refreshStatistics(session.db))
+  return { ...removed, statisticsRefreshed }
 }
 
 /** Returns how many records were not noted before. */

@@ -48,7 +48,8 @@ export interface Explained {
   readonly runs: KeptRecord['runs']
 }
 
-export async function explain(url: string, key: Key): Promise<Explained> {
+/** `apiVersion` is the one that the team asks for: it says what a whole record holds. */
+export async function explain(url: string, key: Key, apiVersion: string): Promise<Explained> {
   await using session = await openSession({ url, purpose: 'explain' })
   try {
     const record = await readKept(session.db, key)
@@ -57,7 +58,7 @@ export async function explain(url: string, key: Key): Promise<Explained> {
       throw (await wasErased(session, key)) ? erasedRecord(key) : unknownRecord(key)
     return {
       states: explainedStates(states),
-      events: events.map((event) => explainedEvent(event, key, states)),
+      events: events.map((event) => explainedEvent(event, key, record, apiVersion)),
       ...{ letters, refetch, runs },
     }
   } catch (error) {
@@ -96,10 +97,12 @@ const OURS: ReadonlySet<string> = new Set(['emergency_contact', 'patient', 'form
 function explainedEvent(
   { body, ...event }: HeldEvent,
   { teamId }: Key,
-  states: readonly State[],
+  record: KeptRecord,
+  apiVersion: string,
 ): ExplainedEvent {
+  const { states } = record
   const stored = { teamId, eventId: event.eventId, receivedAt: event.receivedAt, body }
-  const { said } = readEvent(stored, 'v2.1')
+  const { said } = readEvent(stored, apiVersion)
   const nothing = { ...event, version: null, hash: null }
   if (event.status === 'pending') {
     const tried = event.attempts === 0 ? '' : `, after ${event.attempts} attempt(s)`
@@ -107,11 +110,18 @@ function explainedEvent(
   }
   if (event.status === 'dead' || said.kind === 'dead') return { ...nothing, told: 'was set aside' }
   if (said.kind === 'ask')
-    return { ...nothing, told: `did not say enough (${said.reason}): the record was asked for by its id` }
+    return { ...nothing, told: `did not say enough (${said.reason}): ${askedFor(record)}` }
   if (said.kind === 'nothing') return { ...nothing, told: 'tells of nothing that is kept' }
   const { version, observedAt, content } = said.envelope
   const came = { version, observedAt, deleted: content === null, hash: content?.hash ?? '' }
   return { ...event, version, hash: came.hash, told: fateOf(came, `event:${event.eventId}`, states) }
+}
+
+/** What became of the asking, by what it would have left. */
+function askedFor({ states, letters, refetch }: KeptRecord): string {
+  if (refetch !== null) return `the record is asked for by its id, ${refetch.attempts} time(s) so far`
+  if (states.length + letters.length > 0) return 'the record was asked for by its id'
+  return 'the record was asked for by its id, and the service had none each time'
 }
 
 function fateOf(came: Ranked, origin: string, states: readonly State[]): string {

@@ -70,7 +70,8 @@ export async function readKept(db: Kysely<Warehouse>, key: Key): Promise<KeptRec
   const { rows: letters } = await sql<Letter>`
     select letter.id::int as id, team.name as team, letter.stream, letter.record_id, letter.origin, letter.reason,
       letter.status, letter.seen::int as seen, to_json(letter.created_at) #>> '{}' as created_at,
-      to_json(letter.last_seen_at) #>> '{}' as last_seen_at, letter.last_run_id::int as last_run_id
+      to_json(letter.last_seen_at) #>> '{}' as last_seen_at, letter.last_run_id::int as last_run_id,
+      to_json(letter.settled_at) #>> '{}' as settled_at
     from intake_ops.dead_letters letter join intake.teams team using (team_id)
     where letter.team_id = ${teamId} and letter.stream = ${stream.name} and letter.record_id = ${id}
     order by letter.id`.execute(db)

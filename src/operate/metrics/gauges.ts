@@ -7,6 +7,7 @@
 import { Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
 import { glance } from '../../warehouse/glance.ts'
+import { type Raised, readRaised } from '../alerts/ledger.ts'
 import {
   type InboxStatus,
   readInbox,
@@ -47,13 +48,18 @@ export function openGauges(options: GaugesOptions): Gauges {
   const bytes = gauge('ingest_in_flight_bytes', 'Bytes of the events received and not committed yet.')
   const showInbox = inboxGauges(gauge)
   const showTrouble = troubleGauges(gauge)
+  const showAlerts = alertGauge(gauge)
   const showWebhooks = webhookGauges(gauge)
   const looks = [
     openLook(FRESH, clock, async () => {
       const look = { url, purpose: 'metrics', milliseconds: LIMIT_MS }
-      const [inbox, trouble] = await glance(look, async (db) => [await readInbox(db), await readTrouble(db)])
+      const [inbox, trouble, alerts] = await glance(
+        look,
+        async (db) => [await readInbox(db), await readTrouble(db), await readRaised(db)] as const,
+      )
       showInbox(inbox)
       showTrouble(trouble)
+      showAlerts(alerts)
     }),
     openLook(SLOW_FRESH, clock, async () => {
       const look = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
@@ -150,6 +156,14 @@ function troubleGauges(gauge: MakeGauge): (rows: readonly TroubleStatus[]) => vo
       if (row.last_run_ok !== null) ok.set({ team, stream }, row.last_run_ok ? 1 : 0)
       if (row.last_success_at !== null) success.set({ team, stream }, row.last_success_at.getTime() / 1000)
     }
+  }
+}
+
+function alertGauge(gauge: MakeGauge): (rows: readonly Raised[]) => void {
+  const raised = gauge('alerts_raised', 'Causes of alerts that are not over, told or not.', ['team', 'cause'])
+  return (rows) => {
+    raised.reset()
+    for (const { team, cause, count } of rows) raised.set({ team, cause }, count)
   }
 }
 

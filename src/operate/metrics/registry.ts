@@ -11,6 +11,8 @@ export interface Metrics {
   readonly registry: Registry
   readonly ingest: IngestWatch
   readonly drain: DrainWatch
+  /** A post of alerts: whether it was taken. */
+  readonly alertsPosted: (delivered: boolean) => void
 }
 
 /** Gauges whose names say that they are counters. */
@@ -25,7 +27,14 @@ export function openMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, prefix: 'intake_' })
   for (const name of MISNAMED) registry.removeSingleMetric(name)
-  return { registry, ingest: ingestWatch(registry), drain: drainWatch(registry) }
+  const posted = new Counter({
+    name: 'intake_alert_posts_total',
+    help: 'Posts to INTAKE_ALERT_URL, by outcome: delivered or failed (tried again later).',
+    labelNames: ['outcome'],
+    registers: [registry],
+  })
+  const alertsPosted = (delivered: boolean) => posted.inc({ outcome: delivered ? 'delivered' : 'failed' })
+  return { registry, ingest: ingestWatch(registry), drain: drainWatch(registry), alertsPosted }
 }
 
 function ingestWatch(registry: Registry): IngestWatch {

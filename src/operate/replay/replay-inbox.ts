@@ -117,7 +117,7 @@ async function setPending({ db }: Session, from: number): Promise<void> {
     and own.team_id = again.team_id and own.event_id = again.event_id and own.body_hash = again.body_hash`
   await db.transaction().execute(async (transaction) => {
     await sql`
-      update intake_ops.dead_letters letter set status = 'retried'
+      update intake_ops.dead_letters letter set status = 'retried', settled_at = now()
       from ${AGAIN} again, intake_raw.inbox own
       where ${meant} and own.status = 'dead' and letter.team_id = own.team_id and letter.status = 'waiting'
         and letter.origin = 'event:' || own.event_id`.execute(transaction)

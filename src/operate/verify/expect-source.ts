@@ -2,6 +2,7 @@
  * What the source has, in the expected tables: read as a backfill reads it, and laid out as a load would.
  *
  *     list ─► envelopes ─► lines ─► expected tables          files of exports ─► expected tables
+ *                                                            forgotten by a log ─► expected tables
  *
  * Invariant: nothing of the warehouse but temporary tables is written, and memory does not grow with the source. Of a
  * record that came several times the greatest state counts; what a load would set aside or skip is not expected, and is
@@ -14,23 +15,30 @@ import type { ScanReport } from '../../extract/scan.ts'
 import { scanUntilSteady } from '../../extract/scan-until-steady.ts'
 import type { Source } from '../../extract/source.ts'
 import { EVERYTHING } from '../../extract/window.ts'
-import { sendCopy } from '../../load/copy.ts'
-import { withoutErased } from '../../load/erased-lines.ts'
-import type { BatchLines } from '../../load/lines.ts'
-import { type Batch, isRefusalOfData, type LoadResult } from '../../load/load.ts'
+import type { Batch, LoadResult } from '../../load/load.ts'
 import type { Loaders } from '../../load/loaders.ts'
-import { onlyRecord, splitLines } from '../../load/split-lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { copyInto, createExpected, type ExpectedTables } from '../expected/tables.ts'
+import { createExpected, type ExpectedTables } from '../expected/tables.ts'
 import { expectFiles } from './expect-files.ts'
+import { expectForgotten } from './expect-forgotten.ts'
+import { expectLines, noteUnknown, UNKNOWN } from './expect-lines.ts'
 
-/** Ids that are listed and of which nothing can be expected. */
-export const UNKNOWN = sql.table('pg_temp.unknown')
-
-const NOTHING_LOADED: LoadResult = { changed: 0, deleted: 0, deadLetters: 0, problems: 0, contested: [] }
+const NOTHING_LOADED: LoadResult = {
+  changed: 0,
+  deleted: 0,
+  erased: 0,
+  deadLetters: 0,
+  problems: 0,
+  contested: [],
+}
 
 export function allTables({ root, children, files, records }: ExpectedTables) {
   return [root, ...children, ...files, records]
+}
+
+/** How the list was read, and how many entries of a log it holds no more. */
+export interface SourceExpected extends ScanReport {
+  readonly forgotten: number
 }
 
 /** Fills the expected tables of `session` anew; `scanning` is for the scan's own temporary tables. */
@@ -39,7 +47,7 @@ export async function expectSource(
   session: Session,
   scanning: Session,
   tables: ExpectedTables,
-): Promise<ScanReport> {
+): Promise<SourceExpected> {
   await createExpected(session, allTables(tables), 'preserve')
   await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
   await sql`truncate ${UNKNOWN}`.execute(session.db)
@@ -53,38 +61,9 @@ export async function expectSource(
   const { last } = await scanUntilSteady(reading, scanning, options)
   await keepGreatest(session, tables)
   if (tables.files.length > 0) await expectFiles(source, session, tables)
-  return last
-}
-
-/** Adds the lines of a batch; a record whose lines Postgres refuses is noted as unknown. */
-export async function expectLines(
-  session: Session,
-  tables: ExpectedTables,
-  teamId: number,
-  lines: BatchLines,
-): Promise<void> {
-  if (lines.count === 0) return
-  const { client } = session
-  await client.query('begin')
-  try {
-    const kept = await withoutErased(session, tables.stream, teamId, lines)
-    // What comes from intake_raw is not held against it.
-    if (tables.stream.list !== null) await sendCopy(client, copyInto(session, tables.records), kept.records)
-    await sendCopy(client, copyInto(session, tables.root), kept.root)
-    for (const [at, table] of tables.children.entries()) {
-      await sendCopy(client, copyInto(session, table), kept.children[at]!)
-    }
-    await client.query('commit')
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    if (!isRefusalOfData((error as { code?: string }).code)) throw error
-    if (lines.count === 1) return await noteUnknown(session, onlyRecord(lines).id)
-    for (const part of splitLines(lines)) await expectLines(session, tables, teamId, part)
-  }
-}
-
-export async function noteUnknown({ db }: Session, id: string): Promise<void> {
-  await sql`insert into ${UNKNOWN} (id) values (${id})`.execute(db)
+  const isLog = source.stream.entryAt !== undefined
+  const forgotten = isLog ? await expectForgotten(session, tables, source.taken.teamId) : 0
+  return { ...last, forgotten }
 }
 
 /** Forgets what was expected of these records. */

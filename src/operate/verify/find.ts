@@ -11,7 +11,7 @@ import type { Session } from '../../warehouse/connect.ts'
 import { type Comparison, clearFound, compareTable, type Scope } from '../expected/compare.ts'
 import { CIRCUMSTANCES, type ExpectedTables } from '../expected/tables.ts'
 import { UNREAD_FILES } from './expect-files.ts'
-import { UNKNOWN } from './expect-source.ts'
+import { UNKNOWN } from './expect-lines.ts'
 
 export interface Difference {
   readonly id: string
@@ -23,6 +23,8 @@ export interface Difference {
   readonly newer: boolean
   /** Only parts of the payload that no table shows differ, and the source does not call the record updated. */
   readonly payloadOnly: boolean
+  /** Rows of children alone: there is no live row that they belong to, and no record, not even a deleted one. */
+  readonly isOrphan: boolean
 }
 
 export interface Looked {
@@ -101,7 +103,8 @@ async function classified({ db }: Session, looked: Looked): Promise<readonly Dif
         or coalesce(raw.id is null and expected._version >= ${loggedUntil}, false) as newer,
       coalesce(found.fields <@ ${['_hash', 'intake_raw.records']}::text[] and expected.id is not null
         and not raw.deleted and raw.hash <> expected._hash and held._hash = raw.hash
-        and raw.payload -> 'updated_at' is not distinct from payload.payload -> 'updated_at', false) as "payloadOnly"
+        and raw.payload -> 'updated_at' is not distinct from payload.payload -> 'updated_at', false) as "payloadOnly",
+      expected.id is null and held.id is null and raw.id is null as "isOrphan"
     from found
     left join ${sql.table(root.expected)} expected on expected.id = found.id
     left join ${sql.table(records.expected)} payload on payload.id = found.id

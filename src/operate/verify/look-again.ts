@@ -16,7 +16,8 @@ import type { Source } from '../../extract/source.ts'
 import { linesOf } from '../../load/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { ExpectedTables } from '../expected/tables.ts'
-import { expectLines, expectSource, forget, noteUnknown } from './expect-source.ts'
+import { expectLines, noteUnknown } from './expect-lines.ts'
+import { expectSource, forget } from './expect-source.ts'
 import { type Difference, findDifferences } from './find.ts'
 
 export interface Looking {

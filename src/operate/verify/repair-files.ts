@@ -1,9 +1,10 @@
 /**
- * The files of exports that differ, fetched and loaded again.
+ * The files of exports that differ, fetched and loaded again; what is held of a file that no export is behind goes.
  *
  * Invariant: a file is loaded whole, as a backfill loads it, whatever is held of it; problems and questions of its
- * export are told anew.
+ * export are told anew. Nothing of a live export is removed.
  */
+import { sql } from 'kysely'
 import { readFile } from '../../extract/exports/read-file.ts'
 import { heldExports } from '../../load/exports/export-file.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
@@ -11,7 +12,8 @@ import { joinProblems } from '../../load/exports/root-problems.ts'
 import type { Difference } from './find.ts'
 import type { Looking } from './look-again.ts'
 
-export async function repairFiles({ source, session }: Looking, found: readonly Difference[]): Promise<void> {
+export async function repairFiles(looking: Looking, found: readonly Difference[]): Promise<void> {
+  const { source, session } = looking
   const { teamId } = source.taken
   const held = await heldExports(
     session.db,
@@ -21,6 +23,28 @@ export async function repairFiles({ source, session }: Looking, found: readonly 
   for (const [id, known] of held) {
     await source.loaders.run((loader) => readFile(source, loader, id, { ...known, hash: null }, false))
   }
+  await removeStrays(
+    looking,
+    found.filter(({ kind, certain }) => kind === 'extra' && certain).map(({ id }) => id),
+  )
   await joinProblems(session.db, teamId)
   await matchQuestions(session.db, teamId)
+}
+
+/** Of these exports, what is held of those that neither a live row nor a live record stands for. */
+async function removeStrays({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
+  const { teamId, stream } = source.taken
+  const stray = sql`team_id = ${teamId} and export_id = any(${ids}::text[])
+    and not exists (
+      select from intake.exports entry
+      where entry.team_id = held.team_id and entry.id = held.export_id and entry._deleted_at is null)
+    and not exists (
+      select from intake_raw.records raw
+      where raw.team_id = held.team_id and raw.stream = ${stream} and raw.id = held.export_id and not raw.deleted)`
+  if (ids.length === 0) return
+  await session.db.transaction().execute(async (transaction) => {
+    // The bytes too, or a replay would lay the same rows down again.
+    for (const name of [...tables.files.map((table) => table.name), 'intake_raw.export_files'])
+      await sql`delete from ${sql.table(name)} held where ${stray}`.execute(transaction)
+  })
 }

@@ -19,6 +19,7 @@ import { linesOf } from '../../load/lines.ts'
 import { tombstone } from '../../load/read-record.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
+import { expectForgotten } from './expect-forgotten.ts'
 import type { Difference } from './find.ts'
 import { compareIds, expectEnvelopes, type Looking } from './look-again.ts'
 import { relisted } from './relist.ts'
@@ -47,12 +48,14 @@ export async function repair(
   const { source, session, tables } = looking
   const { stream, taken } = source
   const since = source.serviceClock.observedAt(source.clock.now()) as Instant
-  const extra = found.filter(({ kind }) => kind === 'extra')
+  // What was never a record cannot be deleted: it is neither guarded nor waited for.
+  const isStray = ({ isOrphan }: Difference) => stream.one === null && isOrphan
+  const extra = found.filter((each) => each.kind === 'extra' && !isStray(each))
   const place = { teamId: taken.teamId, stream: stream.name }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   const isHeld = extra.length > allowed && !allowMassDelete
   const mayDelete = steady && !isHeld
-  const wanted = found.filter(({ kind }) => kind !== 'extra' || mayDelete)
+  const wanted = found.filter((each) => each.kind !== 'extra' || mayDelete || isStray(each))
   const ids = wanted.map(({ id }) => id)
   for (let from = 0; from < ids.length; from += AT_A_TIME) {
     source.signal.throwIfAborted()
@@ -103,9 +106,12 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
     load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters: letters }, 'merge'),
   )
   await expectEnvelopes(session, tables, taken.teamId, ids, envelopes)
-  // Rows that no record is behind, of a stream in which nothing can be proved gone.
+  const isLog = stream.entryAt !== undefined
+  if (isLog) await expectForgotten(session, tables, taken.teamId, ids)
+  // Rows that no record is behind, of a stream in which nothing can be proved gone; entries that a log has forgotten.
   const nobody = found.filter(
-    ({ id, kind, certain }) => kind === 'extra' && certain && !states.some((each) => each.id === id),
+    ({ id, kind, certain }) =>
+      (kind === 'extra' || isLog) && certain && !states.some((each) => each.id === id),
   )
   if (nobody.length > 0) await deriveAgain(looking, nobody)
 }

@@ -14,7 +14,8 @@ import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { nextPortion } from '../expected/from-raw.ts'
 import { createExpected, describeTables, type ExpectedTables } from '../expected/tables.ts'
-import { allTables, expectLines, expectSource, UNKNOWN } from './expect-source.ts'
+import { expectLines, UNKNOWN } from './expect-lines.ts'
+import { allTables, expectSource } from './expect-source.ts'
 import type { Difference } from './find.ts'
 import { type Looking, type Looks, lookUntilSure } from './look-again.ts'
 import { type Repaired, repair } from './repair.ts'
@@ -93,7 +94,7 @@ export async function verifyStream(
     newer: looks.newer,
     notDue: looks.notDue,
     payloadsOnly: looks.payloadsOnly,
-    sums: { ...sums, source: sums.source - looks.notDue },
+    sums: { ...sums, source: sums.source - looks.notDue - read.forgotten },
     repaired: repaired.repaired,
     note: notes.length === 0 ? null : notes.join('; '),
   }
@@ -103,6 +104,8 @@ interface SourceRead {
   /** In the service's clock. */
   readonly startedAt: Instant
   readonly steady: boolean
+  /** Entries of a log that the list holds no more. */
+  readonly forgotten: number
   readonly note: string | null
 }
 
@@ -112,9 +115,14 @@ async function expectList(
   scanning: Session,
   tables: ExpectedTables,
 ): Promise<SourceRead> {
-  const { startedAt, steady, reason } = await expectSource(source, session, scanning, tables)
-  const note = steady ? null : `the list kept changing while it was read (${reason ?? 'unsteady'})`
-  return { startedAt, steady, note }
+  const read = await expectSource(source, session, scanning, tables)
+  const { startedAt, steady, forgotten, reason } = read
+  if (!steady) {
+    const note = `the list kept changing while it was read (${reason ?? 'unsteady'})`
+    return { startedAt, steady, forgotten, note }
+  }
+  const lost = `${forgotten} that the service lists no more: compared with the stored payloads`
+  return { startedAt, steady, forgotten, note: forgotten === 0 ? null : lost }
 }
 
 /** What only webhooks bring has no list: its tables are held against the records behind them. */
@@ -131,7 +139,12 @@ async function expectRaw(source: Source, session: Session, tables: ExpectedTable
     ended = to === null
   }
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
-  return { startedAt, steady: false, note: 'the service lists none: compared with the stored payloads' }
+  return {
+    startedAt,
+    steady: false,
+    forgotten: 0,
+    note: 'the service lists none: compared with the stored payloads',
+  }
 }
 
 /** Of a log, when the warehouse last read it: later entries are brought by the next backfill. */

@@ -58,26 +58,38 @@ export async function decide(
   return rows.length
 }
 
-/** Says, or with an empty text unsays, what a question asks. How many questions it is. */
+/** How many questions (of several forms or teams) it is. */
+export async function countQuestions(
+  db: Kysely<Warehouse>,
+  scope: Scope,
+  questionId: string,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count
+    from intake.questions q
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where q.question_id = ${questionId} and ${within(scope)}`.execute(db)
+  return rows[0]!.count
+}
+
+/** Says, or with an empty text unsays, what a question asks. */
 export async function nameConcept(
   db: Kysely<Warehouse>,
   scope: Scope,
   questionId: string,
   concept: string,
-): Promise<number> {
+): Promise<void> {
   const chosen = sql`
     select q.team_id, q.form_id, q.question_id from intake.questions q
     left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
     where q.question_id = ${questionId} and ${within(scope)}`
-  const { rows } = await (concept === ''
-    ? sql`delete from intake_raw.question_concepts where (team_id, form_id, question_id) in (${chosen}) returning team_id`
+  await (concept === ''
+    ? sql`delete from intake_raw.question_concepts where (team_id, form_id, question_id) in (${chosen})`
     : sql`
       insert into intake_raw.question_concepts (team_id, form_id, question_id, concept)
       select chosen.*, ${concept} from (${chosen}) chosen
-      on conflict (team_id, form_id, question_id) do update set concept = excluded.concept
-      returning team_id`
+      on conflict (team_id, form_id, question_id) do update set concept = excluded.concept`
   ).execute(db)
-  return rows.length
 }
 
 /** Notes the questions that are new, as their type decides; those that changed stay hidden. */

@@ -8,13 +8,14 @@
 /** What Postgres keeps of an identifier, in bytes. */
 const LONGEST = 63
 
-/** Letters and digits of any script in lower case, everything else one underscore; without accents. */
+/** Letters and digits of any script in lower case, as they are typed; everything else one underscore; without accents. */
 export function slugOf(text: string): string {
   return text
     .normalize('NFKD')
     .replace(/[\u0300-\u036f]/g, '')
     .toLowerCase()
     .replace(/ß/g, 'ss')
+    .normalize('NFC')
     .replace(/[^\p{L}\p{N}\p{M}]+/gu, '_')
     .replace(/^_+|_+$/g, '')
 }

@@ -7,9 +7,9 @@
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../tables.ts'
 
-/** Puts the configured key in place. True when the pseudonyms are others than before. */
-export async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promise<boolean> {
-  const { rows } = await sql`
+/** Puts the configured key in place. Says so when patients have other pseudonyms than before; else null. */
+export async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promise<string | null> {
+  const { rows } = await sql<{ named: boolean }>`
     with wanted as (
       select intake_ops.hmac_pad(${Buffer.from(key)}, 54) as inner_pad, intake_ops.hmac_pad(${Buffer.from(key)}, 92) as outer_pad
     )
@@ -17,6 +17,8 @@ export async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promi
     set inner_pad = wanted.inner_pad, outer_pad = wanted.outer_pad, origin = 'configured', set_at = now()
     from wanted
     where own.inner_pad <> wanted.inner_pad
-    returning own.is_only`.execute(db)
-  return rows.length > 0
+    returning exists (select from intake.patients) as named`.execute(db)
+  return rows[0]?.named
+    ? 'INTAKE_ANALYTICS_KEY is another than before: every pseudonym in intake_analytics changed'
+    : null
 }

@@ -24,6 +24,12 @@ interface ViewFile {
 /** Postgres replaces a view only by one that has at least the same columns, of the same types, in the same order. */
 const OTHER_COLUMNS = '42P16'
 const OTHERS_DEPEND = '2BP01'
+/** Code of what is thrown when views of others are built on ours. */
+const IN_USE = 'views_in_use'
+
+export function isInUse(error: unknown): error is IntakeError {
+  return error instanceof IntakeError && error.code === IN_USE
+}
 
 /** Makes what is missing or was made from another text; needs the rights of the owner. Returns what it made. */
 export async function syncViews(db: Kysely<Warehouse>): Promise<readonly string[]> {
@@ -66,7 +72,7 @@ async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): 
     throw new IntakeError(
       'views of intake_analytics have other columns now, and views of others are built on them',
       {
-        code: 'views_in_use',
+        code: IN_USE,
         verdict: 'stop',
         cause: error,
         mend: 'drop what was built on the views of intake and intake_analytics, run intake-sync migrate, make it again',

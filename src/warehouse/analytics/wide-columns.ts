@@ -48,8 +48,8 @@ export function columnsFor(
   const taken = new Set([...reserved, ...columns.map(({ column_name }) => column_name)])
   for (const question of questions) {
     if (question.kind === 'none' || columns.length >= MOST_COLUMNS) continue
-    const { data_type, is_array } = typeOf(question)
     const own = columns.filter(({ question_id }) => question_id === question.question_id)
+    const { data_type, is_array } = question.is_asked ? typeOf(question) : asBefore(question, own.at(-1))
     if (own.some((column) => column.data_type === data_type && (column.is_array || !is_array))) continue
     const text =
       own.length === 0
@@ -65,6 +65,15 @@ export function columnsFor(
   }
   return columns
 }
+
+/** A question that is asked no more stays what it was; of some it may only now be seen that they repeat. */
+function asBefore(question: AskedQuestion, last: WideColumn | undefined) {
+  if (last === undefined) return typeOf(question)
+  const { data_type, is_array } = last
+  return { data_type, is_array: is_array || (question.repeats && MAY_REPEAT.has(data_type)) }
+}
+
+const MAY_REPEAT: ReadonlySet<DataType> = new Set(['text', 'numeric', 'boolean', 'date'])
 
 function typeOf({ kind, question_type, repeats }: AskedQuestion): Pick<WideColumn, 'data_type' | 'is_array'> {
   switch (kind) {

@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { describe, expect, test } from 'vitest'
-import { openGate, type Pass } from '../../../src/api/rate/gate.ts'
+import { openGate, type Pass, TOO_LONG } from '../../../src/api/rate/gate.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
@@ -45,4 +45,16 @@ describe('a body under way keeps its place', () => {
     await settled()
     expect(passes).toHaveLength(2)
   })
+})
+
+test('all who wait are turned away when the service asks for hours, and whoever comes meanwhile', async () => {
+  const gate = openGate({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
+  const [first, second] = [await gate.enter([], false), await gate.enter([], false)]
+  const waiting = [false, true, false].map((again) =>
+    gate.enter([], again).catch((reason: unknown) => reason),
+  )
+  first.throttled(7_200_000)
+  second.accepted()
+  expect(await Promise.all(waiting)).toEqual([TOO_LONG, TOO_LONG, TOO_LONG])
+  await expect(gate.enter([], false)).rejects.toBe(TOO_LONG)
 })

@@ -3,11 +3,11 @@
  *
  * Invariant: every scene has a database of its own; what it opened is closed with it.
  */
-import pg from 'pg'
 import { type Emulator, type EmulatorOptions, startEmulator } from '../../../src/emulator/server.ts'
 import type { Ended, Variables } from '../../support/cli.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { runCommand } from '../../support/run-command.ts'
+import { ask, openTestSession } from '../../support/sessions.ts'
 
 export interface Scene extends AsyncDisposable {
   readonly emulator: Emulator
@@ -66,30 +66,10 @@ export function variablesOf(emulator: Emulator): Variables {
   }
 }
 
-export async function query<Row extends object>(
-  url: string,
-  text: string,
-  values: unknown[] = [],
-): Promise<Row[]> {
-  const client = await connect(url)
-  try {
-    return (await client.query<Row>(text, values)).rows
-  } finally {
-    await client.end()
-  }
-}
+export const query = ask
 
 /** A session of the test's own. */
-export async function connect(url: string): Promise<pg.Client> {
-  const client = new pg.Client({
-    connectionString: url,
-    application_name: 'the test itself',
-    options: '-c timezone=UTC',
-  })
-  client.on('error', () => undefined)
-  await client.connect()
-  return client
-}
+export const connect = openTestSession
 
 export interface Document {
   readonly run_id: number | null

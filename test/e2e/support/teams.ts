@@ -1,10 +1,10 @@
 /** Many services in one run: a configuration file with a team for each, and one warehouse for all. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll } from 'vitest'
 import type { Emulator } from '../../../src/emulator/server.ts'
 import type { Ended, Variables } from '../../support/cli.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { whenFileEnds } from '../../support/when-file-ends.ts'
 
 export interface TeamEntry {
   readonly name: string
@@ -16,13 +16,13 @@ export interface TeamEntry {
 
 const folders: string[] = []
 
-afterAll(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+whenFileEnds(() => {
+  for (const folder of folders.splice(0)) removeFolder(folder)
 })
 
 /** `INTAKE_CONFIG` for these teams. */
 export function configOf(teams: readonly TeamEntry[]): Variables {
-  const folder = mkdtempSync(join(tmpdir(), 'intake-sync-config-'))
+  const folder = makeFolder('config-')
   folders.push(folder)
   const file = join(folder, 'teams.json')
   writeFileSync(file, JSON.stringify({ teams }))

@@ -56,6 +56,9 @@ test('one event that the warehouse refuses among five hundred is tried again and
   expect(await scene.rows(`select attempts, due_at from intake_raw.inbox where status = 'dead'`)).toEqual([
     { attempts: 2, due_at: null },
   ])
+  expect(await scene.rows(`select convert_from(body, 'UTF8') as body from intake_raw.set_aside`)).toEqual([
+    { body: JSON.stringify(events[321]) },
+  ])
   const total = (key: string) => told.reduce((sum, each) => sum + (each as Record<string, number>)[key]!, 0)
   expect([total('done'), total('dead'), total('retried')]).toEqual([499, 1, 2])
 })

@@ -151,6 +151,21 @@ test('a deleted event leaves a tombstone, whatever it says of the record; an old
   expect(await scene.asked()).toEqual(['patients whole contested'])
 })
 
+test('an event that brings back what the service was seen not to have is asked for', async () => {
+  const readAt = (id: string, origin: string) =>
+    scene.rows(`update intake_raw.records set origin = $2 where id = $1`, [id, origin])
+  const ids = ['proved', 'refetched', 'told']
+  await scene.store(ids.map((id) => patientEvent(id, 2, {}, { event_type: 'deleted' })))
+  await scene.drain()
+  await readAt('proved', 'run:7 proof')
+  await readAt('refetched', 'event:e refetch')
+  await scene.store(ids.map((id) => patientEvent(id, 3)))
+  await scene.drain()
+  expect(Object.keys(await names()).sort()).toEqual(ids)
+  expect(await scene.rows('select id from intake.patients where _deleted_at is not null')).toEqual([])
+  expect(await scene.asked()).toEqual(['patients proved contested', 'patients refetched contested'])
+})
+
 test('a deletion outlives the last update that it tells of, should the clocks of the service differ', async () => {
   await scene.store([patientEvent('p1', 1, { updated_at: noonPlus(5) })])
   await scene.drain()

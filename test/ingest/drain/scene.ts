@@ -7,7 +7,7 @@
 import pino from 'pino'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Instant } from '../../../src/core/time.ts'
-import { type DrainOptions, openDrain } from '../../../src/ingest/drain/drain.ts'
+import { type Drain, type DrainOptions, openDrain } from '../../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../../src/ingest/event.ts'
 import type { DrainWatch } from '../../../src/ingest/watch.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
@@ -51,6 +51,12 @@ export interface Storing {
 export const silent = pino({ level: 'silent' })
 
 export const unwatched: DrainWatch = { drained: () => {}, refetched: () => {} }
+
+/** A drain of one team that nobody watches: the first of its warehouse. */
+export function openClinicDrain(url: string): Drain {
+  const teams = [{ name: 'clinic', teamId: 1 }]
+  return openDrain({ url, teams, clock: systemClock, logger: silent, watch: unwatched })
+}
 
 /** Seconds after noon of the first day of 2026. */
 export const noonPlus = (seconds: number): Instant => at(seconds * 1_000_000)

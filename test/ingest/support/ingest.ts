@@ -1,6 +1,5 @@
 /** An ingester on a warehouse of its own, with what it told, and signed events to send it. */
 import { randomUUID } from 'node:crypto'
-import pg from 'pg'
 import pino from 'pino'
 import { systemClock } from '../../../src/core/clock.ts'
 import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
@@ -8,6 +7,7 @@ import type { IngestLimits } from '../../../src/ingest/limits.ts'
 import type { SecretSource } from '../../../src/ingest/secrets.ts'
 import { type Ingester, type IngesterOptions, openIngester } from '../../../src/ingest/server.ts'
 import { createTestDatabase } from '../../support/database.ts'
+import { ask } from '../../support/sessions.ts'
 
 export const SECRET = 'a secret of the tests'
 
@@ -104,20 +104,7 @@ export async function post(url: string, body: Buffer, options: PostOptions = {})
   return { status: response.status, body: await response.json(), headers: response.headers }
 }
 
-export async function query<Row extends pg.QueryResultRow>(
-  url: string,
-  text: string,
-  values: unknown[] = [],
-): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: url, application_name: 'tests' })
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    return (await client.query<Row>(text, values)).rows
-  } finally {
-    await client.end()
-  }
-}
+export const query = ask
 
 export function inboxOf(url: string): Promise<InboxRow[]> {
   return query<InboxRow>(url, 'select * from intake_raw.inbox order by seq')

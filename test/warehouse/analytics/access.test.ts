@@ -152,6 +152,31 @@ describe('with several teams', () => {
         await client.query(`select 1 from intake_analytics.${view} where pg_temp.tell(team_id, patient)`)
       }
       await client.query('select 1 from intake_analytics.patients where pg_temp.tell(team_id, patient)')
+      for (const [view, text] of [
+        ...[['daily_volume', 'form'] as const, ['form_completion', 'form'] as const],
+        ...[['questions', 'question_text'] as const, ['matrix_answers', 'patient'] as const],
+        ...[['freshness', 'team'] as const, ['teams', 'team'] as const],
+      ]) {
+        await client.query(`select 1 from intake_analytics.${view} where pg_temp.tell(team_id, ${text})`)
+      }
+      const exported = await client.query<{ name: string }>(
+        `select c.oid::regclass::text as name from pg_class c
+         where relnamespace = 'intake_analytics'::regnamespace and relname like 'export\\_%' and relname <> 'export_answers'`,
+      )
+      expect(exported.rows.length).toBeGreaterThan(3)
+      for (const { name } of exported.rows) {
+        await client.query(`select 1 from ${name} where pg_temp.tell(team_id, patient)`)
+      }
+      // A plan that is kept is asked anew whose it is.
+      await client.query(
+        'prepare kept as select count(distinct team_id)::int as teams from intake_analytics.responses',
+      )
+      const counts: number[] = []
+      for (const become of [...Array(6).fill('reset role'), 'set role intake_analyst', 'reset role']) {
+        await client.query(become)
+        counts.push((await client.query<{ teams: number }>('execute kept')).rows[0]!.teams)
+      }
+      expect(counts).toEqual([1, 1, 1, 1, 1, 1, 0, 1])
       // A role that one may take on sees what it is granted itself: nothing here.
       await client.query('set role intake_analyst')
       expect((await client.query('select from intake_analytics.responses')).rowCount).toBe(0)

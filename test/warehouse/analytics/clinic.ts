@@ -82,6 +82,7 @@ export const EXPORT = [
   'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Name,Date of birth,Weight (kg),I smoke,Payer,Devices',
   `p,${CANARY},${CANARY},${CANARY},2026-01-01 00:00:00,2026-01-02 00:00:00,False,${CANARY},1980-02-29,81.5,True,HMO,"Cane, Other"`,
   `q,${CANARY},${CANARY},${CANARY},,,False,${CANARY},${CANARY},${CANARY},${CANARY},${CANARY},"Cane, ${CANARY}"`,
+  `r,${CANARY},${CANARY},${CANARY},,,False,,,,confirmed,,Cane; Other`,
   '',
 ].join('\n')
 
@@ -103,17 +104,19 @@ function response(id: string, patient: string) {
       text('name', CANARY),
       text('story', `${CANARY} said so`),
       text('born', '1980-02-29'),
+      text('born', '19800229'),
       text('weight', '81.5'),
       text('weight', CANARY),
       text('smoker', 'true'),
       text('smoker', CANARY),
       { question: asked('payer'), answer_text: CANARY, answer_choices: [choice('payer1', 'HMO')] },
       { question: asked('payer'), answer_choices: ['PPO', CANARY] },
+      { question: asked('payer'), answer_choices: [choice('payer2', CANARY), choice('of no form', CANARY)] },
       {
         question: asked('devices'),
         answer_choices: [choice('devices0', 'Cane'), choice('devices1', 'Walker, with wheels')],
       },
-      { question: { id: 'gone', text: CANARY }, answer_text: CANARY },
+      { question: { id: 'gone', text: `${CANARY} of ${id}` }, answer_text: CANARY },
       { question: null, answer_text: CANARY },
     ],
     matrix_cells: [

@@ -44,6 +44,27 @@ describe('patients_history and responses_history', () => {
       expect(state.valid_to).toEqual(states[at + 1]?.valid_from ?? null)
   })
 
+  it('hold the state that won as current, where two have the same version', async () => {
+    await scene.query(
+      `insert into intake_raw.records (team_id, stream, id, version, hash, payload, deleted, origin, observed_at)
+       values (1, 'patients', 'tied', '2026-01-01', '', null, true, 'test', '2026-01-01')`,
+    )
+    await scene.query(
+      `insert into intake_raw.record_history (team_id, stream, id, version, hash, payload, deleted, origin, observed_at)
+       values (1, 'patients', 'tied', '2026-01-01', '', '{}', false, 'test', '2026-01-02')`,
+    )
+    const states = await scene.query(
+      `select is_current, is_deleted, valid_to is null as is_open from intake.patients_history
+       where patient_id = 'tied' order by is_current`,
+    )
+    expect(states).toEqual([
+      { is_current: false, is_deleted: false, is_open: false },
+      { is_current: true, is_deleted: true, is_open: true },
+    ])
+    await scene.query(`delete from intake_raw.records where id = 'tied'`)
+    await scene.query(`delete from intake_raw.record_history where id = 'tied'`)
+  })
+
   it('hold one current state of every record, which is that of the tables', async () => {
     for (const [history, key, table] of [
       ['patients_history', 'patient_id', 'patients'],

@@ -5,12 +5,12 @@
  */
 import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
-import { afterAll } from 'vitest'
 import { connect, query } from '../../e2e/support/scene.ts'
+import { whenFileEnds } from '../../support/when-file-ends.ts'
 
 const made: { url: string; name: string }[] = []
 
-afterAll(async () => {
+whenFileEnds(async () => {
   for (const { url, name } of made.splice(0)) {
     const server = new URL(url)
     server.pathname = '/postgres'

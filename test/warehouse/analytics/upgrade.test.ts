@@ -49,6 +49,12 @@ describe('views', () => {
     await query(scene.url, `update intake_ops.view_files set hash = '' where name ~ 'teams'`)
     await migrate(scene.url)
     expect(await query(scene.url, VIEWS)).toEqual(before)
+    // A run makes again what it finds behind, although no migration is pending.
+    await query(scene.url, 'drop view intake_analytics.freshness')
+    expect((await scene.backfill()).code).toBe(0)
+    expect(await query(scene.url, VIEWS)).toEqual(before)
+    const reads = `select has_table_privilege('intake_analyst', 'intake_analytics.freshness', 'select') as reads`
+    expect(await query(scene.url, reads)).toEqual([{ reads: true }])
   })
 
   it('that others built on are left as they are, and that is said', async () => {
@@ -68,6 +74,29 @@ describe('views', () => {
       mend: expect.stringContaining('drop what was built on the views'),
     })
     expect(await query(warehouse.url, VIEWS)).toEqual(before)
+  })
+})
+
+describe('statistics', () => {
+  it('are there of the key, and once of a table that was filled; then autovacuum sees to it', async () => {
+    await using warehouse = await openWarehouse()
+    const known = (table: string) =>
+      query<{ rows: number }>(
+        warehouse.url,
+        'select reltuples::int as rows from pg_class where oid = $1::regclass',
+        [table],
+      )
+    expect(await known('intake_ops.analytics_key')).toEqual([{ rows: 1 }])
+    await query(warehouse.url, 'alter table intake.patients set (autovacuum_enabled = false)')
+    const fill = `insert into intake.patients (team_id, id, _version, _origin)
+      select 1, $1 || n, now(), 'test' from generate_series(1, 20000) n`
+    await query(warehouse.url, fill, ['a'])
+    expect(await known('intake.patients')).toEqual([{ rows: -1 }])
+    await migrate(warehouse.url)
+    expect(await known('intake.patients')).toEqual([{ rows: 20_000 }])
+    await query(warehouse.url, fill, ['b'])
+    await migrate(warehouse.url)
+    expect(await known('intake.patients')).toEqual([{ rows: 20_000 }])
   })
 })
 
@@ -91,6 +120,15 @@ describe('the key of the pseudonyms', () => {
     for (const { url } of [one, other]) await migrate(url, { analyticsKey: 'the same for both of them' })
     expect(await keyOf(one.url)).toEqual(await keyOf(other.url))
     expect((await keyOf(one.url)).origin).toBe('configured')
+    await query(one.url, `insert into intake.teams (name) values ('t')`)
+    await query(
+      one.url,
+      `insert into intake.patients (team_id, id, _version, _origin) values (1, 'p', now(), 'test')`,
+    )
+    const again = await migrate(one.url, { analyticsKey: 'the same for both of them' })
+    expect(again.notes).toEqual([])
+    const rotated = await migrate(one.url, { analyticsKey: 'another' })
+    expect(rotated.notes).toEqual([expect.stringContaining('every pseudonym in intake_analytics changed')])
   })
 })
 

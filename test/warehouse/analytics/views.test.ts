@@ -3,7 +3,8 @@ import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CANARY, rowsWithCanary, SEEN } from '../../e2e/support/canary.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
-import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import { connect, openWarehouse, query } from '../../e2e/support/scene.ts'
+import { until } from '../../e2e/support/serving.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { runCommand } from '../../support/run-command.ts'
 import { EXPORT, fillClinic } from './clinic.ts'
@@ -97,6 +98,15 @@ describe('an analyst', () => {
     const seen = await everything(analyst, 'intake_analytics')
     expect(seen).toContain('Intake')
     expect(seen.split('\n').filter((line) => SEEN.test(line))).toEqual([])
+  })
+
+  it('finds it in no name, comment or definition, which Postgres tells everybody', async () => {
+    const told = await analyst.rows<{ text: string | null }>(
+      `select relname::text as text from pg_class union all select attname::text from pg_attribute
+       union all select description from pg_description union all select pg_get_viewdef(oid) from pg_class where relkind = 'v'`,
+    )
+    expect(told.some(({ text }) => text?.includes('form_intake'))).toBe(true)
+    expect(told.filter(({ text }) => SEEN.test(text ?? ''))).toEqual([])
   })
 
   it('finds no id of a patient, no whole ZIP code and no day of birth', async () => {
@@ -210,7 +220,8 @@ describe('answers', () => {
 
   it('are seen by type: choices that the form offers, numbers, and checkboxes', async () => {
     const choices = (await of('payer')).map(({ choice }) => choice)
-    expect(choices).toEqual(['HMO', null, 'PPO', null])
+    // What somebody wrote is no choice, also where it has the id of one.
+    expect(choices).toEqual(['HMO', null, 'PPO', null, null, null])
     expect((await of('devices')).map(({ choice }) => choice)).toEqual(['Cane', 'Walker, with wheels'])
     expect(await of('weight')).toEqual([
       { ...nothing, number: '81.5', is_shown: true },
@@ -221,7 +232,7 @@ describe('answers', () => {
 
   it('are hidden else, and what the question is stays told', async () => {
     for (const question of ['name', 'story', 'born']) {
-      expect(await of(question)).toEqual([{ ...nothing, is_shown: false }])
+      for (const row of await of(question)) expect(row).toEqual({ ...nothing, is_shown: false })
     }
     const [row] = await analyst.rows(
       `select question_text, question_type, form from intake_analytics.answers where question_id = 'born' limit 1`,
@@ -235,6 +246,14 @@ describe('answers', () => {
        from intake_analytics.export_answers where row_number = $1 and is_shown order by position`,
       [1],
     )
+    const flat = await analyst.rows(
+      `select choice, value_boolean as boolean from intake_analytics.export_answers
+       where row_number = 3 and is_shown order by position`,
+    )
+    expect(flat).toEqual([
+      { choice: null, boolean: true },
+      { choice: 'Cane; Other', boolean: null },
+    ])
     expect(rows).toEqual([
       { question_id: 'weight', choice: null, number: '81.5', boolean: null, text: null },
       { question_id: 'smoker', choice: null, number: null, boolean: true, text: null },
@@ -247,7 +266,7 @@ describe('answers', () => {
     await run('classify', 'set', 'story', 'visible')
     await run('classify', 'set', 'born', 'visible', '--form', 'Intake')
     expect(await of('story')).toEqual([{ ...nothing, text: `${CANARY} said so`, is_shown: true }])
-    expect(await of('born')).toEqual([{ ...nothing, year: 1980, is_shown: true }])
+    expect(await of('born')).toEqual([1, 2].map(() => ({ ...nothing, year: 1980, is_shown: true })))
     await run('classify', 'set', 'weight', 'hidden')
     expect(await of('weight')).toEqual([1, 2].map(() => ({ ...nothing, is_shown: false })))
 
@@ -270,12 +289,69 @@ describe('answers', () => {
 
     // A decision on the new wording shows the choices of old; free text was an answer to another question.
     for (const question of ['story', 'payer']) await run('classify', 'set', question, 'visible')
-    expect((await of('payer')).map(({ choice }) => choice)).toEqual(['HMO', null, 'PPO', null])
+    expect((await of('payer')).map(({ choice }) => choice)).toEqual(['HMO', null, 'PPO', null, null, null])
     await query(
       warehouse.url,
       `delete from intake_ops.classifications where question_id = 'story' and wording <> intake_ops.wording('long_text', 'What brings you here??')`,
     )
     expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
+  })
+
+  it('stay as they were when the form no longer has the question or the choice, and hide when it comes back reworded', async () => {
+    const taken = async () => (await of('devices')).map(({ choice }) => choice)
+    const change = (text: string) => query(warehouse.url, text)
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    await change(
+      `update intake.question_choices set text = 'Stick' where question_id = 'devices' and text = 'Cane'`,
+    )
+    await change(`delete from intake.question_choices where question_id = 'devices' and text like 'Walker%'`)
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    await change(`delete from intake.form_questions where question_id = 'devices'`)
+    await change(`delete from intake.question_choices where question_id = 'devices'`)
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    const told = `select question_text, is_asked, is_shown from intake_analytics.questions where question_id = 'devices'`
+    expect(await analyst.rows(told)).toEqual([{ question_text: 'Devices', is_asked: false, is_shown: true }])
+    await run('classify', 'set', 'devices', 'hidden')
+    expect(await taken()).toEqual([null, null])
+    await run('classify', 'set', 'devices', 'visible')
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    const back = (text: string) =>
+      change(`insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+        select team_id, 'f', 7, 'devices', 'multiple_choice', '${text}' from intake.teams`)
+    await back('Which devices?')
+    expect(await taken()).toEqual([null, null])
+    await change(`delete from intake.form_questions where question_id = 'devices'`)
+    expect(await taken()).toEqual([null, null])
+    await back('Devices')
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+  })
+
+  it('to a question that is reworded while somebody decides on it stay hidden', async () => {
+    const [form, person] = [await connect(warehouse.url), await connect(warehouse.url)]
+    try {
+      await form.query('begin')
+      await form.query(
+        `update intake.form_questions set text = 'Name of your doctor' where question_id = 'name'`,
+      )
+      const decided = person.query(
+        `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+         values (1, 'f', 'name', intake_ops.wording('short_text', 'Name'), true, 'person')
+         on conflict (team_id, form_id, question_id, wording) do update set is_visible = true, decided_by = 'person'`,
+      )
+      await until('the decision waits for the form', async () => {
+        const [one] = await query<{ waits: boolean }>(
+          warehouse.url,
+          'select cardinality(pg_blocking_pids($1)) > 0 as waits',
+          [(person as unknown as { processID: number }).processID],
+        )
+        return one!.waits
+      })
+      await form.query('commit')
+      await decided
+    } finally {
+      await Promise.all([form.end(), person.end()])
+    }
+    for (const row of await of('name')) expect(row).toEqual({ ...nothing, is_shown: false })
   })
 
   it('to a question that is new are hidden, unless its type shows them', async () => {

@@ -1,6 +1,7 @@
 /** One column a question, typed and named, that stays whatever becomes of the question. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nameFor, slugOf } from '../../../src/warehouse/analytics/column-names.ts'
+import { columnsFor, MOST_COLUMNS } from '../../../src/warehouse/analytics/wide-columns.ts'
 import {
   type LittleRecord,
   type LittleService,
@@ -56,6 +57,7 @@ describe('a name', () => {
     ['???', 'question'],
     ['order', 'order_2'],
     ['体重', '体重'],
+    ['\u1109\u1165\u11bc\u1106\u1167\u11bc', '\uc131\uba85'],
     ['X'.repeat(99), `${'x'.repeat(61)}_2`],
     ['é'.repeat(99), 'e'.repeat(63)],
     ['体'.repeat(99), '体'.repeat(21)],
@@ -66,6 +68,30 @@ describe('a name', () => {
 
   it('is the same for the same text', () => {
     expect(slugOf('Café')).toBe(slugOf('Cafe\u0301'))
+  })
+})
+
+describe('columns', () => {
+  it('are as many as Postgres allows, whatever the form asks, and those that are there come first', () => {
+    const asked = Array.from({ length: 1_700 }, (_, at) => ({
+      ...{ question_id: `q${at}`, question_text: 'What?', question_type: 'short_text', kind: 'text' },
+      ...{ repeats: false, is_asked: true },
+    }))
+    const columns = columnsFor([], asked, new Set())
+    expect(columns).toHaveLength(MOST_COLUMNS)
+    expect(new Set(columns.map(({ column_name }) => column_name)).size).toBe(MOST_COLUMNS)
+    expect(columnsFor(columns, asked.toReversed(), new Set())).toEqual(columns)
+  })
+
+  it('of a question that is asked no more stay, whatever it would be now', () => {
+    const asked = { question_id: 'q', question_text: 'Age', repeats: false }
+    const number = columnsFor(
+      [],
+      [{ ...asked, question_type: 'number', kind: 'number', is_asked: true }],
+      new Set(),
+    )
+    const gone = { ...asked, question_type: null, kind: 'other', is_asked: false }
+    expect(columnsFor(number, [gone], new Set())).toEqual(number)
   })
 })
 
@@ -163,7 +189,9 @@ describe('the view of a form', () => {
 
   it('has a column a question, typed, with unique names, blocks and choices as arrays', async () => {
     service.records.forms.push(form('f', 'Intake — été', QUESTIONS))
+    const other = { patient: { id: 'q' }, answers: ANSWERS.answers.slice(-1) }
     service.records.responses.push(response('r1', 'f', ANSWERS), response('r2', 'f', { answers: [] }))
+    service.records.responses.push(response('r9', 'f', other))
     await run('backfill')
     expect(await columns('intake.form_intake_ete')).toEqual(FIRST)
     const [full, empty] = await rows('select * from intake.form_intake_ete order by response_id')
@@ -240,16 +268,84 @@ describe('the view of a form', () => {
     const before = await rows(made)
     // form_questions is a table.
     expect(before.map(({ view_name }) => view_name)).toEqual(['form', 'form_intake_ete', 'form_questions_2'])
-    service.records.responses.push(response('r4', 'g', ANSWERS))
+    const answers = ANSWERS.answers.slice(0, -1)
+    service.records.responses.push(response('r4', 'g', { ...ANSWERS, answers }))
     await run('backfill')
     expect(await rows(made)).toEqual(before)
     expect(await rows('select name from intake.form_questions_2')).toEqual([{ name: 'Ann' }])
   })
 
+  it('gets what only later answers tell of: a question that was, and one that repeats', async () => {
+    const before = await columns('intake.form_questions_2')
+    const left = said('left over', 'x', 'What was asked before')
+    const answers = [left, said('about one', 'y', 'How is Ann?'), said('q3', '80'), said('q3', '81')]
+    service.records.responses.push(response('r5', 'g', { answers }))
+    service.records.responses.push(response('r6', 'g', { patient: { id: 'q' }, answers: [left] }))
+    await run('backfill')
+    expect(await columns('intake.form_questions_2')).toEqual([
+      ...before,
+      'weight_kg_all numeric[]',
+      // What one patient alone was asked may tell of them, and names of columns are told to everybody.
+      'question_2 text',
+      'what_was_asked_before text',
+    ])
+    expect(
+      await rows(`select question_text from intake.form_columns where column_name = 'question_2'`),
+    ).toEqual([{ question_text: null }])
+    expect(await rows(`select description from pg_description where description like '%Ann%'`)).toEqual([])
+    expect(
+      await rows(`select weight_kg, weight_kg_all, what_was_asked_before as before
+        from intake.form_questions_2 where response_id = 'r5'`),
+    ).toEqual([{ weight_kg: '80', weight_kg_all: [80, 81], before: 'x' }])
+  })
+
+  it('is made once by two that make it at the same time, and without the one that cannot be made', async () => {
+    service.records.forms.push(form('j', 'Made twice', QUESTIONS), form('k', 'Broken', QUESTIONS))
+    await run('backfill', '--streams', 'forms')
+    await rows('drop view intake.form_made_twice; drop view intake.form_broken')
+    await rows(`delete from intake_raw.wide_views where view_name in ('form_made_twice', 'form_broken')`)
+    // Somebody's table has the name.
+    await rows(`insert into intake_raw.wide_views values (1, 'form', 'k', 'form_broken', '')`)
+    await rows('create table intake.form_broken (mine int)')
+    const both = await Promise.all([1, 2].map(() => runCommand(['migrate'], { DATABASE_URL: warehouse.url })))
+    for (const { code, stderr } of both) {
+      expect(code).toBe(0)
+      expect(stderr).toContain('note: the wide views are not up to date (SQLSTATE 42809)')
+    }
+    const made = `select relname from pg_class where relname ~ '^form_(made|broken)' and relkind = 'v' order by 1`
+    expect(await rows(made)).toEqual([{ relname: 'form_made_twice' }])
+    await rows('drop table intake.form_broken')
+    await run('backfill')
+    expect(await rows(made)).toEqual([{ relname: 'form_broken' }, { relname: 'form_made_twice' }])
+  })
+
+  it('waits for nobody who reads it for long: a later run makes it', async () => {
+    const before = await columns('intake.form_questions_2')
+    const form_ = service.records.forms.findIndex(({ id }) => id === 'g')
+    const more = { id: 'q99', type: 'number', text: 'Added while somebody reads' }
+    service.records.forms[form_] = form('g', 'Questions', [...QUESTIONS, more])
+    const reader = await connect(warehouse.url)
+    try {
+      await reader.query('begin')
+      await reader.query('select from intake.form_questions_2')
+      const env = { ...service.env, DATABASE_URL: warehouse.url }
+      const { code, stderr } = await runCommand(['backfill'], env)
+      expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('(SQLSTATE 55P03)') })
+      expect(await columns('intake.form_questions_2')).toEqual(before)
+    } finally {
+      await reader.end()
+    }
+    await run('backfill')
+    expect(await columns('intake.form_questions_2')).toEqual([
+      ...before,
+      'added_while_somebody_reads numeric',
+    ])
+  })
+
   it('is read by clinicians of the team, and by no analyst', async () => {
     const clinician = await makeLogin(warehouse.url, 'intake_clinical')
     const analyst = await makeLogin(warehouse.url, 'intake_analyst')
-    expect(await clinician.rows('select name from intake.form_questions_2')).toHaveLength(1)
+    expect(await clinician.rows('select name from intake.form_questions_2')).toHaveLength(3)
     expect(await analyst.endings(['select from intake.form_questions_2'])).toEqual(['42501'])
     await query(warehouse.url, `insert into intake.teams (name) values ('another')`)
     expect(await clinician.rows('select name from intake.form_questions_2')).toHaveLength(0)

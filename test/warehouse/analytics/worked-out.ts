@@ -4,11 +4,9 @@
  */
 import type { Message, Patient, Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
+import { all, grouped, type Line } from './grouped.ts'
+import { aged, whereTheyLive } from './worked-out-people.ts'
 
-export type Line = Readonly<Record<string, unknown>>
-
-const all = <Row>(table: { readonly size: number; slice(at: number, limit: number): Row[] }) =>
-  table.slice(0, table.size)
 const hours = (from: string, to: string) => (Date.parse(to) - Date.parse(from)) / 3_600_000
 const rounded = (value: number | null, digits: number) =>
   value === null ? null : Number(value.toFixed(digits))
@@ -19,15 +17,6 @@ function median(values: readonly number[]): number | null {
   const middle = sorted.length / 2
   if (sorted.length === 0) return null
   return Number.isInteger(middle) ? (sorted[middle - 1]! + sorted[middle]!) / 2 : sorted[Math.floor(middle)]!
-}
-
-function grouped<Row>(rows: readonly Row[], keyOf: (row: Row) => unknown): Row[][] {
-  const groups = new Map<string, Row[]>()
-  for (const row of rows) {
-    const key = JSON.stringify(keyOf(row))
-    groups.set(key, [...(groups.get(key) ?? []), row])
-  }
-  return [...groups.values()]
 }
 
 /** By the beginning of a query's file name. */
@@ -101,6 +90,7 @@ export function workedOut(world: World, pseudonym: (id: string) => string): Read
         },
       }),
     ),
+    '09': whereTheyLive(patients),
     '10': grouped(
       patients.flatMap((patient) =>
         [...new Set(patient.patient_tags.map(({ name }) => name))].map((tag) => ({ patient, tag })),
@@ -200,17 +190,6 @@ export function workedOut(world: World, pseudonym: (id: string) => string): Read
 const begun = ({ is_submitted, created_at, updated_at }: Response) => is_submitted || updated_at > created_at
 
 const weekday = (stamp: string) => new Date(stamp).getUTCDay() || 7
-
-function aged(born: string | null): { age_band: string | null } {
-  if (born === null) return { age_band: null }
-  const [now, then] = [new Date(), new Date(born)]
-  const had = [now.getUTCMonth() - then.getUTCMonth(), now.getUTCDate() - then.getUTCDate()]
-  const age =
-    now.getUTCFullYear() - then.getUTCFullYear() - (had[0]! < 0 || (had[0] === 0 && had[1]! < 0) ? 1 : 0)
-  if (age < 0) return { age_band: null }
-  const from = Math.floor(age / 10) * 10
-  return { age_band: age >= 90 ? '90+' : `${from}-${from + 9}` }
-}
 
 const POINTS: Readonly<Record<string, number>> = { Never: 0, 'Some days': 1, 'Most days': 2, 'Every day': 3 }
 

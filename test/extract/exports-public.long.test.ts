@@ -118,7 +118,7 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
       database.url,
       `select client_id as client, coalesce((
          select jsonb_object_agg(position, value) from intake.export_cells cell
-         where cell.export_id = own.export_id and cell.row_number = own.row_number), '{}') as cells
+         where (cell.team_id, cell.export_id, cell.row_number) = (own.team_id, own.export_id, own.row_number)), '{}') as cells
        from intake.export_rows own where export_id = $1 order by row_number`,
       [name],
     )

@@ -1,0 +1,62 @@
+/**
+ * Connections of a drain.
+ *
+ * Invariant: one that failed, or did not answer in time, is never used again; none outlives `close`, also when the
+ * server hangs.
+ */
+import type { Clock } from '../../core/clock.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { closeInTime, cut, inTime, TOO_LATE } from '../in-time.ts'
+
+export interface DrainSessions {
+  /** One that is free, or a new one. */
+  take(): Promise<Session>
+  /** After work that succeeded. */
+  giveBack(session: Session): void
+  /** After work that failed. */
+  discard(session: Session): Promise<void>
+  /** Rejects when `work` takes longer than a server needs that is alive; then the connection is cut. */
+  bounded<Result>(session: Session, work: Promise<Result>): Promise<Result>
+  /** Ends those that are free, and cuts the others. */
+  close(): Promise<void>
+}
+
+/** As those of the loaders: keys are looked up by index, whatever the planner thinks of tables that just grew. */
+const PLANNER = ['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off']
+/** A batch takes milliseconds. */
+const STUCK_MS = 60_000
+const GOODBYE_MS = 2_000
+
+export function openSessions(url: string, clock: Clock): DrainSessions {
+  const free: Session[] = []
+  /** All that are open, in whoever's hands. */
+  const open = new Set<Session>()
+
+  return {
+    async take() {
+      const held = free.pop()
+      if (held !== undefined) return held
+      const session = await openSession({ url, purpose: 'drain', planner: PLANNER })
+      open.add(session)
+      session.client.once('end', () => open.delete(session))
+      return session
+    },
+    giveBack(session) {
+      free.push(session)
+    },
+    discard: (session) => closeInTime(clock, GOODBYE_MS, session),
+    async bounded(session, work) {
+      try {
+        return await inTime(clock, STUCK_MS, work)
+      } catch (error) {
+        if (warehouseError(error).code === TOO_LATE) cut(session)
+        throw error
+      }
+    },
+    async close() {
+      await Promise.all(free.splice(0).map((session) => closeInTime(clock, GOODBYE_MS, session)))
+      for (const session of open) cut(session)
+    },
+  }
+}

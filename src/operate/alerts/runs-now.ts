@@ -1,0 +1,131 @@
+/**
+ * How the newest run of each kind ended, by team and stream.
+ *
+ * Invariant: reads only. A run that a person stopped tells nothing; one whose process is gone has failed; one that
+ * goes on is waited for.
+ */
+import { type Kysely, sql } from 'kysely'
+import { heldBySomebody } from '../../warehouse/locks.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import type { Condition, Figures } from './causes.ts'
+
+export interface RunsNow {
+  readonly conditions: readonly Condition[]
+  /** Streams that a run is at: what it finds is told when it has ended. As `team stream`. */
+  readonly busy: ReadonlySet<string>
+}
+
+interface Newest {
+  readonly team: string
+  readonly kind: 'backfill' | 'verify' | 'replay'
+  readonly stream: string
+  readonly run_id: number | null
+  /** Null when no run has ended yet. */
+  readonly outcome: 'succeeded' | 'failed' | 'needs_attention' | 'differs' | null
+  readonly hours: number | null
+  readonly is_busy: boolean
+  readonly missing: number | null
+  readonly extra: number | null
+  readonly different: number | null
+}
+
+/** How far back runs are looked through. */
+const RUNS = 2_000
+/** A run that goes on for longer hides nothing any more. */
+const LONGEST_HOURS = 26
+
+/** `maxAgeHours` null: no run is ever overdue. */
+export async function readRunsNow(
+  db: Kysely<Warehouse>,
+  teams: readonly string[],
+  maxAgeHours: number | null,
+): Promise<RunsNow> {
+  const rows = await readNewest(db, teams, maxAgeHours ?? LONGEST_HOURS)
+  const busy = new Set(rows.filter((row) => row.is_busy).map(({ team, stream }) => `${team} ${stream}`))
+  const conditions = rows.flatMap((row) => [...judged(row), ...overdue(row, maxAgeHours)])
+  return { conditions, busy }
+}
+
+function judged({ team, kind, stream, run_id, outcome, ...row }: Newest): readonly Condition[] {
+  const cause = outcome === null ? undefined : CAUSE_OF[`${kind} ${outcome}`]
+  if (cause === undefined) return []
+  const counts: Figures =
+    outcome === 'differs'
+      ? { missing: row.missing ?? 0, extra: row.extra ?? 0, different: row.different ?? 0 }
+      : {}
+  return [{ team, cause, stream, mark: null, figures: { run_id: run_id ?? 0, ...counts } }]
+}
+
+const CAUSE_OF: Readonly<Record<string, Condition['cause']>> = {
+  'backfill failed': 'backfill_failed',
+  'backfill needs_attention': 'backfill_needs_attention',
+  'verify failed': 'verify_failed',
+  'verify differs': 'verify_differs',
+  'replay failed': 'replay_failed',
+  'replay needs_attention': 'replay_failed',
+}
+
+function overdue({ team, kind, stream, hours, is_busy }: Newest, limit: number | null): readonly Condition[] {
+  if (kind !== 'backfill' || is_busy || limit === null || hours === null || hours <= limit) return []
+  return [{ team, cause: 'backfill_overdue', stream, mark: null, figures: { hours: Math.floor(hours) } }]
+}
+
+async function readNewest(
+  db: Kysely<Warehouse>,
+  teams: readonly string[],
+  longestHours: number,
+): Promise<readonly Newest[]> {
+  const { rows } = await sql<Newest>`
+    with run as (
+      select *, status = 'running' and (
+        started_at > now() - interval '3 seconds' or ${heldBySomebody('run', sql<string>`run_id::text`)}
+      ) as lives
+      from intake_ops.runs run
+      order by run_id desc limit ${RUNS}
+    ), asked as (
+      select run.run_id, run.kind, run.lives, run.started_at, coalesce(run.finished_at, run.started_at) as ended_at,
+        team.team_id, team.name as team, stream.name as stream,
+        case
+          when run.status = 'running' or run.status = 'interrupted' and run.finished_at is null then 'failed'
+          else run.status
+        end as whole
+      from run
+      cross join lateral jsonb_array_elements_text(
+        case jsonb_typeof(run.options -> 'teams') when 'array' then run.options -> 'teams' else '[]' end
+      ) as told (name)
+      join intake.teams team on team.name = told.name
+      cross join lateral jsonb_array_elements_text(
+        case when run.kind <> 'replay' and jsonb_typeof(run.options -> 'streams') = 'array'
+          then run.options -> 'streams' else '[""]' end
+      ) as stream (name)
+      where team.name = any (${teams}::text[]) and run.kind in ('backfill', 'verify', 'replay')
+    ), ended as (
+      select asked.*, verification.missing, verification.extra, verification.different,
+        case
+          when asked.kind = 'backfill' then coalesce(part.status, asked.whole)
+          when asked.kind = 'replay' or verification.run_id is null then asked.whole
+          when verification.missing + verification.extra + verification.different = verification.repaired
+            and coalesce(jsonb_array_length(verification.deep -> 'differences'), 0) = 0 then 'succeeded'
+          else 'differs'
+        end as outcome
+      from asked
+      left join intake_ops.run_streams part using (run_id, team_id, stream)
+      left join intake_ops.verifications verification using (run_id, team_id, stream)
+      where not asked.lives
+    ), newest as (
+      select distinct on (team_id, kind, stream) * from ended
+      where outcome <> 'interrupted' order by team_id, kind, stream, run_id desc
+    ), busy as (
+      select team_id, stream, team, kind, bool_or(true) as is_busy from asked
+      where lives and started_at > now() - make_interval(secs => ${longestHours * 3600}::float8)
+      group by 1, 2, 3, 4
+    )
+    select coalesce(newest.team, busy.team) as team, coalesce(newest.kind, busy.kind) as kind,
+      coalesce(newest.stream, busy.stream) as stream, newest.run_id::int as run_id, newest.outcome,
+      (extract(epoch from now() - newest.ended_at) / 3600)::float8 as hours,
+      coalesce(busy.is_busy, false) as is_busy,
+      newest.missing::int as missing, newest.extra::int as extra, newest.different::int as different
+    from newest full join busy using (team_id, kind, stream)
+    order by 1, 2, 3`.execute(db)
+  return rows
+}

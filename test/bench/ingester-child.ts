@@ -1,0 +1,7 @@
+/** An ingester in a process of its own, with the flags that one is shipped with (docs/deploy); tells where, and ends with its standard input. */
+import { createInterface } from 'node:readline'
+import { openBenchIngester } from './ingester.ts'
+
+await using ingester = await openBenchIngester(process.argv[2]!)
+process.stdout.write(`${ingester.url}\n`)
+for await (const _ of createInterface({ input: process.stdin }));

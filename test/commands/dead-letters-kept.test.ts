@@ -1,0 +1,98 @@
+/** What was set aside is kept for as long as somebody may need it, and each body that came is a case of its own. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { setAside } from '../../src/load/dead-letters.ts'
+import { openHousekeeping } from '../../src/operate/housekeeping.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
+import { openScene, type Scene, silent } from '../ingest/drain/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+
+const CANARY = 'Kanarienvogel7351'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+})
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const letters = (words: string) =>
+  runCommand(['dead-letters', ...words.split(' ')], { DATABASE_URL: scene.url })
+
+async function put(recordId: string): Promise<void> {
+  const letter = {
+    ...{ recordId, origin: 'run:1 page:2', reason: 'cannot be read' },
+    body: `{"id":"${recordId}","name":"${CANARY}"}`,
+  }
+  await using session = await openSession({ url: scene.url, purpose: 'test' })
+  await setAside(session.db, { teamId: scene.teamId, stream: 'patients', runId: null }, [letter])
+}
+
+/** As if what is settled had been settled so many days ago. */
+const age = (days: number) =>
+  scene.session.client.query(
+    'update intake_ops.dead_letters set settled_at = settled_at - make_interval(days => $1)',
+    [days],
+  )
+
+const housekeeping = async () =>
+  await (
+    await openHousekeeping({
+      url: scene.url,
+      inboxDays: 30,
+      logger: silent,
+    })
+  )[Symbol.asyncDispose]()
+
+const bodies = async () =>
+  (
+    await scene.rows<{ id: number }>('select dead_letter_id::int as id from intake_raw.set_aside order by 1')
+  ).map(({ id }) => id)
+
+test('what a settled letter held goes when its days are over; the letter stays, and so does what waits', async () => {
+  for (const id of ['p-1', 'p-2', 'p-3']) await put(id)
+  await letters('discard 1')
+  await letters('retry 2')
+  await age(29)
+  await housekeeping()
+  expect(await bodies()).toEqual([1, 2, 3])
+  await age(2)
+  await housekeeping()
+  expect(await bodies()).toEqual([3])
+  const shown = await letters('show 1 --show-values')
+  expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining('kept no longer')])
+  expect(shown.output).not.toContain(CANARY)
+  expect(JSON.parse((await letters('show 1 --show-values --json')).stdout)).toMatchObject({
+    status: 'discarded',
+    settled_at: expect.stringMatching(/^\d{4}-/),
+    content: null,
+  })
+  // What was discarded is known by its fingerprint, and waits no more.
+  await put('p-1')
+  expect(await scene.rows(`select id::int from intake_ops.dead_letters where status = 'waiting'`)).toEqual([
+    { id: 3 },
+  ])
+})
+
+test('of an event id that came with several bodies, only the one that was named gets another try', async () => {
+  const event = (data: object) => ({
+    ...{ id: 'e-1', timestamp: '2026-01-01T12:00:01Z', event_type: 'updated', source: 'response' },
+    data,
+  })
+  // What is set aside of a response is not what came: images of signatures are cut.
+  const signed = { e_signatures: [{ id: 's', image: 'data:image/png;base64,AAAA' }] }
+  await scene.store([event({ form: 'f' }), event({ ...signed, form: 'g' }), event({ ...signed, form: 'h' })])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ dead: 3 })
+  const [second] = await scene.rows<{ id: number }>(
+    `select dead_letter_id::int as id from intake_raw.set_aside where position('"g"'::bytea in body) > 0`,
+  )
+  expect((await letters(`retry ${second!.id}`)).code).toBe(0)
+  expect(
+    await scene.rows(`select status from intake_raw.inbox where position('"g"'::bytea in body) > 0`),
+  ).toEqual([{ status: 'pending' }])
+  expect(await scene.inbox()).toEqual({ dead: 2, pending: 1 })
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ dead: 3 })
+})

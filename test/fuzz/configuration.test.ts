@@ -1,0 +1,196 @@
+/** Any environment and any file is a configuration, or is refused in one sentence that shows nothing of what it held. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, expect, it } from 'vitest'
+import { readConfig } from '../../src/config.ts'
+import { UsageError } from '../../src/core/errors.ts'
+import { runCommand } from '../support/run-command.ts'
+import { expectNoStack, holds, PATIENCE } from './budget.ts'
+import { anyText, damaged } from './corpora.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'intake-sync-fuzz-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** In every value that is drawn; in no message. Keys that look like keys may be named, so it looks like none. */
+const CANARY = 'qz§7canary'
+
+let files = 0
+function fileOf(content: string | Buffer): string {
+  const path = join(folder, `file-${files++ % 200}`)
+  writeFileSync(path, content)
+  return path
+}
+
+const GOOD: Readonly<Record<string, readonly string[]>> = {
+  DATABASE_URL: [
+    'postgres://user:word@db.invalid:5432/base',
+    'postgresql://db.invalid/base?sslmode=no-verify',
+  ],
+  INTAKE_BASE_URL: ['https://forms.example.com', 'http://127.0.0.1:4010/', 'https://h/prefix'],
+  INTAKE_API_KEY: ['a-key'],
+  INTAKE_API_SECRET: ['a-secret'],
+  INTAKE_ALLOW_HTTP: ['0', '1'],
+  INTAKE_DATA_DIR: ['.intake-sync', '/var/lib/intake'],
+  INTAKE_INBOX_DAYS: ['1', '30'],
+  INTAKE_API_VERSION: ['v2.1', ''],
+  INTAKE_TEAM: ['default', 'north.1'],
+  INTAKE_WEBHOOK_SECRETS: ['one', 'one, two'],
+  INTAKE_WEBHOOK_HOST: ['127.0.0.1'],
+  INTAKE_WEBHOOK_PORT: ['0', '8080'],
+  INTAKE_ADMIN_HOST: ['127.0.0.1'],
+  INTAKE_ADMIN_PORT: ['0', '9090'],
+  INTAKE_CRON: ['0 2 * * *', 'off'],
+  INTAKE_LOOKBACK_DAYS: ['0', '2'],
+  INTAKE_SWEEP_DAYS: ['0', '7'],
+  INTAKE_CONCURRENCY: ['1', '4'],
+  INTAKE_TIMEZONE: ['UTC', 'Europe/Berlin'],
+  INTAKE_ENCRYPTION_KEY: [Buffer.alloc(32, 7).toString('base64')],
+  INTAKE_ANALYTICS_KEY: ['sixteen characters'],
+  LOG_LEVEL: ['info', 'silent'],
+}
+const NAMES = Object.keys(GOOD)
+
+/** A value that is good, nearly good, or anything; all but the good ones hold the canary. */
+function valueFor(name: string): fc.Arbitrary<string> {
+  const good = fc.constantFrom(...GOOD[name]!)
+  const marked = fc.tuple(anyText, anyText).map(([before, after]) => `${before}${CANARY}${after}`)
+  const nearly = fc.tuple(good, fc.nat(60)).map(([text, at]) => text.slice(0, at) + CANARY + text.slice(at))
+  return fc.oneof({ weight: 3, arbitrary: good }, nearly, marked)
+}
+
+type Way = 'plain' | 'file' | 'both' | 'absent'
+
+const settings = fc.subarray(NAMES, { maxLength: 8 }).chain((names) =>
+  fc.tuple(
+    ...names.map((name) =>
+      fc.record({
+        name: fc.constant(name),
+        value: valueFor(name),
+        way: fc.constantFrom<Way>('plain', 'plain', 'plain', 'file', 'file', 'both', 'absent'),
+      }),
+    ),
+  ),
+)
+
+function environmentOf(drawn: readonly { name: string; value: string; way: Way }[]): NodeJS.ProcessEnv {
+  const env: NodeJS.ProcessEnv = {}
+  for (const { name, value, way } of drawn) {
+    // No process can be given a variable with a NUL in it.
+    if (way === 'plain' || way === 'both') env[name] = value.replaceAll('\0', '')
+    if (way === 'file' || way === 'both') env[`${name}_FILE`] = fileOf(value)
+    if (way === 'absent') env[`${name}_FILE`] = join(folder, CANARY)
+  }
+  return env
+}
+
+/** Null for a configuration; else the refusal, which is judged here. */
+function refusalOf(env: NodeJS.ProcessEnv): UsageError | null {
+  try {
+    const config = readConfig(env)
+    expect(Object.isFrozen(config)).toBe(true)
+    for (const port of [config.webhookPort, config.adminPort]) expect(port >= 0 && port < 65_536).toBe(true)
+    expect(config.ingestTeams.length).toBeGreaterThan(0)
+    for (const { baseUrl } of config.teams) expect(URL.canParse(baseUrl)).toBe(true)
+    return null
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError)
+    const { message, mend, variable, verdict, cause } = error as UsageError
+    expect(verdict).toBe('stop')
+    expect(cause).toBeUndefined()
+    expect(variable).toMatch(/\S/)
+    expect(message).toContain(variable!.split(' ')[0])
+    expect(mend).toMatch(/\S/)
+    expect(`${message} ${mend} ${variable} ${(error as Error).stack}`).not.toContain(CANARY)
+    expect(`${message}${mend}`).not.toMatch(/[\n\0]/)
+    return error as UsageError
+  }
+}
+
+it('of variables and of the files that they name', PATIENCE, async () => {
+  await holds(
+    fc.property(settings, (drawn) => {
+      const env = environmentOf(drawn)
+      const refusal = refusalOf(env)
+      if (refusal !== null) expect(NAMES.some((name) => refusal.message.includes(name))).toBe(true)
+      if (drawn.some(({ way }) => way === 'absent' || way === 'both')) return
+      // From a file it is the same, but for the one line end at its end.
+      const other = environmentOf(
+        drawn.map((each) => ({ ...each, way: each.way === 'plain' ? 'file' : 'plain' })),
+      )
+      const plain = drawn.every(({ value }) => !/[\0\r\n]|[\ud800-\udfff]|^$/.test(value))
+      if (plain) expect(refusalOf(other)?.message).toBe(refusal?.message)
+    }),
+    400,
+  )
+})
+
+const text = fc.oneof(
+  fc.constantFrom('env:GIVEN', 'env:MISSING', 'file:/dev/null', `file:/${CANARY}`, 'https://h', 'key', ''),
+  anyText.map((any) => any + CANARY),
+)
+const team = fc.record(
+  {
+    name: fc.oneof(fc.constantFrom('north', 'south'), text),
+    baseUrl: fc.oneof(fc.constantFrom('https://forms.example.com', 'http://10.0.0.1'), text),
+    apiKey: text,
+    apiSecret: text,
+    apiVersion: text,
+    webhookSecrets: fc.oneof(fc.array(text, { maxLength: 3 }), text, fc.constant(null)),
+    timezone: fc.oneof(fc.constant('Europe/Paris'), text),
+    concurrency: fc.oneof(fc.integer({ min: -1, max: 70 }), text, fc.double()),
+    pageSize: fc.oneof(fc.integer(), text),
+    paths: fc.oneof(
+      fc.dictionary(fc.oneof(fc.constantFrom('patients', 'patient', '__proto__'), text), text),
+      text,
+    ),
+    bodyKeys: fc.oneof(
+      fc.dictionary(fc.oneof(fc.constantFrom('id', 'constructor'), text), text),
+      fc.jsonValue(),
+    ),
+    [`${CANARY} mistyped`]: text,
+  },
+  { requiredKeys: [] },
+)
+const fileText = fc.oneof(
+  fc.record({ teams: fc.array(team, { maxLength: 3 }) }).map((value) => JSON.stringify(value)),
+  team.map((one) => JSON.stringify({ teams: [one], [CANARY]: 1 })),
+  fc.jsonValue().map((value) => JSON.stringify({ [CANARY]: value })),
+)
+const configFile = fc.oneof(
+  fileText.map((whole) => Buffer.from(whole)),
+  damaged(fileText.map((whole) => Buffer.from(whole))),
+)
+
+it('of a file with several teams, whole or damaged', PATIENCE, async () => {
+  let read = 0
+  await holds(
+    fc.property(configFile, (bytes) => {
+      // Damage may cut the canary apart; then nothing is told by its absence, and all else still holds.
+      if (refusalOf({ INTAKE_CONFIG: fileOf(bytes), GIVEN: 'given' }) === null) read += 1
+    }),
+    400,
+    [[Buffer.from('{"teams":[{"baseUrl":"https://h","apiKey":"k","apiSecret":"env:GIVEN"}]}')]],
+  )
+  expect(read).toBeGreaterThan(0)
+})
+
+it('at the command line: exit 2, one error and its mend, no stack trace', PATIENCE, async () => {
+  await holds(
+    fc.asyncProperty(
+      settings,
+      fc.constantFrom(['status'], ['backfill', '--json'], ['serve']),
+      async (drawn, words) => {
+        const env = environmentOf(drawn)
+        fc.pre(refusalOf(env) !== null)
+        const ended = await runCommand(words, env as Record<string, string>)
+        expect(ended.output).not.toContain(CANARY)
+        expectNoStack(ended.output)
+        expect(ended.code).toBe(2)
+        expect(ended.stderr).toMatch(/^error: .+\n {2}mend: .+\n$/)
+      },
+    ),
+    40,
+  )
+})

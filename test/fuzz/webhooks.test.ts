@@ -1,0 +1,364 @@
+/**
+ * Whatever is sent to the ingester, and however: it is in the inbox byte for byte and acknowledged, or it is refused
+ * with a status of the contract and left no trace; and whatever is in the inbox is drained, or is a dead letter.
+ */
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { sign } from '../../src/core/signature.ts'
+import { STREAMS } from '../../src/streams/catalogue.ts'
+import { naughtyJson } from '../core/naughty.ts'
+import { openClinicDrain, patient } from '../ingest/drain/scene.ts'
+import { openScene, query, type Scene, SECRET } from '../ingest/support/ingest.ts'
+import { chunksOf, openRaw, type RawAnswer } from '../ingest/support/raw.ts'
+import { expectNoStack, holds, PATIENCE } from './budget.ts'
+import { anyText, damaged, jsonFiles } from './corpora.ts'
+
+/** Small, so that bodies on both sides of it are drawn. */
+const LARGEST = 6_000
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene({ limits: { body: LARGEST } })
+})
+
+afterAll(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const SOURCES = [...STREAMS.flatMap(({ source }) => source ?? []), 'appointment', '', 'inbox']
+const id = fc.oneof(
+  fc.constantFrom('p1', 'p2', 'p3'),
+  fc.nat(9),
+  anyText,
+  fc.constantFrom(null, true, 2 ** 60, {}, []),
+)
+const stamp = fc.oneof(
+  fc.constantFrom(
+    '2026-01-01T00:00:00Z',
+    '2026-01-01T00:00:00.123456+02:00',
+    '9999-12-31T23:59:59Z',
+    '0001-01-01',
+    '',
+  ),
+  anyText,
+)
+const record = fc.oneof(
+  fc.record(
+    { id, updated_at: stamp, last_name: anyText, questions: fc.constantFrom([], null, 'x', {}) },
+    { requiredKeys: [] },
+  ),
+  fc.tuple(id, anyText).map(([own, last_name]) => ({ ...patient('x', { last_name }), id: own })),
+)
+const event = fc
+  .record(
+    {
+      id,
+      timestamp: stamp,
+      event_type: fc.oneof(fc.constantFrom('created', 'updated', 'deleted', 'restored'), anyText),
+      source: fc.oneof(fc.constantFrom(...SOURCES), anyText),
+      data: fc.oneof(record, id),
+    },
+    { requiredKeys: [] },
+  )
+  .map((value) => Buffer.from(JSON.stringify(value)))
+
+const body: fc.Arbitrary<Buffer> = fc.oneof(
+  { weight: 4, arbitrary: event },
+  { weight: 2, arbitrary: damaged(event) },
+  naughtyJson.map((text) =>
+    Buffer.from(`{"id":"n","timestamp":"2026-01-01T00:00:00Z","source":"patient","data":${text}}`),
+  ),
+  naughtyJson.map((text) => Buffer.from(text)),
+  fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+  fc
+    .tuple(fc.constantFrom('[', '{"a":', '"'), fc.integer({ min: 0, max: LARGEST }))
+    .map(([unit, times]) => Buffer.from(unit.repeat(times))),
+  fc.integer({ min: LARGEST - 2, max: LARGEST + 2 }).map((length) => Buffer.alloc(length, 0x20)),
+  ...(jsonFiles.length > 0 ? [fc.constantFrom(...jsonFiles), damaged(fc.constantFrom(...jsonFiles))] : []),
+)
+
+/** How a signature is given; only the first three are right. */
+const SIGNATURES = [
+  'right',
+  'upper',
+  'padded',
+  'none',
+  'empty',
+  'other',
+  'cut',
+  'longer',
+  'twice',
+  'prefixed',
+  'of-more',
+] as const
+type Signature = (typeof SIGNATURES)[number]
+const RIGHT: ReadonlySet<Signature> = new Set(['right', 'upper', 'padded'])
+
+function signatureLines(signature: Signature, bytes: Buffer): readonly string[] {
+  const right = sign(bytes, SECRET)
+  const line = (text: string) => [`X-Service-Signature: ${text}`]
+  switch (signature) {
+    case 'right':
+      return line(right)
+    case 'upper':
+      return [`x-SERVICE-signature:${right.toUpperCase()}`]
+    case 'padded':
+      return line(`  ${right}\t `)
+    case 'none':
+      return []
+    case 'empty':
+      return line('')
+    case 'other':
+      return line(sign(bytes, `${SECRET} `))
+    case 'cut':
+      return line(right.slice(1))
+    case 'longer':
+      return line(`${right}00`)
+    case 'twice':
+      return [...line(right), ...line(right)]
+    case 'prefixed':
+      return line(`sha256=${right}`)
+    case 'of-more':
+      return line(sign(Buffer.concat([bytes, Buffer.from('\n')]), SECRET))
+  }
+}
+
+const noise = fc.array(
+  fc.constantFrom(
+    ...[
+      'Content-Type: application/json',
+      'Content-Type: ;;=',
+      'Content-Type: multipart/form-data; boundary=x',
+    ],
+    ...[
+      'Content-Encoding: gzip',
+      'Accept: nothing/at-all',
+      'X-Forwarded-For: 1.2.3.4',
+      'X-Signature: 00',
+      'Cookie: a=b',
+    ],
+    ...[
+      'Authorization: Basic Og==',
+      'X-HTTP-Method-Override: GET',
+      'X-Bytes: \x80\xff',
+      'Content-Length-Hint: 5',
+    ],
+  ),
+  { maxLength: 4 },
+)
+
+const PATHS = {
+  '/webhooks': true,
+  '/webhooks/clinic': true,
+  '/webhooks/?x=1': true,
+  '/webhooks/nobody': false,
+  '/webhook': false,
+} as const
+
+const request = fc.record({
+  body,
+  signature: fc.oneof(
+    { weight: 5, arbitrary: fc.constant<Signature>('right') },
+    fc.constantFrom(...SIGNATURES),
+  ),
+  noise,
+  path: fc.oneof(
+    { weight: 5, arbitrary: fc.constant('/webhooks' as const) },
+    fc.constantFrom(...(Object.keys(PATHS) as (keyof typeof PATHS)[])),
+  ),
+  /** Bytes of a chunk; 0 for a length told beforehand. */
+  chunk: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.constantFrom(64, 100, 4_096)),
+})
+
+type Request = typeof request extends fc.Arbitrary<infer T> ? T : never
+
+function bytesOf({ body: bytes, signature, noise: lines, path, chunk }: Request): Buffer {
+  const length = chunk === 0 ? `Content-Length: ${bytes.length}` : 'Transfer-Encoding: chunked'
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    'Host: here',
+    ...signatureLines(signature, bytes),
+    ...lines,
+    length,
+  ].join('\r\n')
+  const rest = chunk === 0 ? bytes : Buffer.from(chunksOf(bytes, chunk), 'latin1')
+  return Buffer.concat([Buffer.from(`${head}\r\n\r\n`, 'latin1'), rest])
+}
+
+/** The status that the contract gives it. */
+function expected({ body: bytes, signature, path }: Request): number {
+  if (!PATHS[path]) return 404
+  if (bytes.length > LARGEST) return 413
+  return RIGHT.has(signature) ? 200 : 400
+}
+
+const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+
+async function answerTo(each: Request): Promise<RawAnswer> {
+  await using raw = await openRaw(scene.ingester.url)
+  raw.write(bytesOf(each))
+  return (await raw.answers(1))[0]!
+}
+
+const genuine = new Set<string>()
+
+/** What is in the inbox beside what is known to be, by the hash that the database takes of it. */
+async function news(): Promise<ReadonlyMap<string, Buffer>> {
+  const rows = await query<{ hash: string; body: Buffer; held: string }>(
+    scene.url,
+    `select encode(sha256(body), 'hex') as hash, encode(body_hash, 'hex') as held, body from intake_raw.inbox
+     where body_hash <> all (select decode(known, 'hex') from unnest($1::text[]) as known)`,
+    [[...genuine]],
+  )
+  for (const { hash, held } of rows) expect(held).toBe(hash)
+  const [all] = await query<{ events: number }>(
+    scene.url,
+    'select count(*)::int as events from intake_raw.inbox',
+  )
+  expect(all!.events).toBe(genuine.size + rows.length)
+  return new Map(rows.map(({ hash, body: bytes }) => [hash, bytes]))
+}
+
+it('a request is in the inbox byte for byte, or is refused and leaves nothing', PATIENCE, async () => {
+  await holds(
+    fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), async (requests) => {
+      const answers = await Promise.all(requests.map(answerTo))
+      for (const [at, each] of requests.entries()) {
+        const { status, head, body: text } = answers[at]!
+        expect(status).toBe(expected(each))
+        const told = JSON.parse(text) as Record<string, unknown>
+        if (status === 200) expect(['stored', 'duplicate']).toContain(told.status)
+        else expect(told).toEqual({ detail: expect.any(String) })
+        expectNoStack(head + text)
+      }
+      const taken = requests.filter((each) => expected(each) === 200)
+      const inbox = await news()
+      // Of the same bytes one is stored, and once only, whenever they came.
+      for (const hash of new Set(taken.map((each) => hashOf(each.body)))) {
+        const outcomes = requests.flatMap((each, at) =>
+          expected(each) === 200 && hashOf(each.body) === hash ? [JSON.parse(answers[at]!.body).status] : [],
+        )
+        expect(outcomes.filter((outcome) => outcome === 'stored')).toHaveLength(genuine.has(hash) ? 0 : 1)
+      }
+      const fresh = taken.filter((each) => !genuine.has(hashOf(each.body)))
+      expect(new Set(inbox.keys())).toEqual(new Set(fresh.map((each) => hashOf(each.body))))
+      for (const each of fresh) {
+        expect(inbox.get(hashOf(each.body))!.equals(each.body)).toBe(true)
+        genuine.add(hashOf(each.body))
+      }
+      expect(scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
+    }),
+    60,
+  )
+})
+
+it(
+  'many requests on one connection, in pieces of any size, are answered in their order',
+  PATIENCE,
+  async () => {
+    // Who is refused for its length or its path is not read on; that ends a connection.
+    const whole = request.map((each) => ({
+      ...each,
+      path: '/webhooks' as const,
+      body: each.body.subarray(0, 3_000),
+    }))
+    const sizes = fc.array(fc.integer({ min: 1, max: 3_000 }), { minLength: 1, maxLength: 8 })
+    await holds(
+      fc.asyncProperty(fc.array(whole, { minLength: 1, maxLength: 8 }), sizes, async (requests, pieces) => {
+        await using raw = await openRaw(scene.ingester.url)
+        const bytes = Buffer.concat(requests.map(bytesOf))
+        for (let at = 0, nth = 0; at < bytes.length; nth++) {
+          const size = pieces[nth % pieces.length]!
+          raw.write(bytes.subarray(at, at + size))
+          at += size
+        }
+        const answers = await raw.answers(requests.length)
+        expect(answers.map(({ status }) => status)).toEqual(requests.map(expected))
+        for (const each of requests) if (expected(each) === 200) genuine.add(hashOf(each.body))
+        expect((await news()).size).toBe(0)
+      }),
+      30,
+    )
+  },
+)
+
+it(
+  'what is no HTTP is answered, or ended; and what is stored of it was whole, and signed as it stands',
+  PATIENCE,
+  async () => {
+    const valid = request.map(bytesOf)
+    await holds(
+      fc.asyncProperty(damaged(valid.map((bytes) => bytes.subarray(0, 2_000))), async (bytes) => {
+        await using raw = await openRaw(scene.ingester.url)
+        raw.socket.end(bytes)
+        await raw.ended
+        // An answer may be lost to what came after it; the event is then sent again, and is a duplicate.
+        await expect.poll(() => scene.ingester.inFlight.events, { timeout: 20_000 }).toBe(0)
+        if (raw.received !== '') expect(raw.received).toMatch(/^HTTP\/1\.1 (?:100|200|4\d\d|503) /)
+        expectNoStack(raw.received)
+        const sent = bytes.toString('latin1').toLowerCase()
+        for (const [hash, whole] of await news()) {
+          expect(sent).toContain(sign(whole, SECRET))
+          genuine.add(hash)
+        }
+      }),
+      60,
+    )
+    await expect
+      .poll(() => scene.ingester.inFlight, { timeout: 20_000 })
+      .toMatchObject({ events: 0, bytes: 0 })
+  },
+)
+
+it(
+  'all of it is drained: loaded, asked for, not kept because nothing is known of its source, or a dead letter with its bytes',
+  PATIENCE,
+  async () => {
+    // A team that is only received, as where the API is not configured: nothing is fetched.
+    await query(scene.url, `insert into intake.teams (name) values ('clinic')`)
+    await using drain = openClinicDrain(scene.url)
+    await drain.idle()
+    expect(drain.trouble()).toBeNull()
+    const rows = await query<{
+      status: string
+      event: string
+      source: string | null
+      record: string | null
+      hash: string
+    }>(
+      scene.url,
+      `select status, event_id as event, source, record_id as record, encode(body_hash, 'hex') as hash from intake_raw.inbox`,
+    )
+    expect(rows).toHaveLength(genuine.size)
+    expect(new Set(rows.map(({ status }) => status))).toEqual(new Set(['done', 'dead']))
+    const letters = await query<{ origin: string; stream: string; hash: string; bytes: number | null }>(
+      scene.url,
+      `select l.origin, l.stream, encode(sha256(s.body), 'hex') as hash, octet_length(s.body) as bytes
+     from intake_ops.dead_letters l left join intake_raw.set_aside s on s.dead_letter_id = l.id where l.team_id = 1`,
+    )
+    for (const { event: of, hash } of rows.filter(({ status }) => status === 'dead')) {
+      const own = letters.filter(({ origin }) => origin === `event:${of}`)
+      expect(own.length).toBeGreaterThan(0)
+      // Of a record that may not be kept in part the letter is written anew; of what is none it is the very bytes.
+      if (own.length === 1 && own[0]!.stream === 'inbox') expect(own[0]!.hash).toBe(hash)
+      expect(own.every(({ bytes }) => bytes !== null)).toBe(true)
+    }
+    const known = await query<{ key: string }>(
+      scene.url,
+      `select stream || '/' || id as key from intake_raw.records where team_id = 1
+     union select stream || '/' || id from intake_ops.refetches where team_id = 1`,
+    )
+    const keys = new Set(known.map(({ key }) => key))
+    const streams = new Map(
+      STREAMS.flatMap(({ name, source }) =>
+        source === undefined ? [] : [[source as string, name as string]],
+      ),
+    )
+    for (const { status, source, record: of } of rows) {
+      const stream = source === null ? undefined : streams.get(source)
+      if (status === 'done' && stream !== undefined && of !== null) expect(keys).toContain(`${stream}/${of}`)
+    }
+  },
+)

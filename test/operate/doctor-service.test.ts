@@ -1,0 +1,67 @@
+/** What `doctor` makes of a base URL behind which something else answers, or nobody in time. */
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import { DEFAULT_PATHS } from '../../src/api/paths.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { lookAtService } from '../../src/operate/doctor/service.ts'
+import { json, startService } from '../api/support/service.ts'
+import { collecting } from '../support/garbage.ts'
+
+type Answering = Parameters<typeof startService>[0]
+
+async function look(answering: Answering, limitMs = 60_000) {
+  await using service = await startService(answering)
+  const team = { name: 'default', baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '' }
+  return await lookAtService(
+    { ...team, concurrency: 1 },
+    {
+      ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+      ...{ environment: null, suffix: '', limitMs },
+    },
+  )
+}
+
+test.each<[string, Answering]>([
+  ['an empty body', (_, response) => response.writeHead(200).end()],
+  ['an empty object', (_, response) => json(response, {})],
+  ['a greeting', (_, response) => json(response, { status: 'ok', version: '1' })],
+  ['a complaint', (_, response) => json(response, { detail: 'Unknown tenant.', results: [] })],
+  [
+    'a page for browsers',
+    (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+  ],
+])('200 with %s takes no credentials: the base URL is to be checked', async (_, answering) => {
+  const [credentials, ...others] = await look(answering)
+  expect(credentials).toMatchObject({ name: 'credentials', status: 'failed' })
+  expect(credentials!.mend).toMatch(/INTAKE_BASE_URL/)
+  expect(others).toEqual([])
+})
+
+test.each([404, 410])(
+  '%i of a list says that the base URL leads elsewhere, not that the list is deleted',
+  async (status) => {
+    const [credentials] = await look((_, response) => json(response, { detail: 'Not found.' }, status))
+    expect(credentials).toEqual({
+      ...{
+        name: 'credentials',
+        status: 'failed',
+        detail: `GET ${DEFAULT_PATHS.forms}: not found (${status})`,
+      },
+      mend: 'check INTAKE_BASE_URL: what answers there does not have the service’s paths',
+    })
+  },
+)
+
+test('a list without a form is a list', async () => {
+  const [credentials] = await look((_, response) => json(response, { count: 0, next: null, results: [] }))
+  expect(credentials).toMatchObject({ status: 'ok' })
+})
+
+test('a service that never answers is named when its time is over', async () => {
+  using _ = collecting()
+  const [credentials] = await look(() => {}, 1_500)
+  expect(credentials).toMatchObject({
+    ...{ name: 'credentials', status: 'failed', detail: 'the service did not answer within 1.5 s' },
+    mend: expect.stringContaining('INTAKE_BASE_URL'),
+  })
+})

@@ -1,0 +1,254 @@
+/** The examples of docs/deploy: what they run and set exists, and they are as safe as they say. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { validate as isCron } from 'node-cron'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { readConfig } from '../../src/config.ts'
+import { expectCommand, expectVariables, wordsAfterCli } from './known.ts'
+
+const deploy = resolve(import.meta.dirname, '../../docs/deploy')
+const read = (name: string) => readFileSync(join(deploy, name), 'utf8')
+const { version } = JSON.parse(readFileSync(resolve(deploy, '../../package.json'), 'utf8')) as {
+  version: string
+}
+
+describe('systemd', () => {
+  const units = readdirSync(join(deploy, 'systemd'))
+  const services = units.filter((name) => name.endsWith('.service'))
+  /** The settings of a unit, in their order. */
+  const settingsOf = (name: string) =>
+    [...read(`systemd/${name}`).matchAll(/^([A-Za-z]+)=(.*)$/gm)].map((each) => [each[1]!, each[2]!] as const)
+  const valuesOf = (name: string, key: string) =>
+    settingsOf(name).flatMap(([each, value]) => (each === key ? [value] : []))
+
+  test.each(services)('%s runs a command that exists, with secrets that it is handed', async (name) => {
+    const [command, ...more] = valuesOf(name, 'ExecStart')
+    expect(more).toEqual([])
+    expect(command).toMatch(/^\/usr\/bin\/node --max-semi-space-size=\d+ \/opt\/intake-sync\/dist\/cli\.js /)
+    await expectCommand(wordsAfterCli(command!))
+    const environment = valuesOf(name, 'Environment').map((line) => line.split('=') as [string, string])
+    expectVariables(environment.map(([variable]) => variable))
+    const handed = valuesOf(name, 'LoadCredential').map((line) => line.split(':')[0])
+    const taken = environment.flatMap(([, value]) => (value.startsWith('%d/') ? [value.slice(3)] : []))
+    expect(taken.toSorted()).toEqual(handed.toSorted())
+    for (const [variable, value] of environment)
+      if (variable !== 'NODE_ENV')
+        expect([variable, value]).toEqual([expect.stringMatching(/_FILE$/), `%d/${value.slice(3)}`])
+  })
+
+  test.each(services)('%s may do nothing that it need not, and has time to end', (name) => {
+    const settings = new Map(settingsOf(name))
+    for (const yes of [
+      'DynamicUser',
+      'NoNewPrivileges',
+      'PrivateTmp',
+      'PrivateDevices',
+      'ProtectHome',
+      'RestrictNamespaces',
+    ])
+      expect([yes, settings.get(yes)]).toEqual([yes, 'yes'])
+    expect(settings.get('ProtectSystem')).toBe('strict')
+    expect(settings.get('CapabilityBoundingSet')).toBe('')
+    expect(settings.get('UMask')).toBe('0077')
+    expect(settings.get('TimeoutStopSec')).toBe('2min')
+    // Node compiles as it runs.
+    expect(settings.has('MemoryDenyWriteExecute')).toBe(false)
+  })
+
+  test('the timer starts a unit that is there, at the hour of the default schedule', () => {
+    for (const timer of units.filter((name) => name.endsWith('.timer')))
+      expect(services).toContain(timer.replace('.timer', '.service'))
+    expect(valuesOf('intake-sync-backfill.timer', 'OnCalendar')).toEqual(['*-*-* 02:00:00'])
+    expect(readConfig({}).cron).toBe('0 2 * * *')
+  })
+
+  const systemd = spawnSync('systemd-analyze', ['--version'], { stdio: 'ignore' }).status === 0
+  test.skipIf(!systemd)('systemd reads them without a word (skipped where there is none)', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'intake-sync-units-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const paths = units.map((name) => join(folder, name))
+    for (const [at, name] of units.entries())
+      writeFileSync(paths[at]!, read(`systemd/${name}`).replace('/usr/bin/node', process.execPath))
+    const words = ['verify', '--man=no', ...paths]
+    const { status, stdout, stderr } = spawnSync('systemd-analyze', words, { encoding: 'utf8' })
+    // Of units of the machine it may have something to say.
+    const said = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('intake-sync'))
+    expect([said, status]).toEqual([[], 0])
+  })
+})
+
+describe('crontab', () => {
+  const lines = read('crontab')
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+  const jobs = lines.filter((line) => !/^[A-Z]+=/.test(line))
+
+  test('its lines have a moment, a user, and a command that exists', async () => {
+    expect(jobs).toHaveLength(2)
+    for (const job of jobs) {
+      const [, moment, user, command] = /^((?:\S+ ){4}\S+)\s+(\S+)\s+(.+)$/.exec(job)!
+      expect(isCron(moment!)).toBe(true)
+      expect(user).toBe('intake-sync')
+      // cron ends a command at a percent sign.
+      expect(command).not.toContain('%')
+      expect(spawnSync('sh', ['-n', '-c', command!]).status).toBe(0)
+      await expectCommand(wordsAfterCli(command!))
+    }
+    expectVariables(lines.filter((line) => !jobs.includes(line)).map((line) => line.split('=')[0]!))
+  })
+
+  test('what a settings file holds reaches the command', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'intake-sync-cron-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    writeFileSync(join(folder, 'environment'), 'INTAKE_TEAM=north\n')
+    const command = jobs[0]!
+      .replace(/^.*?set -a/, 'set -a')
+      .replace('/etc/intake-sync', folder)
+      .replace(/exec node .*/, 'exec node -p process.env.INTAKE_TEAM')
+    expect(String(execFileSync('sh', ['-c', command])).trim()).toBe('north')
+  })
+})
+
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string }
+}
+
+interface Container {
+  readonly name: string
+  readonly image: string
+  readonly args: readonly string[]
+  readonly env?: readonly { readonly name: string; readonly value: string }[]
+  readonly envFrom: readonly { readonly configMapRef: { readonly name: string } }[]
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[]
+  readonly livenessProbe?: Probe
+  readonly readinessProbe?: Probe
+  readonly startupProbe?: Probe
+  readonly securityContext: unknown
+  readonly resources: { readonly limits: { readonly memory: string } }
+  readonly volumeMounts: readonly {
+    readonly name: string
+    readonly mountPath: string
+    readonly readOnly?: true
+  }[]
+}
+
+interface Pod {
+  readonly restartPolicy?: string
+  readonly automountServiceAccountToken: boolean
+  readonly terminationGracePeriodSeconds: number
+  readonly securityContext: unknown
+  readonly containers: readonly Container[]
+  readonly volumes: readonly { readonly name: string; readonly secret?: { readonly secretName: string } }[]
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: manifests of several kinds
+type Manifest = any
+
+describe('kubernetes', () => {
+  const documents = parseAllDocuments(read('kubernetes.yaml'))
+  const manifests = documents.map((each) => each.toJS() as Manifest)
+  const ofKind = (kind: string): Manifest => manifests.find((each) => each.kind === kind)
+  const deployment = ofKind('Deployment')
+  const cronJob = ofKind('CronJob')
+  const pods: readonly (readonly [string, Manifest])[] = [
+    ['Deployment', deployment.spec.template],
+    ['CronJob', cronJob.spec.jobTemplate.spec.template],
+  ]
+
+  test('is YAML of kinds that are stable, each named and labelled', () => {
+    expect(documents.flatMap(({ errors, warnings }) => [...errors, ...warnings])).toEqual([])
+    expect(manifests.map(({ apiVersion, kind }) => `${apiVersion} ${kind}`)).toEqual([
+      ...[
+        'v1 ConfigMap',
+        'apps/v1 Deployment',
+        'v1 Service',
+        'policy/v1 PodDisruptionBudget',
+        'batch/v1 CronJob',
+      ],
+    ])
+    for (const { metadata } of manifests) {
+      expect(metadata.name).toMatch(/^intake-sync/)
+      expect(metadata.labels['app.kubernetes.io/name']).toBe('intake-sync')
+    }
+    // A secret is made from files, and stands in no manifest.
+    expect(ofKind('Secret')).toBeUndefined()
+  })
+
+  test.each(pods)(
+    'the pods of the %s run a command that exists, with settings that do',
+    async (_, template) => {
+      const { containers } = template.spec as Pod
+      expect(containers).toHaveLength(1)
+      const [{ args, env = [], envFrom, image }] = containers as [Container]
+      expect(image).toBe(`intake-sync:${version}`)
+      await expectCommand(args)
+      expect(envFrom).toEqual([{ configMapRef: { name: ofKind('ConfigMap').metadata.name } }])
+      expectVariables([...env.map(({ name }) => name), ...Object.keys(ofKind('ConfigMap').data)])
+    },
+  )
+
+  test.each(pods)(
+    'the pods of the %s are unprivileged, and find their secrets where they look',
+    (_, template) => {
+      const pod = template.spec as Pod
+      const { containers, volumes } = pod
+      expect(pod.automountServiceAccountToken).toBe(false)
+      expect(pod.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(120)
+      expect(pod.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        runAsUser: 1000,
+        seccompProfile: { type: 'RuntimeDefault' },
+      })
+      const [{ securityContext, volumeMounts, resources }] = containers as [Container]
+      expect(securityContext).toEqual({
+        ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
+      })
+      expect(Number.parseInt(resources.limits.memory, 10)).toBeGreaterThan(300)
+      const mount = volumeMounts.find(({ name }) => name === 'secrets')!
+      expect(mount.readOnly).toBe(true)
+      expect(volumes.find(({ name }) => name === 'secrets')!.secret!.secretName).toBe('intake-sync')
+      const named = [...read('kubernetes.yaml').matchAll(/--from-file=(\w+)/g)].map((each) => each[1])
+      for (const [name, value] of Object.entries<string>(ofKind('ConfigMap').data)) {
+        if (!name.endsWith('_FILE')) expect(name).not.toMatch(/KEY|SECRET|PASSWORD|DATABASE_URL/)
+        else expect(named.map((each) => `${mount.mountPath}/${each}`)).toContain(value)
+      }
+      expect(template.metadata.labels).toMatchObject({ 'app.kubernetes.io/name': 'intake-sync' })
+    },
+  )
+
+  test('the ingester is asked where it answers, and takes webhooks while one of two is replaced', () => {
+    const { spec } = deployment
+    const [container] = (spec.template.spec as Pod).containers as [Container]
+    const { startupProbe, livenessProbe, readinessProbe, ports = [] } = container
+    const probes = [startupProbe, livenessProbe, readinessProbe].map((probe) => probe!.httpGet)
+    expect(probes.map(({ path }) => path)).toEqual(['/healthz', '/healthz', '/readyz'])
+    const portOf = (name: string) => ports.find((port) => port.name === name)!.containerPort
+    for (const { port } of probes) expect(portOf(port)).toBe(readConfig({}).adminPort)
+    const service = ofKind('Service')
+    expect(service.spec.ports.map((port: { targetPort: string }) => portOf(port.targetPort))).toEqual([
+      readConfig({}).webhookPort,
+    ])
+    for (const { selector } of [service.spec, ofKind('PodDisruptionBudget').spec, spec])
+      expect(spec.template.metadata.labels).toMatchObject(selector.matchLabels ?? selector)
+    expect(spec.replicas).toBeGreaterThan(ofKind('PodDisruptionBudget').spec.minAvailable)
+    expect(container.args).toContain('--no-schedule')
+  })
+
+  test('the backfill is one at a time, and tried again only where that can help', () => {
+    const { spec } = cronJob
+    expect(isCron(spec.schedule)).toBe(true)
+    expect(spec.concurrencyPolicy).toBe('Forbid')
+    const job = spec.jobTemplate.spec
+    expect(job.template.spec.restartPolicy).toBe('Never')
+    const [rule] = job.podFailurePolicy.rules
+    expect(rule.action).toBe('FailJob')
+    expect(rule.onExitCodes).toEqual({
+      containerName: job.template.spec.containers[0].name,
+      operator: 'In',
+      values: [2, 3, 4],
+    })
+  })
+})

@@ -1,0 +1,56 @@
+/** What the image would hold is built and run, without an engine: the steps of the Dockerfile, in folders. */
+import { execFile, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openWarehouse } from '../e2e/support/scene.ts'
+import { buildImage, type Image } from './image.ts'
+
+const checkout = resolve(import.meta.dirname, '../..')
+let folder: string
+let image: Image
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'intake-sync-image-'))
+  image = buildImage(checkout, folder)
+}, 600_000)
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const program = () => join(image.root, 'usr/local/bin', image.entrypoint[0]!)
+const settings = (env: Record<string, string>) => ({
+  cwd: join(image.root, 'tmp'),
+  env: { PATH: process.env.PATH, ...image.env, ...env },
+})
+
+it('holds the program and what it needs to run, and neither its source nor what builds it', async () => {
+  const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as { version: string }
+  const { stdout } = await promisify(execFile)(program(), ['--version'], settings({}))
+  expect(stdout.trim()).toBe(version)
+  for (const path of ['src', 'test', '.git', 'secrets', 'node_modules/typescript', 'node_modules/vitest'])
+    expect([path, existsSync(join(image.root, 'app', path))]).toEqual([path, false])
+})
+
+it('migrates, serves, is healthy by its own check, and ends with 0 on SIGTERM', async () => {
+  await using warehouse = await openWarehouse({ empty: true })
+  const env = {
+    DATABASE_URL: warehouse.url,
+    INTAKE_WEBHOOK_PORT: '0',
+    INTAKE_WEBHOOK_SECRETS: 'made up for this',
+  }
+  const serving = spawn(program(), ['serve', '--json'], settings({ ...env, INTAKE_ADMIN_PORT: '0' }))
+  const ended = new Promise<number | null>((done) => serving.once('close', done))
+  let said = ''
+  for await (const piece of serving.stdout.setEncoding('utf8')) {
+    said += piece
+    if (said.endsWith('\n}\n')) break
+  }
+  const { admin } = JSON.parse(said) as { admin: string }
+  const [node, ...words] = image.healthcheck
+  expect(node).toBe('node')
+  await promisify(execFile)(process.execPath, words, settings({ INTAKE_ADMIN_PORT: new URL(admin).port }))
+  serving.kill('SIGTERM')
+  expect(await ended).toBe(0)
+})

@@ -1,0 +1,161 @@
+/**
+ * The real sessions of Postgres that simulated clients speak through. They are used again, since letting one in costs
+ * as much as a dozen statements.
+ *
+ * Invariant: a session is handed out with its settings as asked for, outside of a transaction and without locks. Its
+ * `now()` is the scheduler's, as of the moment at which its transaction began.
+ */
+import pg from 'pg'
+
+/** Statements whose meaning hangs on the time, or that have columns filled with it. */
+const TELLS_TIME = /now\(\)|_timestamp|\b(?:insert|update|copy|delete)\b/i
+
+export interface Backend {
+  readonly client: pg.Client
+  readonly key: string
+  /** Of its transaction: idle, open, or failed. */
+  status: 'I' | 'T' | 'E'
+  time: number | null
+  /** The time was told for this transaction alone. */
+  isLocal: boolean
+  locks: boolean
+}
+
+export interface Backends {
+  /** How many are in somebody's hands. */
+  readonly taken: number
+  take(settings: string): Promise<Backend>
+  /** What Postgres does when a client is gone. */
+  release(backend: Backend): Promise<void>
+  /** Tells the session the time, where `text` asks for it. */
+  tell(backend: Backend, now: number, text: string): Promise<void>
+  /** Begins a transaction, of this time. */
+  begin(backend: Backend, now: number): Promise<unknown>
+  isHeldUp(backend: Backend): Promise<boolean>
+  cancel(backend: Backend): Promise<void>
+  close(): Promise<void>
+}
+
+const RealClient = pg.Client
+
+export function openBackends(url: string): Backends {
+  const free = new Map<string, Backend[]>()
+  const all = new Set<Backend>()
+  let monitor: Promise<pg.Client> | null = null
+
+  async function connect(options: string): Promise<pg.Client> {
+    const client = new RealClient({ connectionString: url, options, application_name: 'simulation' })
+    client.on('error', () => {})
+    await client.connect()
+    return client
+  }
+
+  async function watch<Row extends pg.QueryResultRow>(text: string, values: unknown[]): Promise<Row[]> {
+    monitor ??= connect('-c timezone=UTC')
+    return (await (await monitor).query<Row>(text, values)).rows
+  }
+
+  let taken = 0
+  return {
+    get taken() {
+      return taken
+    },
+    async take(settings) {
+      taken += 1
+      const idle = free.get(settings)?.pop()
+      if (idle !== undefined) return idle
+      // A deadlock is ended by the timeout for locks, whose time is the scheduler's.
+      const options = `${settings} -c deadlock_timeout=1h -c search_path=sim,pg_catalog,public`
+      const client = await connect(options)
+      const backend: Backend = {
+        client,
+        key: settings,
+        status: 'I',
+        time: null,
+        isLocal: false,
+        locks: false,
+      }
+      const { connection } = client as unknown as { connection: pg.Connection }
+      connection.on('readyForQuery', ({ status }: { status: Backend['status'] }) => {
+        backend.status = status
+        if (status !== 'I' || !backend.isLocal) return
+        backend.isLocal = false
+        backend.time = null
+      })
+      all.add(backend)
+      return backend
+    },
+    async release(backend) {
+      const { client, key } = backend
+      if (backend.status !== 'I') await client.query('rollback')
+      if (backend.locks) await client.query('select pg_advisory_unlock_all()')
+      backend.locks = false
+      backend.time = null
+      free.set(key, [...(free.get(key) ?? []), backend])
+      taken -= 1
+    },
+    async tell(backend, now, text) {
+      if (/advisory/.test(text)) backend.locks = true
+      if (backend.status === 'I' && backend.time === now) return
+      if (
+        backend.status === 'E' ||
+        (backend.status === 'T' && backend.time !== null) ||
+        !TELLS_TIME.test(text)
+      ) {
+        if (/^\s*(?:begin|rollback)/i.test(text)) backend.time = null
+        return
+      }
+      backend.time = now
+      await backend.client.query(`set sim.now = '${written(now)}'`)
+    },
+    async begin(backend, now) {
+      const results = await backend.client.query(`begin; set local sim.now = '${written(now)}'`)
+      backend.time = now
+      backend.isLocal = true
+      return (results as unknown as unknown[])[0]
+    },
+    async isHeldUp({ client }) {
+      const { processID } = client as unknown as { processID: number }
+      const own = [...all].map((each) => (each.client as unknown as { processID: number }).processID)
+      const rows = await watch(
+        'select from unnest(pg_blocking_pids($1)) as blocker where blocker = any ($2::int[])',
+        [processID, own],
+      )
+      return rows.length > 0
+    },
+    async cancel({ client }) {
+      await watch('select pg_cancel_backend($1)', [(client as unknown as { processID: number }).processID])
+    },
+    async close() {
+      for (const { client } of all) await client.end()
+      await (await monitor)?.end()
+    },
+  }
+}
+
+function written(now: number): string {
+  const seconds = new Date(Math.floor(now / 1000)).toISOString().slice(0, 19)
+  return `${seconds}.${String(now % 1_000_000).padStart(6, '0')}Z`
+}
+
+/** In a database of the simulation: its own clock in the place of Postgres's, in statements and in columns' defaults. */
+export async function setClock(client: pg.Client): Promise<void> {
+  await client.query(`
+    create schema sim;
+    create function sim.now() returns timestamptz language sql stable
+      as $$ select pg_catalog.current_setting('sim.now')::timestamptz $$;
+    create function sim.clock_timestamp() returns timestamptz language sql stable
+      as $$ select pg_catalog.current_setting('sim.now')::timestamptz $$;
+    do $$
+    declare found record;
+    begin
+      for found in
+        select attrelid::regclass as place, attname from pg_attrdef
+        join pg_attribute on (attrelid, attnum) = (adrelid, adnum)
+        join pg_class on pg_class.oid = attrelid
+        where pg_get_expr(adbin, adrelid) = 'now()' and not relispartition
+      loop
+        execute format('alter table %s alter column %I set default sim.now()', found.place, found.attname);
+      end loop;
+    end $$`)
+}

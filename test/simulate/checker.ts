@@ -1,0 +1,211 @@
+/**
+ * The verdict: it knows every state that the source ever had and every event that was acknowledged, and nothing of the
+ * code that brought them.
+ *
+ * - no row was invented: each state held, superseded ones too, is one that the source had at or after the moment at
+ *   which it is said to have been read; what is said to be gone was gone;
+ * - nothing acknowledged is missing: its bytes are in the inbox, done once all is at rest; and where the newest state of
+ *   a record was told by an event, that state is held, unless it is gone since;
+ * - what the service said is not there, when it was asked about a record in doubt, is held as deleted;
+ * - a cursor passed nothing: after a run as usual every response that was submitted before it is held as submitted;
+ * - packet responses: `judge-packets.ts`;
+ * - in the end the tables are the source's, row for row.
+ */
+import type { BackfillSummary } from '../../src/extract/backfill.ts'
+import { streamNamed } from '../../src/streams/catalogue.ts'
+import { type Held, heldOf, isBefore, keyOf, standing } from './held.ts'
+import { comparable, type History } from './history.ts'
+import { judgeEnd } from './judge-end.ts'
+import { openPacketJudge } from './judge-packets.ts'
+import type { Lane, Team } from './lane.ts'
+import type { Heard } from './network.ts'
+import type { Plan } from './plan.ts'
+import type { Run } from './runs.ts'
+import type { Sender } from './sender.ts'
+import type { Service } from './service.ts'
+
+export interface Checker {
+  readonly faults: readonly string[]
+  note(fault: string): void
+  /** True at any moment. */
+  look(when: string): Promise<void>
+  /** True when nothing is under way any more. */
+  afterRest(): Promise<void>
+  afterRun(kind: 'new' | 'everything', summary: BackfillSummary | null): Promise<void>
+  /** After a run as usual in the midst of it, which began at `since` in the service's time and met no fault. */
+  afterNight(night: { readonly run: Run; readonly since: number }): Promise<void>
+}
+
+export interface CheckerOptions {
+  readonly lane: Lane
+  readonly team: Team
+  readonly history: History
+  readonly service: Service
+  readonly plan: Plan
+  readonly sender: Sender
+  readonly heard: Heard
+}
+
+export function openChecker(options: CheckerOptions): Checker {
+  const { lane, team, history, service, plan, sender, heard } = options
+  const faults: string[] = []
+  const { streams } = plan
+  const packets = openPacketJudge(lane, team, service.world)
+  const hasPackets = streams.includes('packet_responses')
+  /** Held as deleted at some look: the source gives no id twice, so they stay so. */
+  const gone = new Set<string>()
+  const note = (fault: string) => {
+    if (!faults.includes(fault)) faults.push(fault)
+  }
+
+  function judge(when: string, rows: readonly Held[], asked: ReadonlySet<string>): void {
+    const current = standing(rows)
+    for (const row of rows) {
+      const { stream, id, deleted, observed, superseded, version } = row
+      const key = keyOf(stream, id)
+      const what = `${when}: ${key}${superseded ? ' (superseded)' : ''}, from ${row.origin}`
+      const states = history.statesOf(stream, id)
+      const now = current.get(key)
+      if (now === undefined) note(`${what}: history of a record that is not held`)
+      else if (superseded && !isBefore(row, now)) note(`${what}: superseded by what is not newer`)
+      if (version < observed) note(`${what}: of a version before it was observed`)
+      // Of what an event brings back nobody knows yet; who asks will.
+      if (!superseded && !deleted && gone.has(key) && !asked.has(key))
+        note(`${what}: its deletion was undone`)
+      if (deleted) {
+        gone.add(key)
+        if (!states.some(({ text }) => text === null)) note(`${what}: held as deleted, and never was`)
+        continue
+      }
+      const text = comparable(row.payload)
+      const same = states.filter((state) => state.text === text)
+      if (same.length === 0) note(`${what}: no state that the source ever had`)
+      else if (!same.some(({ to }) => to === null || to >= observed))
+        note(`${what}: a state that was over when it is said to have been observed`)
+    }
+  }
+
+  /** What the tables show is what is held. */
+  async function judgeTables(when: string): Promise<void> {
+    const parts = streams.map((name) => {
+      const { table } = streamNamed(name)!
+      return `select '${name}' as stream, coalesce(row.id, held.id) as id
+        from (select * from intake.${table} where team_id = $1) row
+        full join (select * from intake_raw.records where team_id = $1 and stream = '${name}') held on held.id = row.id
+        where (row._version, row._hash, row._deleted_at is not null)
+          is distinct from (held.version, case when not held.deleted then held.hash end, held.deleted)`
+    })
+    const rows = await lane.query<{ stream: string; id: string }>(parts.join(' union all '), [team.teamId])
+    for (const { stream, id } of rows) note(`${when}: ${stream} ${id}: its row is not what is held`)
+  }
+
+  async function judgeInbox(when: string, settled: boolean): Promise<void> {
+    const rows = await lane.query<{ hash: string; right: boolean; status: string }>(
+      `select encode(body_hash, 'hex') as hash, sha256(body) = body_hash as right, status from intake_raw.inbox where team_id = $1`,
+      [team.teamId],
+    )
+    const stored = new Map(rows.map((row) => [row.hash, row]))
+    for (const { hash, eventId } of sender.acknowledged) {
+      const row = stored.get(hash)
+      if (row === undefined || !row.right)
+        note(`${when}: ${eventId} was acknowledged, and its bytes are not held`)
+      else if (settled && row.status !== 'done')
+        note(`${when}: ${eventId} was acknowledged, and is ${row.status}`)
+    }
+  }
+
+  async function look(when: string): Promise<readonly Held[]> {
+    history.look()
+    const rows = await heldOf(lane, team)
+    judge(when, rows, await lane.asked(team))
+    await judgeTables(when)
+    if (hasPackets) await packets.look(rows, (fault) => note(`${when}: ${fault}`))
+    return rows
+  }
+
+  /** A record whose newest state an event told, and was acknowledged, is held in that state. */
+  function judgeNews(when: string, rows: readonly Held[]): void {
+    const newest = standing(rows)
+    for (const { stream, id, type, data, eventId } of sender.acknowledged) {
+      // Of two renderings of one event nobody can tell which is the newer, where nobody can be asked.
+      if (stream === 'packet_responses') continue
+      const state = history.current(stream, id)
+      const tells = type === 'deleted' ? state?.text === null : state?.text === comparable(data)
+      // What came to be twice may have been told the first time: of a record that is embedded nobody tells.
+      const isOnce = history.statesOf(stream, id).filter(({ text }) => text === state?.text).length === 1
+      if (!tells || !isOnce) continue
+      const row = newest.get(keyOf(stream, id))
+      const isHeld =
+        state!.text === null
+          ? row?.deleted === true
+          : row !== undefined && comparable(row.payload) === state!.text
+      if (!isHeld)
+        note(
+          `${when}: ${stream} ${id}: ${eventId} (${type}) told how it is, and it is held otherwise, from ${row?.origin}`,
+        )
+    }
+  }
+
+  /** What was in doubt and is not there is deleted; of members of packets only a scan proves that. */
+  function judgeGone(when: string, rows: readonly Held[]): void {
+    const newest = standing(rows)
+    for (const path of heard.gone) {
+      const [, , name, id] = path.split('/')
+      const stream = streams.find((each) => each === name)
+      if (stream === undefined || (stream === 'responses' && hasPackets)) continue
+      if (newest.get(keyOf(stream, id!))?.deleted !== true)
+        note(`${when}: ${stream} ${id} is not there, as the service answered, and is not held as deleted`)
+    }
+  }
+
+  /** Every response that was submitted at `since` and is there still is held as submitted. */
+  function judgeSubmitted(when: string, rows: readonly Held[], since: number): void {
+    if (!streams.includes('responses')) return
+    const newest = standing(rows)
+    for (const id of history.ids('responses')) {
+      const then = history.statesOf('responses', id).filter(({ from }) => from <= since)
+      if (history.current('responses', id)?.text == null || !then.some(isSubmitted)) continue
+      const row = newest.get(keyOf('responses', id))
+      if ((row?.payload as { is_submitted?: boolean } | null | undefined)?.is_submitted !== true)
+        note(`${when}: responses ${id} was submitted, and is not held so`)
+    }
+  }
+
+  return {
+    faults,
+    note,
+    async look(when) {
+      await look(when)
+      await judgeInbox(when, false)
+    },
+    async afterRest() {
+      const rows = await look('at rest')
+      await judgeInbox('at rest', true)
+      judgeNews('at rest', rows)
+      judgeGone('at rest', rows)
+      if (hasPackets) packets.atRest(rows, sender.acknowledged, (fault) => note(`at rest: ${fault}`))
+    },
+    async afterNight({ run, since }) {
+      const rows = await look('after a night')
+      if (run.summary?.status === 'succeeded') judgeSubmitted('after a night', rows, since)
+    },
+    async afterRun(kind, summary) {
+      const when = `after reading ${kind}`
+      const rows = await look(when)
+      if (summary === null) return note(`${when}: the run failed`)
+      if (summary.status !== 'succeeded') {
+        const notes = summary.teams.flatMap((each) =>
+          each.streams.map(({ stream, report }) => `${stream} ${report.note}`),
+        )
+        note(`${when}: the run ${summary.status}: ${notes.join('; ')}`)
+      }
+      judgeSubmitted(when, rows, Number.POSITIVE_INFINITY)
+      const told = (fault: string) => note(`${when}: ${fault}`)
+      if (kind === 'everything') await judgeEnd({ lane, team, service }, streams, told)
+    },
+  }
+}
+
+function isSubmitted({ text }: { readonly text: string | null }): boolean {
+  return text?.includes('"is_submitted":true') === true
+}

@@ -1,0 +1,43 @@
+/**
+ * What may happen next, beside what the shipped code waits for: events are sent and processes started again as long as
+ * a seed is played; in chaos things change, runs start, days pass and processes end, each as often as was planned.
+ */
+import { isRough, type Left, type Scene } from './scene.ts'
+import type { Offer } from './scheduler.ts'
+
+const DAY_MS = 86_400_000
+
+export function offersOf(scene: Scene): readonly Offer[] {
+  const { phase, plan, sender, serves } = scene
+  if (phase === 'over') return []
+  const offers: Offer[] = [...sender.offers()]
+  if (serves.started < plan.serves)
+    offers.push({ label: 'serve starts', weight: 0.5, act: () => serves.start() })
+  if (isRough(scene)) offers.push(...troubles(scene))
+  return offers
+}
+
+/** True when all that was to happen has happened. */
+export function isSpent({ left, runs }: Scene): boolean {
+  return left.changes === 0 && left.backfills === 0 && left.leaps === 0 && !runs.isReading
+}
+
+function troubles({ scheduler, choice, changes, runs, processes, left }: Scene): readonly Offer[] {
+  const offers: Offer[] = []
+  const may = (what: keyof Left, label: string, weight: number, act: () => void) => {
+    if (left[what] === 0) return
+    const count = () => {
+      left[what] -= 1
+      act()
+    }
+    offers.push({ label, weight, act: count })
+  }
+  may('changes', 'something changes', 0.15, () => scheduler.note(changes.next()))
+  if (!runs.isReading) {
+    may('backfills', 'a backfill starts', 0.1, () => runs.start(choice.chance(0.3) ? 'everything' : 'new'))
+    may('leaps', 'days pass', 0.05, () => scheduler.leap((1 + choice.below(6)) * DAY_MS))
+  }
+  const [victim] = processes.living.length === 0 ? [] : [choice.one(processes.living)]
+  if (victim !== undefined) may('kills', `${victim.name} is ended`, 0.04, () => processes.kill(victim))
+  return offers
+}

@@ -1,0 +1,62 @@
+/**
+ * A database in which seeds run one after the other, each as a team of its own, so that none costs a reset.
+ *
+ * Invariant: what a seed leaves there no other seed sees.
+ */
+import pg from 'pg'
+import { type Backends, openBackends, setClock } from './backends.ts'
+
+export interface Lane extends AsyncDisposable {
+  readonly backends: Backends
+  /** A team that nothing is known of. */
+  newTeam(): Promise<Team>
+  /** Records of the team that are to be fetched by their id, as `stream id`. */
+  asked(team: Team): Promise<ReadonlySet<string>>
+  /** For those who judge; it waits for no choice. */
+  query<Row extends object>(text: string, values: unknown[]): Promise<Row[]>
+}
+
+export interface Team {
+  readonly name: string
+  readonly teamId: number
+}
+
+const RealClient = pg.Client
+
+/** `url`: of a migrated database that is nobody else's. */
+export async function openLane(url: string): Promise<Lane> {
+  const judge = new RealClient({
+    connectionString: url,
+    options: '-c timezone=UTC',
+    application_name: 'simulation judge',
+  })
+  await judge.connect()
+  await setClock(judge)
+  const backends = openBackends(url)
+  let teams = 0
+  return {
+    backends,
+    async newTeam() {
+      teams += 1
+      const name = `seed ${teams}`
+      const { rows } = await judge.query<{ team_id: number }>(
+        'insert into intake.teams (name) values ($1) returning team_id',
+        [name],
+      )
+      return { name, teamId: rows[0]!.team_id }
+    },
+    async asked({ teamId }) {
+      const { rows } = await judge.query<{ key: string }>(
+        `select stream || ' ' || id as key from intake_ops.refetches where team_id = $1`,
+        [teamId],
+      )
+      return new Set(rows.map(({ key }) => key))
+    },
+    query: async <Row extends object>(text: string, values: unknown[]) =>
+      (await judge.query<Row & pg.QueryResultRow>(text, values)).rows,
+    async [Symbol.asyncDispose]() {
+      await backends.close()
+      await judge.end()
+    },
+  }
+}

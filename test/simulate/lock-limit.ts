@@ -1,0 +1,29 @@
+/** Postgres's own limit for waiting for a lock, in the scheduler's time. */
+import type { Backend } from './backends.ts'
+import type { SimulatedWarehouse } from './warehouse.ts'
+
+export interface LockLimit {
+  /** True when the statement was ended by it. */
+  fired: boolean
+  stop(): void
+}
+
+export function limitWait(
+  { scheduler, backends }: SimulatedWarehouse,
+  backend: Backend,
+  ms: number,
+): LockLimit {
+  const stop = new AbortController()
+  const limit = { fired: false, stop: () => stop.abort() }
+  scheduler
+    .clockOf(null)
+    .sleep(ms, stop.signal)
+    .then(
+      () => {
+        limit.fired = true
+        scheduler.call(null, 'a wait for a lock ends', () => backends.cancel(backend))
+      },
+      () => {},
+    )
+  return limit
+}

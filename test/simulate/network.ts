@@ -1,0 +1,105 @@
+/**
+ * The way of a request to the simulated service and back: it arrives at one moment, is answered there, and the answer
+ * comes back at another; or something befalls it.
+ *
+ * Invariant: what is answered is the service's state at the moment of arrival, however late it comes back.
+ */
+import type { Wire, WireAnswer } from '../../src/api/wire.ts'
+import type { Choice } from './choice.ts'
+import type { History } from './history.ts'
+import type { Actor, Scheduler } from './scheduler.ts'
+import type { Service, ServiceAnswer } from './service.ts'
+
+export interface NetworkOptions {
+  readonly scheduler: Scheduler
+  readonly service: Service
+  readonly history: History
+  readonly choice: Choice
+  readonly faultiness: () => number
+  /** True while nobody reaches the service. */
+  readonly isCutOff: () => boolean
+  readonly heard: Heard
+}
+
+/** What was heard of the service by those who asked. */
+export interface Heard {
+  answers: number
+  /** Paths of records that a `serve` was told are not there. */
+  readonly gone: Set<string>
+}
+
+/** Late answers most of all: what they tell may be over. */
+const FAULTS = [
+  'lost',
+  'answer lost',
+  'refused',
+  'busy',
+  'failing',
+  'cut',
+  'slow',
+  'slow',
+  'slow',
+  'slow',
+] as const
+
+const OUTAGE = ['lost', 'refused', 'failing'] as const
+
+export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
+  const { scheduler, service, history, choice } = options
+
+  function send(target: string, signals: readonly AbortSignal[]): Promise<WireAnswer> {
+    return new Promise((resolve, reject) => {
+      let over = false
+      for (const signal of signals)
+        signal.addEventListener('abort', () => end(() => reject(signal.reason)), { once: true })
+      const end = (action: () => void) => {
+        if (over || !actor.alive) return
+        over = true
+        action()
+      }
+      const faults = options.isCutOff() ? OUTAGE : FAULTS
+      const fault = choice.chance(options.faultiness()) ? choice.one(faults) : null
+      if (fault !== null) scheduler.note(`GET ${target}: ${fault}`)
+      const back = (label: string, action: () => void) =>
+        scheduler.call(actor, `GET ${target} ${label}`, async () => end(action))
+      const lost = () =>
+        back('is lost', () => reject(Object.assign(new Error('reset'), { code: 'ECONNRESET' })))
+      scheduler.call(actor, `GET ${target} arrives`, async () => {
+        if (fault === 'lost') return void lost()
+        if (fault === 'refused' || fault === 'busy' || fault === 'failing')
+          return void back('is refused', () => resolve(whole(refusal(fault))))
+        history.look()
+        const answer = await service.answer(target)
+        if (fault === 'answer lost') return void lost()
+        const given =
+          fault === 'cut'
+            ? { ...answer, body: answer.body.slice(0, choice.below(answer.body.length)) }
+            : answer
+        const arrive = () =>
+          back(`is answered ${answer.status}`, () => {
+            options.heard.answers += 1
+            if (answer.status === 404 && actor.name.startsWith('serve')) options.heard.gone.add(target)
+            resolve(whole(given))
+          })
+        if (fault === 'slow') void scheduler.clockOf(actor).sleep(choice.below(20_000)).then(arrive)
+        else arrive()
+      })
+    })
+  }
+
+  return {
+    send: ({ target }, signals) => send(target, signals),
+    open: () => Promise.reject(new Error('streams are not simulated')),
+    close: async () => {},
+  }
+}
+
+function refusal(fault: 'refused' | 'busy' | 'failing'): ServiceAnswer {
+  const [status, headers] =
+    fault === 'busy' ? [429, { 'retry-after': '1' }] : [fault === 'refused' ? 503 : 500, {}]
+  return { status, headers, body: '{"detail": "Not now."}' }
+}
+
+function whole({ status, headers, body }: ServiceAnswer): WireAnswer {
+  return { status, headers, body: Buffer.from(body) }
+}

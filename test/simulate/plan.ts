@@ -1,0 +1,135 @@
+/** What a seed is about: how large the world is, who runs, how much changes and what goes wrong. */
+import type { Sizes } from '../../src/emulator/world/world.ts'
+import type { Choice } from './choice.ts'
+import { type SimulatedStream, STREAMS } from './history.ts'
+
+/** What luck alone brings too seldom (`scripts.ts`). */
+export const SCRIPTS = ['nights', 'shifting pages', 'an overtaken event', 'a late event'] as const
+export type ScriptName = (typeof SCRIPTS)[number]
+
+export interface Plan {
+  /** Played among all that is left to chance; null when all is. */
+  readonly script: ScriptName | null
+  readonly streams: readonly SimulatedStream[]
+  /** Of which events tell. */
+  readonly told: readonly SimulatedStream[]
+  readonly sizes: Sizes
+  /** Rows of a page of the service, and what is asked for. */
+  readonly servicePage: number
+  readonly askedPage: number | undefined
+  readonly concurrency: number
+  /** By which the service is ahead of the scheduler's clock. */
+  readonly skewMicros: number
+  /** Most that passes from a change to the making of its event. */
+  readonly makingMicros: number
+  readonly changes: number
+  readonly backfills: number
+  readonly kills: number
+  /** Times at which days pass. */
+  readonly leaps: number
+  /** Processes that take events, drain and ask again, side by side. */
+  readonly serves: number
+  readonly statementFaults: number
+  readonly networkFaults: number
+  /** How likely a session dawdles over a transaction. */
+  readonly dawdling: number
+  readonly dropped: number
+  readonly repeated: number
+  /** A run as usual, without faults, before the one that reads everything. */
+  readonly usualFirst: boolean
+}
+
+const LIKELY: Readonly<Record<SimulatedStream, number>> = {
+  patients: 0.55,
+  responses: 0.55,
+  forms: 0.2,
+  packets: 0.1,
+  documents: 0.1,
+  messages: 0.15,
+  packet_responses: 0.25,
+}
+
+export function drawPlan(choice: Choice): Plan {
+  const plan = drawFree(choice)
+  return choice.chance(0.35) ? { ...plan, ...drawScripted(choice) } : plan
+}
+
+function drawFree(choice: Choice): Plan {
+  const drawn = drawStreams(choice)
+  const hasPackets = drawn.includes('packet_responses')
+  const serves = choice.one(hasPackets ? [1, 1, 2] : [0, 1, 1, 1, 1, 2, 2])
+  // In some, everything happens to the same few records.
+  const few = choice.chance(0.4)
+  const streams = few && !hasPackets ? [choice.one(['patients', 'responses'] as const)] : drawn
+  return {
+    script: null,
+    streams,
+    sizes: {
+      patients: 1 + choice.below(few ? 2 : 6),
+      forms: 1 + choice.below(hasPackets ? 3 : 2),
+      packets: hasPackets ? 1 : choice.below(2),
+      documents: choice.below(2),
+      responses: choice.below(few ? 3 : 7),
+    },
+    servicePage: 2 + choice.below(4),
+    askedPage: choice.chance(0.3) ? 1 + choice.below(4) : undefined,
+    concurrency: 1 + choice.below(4),
+    skewMicros: choice.one([0, 0, 400_000, -700_000, 3_300_000, -8_000_000]),
+    makingMicros: choice.one([0, 0, 2_000, 300_000]),
+    changes: 8 + choice.below(20),
+    backfills: serves > 0 ? choice.below(3) : 1 + choice.below(2),
+    kills: choice.one([0, 1, 1, 2, 3]),
+    leaps: choice.one([0, 0, 0, 1, 2]),
+    serves,
+    statementFaults: choice.one([0, 0, 0.01, 0.03]),
+    networkFaults: choice.one([0, 0.05, 0.2, 0.3]),
+    dawdling: choice.one([0, 0, 0.2, 0.5]),
+    dropped: choice.one([0, 0, 0.1, 0.5]),
+    repeated: choice.one([0, 0.2, 0.5]),
+    usualFirst: choice.chance(0.3),
+    // Then members are known by asking alone.
+    told: hasPackets && choice.chance(0.3) ? ['packet_responses'] : streams,
+  }
+}
+
+/** Whose packets are filled in, their members are looked at too. */
+function drawStreams(choice: Choice): readonly SimulatedStream[] {
+  const drawn = STREAMS.filter((stream) => choice.chance(LIKELY[stream]))
+  if (drawn.length === 0) return [choice.one(['patients', 'responses'] as const)]
+  const needsResponses = drawn.includes('packet_responses') && !drawn.includes('responses')
+  return needsResponses ? [...drawn, 'responses'] : drawn
+}
+
+/** What a script needs; little else happens beside it. */
+function drawScripted(choice: Choice): Partial<Plan> {
+  const script = choice.one(SCRIPTS)
+  const quiet = { script, changes: choice.below(5), backfills: 0, leaps: 0, kills: 0 }
+  const responses = { streams: ['responses'] as const, told: ['responses'] as const }
+  const sizes = {
+    patients: 2 + choice.below(4),
+    forms: 1,
+    packets: 0,
+    documents: 0,
+    responses: 3 + choice.below(5),
+  }
+  switch (script) {
+    case 'nights': {
+      const serves = choice.one([0, 0, 1])
+      const dropped = choice.one([1, 1, 0.5])
+      const pages = { servicePage: 2, askedPage: undefined }
+      return { ...quiet, ...responses, ...pages, sizes, serves, dropped, usualFirst: true }
+    }
+    case 'shifting pages': {
+      const streams = [choice.one(['patients', 'responses'] as const)]
+      const many = { ...sizes, patients: 5 + choice.below(4), responses: 5 + choice.below(4) }
+      return { ...quiet, streams, told: streams, sizes: many, servicePage: 2, askedPage: undefined }
+    }
+    case 'an overtaken event': {
+      // Sent again, or changed again, it would be mended.
+      const once = { changes: 0, dropped: 0, repeated: 0, statementFaults: 0 }
+      return { ...quiet, ...responses, ...once, sizes, serves: 2, makingMicros: 2_000 }
+    }
+    case 'a late event':
+      return { ...quiet, ...responses, changes: 0, sizes, serves: 1 + choice.below(2), dropped: 0 }
+  }
+}

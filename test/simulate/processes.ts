@@ -1,0 +1,158 @@
+/**
+ * The shipped code as simulated processes: `serve` (inbox, drain, refetcher) and `backfill`, given the scheduler's
+ * clock, the simulated network and a random function of the seed.
+ *
+ * Invariant: a process that is ended does nothing more; Postgres finds out by itself.
+ */
+import pg from 'pg'
+import pino from 'pino'
+import { type BackfillSummary, backfill } from '../../src/extract/backfill.ts'
+import type { TeamSource } from '../../src/extract/backfill-options.ts'
+import { openRefetcher, type Refetcher } from '../../src/extract/refetch/refetcher.ts'
+import { EVERYTHING, type WindowOptions } from '../../src/extract/window.ts'
+import { type Drain, openDrain } from '../../src/ingest/drain/drain.ts'
+import { type Inbox, openInbox } from '../../src/ingest/inbox.ts'
+import { LIMITS } from '../../src/ingest/limits.ts'
+import { streamNamed } from '../../src/streams/catalogue.ts'
+import { SimulatedClient } from './client.ts'
+import type { SimulatedStream } from './history.ts'
+import { type NetworkOptions, openNetwork } from './network.ts'
+import type { Actor } from './scheduler.ts'
+import { ORIGIN, VERSION } from './service.ts'
+import type { SimulatedWarehouse } from './warehouse.ts'
+
+const logger = pino({ enabled: false })
+const NO_WATCH = { committed() {}, drained() {}, refetched() {} }
+
+export interface Serve {
+  readonly actor: Actor
+  readonly inbox: Inbox
+  readonly drain: Drain
+  readonly refetcher: Refetcher
+}
+
+export interface ProcessOptions {
+  readonly team: { readonly name: string; readonly teamId: number }
+  readonly streams: readonly SimulatedStream[]
+  readonly network: NetworkOptions
+  readonly warehouse: SimulatedWarehouse
+  readonly concurrency: number
+  readonly pageSize: number | undefined
+}
+
+export interface Processes {
+  /** `ready` resolves when it takes events. */
+  serve(): { readonly actor: Actor; readonly ready: Promise<Serve> }
+  backfill(actor: Actor, kind: 'everything' | 'new'): Promise<BackfillSummary>
+  start(name: string): Actor
+  kill(actor: Actor): void
+  /** Ends all, and gives Postgres's own client back. */
+  close(): void
+  readonly living: readonly Actor[]
+}
+
+/** The way of `intake-sync backfill` without options. */
+const USUAL: WindowOptions = { lookbackDays: 2, sweepDays: 7, full: false, since: null }
+
+const RealClient = pg.Client
+
+export function openProcesses(options: ProcessOptions): Processes {
+  const { team, network, warehouse, concurrency, pageSize } = options
+  const { scheduler, choice } = network
+  const actors = new Map<string, Actor>()
+  const running = new Set<Actor>()
+  const listed = options.streams.map((name) => streamNamed(name)!).filter((stream) => stream.list !== null)
+
+  // All that the shipped code knows of Postgres goes through here.
+  Object.assign(pg, {
+    Client: class extends SimulatedClient {
+      constructor(config: pg.ClientConfig) {
+        const name = new URL(config.connectionString!).searchParams.get('process')!
+        super(warehouse, actors.get(name)!, config)
+      }
+    },
+  })
+
+  const urlOf = (actor: Actor) => `postgres://simulated/warehouse?process=${encodeURIComponent(actor.name)}`
+
+  function source(actor: Actor): TeamSource {
+    return {
+      name: team.name,
+      baseUrl: ORIGIN,
+      apiKey: 'key',
+      apiSecret: 'secret',
+      apiVersion: VERSION,
+      concurrency,
+      wire: openNetwork(network, actor),
+      ...(pageSize === undefined ? {} : { pageSize }),
+    }
+  }
+
+  function start(name: string): Actor {
+    const actor = { name: `${name} ${actors.size + 1}`, alive: true }
+    actors.set(actor.name, actor)
+    running.add(actor)
+    return actor
+  }
+
+  function kill(actor: Actor): void {
+    actor.alive = false
+    running.delete(actor)
+    for (const client of [...warehouse.clients]) if (client.actor === actor) client.die()
+  }
+
+  return {
+    get living() {
+      return [...running]
+    },
+    start,
+    kill,
+    close() {
+      for (const actor of [...running]) kill(actor)
+      Object.assign(pg, { Client: RealClient })
+    },
+    serve() {
+      const actor = start('serve')
+      const clock = scheduler.clockOf(actor)
+      const url = urlOf(actor)
+      const refetcher = openRefetcher({
+        url,
+        teams: [{ ...source(actor), teamId: team.teamId }],
+        clock,
+        random: choice.share,
+        logger,
+        watch: NO_WATCH,
+      })
+      const drain = openDrain({
+        url,
+        teams: [{ ...team, apiVersion: VERSION }],
+        clock,
+        logger,
+        watch: NO_WATCH,
+        onAsked: refetcher.wake,
+      })
+      const storing = openInbox({ url, clock, logger, watch: NO_WATCH, onStored: drain.wake, limits: LIMITS })
+      return { actor, ready: storing.then((inbox) => ({ actor, inbox, drain, refetcher })) }
+    },
+    async backfill(actor, kind) {
+      try {
+        return await backfill({
+          url: urlOf(actor),
+          teams: [source(actor)],
+          streams: listed,
+          allowMassDelete: false,
+          window: kind === 'everything' ? EVERYTHING : USUAL,
+          dry: false,
+          migrated: true,
+          clock: scheduler.clockOf(actor),
+          random: choice.share,
+          logger,
+          signal: new AbortController().signal,
+          onProgress: () => {},
+        })
+      } finally {
+        running.delete(actor)
+      }
+    },
+  }
+}

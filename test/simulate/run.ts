@@ -1,0 +1,63 @@
+/**
+ * `npm run simulate -- [--seeds 100] [--seed 1] [--verbose] [--first]`: runs so many seeds from the given one on,
+ * or with `--first` to the first that violates a law. Of one that does, says what. Of one that is played alone, tells each
+ * choice. Exit 1 when a law was violated.
+ */
+import { whenInterrupted } from '../support/interruption.ts'
+import { readWords, wholeNumber } from '../support/words.ts'
+import { simulate } from './simulate.ts'
+import { openStage } from './stage.ts'
+
+const USAGE = `npm run simulate -- [--seeds 100] [--seed 1] [--verbose] [--first]
+
+  --seeds N  how many are played
+  --seed S   the first of them; with --seeds 1 its choices are printed
+  --verbose  prints the choices of each
+  --first    stops at the first that violates a law`
+
+const { values } = readWords(USAGE, {
+  seeds: { type: 'string' },
+  seed: { type: 'string' },
+  verbose: { type: 'boolean' },
+  first: { type: 'boolean' },
+})
+const seeds = wholeNumber('--seeds', values.seeds ?? '100')
+const first = wholeNumber('--seed', values.seed ?? '1', 0)
+/** Tables grow by what each seed leaves: then a new database costs less. */
+const PER_DATABASE = 100
+const say = (line: string) => void process.stdout.write(`${line}\n`)
+
+await using stage = await openStage()
+whenInterrupted(() => stage[Symbol.asyncDispose]())
+const begun = performance.now()
+let [failed, choices] = [0, 0]
+let done = 0
+while (done < seeds && !(values.first && failed > 0)) {
+  await using lane = await stage.lane()
+  const forget = whenInterrupted(() => lane[Symbol.asyncDispose]())
+  for (
+    const end = Math.min(seeds, done + PER_DATABASE);
+    done < end && !(values.first && failed > 0);
+    done++
+  ) {
+    const outcome = await simulate(first + done, lane)
+    choices += outcome.choices
+    if (values.verbose || seeds === 1 || outcome.faults.length > 0) {
+      say(`seed ${outcome.seed} ${JSON.stringify(outcome.plan)}`)
+      if (seeds === 1 || values.verbose) for (const line of outcome.trace) say(line)
+      for (const fault of outcome.faults) say(`WRONG: ${fault}`)
+    }
+    if (outcome.faults.length > 0) {
+      failed += 1
+      say(`again: npm run simulate -- --seed ${outcome.seed} --seeds 1`)
+    }
+  }
+  forget()
+  if (done < seeds) say(`${done} seeds so far, ${failed} in violation`)
+}
+const cpu = process.cpuUsage()
+const seconds = (performance.now() - begun) / 1000
+say(
+  `${done} seeds from ${first} on, ${choices} choices, ${seconds.toFixed(1)} s, ${Math.round((seconds * 1000) / done)} ms a seed (${Math.round((cpu.user + cpu.system) / 1000 / done)} ms of them ours): ${failed} in violation`,
+)
+process.exitCode = failed === 0 ? 0 : 1

@@ -1,0 +1,220 @@
+/**
+ * What luck alone brings too seldom, as a few steps that each wait for their moment; all else is left to chance.
+ *
+ * Invariant: a script makes nothing that the service and its clinic could not do by themselves.
+ */
+import {
+  makeUpAnswers,
+  openResponse,
+  saveAnswers,
+  submitResponse,
+} from '../../src/emulator/clinic/responses.ts'
+import { NO_FIELDS } from '../../src/emulator/http/patient-body.ts'
+import { Draw, keyOf } from '../../src/emulator/world/draw.ts'
+import { makePatient } from '../../src/emulator/world/make-patient.ts'
+import type { Response } from '../../src/emulator/world/records.ts'
+import type { World } from '../../src/emulator/world/world.ts'
+import type { ScriptName } from './plan.ts'
+import type { Run } from './runs.ts'
+import type { Scene } from './scene.ts'
+
+/** What a script waits for, or a night that is over: then it is judged what its run brought. */
+export type Step =
+  | { readonly kind: 'wait'; readonly label: string; readonly when: () => boolean }
+  | { readonly kind: 'night'; readonly run: Run; readonly since: number }
+
+export type Script = Generator<Step, void, void>
+
+export const SCRIPT: Readonly<Record<ScriptName, (scene: Scene) => Script>> = {
+  nights,
+  'shifting pages': shiftingPages,
+  'an overtaken event': overtakenEvent,
+  'a late event': lateEvent,
+}
+
+const HOUR_MS = 3_600_000
+
+/**
+ * A response is submitted, days pass, and the night's run does not come to its end: a cursor that had moved by then
+ * leaves the response behind it in the next night.
+ */
+function* nights(scene: Scene): Script {
+  const { choice, scheduler } = scene
+  yield* calmRun(scene, 'everything')
+  for (let left = 1 + choice.below(2); left > 0; left--) {
+    for (let some = 1 + choice.below(3); some > 0; some--) submitOne(scene)
+    scheduler.leap((120 + choice.below(20)) * HOUR_MS)
+    yield* brokenRun(scene)
+    // What is newer than a cursor that moved makes its window seem whole.
+    for (let some = choice.one([0, 1, 1, 1, 2]); some > 0; some--) submitOne(scene)
+    scheduler.leap(choice.below(22) * HOUR_MS)
+    const since = scene.service.world.clock.now()
+    const run = yield* calmRun(scene, 'new')
+    if (run !== null) yield { kind: 'night', run, since }
+    scene.weather = 'as planned'
+  }
+}
+
+/**
+ * While pages are read, the first record goes and another comes in one moment: what stood first on the next page is on
+ * none that is read, and count and number agree all the same.
+ */
+function* shiftingPages(scene: Scene): Script {
+  const { choice, scheduler, heard, runs } = scene
+  yield* calmRun(scene, 'everything')
+  scheduler.leap(HOUR_MS)
+  const run = runs.start('everything')
+  for (let left = 1 + choice.below(2); left > 0 && !run.over; left--) {
+    const before = heard.answers
+    yield wait('a page was read', () => run.over || heard.answers > before)
+    if (!run.over) shift(scene)
+  }
+  yield wait('the run is over', () => run.over)
+  scene.weather = 'as planned'
+}
+
+/**
+ * Two events of a response, of which the earlier comes late and shows what is newer: its patient's new name, of which
+ * no event tells. The later one is in slow hands by then.
+ */
+function* overtakenEvent(scene: Scene): Script {
+  const { scheduler, sender, serves, plan, drained, service } = scene
+  const { world } = service
+  yield wait('all serve', () => serves.ready.length === plan.serves)
+  const [first, ...others] = shuffled(scene, knownResponses(scene))
+  // A session makes its staging tables when it first takes something, and takes it anew.
+  for (const { actor } of serves.ready) {
+    scene.dawdler = actor
+    const before = drained.events
+    touch(world, first!)
+    yield wait('an event is drained', () => drained.events > before)
+  }
+  scene.dawdler = null
+  for (const response of others) {
+    sender.treat(response.id, 'kept back')
+    touch(world, response)
+    sender.treat(response.id, 'as usual')
+    scheduler.leap(5)
+    const [taken, events] = [drained.takers.length, drained.events]
+    touch(world, response)
+    yield wait('the later event is taken', () => drained.takers.length > taken)
+    scene.dawdler = drained.takers.at(-1)!
+    rename(scene, response)
+    sender.letGo(response.id)
+    yield wait('both are drained', () => drained.events >= events + 2)
+    scene.dawdler = null
+  }
+}
+
+/**
+ * A late event loses to what a page brought since, and says otherwise: it shows its patient's new name. Whoever asks is
+ * told so, or, where the response was deleted and no event said so, that there is none: that answer is the only sign.
+ */
+function* lateEvent(scene: Scene): Script {
+  const { choice, scheduler, sender, serves, plan, service } = scene
+  const { world } = service
+  yield wait('all serve', () => serves.ready.length === plan.serves)
+  const response = choice.one(knownResponses(scene))
+  sender.treat(response.id, 'kept back')
+  touch(world, response)
+  sender.treat(response.id, 'never sent')
+  scheduler.leap(3_000)
+  yield* calmRun(scene, 'everything')
+  scene.weather = 'as planned'
+  scheduler.leap(3_000)
+  rename(scene, response)
+  if (choice.chance(0.6)) world.responses.remove(response.id)
+  const isTold = newsOf(scene, response.id)
+  sender.letGo(response.id)
+  yield wait('the late event is stored', isTold)
+}
+
+function wait(label: string, when: () => boolean): Step {
+  return { kind: 'wait', label, when }
+}
+
+/** The calm lasts. Null when the run is kept from what it needs, as by one that Postgres does not know to be gone. */
+function* calmRun(scene: Scene, kind: 'everything' | 'new'): Generator<Step, Run | null, void> {
+  scene.weather = 'calm'
+  for (let left = 5; left > 0; left--) {
+    const run = scene.runs.start(kind)
+    yield wait('a run is over', () => run.over)
+    if (run.summary?.status === 'succeeded') return run
+  }
+  return null
+}
+
+/** Ended in the middle of its pages, or cut off from the service. */
+function* brokenRun(scene: Scene): Generator<Step, void, void> {
+  const { choice, heard, runs, processes } = scene
+  const [run, before, some] = [runs.start('new'), heard.answers, choice.one([0, 1, 1, 1, 2, 3])]
+  yield wait('some pages were read', () => run.over || heard.answers - before >= some)
+  if (!run.over && choice.chance(0.85)) processes.kill(run.actor)
+  else {
+    scene.weather = 'cut off'
+    yield wait('the run has given up', () => run.over)
+  }
+}
+
+/** True once an event of the record was acknowledged after now. */
+function newsOf({ sender }: Scene, id: string): () => boolean {
+  const before = sender.acknowledged.length
+  return () => sender.acknowledged.slice(before).some((told) => told.id === id)
+}
+
+/** Those of patients who are there; the world of a script has some. */
+function knownResponses({ service }: Scene): readonly Response[] {
+  const { responses, patients } = service.world
+  return responses.slice(0, responses.size).filter(({ patient }) => patients.get(patient) !== undefined)
+}
+
+function shuffled<Each>({ choice }: Scene, all: readonly Each[]): readonly Each[] {
+  const placed = all.map((each) => ({ each, at: choice.share() }))
+  return placed.sort((a, b) => a.at - b.at).map(({ each }) => each)
+}
+
+function touch(world: World, { id }: Response): void {
+  const updated_at = world.now()
+  world.responses.update(id, (old) => ({ ...old, is_archived: !old.is_archived, updated_at }))
+}
+
+function rename({ choice, service }: Scene, { patient }: Response): void {
+  const [last_name, updated_at] = [`Renamed ${choice.below(1000)}`, service.world.now()]
+  service.world.patients.update(patient, (old) => ({ ...old, last_name, updated_at }))
+}
+
+function openOne({ choice, service }: Scene): Response | undefined {
+  const { patients, forms } = service.world
+  const [patient] = patients.slice(choice.below(Math.max(1, patients.size)), 1)
+  const [form] = forms.slice(0, 1)
+  if (patient === undefined || form === undefined) return undefined
+  const nothing = { packet: null, document: null, message: null, packet_response: null }
+  return openResponse(service.world, { ...nothing, patient: patient.id, form: form.id })
+}
+
+function submitOne(scene: Scene): void {
+  const { world } = scene.service
+  const response = openOne(scene)
+  if (response === undefined) return
+  const draw = new Draw(keyOf('submitted', response.id), 0)
+  saveAnswers(world, response.id, makeUpAnswers(world, response, draw, 'mixed'))
+  submitResponse(world, response.id)
+}
+
+function shift(scene: Scene): void {
+  const { plan, service, scheduler } = scene
+  const { world } = service
+  scheduler.note('the first goes, and another comes')
+  if (plan.streams.includes('responses')) {
+    const [first] = world.responses.slice(0, 1)
+    if (first !== undefined && openOne(scene) !== undefined) world.responses.remove(first.id)
+    return
+  }
+  const [first] = world.patients.slice(0, 1)
+  const now = world.now()
+  world.patients.create((id, index) => {
+    const made = makePatient(world.patients.ids, world.key, index)
+    return { ...NO_FIELDS, ...made, id, created_at: now, updated_at: now }
+  })
+  if (first !== undefined) world.patients.remove(first.id)
+}

@@ -1,0 +1,98 @@
+/**
+ * The emulator's world and its own way of answering, without sockets: each answer is made at one moment of the
+ * scheduler's time.
+ *
+ * Invariant: what is answered is what the emulator's handlers answer; nothing happens in this service by itself but
+ * what its timeline holds.
+ */
+import { ServiceClock } from '../../src/emulator/clock.ts'
+import type { Call, Handler, Route } from '../../src/emulator/http/call.ts'
+import { FORM_ROUTES } from '../../src/emulator/http/forms.ts'
+import { MESSAGE_ROUTES } from '../../src/emulator/http/messages.ts'
+import { PATIENT_ROUTES } from '../../src/emulator/http/patients.ts'
+import { render } from '../../src/emulator/http/render.ts'
+import { RESPONSE_ROUTES } from '../../src/emulator/http/responses.ts'
+import type { Team } from '../../src/emulator/http/teams.ts'
+import { shapeNamed } from '../../src/emulator/shapes/catalogue.ts'
+import type { Shape } from '../../src/emulator/shapes/shape.ts'
+import { Timeline } from '../../src/emulator/timeline.ts'
+import { type Sizes, World } from '../../src/emulator/world/world.ts'
+import type { Scheduler } from './scheduler.ts'
+
+export const ORIGIN = 'http://service.simulated'
+export const VERSION = 'v2.1'
+
+const ROUTES: readonly Route[] = [...PATIENT_ROUTES, ...FORM_ROUTES, ...RESPONSE_ROUTES, ...MESSAGE_ROUTES]
+
+export interface ServiceAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+export interface Service {
+  readonly world: World
+  readonly shape: Shape
+  /** GET of a path and query, now. */
+  answer(target: string): Promise<ServiceAnswer>
+}
+
+export function openService(
+  scheduler: Scheduler,
+  options: { seed: number; sizes: Sizes; pageSize: number; skewMicros: number },
+): Service {
+  // The emulator waits in vain for what is taken back, where ours rejects.
+  const ours = scheduler.clockOf(null)
+  const real = {
+    now: ours.now,
+    sleep: (ms: number, signal?: AbortSignal) => ours.sleep(ms, signal).catch(() => {}),
+  }
+  const clock = new ServiceClock(real, 1)
+  clock.skew = options.skewMicros
+  const world = new World(
+    [options.seed, 'simulated', 0],
+    options.sizes,
+    { patients: [], forms: [], surveys: [] },
+    clock,
+    new Timeline(clock, real),
+  )
+  const shape = shapeNamed('default', String(options.seed))
+
+  async function answer(target: string): Promise<ServiceAnswer> {
+    const [path = '', query = ''] = target.split('?')
+    const { handler, params } = handlerOf(path)
+    const call: Call = {
+      team: { world } as Team,
+      world,
+      method: 'GET',
+      origin: ORIGIN,
+      elsewhere: 'http://127.0.0.1:9',
+      path,
+      query: new URLSearchParams(query),
+      params,
+      headers: {},
+      body: Buffer.alloc(0),
+      version: VERSION,
+      defaultPageSize: options.pageSize,
+      shape,
+      faults: new Map(),
+    }
+    const given = await handler(call)
+    if (given.type === 'export') throw new Error('exports are not simulated')
+    const { status, headers, body } = render(given, shape)
+    return { status, body, headers: { ...headers, date: new Date(clock.now() / 1000).toUTCString() } }
+  }
+  return { world, shape, answer }
+}
+
+function handlerOf(path: string): { handler: Handler; params: Record<string, string> } {
+  for (const route of ROUTES) {
+    const [start, rest] = route.path.split(':id')
+    const handler = route.methods.GET
+    if (handler === undefined) continue
+    if (rest === undefined && path === start) return { handler, params: {} }
+    if (rest === '' && path.startsWith(start!) && path.length > start!.length)
+      return { handler, params: { id: decodeURIComponent(path.slice(start!.length)) } }
+  }
+  throw new Error('a path that is not simulated')
+}

@@ -1,0 +1,30 @@
+/** As many seeds as fit into two minutes; `npm run simulate` runs any number. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { type Lane, openLane } from './lane.ts'
+import { simulate } from './simulate.ts'
+
+const FIRST = 1_000
+const SEEDS = 200
+
+let database: TestDatabase
+let lane: Lane
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  lane = await openLane(database.url)
+})
+
+afterAll(async () => {
+  await lane?.[Symbol.asyncDispose]()
+  await database?.drop()
+})
+
+it('no law is violated in two hundred seeds more', { timeout: 1_200_000 }, async () => {
+  const violated: string[] = []
+  for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+    const { faults } = await simulate(seed, lane)
+    for (const fault of faults) violated.push(`seed ${seed}: ${fault}`)
+  }
+  expect(violated, 'npm run simulate -- --seeds 1 --seed N tells how it came to that').toEqual([])
+})

@@ -1,0 +1,76 @@
+/**
+ * One seed: a world, a warehouse, the shipped code between them, and what befalls all three; then rest, and a verdict.
+ *
+ *     chaos: changes, events, backfills, faults, ends of processes
+ *       └─► rest: no faults, every event delivered, drained, every record asked for ─► what was acknowledged is held
+ *             └─► a run as usual ─► every submission is held
+ *                   └─► a run that reads everything ─► the tables are the source's
+ *
+ * Invariant: all that happens follows from the seed.
+ */
+import { isSpent, offersOf } from './happenings.ts'
+import type { Lane } from './lane.ts'
+import type { Plan } from './plan.ts'
+import { type Playing, playScript } from './playing.ts'
+import { comeToRest, MOST_CHOICES, readAll } from './rest.ts'
+import { openScene, type Scene } from './scene.ts'
+
+export interface Outcome {
+  readonly seed: number
+  /** Empty when all is well. */
+  readonly faults: readonly string[]
+  readonly trace: readonly string[]
+  readonly plan: Plan
+  readonly choices: number
+}
+
+export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
+  const scene = await openScene(seed, lane)
+  const { plan, scheduler, checker, processes } = scene
+  const script = playScript(scene)
+  scheduler.offer(() => (scene.phase === 'chaos' ? script.offers() : []))
+  scheduler.offer(() => offersOf(scene))
+  try {
+    await play(scene, script)
+  } catch (error) {
+    checker.note(error instanceof Error ? error.message : String(error))
+  } finally {
+    scene.phase = 'over'
+    processes.close()
+    await scheduler.run(() => lane.backends.taken === 0, MOST_CHOICES)
+  }
+  const { trace } = scheduler
+  return { seed, plan, faults: checker.faults, trace, choices: trace.length }
+}
+
+async function play(scene: Scene, script: Playing): Promise<void> {
+  const { plan, scheduler, checker, left } = scene
+  await until(scene, script, () => left.changes <= plan.changes / 2)
+  await checker.look('in the midst')
+  await until(scene, script, () => isSpent(scene) && script.isOver)
+  scene.phase = 'rest'
+  scene.dawdler = null
+  scheduler.note('rest')
+  // What the service had still to do by itself is done.
+  scheduler.leap(60_000)
+  await checker.look('in between')
+  if (plan.serves > 0) {
+    await comeToRest(scene)
+    await checker.afterRest()
+  }
+  await readAll(scene)
+}
+
+/** Each night that a script tells of is judged on the way. */
+async function until(
+  { scheduler, checker }: Scene,
+  script: Playing,
+  isReached: () => boolean,
+): Promise<void> {
+  for (;;) {
+    await scheduler.run(() => script.night !== null || isReached(), MOST_CHOICES)
+    if (script.night === null) return
+    await checker.afterNight(script.night)
+    script.judged()
+  }
+}

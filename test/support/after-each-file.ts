@@ -1,0 +1,5 @@
+/** Loaded anew before each test file, unlike what the file imports: `setupFiles` of the configurations. */
+import { afterAll } from 'vitest'
+import { endFile } from './when-file-ends.ts'
+
+afterAll(endFile)

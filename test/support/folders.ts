@@ -1,0 +1,58 @@
+/**
+ * Temporary folders of tests, named for the process that makes them.
+ *
+ * Invariant: with a folder goes the embedded server that was set up in it, also where that lies elsewhere because its
+ * user cannot reach the folder. Folders of processes that are gone are removed, but none with a server that runs.
+ */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
+
+const NAME = /^intake-sync-test-(\d+)-/
+/** Leads to the server's files: src/warehouse/embedded/home.ts. */
+const POINTER = 'server-files-are-in'
+/** A first set-up that lost its command may still be writing. */
+const REMOVE = { recursive: true, force: true, maxRetries: 20, retryDelay: 100 } as const
+
+export function makeFolder(purpose = '', place: string = tmpdir()): string {
+  return mkdtempSync(join(place, `intake-sync-test-${process.pid}-${purpose}`))
+}
+
+export function removeFolder(folder: string): void {
+  for (const path of [...serversOf(folder), folder]) rmSync(path, REMOVE)
+}
+
+/** What runs that were killed left in `place`. Their servers stop by themselves. */
+export function removeForgotten(place: string): void {
+  for (const entry of readdirSync(place)) {
+    const maker = NAME.exec(entry)?.[1]
+    if (maker === undefined || identityOf(Number(maker)) !== undefined) continue
+    const folder = join(place, entry)
+    if (statSync(folder, { throwIfNoEntry: false })?.uid !== process.getuid?.()) continue
+    try {
+      if (![folder, ...serversOf(folder)].some(isServed)) removeFolder(folder)
+    } catch {
+      // Another run removes it too; a later one will find it gone or remove it.
+    }
+  }
+}
+
+/** Where servers of `folder` keep their files outside of it. */
+function serversOf(folder: string, depth = 0): readonly string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.name === POINTER) return [readFileSync(path, 'utf8').trim()]
+    return entry.isDirectory() && entry.name !== 'cluster' && depth < 4 ? serversOf(path, depth + 1) : []
+  })
+}
+
+/** Whether Postgres runs on the files in `home`. */
+function isServed(home: string): boolean {
+  try {
+    const [pid] = readFileSync(join(home, 'cluster', 'postmaster.pid'), 'utf8').split('\n')
+    return identityOf(Number(pid)) !== undefined
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,47 @@
+/** The look at everything that commands say in tests sees a person of the emulator, and lets through who asked. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
+import type { Ended } from './cli.ts'
+import { withoutPersons } from './no-person.ts'
+
+let emulator: Emulator
+
+beforeAll(async () => {
+  emulator = await startEmulator({ port: 0, patients: 60, responses: 60 })
+})
+afterAll(async () => {
+  await emulator.close()
+})
+
+const ended = (stdout: string, stderr = ''): Ended => ({
+  ...{ code: 0, signal: null, stdout, stderr, output: stdout + stderr, seconds: 0 },
+})
+
+test('a patient or a response in a log is seen, whatever else the line holds', () => {
+  const world = emulator.control.world()
+  const everybody = Array.from({ length: 60 }, (_, at) => JSON.stringify(world.patients.at(at)))
+  const answers = Array.from({ length: 60 }, (_, at) => JSON.stringify(world.responses.at(at)))
+  const seen = (line: string) => {
+    try {
+      return withoutPersons(['backfill'], ended('', `{"level":20,"msg":${line}}`)) === undefined
+    } catch {
+      return true
+    }
+  }
+  // Not each of them has a word that nobody else could have said, but a leak is of many.
+  expect(everybody.filter(seen).length).toBeGreaterThan(40)
+  expect(answers.filter(seen).length).toBeGreaterThan(5)
+})
+
+test('who asks for values is given them, but not in what is logged', () => {
+  const line = 'patient7@example.com'
+  for (const words of [
+    ['api', 'GET', '/v2/patients'],
+    ['explain', 'patients', 'x', '--show-values'],
+  ]) {
+    expect(withoutPersons(words, ended(line)).stdout).toBe(line)
+    expect(() => withoutPersons(words, ended('', line))).toThrow('says what is a person')
+  }
+  expect(() => withoutPersons(['status'], ended(line))).toThrow('status says')
+  expect(withoutPersons(['status'], ended('patients 7')).stdout).toBe('patients 7')
+})
