@@ -6,6 +6,8 @@ export const settings = {
   // Also of a machine six times slower: what hangs is found all the same.
   testTimeout: 180_000,
   hookTimeout: 300_000,
+  // What is waited for ends the waiting when it comes: one second, the default, is a bet on the machine.
+  expect: { poll: { timeout: 60_000 } },
   pool: 'forks' as const,
   maxWorkers: 2,
 }

@@ -96,7 +96,7 @@ it('patients uploaded, a packet sent and filled in: signed events that openssl r
     expect(sent).toMatchObject({ status: 'pending', target_email: 'zoe@example.com' })
 
     const ofPacket = () => receiver.received.filter(({ event }) => event.source === 'packet_response')
-    await expect.poll(() => ofPacket().length, { timeout: 10_000 }).toBeGreaterThan(0)
+    await expect.poll(() => ofPacket().length).toBeGreaterThan(0)
     expect(ofPacket()[0]!.event).toMatchObject({
       event_type: 'updated',
       data: { is_submitted: false, form_index: null, packet: { id: packet.id } },
@@ -108,13 +108,9 @@ it('patients uploaded, a packet sent and filled in: signed events that openssl r
         body: JSON.stringify(body),
       })
     expect((await act('advance', {})).status).toBe(200)
-    await expect
-      .poll(() => ofPacket().some(({ event }) => event.data.form_index === 1), { timeout: 10_000 })
-      .toBe(true)
+    await expect.poll(() => ofPacket().some(({ event }) => event.data.form_index === 1)).toBe(true)
     expect((await act('submit', { skip: [responses.length] })).status).toBe(200)
-    await expect
-      .poll(() => ofPacket().some(({ event }) => event.data.is_submitted), { timeout: 10_000 })
-      .toBe(true)
+    await expect.poll(() => ofPacket().some(({ event }) => event.data.is_submitted)).toBe(true)
 
     const openssl = spawnSync('openssl', ['version']).status === 0
     if (!openssl) process.stderr.write('openssl is not here: signatures are not reproduced with it\n')

@@ -183,7 +183,7 @@ it('of a team that has none, the list is asked for each time until there is one'
   }
   const { forms, patients } = control.world()
   control.staff().send({ patient: patients.at(0)!.id, form: forms.at(0)!.id })
-  await expect.poll(() => control.world().responses.size, { timeout: 5000 }).toBe(1)
+  await expect.poll(() => control.world().responses.size).toBe(1)
   expect(await readResponses(scene)).toMatchObject({ changed: 1, asked: { after: [null] } })
   const submitted_at = plus(new Date().toISOString(), -MINUTE)
   control.world().responses.update(control.world().responses.at(0)!.id, (old) => ({

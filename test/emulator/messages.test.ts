@@ -50,7 +50,7 @@ describe('a message without a time', () => {
       scheduled_at: null,
       sent_at: null,
     })
-    await expect.poll(async () => (await read(body.id)).status, { timeout: 1000 }).toBe('sent')
+    await expect.poll(async () => (await read(body.id)).status).toBe('sent')
     expect(Date.parse((await read(body.id)).sent_at)).toBeGreaterThanOrEqual(Date.parse(body.created_at))
   })
 
@@ -144,7 +144,7 @@ describe('a scheduled message', () => {
   it('of a time that is past goes at once', async () => {
     const { id, status } = await send({ scheduled_at: '2020-01-01T00:00:00Z' })
     expect(status).toBe('pending')
-    await expect.poll(async () => (await read(id)).status, { timeout: 1000 }).toBe('sent')
+    await expect.poll(async () => (await read(id)).status).toBe('sent')
   })
 
   it('moves with PUT, and goes at its new time only', async () => {

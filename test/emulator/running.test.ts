@@ -10,7 +10,7 @@ describe('activity', () => {
     const world = emulator.control.world()
     const types: string[] = []
     world.subscribe(({ type }) => types.push(type))
-    await expect.poll(() => types.length, { timeout: 5000 }).toBeGreaterThan(100)
+    await expect.poll(() => types.length).toBeGreaterThan(100)
     expect(new Set(types)).toEqual(new Set(['created', 'updated', 'deleted']))
     const rows = await callerOf(emulator).rows('/v2/patients?page_size=1000')
     expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length)

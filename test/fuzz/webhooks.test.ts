@@ -295,7 +295,7 @@ it(
         raw.socket.end(bytes)
         await raw.ended
         // An answer may be lost to what came after it; the event is then sent again, and is a duplicate.
-        await expect.poll(() => scene.ingester.inFlight.events, { timeout: 20_000 }).toBe(0)
+        await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
         if (raw.received !== '') expect(raw.received).toMatch(/^HTTP\/1\.1 (?:100|200|4\d\d|503) /)
         expectNoStack(raw.received)
         const sent = bytes.toString('latin1').toLowerCase()
@@ -306,9 +306,7 @@ it(
       }),
       60,
     )
-    await expect
-      .poll(() => scene.ingester.inFlight, { timeout: 20_000 })
-      .toMatchObject({ events: 0, bytes: 0 })
+    await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
   },
 )
 

@@ -257,9 +257,7 @@ describe('an inbox', () => {
       await other.end()
     }
     for (const each of events) {
-      await expect
-        .poll(() => inbox.store(each).catch(() => 'rejected'), { timeout: 5_000 })
-        .toMatch(/stored|duplicate/)
+      await expect.poll(() => inbox.store(each).catch(() => 'rejected')).toMatch(/stored|duplicate/)
     }
     expect(await countIn(bench.url)).toBe(21)
   })

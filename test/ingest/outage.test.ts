@@ -80,7 +80,7 @@ it('a warehouse that is killed, stopped and killed again under load loses nothin
       await server.start()
     }
     const before = sent.acknowledged.size
-    await expect.poll(() => sent.acknowledged.size, { timeout: 10_000 }).toBeGreaterThan(before)
+    await expect.poll(() => sent.acknowledged.size).toBeGreaterThan(before)
     expect(ingester.trouble()).toBeNull()
   }
   await sent.stop()
@@ -96,7 +96,7 @@ it('a warehouse that hangs is answered for within two seconds, then at once, unt
   await sleep(200)
   const release = server.hang()
   try {
-    await expect.poll(() => ingester.trouble(), { timeout: 4_000 }).not.toBeNull()
+    await expect.poll(() => ingester.trouble()).not.toBeNull()
     const begun = performance.now()
     expect((await post(ingester.url, eventOf())).status).toBe(503)
     expect(performance.now() - begun).toBeLessThan(300)
@@ -104,7 +104,7 @@ it('a warehouse that hangs is answered for within two seconds, then at once, unt
     release()
   }
   const before = sent.acknowledged.size
-  await expect.poll(() => sent.acknowledged.size, { timeout: 5_000 }).toBeGreaterThan(before)
+  await expect.poll(() => sent.acknowledged.size).toBeGreaterThan(before)
   await sent.stop()
   expect(sent.slowest).toBeLessThan(2_000)
   expect(await missingOf(sent.acknowledged)).toEqual([])
@@ -117,7 +117,7 @@ it('an ingester that starts while the warehouse is away answers 503, and stores 
     expect((await post(ingester.url, eventOf())).status).toBe(503)
     expect(ingester.trouble()).toContain('cannot reach the warehouse')
     await server.start()
-    await expect.poll(async () => (await post(ingester.url, eventOf())).status, { timeout: 5_000 }).toBe(200)
+    await expect.poll(async () => (await post(ingester.url, eventOf())).status).toBe(200)
   } finally {
     await ingester.close()
   }

@@ -199,9 +199,7 @@ it('a record that moves on meanwhile is left as whoever moved it left it', async
     const replaying = replay('--streams', 'patients')
     // The replay has met the row that is wrong, and waits for the record behind it.
     await expect
-      .poll(async () => (await query(warehouse.url, 'select from pg_locks where not granted')).length, {
-        timeout: 5_000,
-      })
+      .poll(async () => (await query(warehouse.url, 'select from pg_locks where not granted')).length)
       .toBeGreaterThan(0)
     await writer.query(
       `update intake.patients set last_name = 'Newer', _version = now(), _origin = 'event:1' where team_id = 1 and id = $1`,

@@ -72,7 +72,7 @@ it('closed twice, and closed while it backfills, it ends once and leaves nothing
     steps.push('stopped')
   }
   const serving = await openServe(optionsOf(scene, { cron: '* * * * * *', backfill }))
-  await expect.poll(() => steps, { timeout: 5_000 }).toEqual(['begun'])
+  await expect.poll(() => steps).toEqual(['begun'])
   await Promise.all([serving.close(), serving.close()])
   expect(steps).toEqual(['begun', 'stopped'])
   await expect(fetch(serving.admin)).rejects.toThrow()
@@ -89,7 +89,7 @@ it('sessions that the warehouse ends are made anew, without a person', async () 
   )
   expect(ended.length).toBeGreaterThan(2)
   const readyz = async () => (await fetch(`${serving.admin}/readyz`)).status
-  await expect.poll(readyz, { timeout: 10_000 }).toBe(200)
+  await expect.poll(readyz).toBe(200)
   await serving.close()
 })
 

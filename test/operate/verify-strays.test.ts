@@ -117,6 +117,21 @@ it('a log whose list is empty is equal, and a repair deletes nothing of it', asy
   expect(await rowsOf('webhook_deliveries')).toEqual(before)
 })
 
+it('what was loaded a moment ago, and is not listed now, is extra: clocks that are a second apart do not hide it', async () => {
+  const listed = service.records.exports.splice(1)
+  const changed = await query(
+    warehouse.url,
+    `with held as (update intake_raw.records set version = now() + interval '0.8 seconds'
+       where stream = 'exports' and id = 'e2' returning version)
+     update intake.exports set _version = held.version from held where id = 'e2' returning id`,
+  )
+  expect(changed).toEqual([{ id: 'e2' }])
+  const { ended, found } = await verify('exports')
+  service.records.exports.push(...listed)
+  expect(ended.code, ended.output).toBe(4)
+  expect(found.extra).toEqual(['e2'])
+})
+
 it('rows of files that no export was ever behind go at once; an export that is not listed waits', async () => {
   const tables = ['export_columns', 'export_rows', 'export_cells']
   const before = await Promise.all(tables.map(rowsOf))

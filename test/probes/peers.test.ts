@@ -155,11 +155,11 @@ it('a fault has the status of whoever has to mend it, and not 400 for all', asyn
   const silentOnes = [await openRaw(url), await openRaw(url)]
   for (const raw of silentOnes)
     raw.write('POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n')
-  await expect.poll(() => scene.ingester.inFlight.events, { timeout: 20_000 }).toBe(2)
+  await expect.poll(() => scene.ingester.inFlight.events).toBe(2)
   const crowded = await post(url, eventOf())
   expect(crowded.status).toBe(503)
   for (const raw of silentOnes) await raw[Symbol.asyncDispose]()
-  await expect.poll(() => scene.ingester.inFlight.events, { timeout: 20_000 }).toBe(0)
+  await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
   await query(scene.url, 'alter table intake_raw.inbox rename to away')
   const away = await post(url, eventOf())
   expect(away.status).toBe(503)

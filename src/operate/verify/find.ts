@@ -25,6 +25,8 @@ export interface Difference {
   readonly payloadOnly: boolean
   /** Rows of children alone: there is no live row that they belong to, and no record, not even a deleted one. */
   readonly isOrphan: boolean
+  /** Of the state that the warehouse holds, deleted or not; null where it has none. */
+  readonly version: Instant | null
 }
 
 export interface Looked {
@@ -104,7 +106,8 @@ async function classified({ db }: Session, looked: Looked): Promise<readonly Dif
       coalesce(found.fields <@ ${['_hash', 'intake_raw.records']}::text[] and expected.id is not null
         and not raw.deleted and raw.hash <> expected._hash and held._hash = raw.hash
         and raw.payload -> 'updated_at' is not distinct from payload.payload -> 'updated_at', false) as "payloadOnly",
-      expected.id is null and held.id is null and raw.id is null as "isOrphan"
+      expected.id is null and held.id is null and raw.id is null as "isOrphan",
+      to_char(raw.version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version
     from found
     left join ${sql.table(root.expected)} expected on expected.id = found.id
     left join ${sql.table(records.expected)} payload on payload.id = found.id

@@ -45,6 +45,12 @@ const PAUSES_MS = [500]
 /** Where events come: one that was not taken comes again after some seconds. */
 const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
 
+/**
+ * The service's clock is known to a second, from below: what the warehouse took shortly before a look may bear a time
+ * after its beginning. The look waits for it, up to here; what is newer then is newer.
+ */
+const UNSURE_MICROS = 2_500_000
+
 /** So many records are asked for by id, whatever the list costs; of more, whichever costs less. */
 const FEW = 50
 const AT_A_TIME = 200
@@ -90,6 +96,7 @@ async function lookAgain(
   const { source, session, scanning, tables } = looking
   const ids = doubtful.map(({ id }) => id)
   const wanted = new Set(ids)
+  await waitUntilAfter(source, doubtful)
   if (tables.stream.one === null || ids.length > Math.max(FEW, looking.requests)) {
     const { startedAt } = await expectSource(source, session, scanning, tables)
     await source.clock.sleep(pause, source.signal)
@@ -101,6 +108,15 @@ async function lookAgain(
     await expectById(looking, ids.slice(from, from + AT_A_TIME))
   await source.clock.sleep(pause, source.signal)
   return (await compareIds(looking, ids, startedAt)).filter(isDifferent)
+}
+
+/** Until the clock is past the states that are held. */
+async function waitUntilAfter({ serviceClock, clock, signal }: Source, doubtful: readonly Difference[]) {
+  const now = microsOf(serviceClock.observedAt(clock.now()) as Instant)
+  const ahead = doubtful
+    .map(({ version }) => (version === null ? 0 : microsOf(version) - now))
+    .filter((micros) => micros >= 0 && micros <= UNSURE_MICROS)
+  if (ahead.length > 0) await clock.sleep(Math.ceil((Math.max(...ahead) + 1) / 1000), signal)
 }
 
 function isDifferent({ newer, payloadOnly }: Difference): boolean {
