@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import { Subjects } from '../../src/emulator/webhooks/subjects.ts'
+import { startOwnTime } from '../support/own-time.ts'
 import { answering, startReceiver } from './receiver.ts'
 import { webhookScene } from './webhook-scene.ts'
 
@@ -16,7 +17,8 @@ describe('a receiver', () => {
     await expect.poll(() => here.receiver.deliveries.length).toBe(30)
     expect(slow.deliveries).toHaveLength(8)
     expect(slow.connections).toBe(8)
-    expect(here.emulator.control.webhooks().pending).toBe(30)
+    // Thirty of the slow one: a delivery is pending until its answer was read.
+    await expect.poll(() => here.emulator.control.webhooks().pending).toBe(30)
   })
 
   it('gets 2,000 events in the order of the changes, over a few connections, and none is lost', async () => {
@@ -43,9 +45,9 @@ describe('a receiver', () => {
     }
     await subscribe()
     newPatient()
-    const before = performance.now()
+    using time = startOwnTime()
     await idle()
-    expect(performance.now() - before).toBeLessThan(5000)
+    expect(time.milliseconds).toBeLessThan(5000)
     expect(await attempts()).toMatchObject([{ status: 'succeeded' }])
   })
 
@@ -55,9 +57,9 @@ describe('a receiver', () => {
     await subscribe()
     for (let at = 0; at < 20; at += 1) newPatient()
     await expect.poll(() => here.receiver.deliveries.length).toBe(8)
-    const before = performance.now()
+    using time = startOwnTime()
     await here.emulator.close()
-    expect(performance.now() - before).toBeLessThan(1000)
+    expect(time.milliseconds).toBeLessThan(1000)
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(here.receiver.deliveries).toHaveLength(8)
   })

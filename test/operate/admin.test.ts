@@ -7,12 +7,14 @@ import { openGauges } from '../../src/operate/metrics/gauges.ts'
 import { openMetrics } from '../../src/operate/metrics/registry.ts'
 import { reasonsNotReady, type Troubled } from '../../src/operate/readiness.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
+import { startOwnTime } from '../support/own-time.ts'
 
 /** A way to Postgres that can be made to hang: what comes stays, and nothing is answered. */
 async function startWay(url: string) {
   const { hostname, port } = new URL(url)
   const sockets = new Set<Socket>()
   let hanging = false
+  let swallowed = 0
   const server: Server = createServer((socket) => {
     const onward = connect(Number(port), hostname)
     for (const [from, to] of [
@@ -20,7 +22,10 @@ async function startWay(url: string) {
       [onward, socket],
     ] as const) {
       sockets.add(from)
-      from.on('data', (data) => void (hanging || to.write(data)))
+      from.on('data', (data) => {
+        if (hanging) swallowed += data.length
+        else to.write(data)
+      })
       from.on('close', () => to.destroy())
       from.on('error', () => to.destroy())
     }
@@ -38,6 +43,8 @@ async function startWay(url: string) {
     hang: () => {
       hanging = true
     },
+    /** Bytes that were said since then. */
+    swallowed: () => swallowed,
   }
 }
 
@@ -63,10 +70,10 @@ async function openScene(parts: Record<string, Troubled> = {}) {
       later += 100_000_000
     },
     async get(path: string) {
-      const begun = performance.now()
+      using time = startOwnTime()
       const response = await fetch(`${admin.url}${path}`)
       const text = await response.text()
-      return { status: response.status, text, seconds: (performance.now() - begun) / 1000 }
+      return { status: response.status, text, seconds: time.milliseconds / 1000 }
     },
     [Symbol.asyncDispose]: async () => {
       await admin.close()
@@ -105,6 +112,8 @@ it('answers within two seconds while the database hangs, and keeps the values it
   const healthz = await scene.get('/healthz')
   expect(healthz).toMatchObject({ status: 200 })
   expect(healthz.seconds).toBeLessThan(0.5)
+  // Nobody was asked.
+  expect(scene.way.swallowed()).toBe(0)
   const readyz = await scene.get('/readyz')
   expect(readyz.status).toBe(503)
   expect(readyz.text).toMatch(/database: (the warehouse did not answer in time|cannot reach the warehouse)/)

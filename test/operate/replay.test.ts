@@ -149,6 +149,8 @@ it('a reader never sees fewer rows, nor a record without its children, nor waits
       where own.team_id = p.team_id and own.patient_id = p.id and own.name <> 'Other'))::int as torn
     from intake.patients p`
   try {
+    // Longer than this no read of it waits for anybody, or it fails.
+    await reader.query(`set lock_timeout = '200ms'`)
     await query(warehouse.url, `update intake.patients set first_name = 'Other' where _deleted_at is null`)
     await query(warehouse.url, `update intake.patient_tags set name = 'Other'`)
     await query(warehouse.url, `update intake.response_answers set value_text = 'Other'`)
@@ -159,11 +161,8 @@ it('a reader never sees fewer rows, nor a record without its children, nor waits
       running = false
     })
     let reads = 0
-    let longest = 0
     while (running) {
-      const begun = performance.now()
       expect((await reader.query(count)).rows).toEqual(before)
-      longest = Math.max(longest, performance.now() - begun)
       reads += 1
       // A reader that never rested would take half of the machine from what it looks at.
       await sleep(2)
@@ -171,7 +170,6 @@ it('a reader never sees fewer rows, nor a record without its children, nor waits
     const ended = await replaying
     expect(ended.code, ended.output).toBe(0)
     expect(reads).toBeGreaterThan(5)
-    expect(longest).toBeLessThan(1_000)
     const { rows } = await reader.query(`select from intake.patients where first_name = 'Other'`)
     expect(rows).toEqual([])
   } finally {
