@@ -355,7 +355,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/streams/cell.ts',
     from: '  problems.push({ path, reason: `not ${EXPECTED[type]}`, original: value })\n',
     to: '  if (value === path) problems.push({ path, reason: `not ${EXPECTED[type]}`, original: value })\n',
-    tests: ['test/fuzz/pages.test.ts', 'test/streams/contract.test.ts'],
+    tests: ['test/fuzz/records.test.ts', 'test/streams/contract.test.ts'],
   },
   {
     bug: 'an unknown field is dropped',
