@@ -518,4 +518,11 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'each.envelopes)]',
     tests: ['test/extract/overtaken-delete.test.ts'],
   },
+  {
+    bug: 'a verification takes for newer what was loaded a moment before it',
+    file: 'src/operate/verify/look-again.ts',
+    from: '  await waitUntilAfter(source, doubtful)\n',
+    to: '',
+    tests: ['test/operate/verify-strays.test.ts'],
+  },
 ]
