@@ -62,7 +62,7 @@ beforeAll(async () => {
   expect((await scene.backfill()).code).toBe(0)
   serving = await startServing(scene.env)
   await createWebhook({ ...scene.env, ...ANYWHERE }, serving.document.webhooks!)
-}, 120_000)
+})
 
 afterAll(async () => {
   await serving?.stop('SIGKILL')

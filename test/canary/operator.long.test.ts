@@ -167,7 +167,7 @@ describe('a clinic in which every text bears the canary', () => {
     await settledInbox()
     const letters = await query<{ reason: string }>(scene.url, 'select reason from intake_ops.dead_letters')
     expect(letters.length).toBeGreaterThanOrEqual(8)
-  }, 120_000)
+  })
 
   it('is shown by no surface of serve', async () => {
     for (const path of ['/metrics', '/healthz', '/readyz', `/${CANARY}`])
@@ -222,7 +222,7 @@ describe('a clinic in which every text bears the canary', () => {
       expect(() => JSON.parse(document.stdout), words.join(' ')).not.toThrow()
     }
     await witness.expectSilence()
-  }, 180_000)
+  })
 
   it('is gone with the patient, also from what serve does next', async () => {
     const { control } = scene.emulator

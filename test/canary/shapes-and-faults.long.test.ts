@@ -72,41 +72,37 @@ afterAll(async () => {
 })
 
 describe.concurrent('the canary is in the tables and nowhere else', () => {
-  it.each(CASES)(
-    'in the shape $shape, under $fault',
-    { timeout: 120_000 },
-    async ({ shape, fault, team }) => {
-      const emulator = await startEmulator({ ...WORLD, shape, apiSecret: `${CANARY}-secret` })
-      try {
-        plant(emulator)
-        const { control } = emulator
-        control.setFaults(fault === '' ? '' : `${fault}=${CHANCES[fault] ?? '0.2'}`)
-        const slashed = Object.entries(DEFAULT_PATHS).map(([name, path]) => [name, `${path}/`] as const)
-        const paths = shape.includes('trailing-slash') ? { paths: Object.fromEntries(slashed) } : {}
-        const env = { ...configOf([{ ...teamOf(team, emulator), ...paths }]), DATABASE_URL: warehouse.url }
-        const witness = openWitness(warehouse.url, { ...env, LOG_LEVEL: 'trace' })
-        witnesses.push(witness)
-        const dry = await witness.run(['backfill', '--dry-run', '--json'])
-        expect([0, 1, 4]).toContain(dry.code)
-        for (const list of ['patients', 'responses', 'export-csv'])
-          if (fault !== '') control.failNext(`/v2/${list}`, `${fault}=1${argumentOf(fault)}`)
-        const run = await witness.run(['backfill'])
-        expect([0, 1, 4]).toContain(run.code)
-        control.setFaults('')
-        await witness.run(['backfill', '--streams', 'patients,responses', '--full'], 80)
-        const [held] = await query<{ count: number }>(
-          warehouse.url,
-          `select count(*)::int from intake_raw.records join intake.teams using (team_id)
+  it.each(CASES)('in the shape $shape, under $fault', async ({ shape, fault, team }) => {
+    const emulator = await startEmulator({ ...WORLD, shape, apiSecret: `${CANARY}-secret` })
+    try {
+      plant(emulator)
+      const { control } = emulator
+      control.setFaults(fault === '' ? '' : `${fault}=${CHANCES[fault] ?? '0.2'}`)
+      const slashed = Object.entries(DEFAULT_PATHS).map(([name, path]) => [name, `${path}/`] as const)
+      const paths = shape.includes('trailing-slash') ? { paths: Object.fromEntries(slashed) } : {}
+      const env = { ...configOf([{ ...teamOf(team, emulator), ...paths }]), DATABASE_URL: warehouse.url }
+      const witness = openWitness(warehouse.url, { ...env, LOG_LEVEL: 'trace' })
+      witnesses.push(witness)
+      const dry = await witness.run(['backfill', '--dry-run', '--json'])
+      expect([0, 1, 4]).toContain(dry.code)
+      for (const list of ['patients', 'responses', 'export-csv'])
+        if (fault !== '') control.failNext(`/v2/${list}`, `${fault}=1${argumentOf(fault)}`)
+      const run = await witness.run(['backfill'])
+      expect([0, 1, 4]).toContain(run.code)
+      control.setFaults('')
+      await witness.run(['backfill', '--streams', 'patients,responses', '--full'], 80)
+      const [held] = await query<{ count: number }>(
+        warehouse.url,
+        `select count(*)::int from intake_raw.records join intake.teams using (team_id)
          where name = $1 and payload::text like $2`,
-          [team, `%${CANARY}%`],
-        )
-        if (shape !== 'huge-ids') expect(held!.count).toBeGreaterThan(5)
-        expect(run.stderr).toContain('"level":')
-      } finally {
-        await emulator.close()
-      }
-    },
-  )
+        [team, `%${CANARY}%`],
+      )
+      if (shape !== 'huge-ids') expect(held!.count).toBeGreaterThan(5)
+      expect(run.stderr).toContain('"level":')
+    } finally {
+      await emulator.close()
+    }
+  })
 })
 
 it('no line of any run, and no row of the bookkeeping, holds it', async () => {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import type { Context } from '../../src/commands/context.ts'
 import { openProgress } from '../../src/commands/progress.ts'
@@ -32,15 +31,14 @@ it('on a terminal a line is whole, stands above the bars, and leaves nothing of 
   const progress = openProgress(context, false)
   progress.update('default', 'patients', { fetched: 1, expected: 2 })
   progress.update('default', 'forms', { fetched: 3, expected: 3 })
-  await sleep(300)
+  const bars = /patients .* 1\/2 records[\s\S]*forms .* 3\/3 records/
+  await expect.poll(written).toMatch(bars)
   const before = written().length
   progress.stderr.write('first\nsecond\n')
-  await sleep(300)
-  const after = written().slice(before)
-  const lines = after.indexOf('first\u001b[K\nsecond\u001b[K\n')
-  expect(lines).toBeGreaterThanOrEqual(0)
+  const lines = 'first\u001b[K\nsecond\u001b[K\n'
+  await expect.poll(() => written().slice(before)).toContain(lines)
   // Both bars again, under the lines, though neither has changed.
-  expect(after.slice(lines)).toMatch(/patients .* 1\/2 records[\s\S]*forms .* 3\/3 records/)
+  await expect.poll(() => written().slice(written().indexOf(lines, before))).toMatch(bars)
   progress[Symbol.dispose]()
 })
 

@@ -122,7 +122,7 @@ const tooWide = (text: string) =>
     .filter((line) => [...line].length > WIDTH)
 
 describe('each command', () => {
-  it.each(COMMANDS)('%s', { timeout: 120_000 }, async (line, codes) => {
+  it.each(COMMANDS)('%s', async (line, codes) => {
     const words = wordsOf(line)
     const shown = await runCommand(words, env, { columns: WIDTH })
     expect(codes, shown.output).toContain(shown.code)

@@ -3,11 +3,11 @@
  *
  * Invariant: its address stays the same, also when it was away.
  */
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../../src/warehouse/embedded/port.ts'
 import { openEmbedded, postmasterOf } from '../support/embedded-fixture.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
+import { freePort } from '../support/free-port.ts'
 
 export interface Stage extends AsyncDisposable {
   readonly url: string
@@ -25,6 +25,9 @@ export async function openStage(): Promise<Stage> {
   const folder = join(place, 'work')
   mkdirSync(folder)
   const dataDir = join(place, 'data')
+  mkdirSync(dataDir)
+  // Where it comes back: nobody is lent it while it is away.
+  writeFileSync(join(dataDir, 'port'), String(await freePort()))
   let server = await openEmbedded({ dataDir })
   const { url, directory } = server
   const start = async () => {
@@ -39,7 +42,7 @@ export async function openStage(): Promise<Stage> {
       return start
     },
     folder,
-    ports: [await freePort(undefined), await freePort(undefined)],
+    ports: [await freePort(), await freePort()],
     [Symbol.asyncDispose]: async () => {
       await server.stop()
       removeFolder(place)

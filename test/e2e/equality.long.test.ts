@@ -163,7 +163,6 @@ describe.concurrent('read while the clinic goes on, and once more when it is sti
         expect(worked(await heldBy(warehouse.url, team))).toEqual(expectedOf(emulator.control.world()))
       }
     },
-    120_000,
   )
 })
 

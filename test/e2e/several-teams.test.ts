@@ -113,7 +113,7 @@ it('a run holds its own teams: one of another team goes on beside it, one that n
   emulator.control.failNext('/v2/patients', 'hang')
   emulator.control.resetCounters()
   const holding = startCli(['backfill', '--team', 'a.0'], env)
-  await vi.waitFor(() => expect(emulator.control.requests().length).toBeGreaterThan(0), 15_000)
+  await vi.waitFor(() => expect(emulator.control.requests().length).toBeGreaterThan(0), 60_000)
   expect((await runCommand(['backfill', '--team', 'b.0'], env)).code).toBe(0)
   const runs = () => query(warehouse.url, 'select from intake_ops.runs')
   const before = (await runs()).length

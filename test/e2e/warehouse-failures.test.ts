@@ -123,8 +123,8 @@ async function everything(url: string): Promise<unknown> {
 }
 
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 15_000; !(await condition()); await sleep(20)) {
-    if (Date.now() > deadline) throw new Error('waited fifteen seconds in vain')
+  for (const deadline = Date.now() + 60_000; !(await condition()); await sleep(20)) {
+    if (Date.now() > deadline) throw new Error('waited a minute in vain')
   }
 }
 

@@ -1,6 +1,5 @@
 /** Law 2 from end to end: whatever the delivery of webhooks does to events, the tables become the world. */
 
-import { createServer } from 'node:net'
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { openClient } from '../../src/api/client.ts'
@@ -9,19 +8,12 @@ import { systemClock } from '../../src/core/clock.ts'
 import { startActivity } from '../../src/emulator/activity.ts'
 import { wallClock } from '../../src/emulator/clock.ts'
 import { openServe, type Serving } from '../../src/operate/serve.ts'
+import { freePort } from '../support/free-port.ts'
 import { expectedOf, heldBy, type Tables } from './support/expected.ts'
 import { openScene, query, type Scene } from './support/scene.ts'
 import { quiet, settled, until } from './support/serving.ts'
 
 const logger = pino({ level: 'silent' })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
 
 /** `serve` in this process, and a webhook that leads to it. */
 async function serve({ emulator, url }: Scene): Promise<Serving> {
@@ -95,7 +87,7 @@ async function live(scene: Scene, faults: string, seconds: number): Promise<void
 test.each([
   'webhook-duplicate=0.3,webhook-reorder=0.3,webhook-delay=0.3:400,webhook-forge=0.2,webhook-rerender=0.4:300',
   'webhook-drop=0.3,webhook-reorder=0.3,webhook-delay=0.3:400,webhook-rerender=0.4:300,webhook-off=1:150',
-])('with %s the tables become the world', { timeout: 120_000 }, async (faults) => {
+])('with %s the tables become the world', async (faults) => {
   await using scene = await openScene()
   await live(scene, faults, 4)
 })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { bytesInUse } from '../support/garbage.ts'
+import { startOwnTime } from '../support/own-time.ts'
 import { type Caller, callerOf } from './caller.ts'
 import { askFor, exportNamed } from './exporting.ts'
 
@@ -62,7 +63,8 @@ describe('a long export', () => {
     const settled = async () => {
       for (let before = -1; before !== made; ) {
         before = made
-        await new Promise((resolve) => setTimeout(resolve, 300))
+        using time = startOwnTime()
+        while (time.milliseconds < 300) await new Promise((resolve) => setTimeout(resolve, 10))
       }
       return made
     }

@@ -1,20 +1,11 @@
 /** Uploads files of patients to an emulator whose time moves only when a test says so. */
 import { expect } from 'vitest'
-import { type Emulator, type EmulatorOptions, startEmulator } from '../../src/emulator/server.ts'
+import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { problemsOf } from '../support/openapi.ts'
 import { type Caller, callerOf, type Loose, type Reply } from './caller.ts'
+import { stillClock } from './still-clock.ts'
 
 export const UPLOADS = '/v2/patients/batch-upload'
-
-/** Stands still; the service's time moves only by `control.advance`, which ends the sleep of the timeline. */
-const stillClock: NonNullable<EmulatorOptions['clock']> = {
-  now: () => 1_760_000_000_000_000,
-  sleep: (milliseconds, signal) =>
-    new Promise((resolve) => {
-      if (milliseconds === 0 || signal?.aborted === true) setImmediate(resolve)
-      else signal?.addEventListener('abort', () => resolve(), { once: true })
-    }),
-}
 
 const SEEDED = 3
 

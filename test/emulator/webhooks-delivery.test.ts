@@ -148,7 +148,7 @@ describe('a packet', () => {
     await expect.poll(() => open.length).toBe(8)
     const id = packetOf(1)
     await new Promise((resolve) => setTimeout(resolve, 20))
-    const between = new Date().toISOString()
+    const between = here.emulator.control.world().now()
     packetOf(2)
     newPatient()
     packetOf(3)

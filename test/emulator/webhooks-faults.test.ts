@@ -97,9 +97,9 @@ describe('webhook-reorder', () => {
 describe('webhook-delay', () => {
   it('holds an event back while others are sent', async () => {
     await start('webhook-delay@patient=200')
+    const before = performance.now()
     newPatients(1)
     emulator.control.addForm({ name: 'F' })
-    const before = performance.now()
     await idle()
     const [form, patient] = receiver.deliveries as [Loose, Loose]
     expect([form.event.source, patient.event.source]).toEqual(['form', 'patient'])
@@ -153,10 +153,15 @@ describe('webhook-forge', () => {
 describe('webhook-rerender', () => {
   it('sends an acknowledged event again under its old time with new data', async () => {
     await start('webhook-rerender@patient=1:100')
+    const waiting: (() => void)[] = []
+    receiver.answer = (reply) => void waiting.push(() => reply.writeHead(200).end())
     const [patient] = newPatients(1)
     await expect.poll(() => receiver.deliveries.length).toBe(1)
     emulator.control.setFaults('')
     emulator.control.updatePatient(patient!.id, { last_name: 'Later' })
+    await expect.poll(() => receiver.deliveries.length).toBe(2)
+    receiver.answer = answering(200)
+    for (const go of waiting) go()
     await idle()
     const events = receiver.deliveries.map(({ event }) => event)
     expect(events.map(({ event_type, data }) => [event_type, data.last_name])).toEqual([

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Loose } from './caller.ts'
 import { answering, startReceiver } from './receiver.ts'
+import { stillClock } from './still-clock.ts'
 import { webhookScene } from './webhook-scene.ts'
 
 const { attempts, here, idle, newPatient, start, subscribe, told } = webhookScene()
@@ -9,7 +10,7 @@ describe('a failed event', () => {
   const WAITS = [5, 30, 120, 600, 3600]
 
   it('is tried again after 5 s, 30 s, 2 min, 10 min and 1 h, and then given up', async () => {
-    await start()
+    await start({ clock: stillClock })
     here.receiver.answer = answering(500)
     await subscribe()
     newPatient()
@@ -50,7 +51,7 @@ describe('a failed event', () => {
   })
 
   it('holds the state of its next attempt, and that before the deletion when the record is gone', async () => {
-    await start()
+    await start({ clock: stillClock })
     here.receiver.answer = answering(500)
     await subscribe({ event_types: ['updated', 'deleted'] })
     const { control } = here.emulator
@@ -128,7 +129,7 @@ describe('a failed event', () => {
   })
 
   it('is none whose receiver acknowledged and then never ended its answer', async () => {
-    await start({ webhookTimeoutMs: 1000 })
+    await start({ webhookTimeoutMs: 2500 })
     here.receiver.answer = (reply) => reply.writeHead(200).write('…')
     await subscribe()
     newPatient()

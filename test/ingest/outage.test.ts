@@ -80,6 +80,8 @@ it('a warehouse that is killed, stopped and killed again under load loses nothin
       await sleep(500)
       await server.start()
     }
+    // What is acknowledged while it is in trouble was stored before.
+    await expect.poll(() => ingester.trouble()).toBeNull()
     const before = sent.acknowledged.size
     await expect.poll(() => sent.acknowledged.size).toBeGreaterThan(before)
     expect(ingester.trouble()).toBeNull()

@@ -74,7 +74,7 @@ const pausing = (action: (nth: number) => Promise<unknown>): Clock => {
 }
 
 async function untilBlocked(count = 1): Promise<readonly number[]> {
-  for (let tries = 0; tries < 500; tries++) {
+  for (let tries = 0; tries < 6_000; tries++) {
     // Within a transaction Postgres shows what it showed first, unless told to look again.
     await stranger.client.query('select pg_stat_clear_snapshot()')
     const rows = await rowsOf<{ pid: number }>(

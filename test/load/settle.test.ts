@@ -156,7 +156,7 @@ test('a slice that nobody took belongs to nobody', async () => {
 
 /** Resolves when the session of that purpose waits for a lock. */
 async function waitsForLock(session: Session, purpose: string): Promise<void> {
-  for (let tries = 0; tries < 500; tries++) {
+  for (let tries = 0; tries < 6_000; tries++) {
     // Within a transaction Postgres shows what it showed first, unless told to look again.
     await session.client.query('select pg_stat_clear_snapshot()')
     const waiting = await rowsOf(

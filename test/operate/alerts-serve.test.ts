@@ -9,7 +9,6 @@ import { runCommand } from '../support/run-command.ts'
 import { openReceiver, SECRET, shortOf } from './alerts-receiver.ts'
 
 const FEW = { patients: 3, forms: 1, packets: 1, documents: 1, responses: 3 }
-const PATIENCE = { timeout: 30_000 }
 
 async function openAll() {
   const receiver = await openReceiver()
@@ -89,19 +88,19 @@ it('serve tells of what waits in the inbox and when it is drained; of two, one d
     alerts: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: 26 },
   }
   const both = await Promise.all([openServe(options), openServe(options)])
-  await expect.poll(told, PATIENCE).toEqual([['raised inbox_old default']])
+  await expect.poll(told).toEqual([['raised inbox_old default']])
   const raised = async (at: number) => {
     const text = await (await fetch(`${both[at]!.admin}/metrics`)).text()
     return text.includes('intake_alerts_raised{team="default",cause="inbox_old"} 1')
   }
-  await expect.poll(async () => [await raised(0), await raised(1)], PATIENCE).toEqual([true, true])
+  await expect.poll(async () => [await raised(0), await raised(1)]).toEqual([true, true])
   receiver.answer('hang')
   await scene.query("update intake_raw.inbox set status = 'done', settled_at = now()")
-  await expect.poll(told, PATIENCE).toEqual([['cleared inbox_old default']])
+  await expect.poll(told).toEqual([['cleared inbox_old default']])
   await Promise.all(both.map((serving) => serving.close()))
   // Nobody took it: the next who looks tells it again, with the same id.
   receiver.answer(200)
   await using _third = await openServe(options)
-  await expect.poll(told, PATIENCE).toEqual([['cleared inbox_old default']])
+  await expect.poll(told).toEqual([['cleared inbox_old default']])
   expect(new Set(receiver.posts.flatMap(({ document }) => document.alerts.map(({ id }) => id))).size).toBe(1)
 })

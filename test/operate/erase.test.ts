@@ -129,7 +129,7 @@ beforeAll(async () => {
     `insert into intake_ops.refetches (team_id, stream, id, reason, origin) values (1, 'patients', $1, 'contested', 'event:x')`,
     [patient],
   )
-}, 60_000)
+})
 
 afterAll(async () => {
   await scene?.[Symbol.asyncDispose]()

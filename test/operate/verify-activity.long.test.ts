@@ -60,7 +60,7 @@ it('what events bring while it is compared is no difference, and what was change
     still.abort()
     await serving.stop()
   }
-}, 60_000)
+})
 
 function foundIn({ stdout }: Ended): Record<string, Found> {
   return (JSON.parse(stdout) as { streams: Record<string, Found> }).streams

@@ -1,5 +1,7 @@
 /** Failures that users of comparable tools have published, each as what must hold here in its place. */
 import { expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { instantOf } from '../../src/core/time.ts'
 import { json } from '../api/support/service.ts'
 import { withoutPauses } from '../e2e/support/impatient.ts'
 import { littlePatient, littlePatients, startLittleService } from '../e2e/support/little-service.ts'
@@ -76,9 +78,11 @@ it('a stale page does not beat an event that came while it was on its way', asyn
     told = true
     // The page is what the service held when it was asked for; the event tells of what came after.
     const stale = { count: 12, next: null, previous: null, results: service.records.patients.slice(10) }
-    const changed = { ...littlePatient('p12', 'as the event has it'), updated_at: new Date().toISOString() }
+    // By the clock that says when the page was asked for: another may be some milliseconds off.
+    const timestamp = instantOf(systemClock.now())
+    const changed = { ...littlePatient('p12', 'as the event has it'), updated_at: timestamp }
     service.records.patients[11] = changed
-    const event = { ...patientEvent('p12', 0, changed), timestamp: new Date().toISOString() }
+    const event = { ...patientEvent('p12', 0, changed), timestamp }
     void road
       .send(event)
       .then(() => road.drain())

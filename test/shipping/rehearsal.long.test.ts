@@ -1,8 +1,7 @@
 /** The rehearsal of docker-compose.yml, its commands as processes of this machine: each waits for what it depends on. */
 import { spawnSync } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,24 +9,13 @@ import { expect, it, onTestFinished } from 'vitest'
 import { parse } from 'yaml'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { type Running, startCli } from '../support/cli.ts'
+import { freePort } from '../support/free-port.ts'
 
 interface Service {
   readonly command?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
   readonly healthcheck?: { readonly test?: readonly string[] }
-}
-
-/** Below those that systems give to whoever asks for any: nobody is given it between our look and its use. */
-async function freePort(): Promise<number> {
-  const port = randomInt(12_000, 30_000)
-  const server = createServer()
-  const isFree = await new Promise<boolean>((told) => {
-    server.once('error', () => told(false)).listen(port, '127.0.0.1', () => told(true))
-  })
-  if (!isFree) return freePort()
-  await new Promise((done) => server.close(done))
-  return port
 }
 
 it('runs to its end: a webhook that is received, a backfill, a verification after which all is equal', async () => {

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { inject } from 'vitest'
 import type {} from './global-setup.ts'
+import { startOwnTime } from './own-time.ts'
 import { forgetSessions, keepSessions, withSession } from './sessions.ts'
 
 export interface TestDatabase {
@@ -57,14 +58,14 @@ async function dropDatabase(client: pg.Client, name: string): Promise<void> {
 
 /** Who they are and what they do, never what they asked. */
 async function connectionsLeft(client: pg.Client, name: string): Promise<string[]> {
-  const deadline = Date.now() + GRACE_MILLISECONDS
+  using time = startOwnTime()
   for (;;) {
     const { rows } = await client.query<{ application_name: string; state: string }>(
       `select application_name, coalesce(state, '') as state from pg_stat_activity
        where datname = $1 and backend_type = 'client backend'`,
       [name],
     )
-    if (rows.length === 0 || Date.now() > deadline) {
+    if (rows.length === 0 || time.milliseconds > GRACE_MILLISECONDS) {
       return rows.map((row) => `${row.application_name || 'unnamed'} (${row.state})`)
     }
     await sleep(20)

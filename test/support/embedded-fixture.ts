@@ -179,10 +179,10 @@ export function isServed(home: string): boolean {
   return existsSync(join(home, 'cluster', 'postmaster.pid')) && identityOf(postmasterOf(home)) !== undefined
 }
 
-/** Waits until `condition` holds; fails after ten seconds. */
+/** Waits until `condition` holds; fails after a minute. */
 export async function until(what: string, condition: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 10_000; !condition(); await sleep(20)) {
-    if (Date.now() > deadline) throw new Error(`waited ten seconds in vain: ${what}`)
+  for (const deadline = Date.now() + 60_000; !condition(); await sleep(20)) {
+    if (Date.now() > deadline) throw new Error(`waited a minute in vain: ${what}`)
   }
 }
 

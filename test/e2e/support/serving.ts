@@ -86,7 +86,7 @@ export async function quiet({ emulator: { control } }: Scene, ofOld: number): Pr
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  milliseconds = 20_000,
+  milliseconds = 60_000,
 ): Promise<void> {
   for (const deadline = Date.now() + milliseconds; !(await condition()); await sleep(20)) {
     if (Date.now() > deadline) throw new Error(`waited in vain until ${what}`)

@@ -40,7 +40,7 @@ const waited = (table: string) =>
       )
       expect(row!.waits).toBe(true)
     },
-    { timeout: 20_000 },
+    { timeout: 60_000 },
   )
 
 it.each([
@@ -51,10 +51,10 @@ it.each([
   const release = await hold(table)
   await using drain = open()
   await vi.waitFor(() => expect(drain.trouble()).toMatch(/^a batch of events is under way for \d+ s$/), {
-    timeout: 20_000,
+    timeout: 60_000,
   })
   await vi.waitFor(() => expect(drain.trouble()).toBe('the warehouse did not answer in time'), {
-    timeout: 20_000,
+    timeout: 60_000,
   })
   await release()
   await drain.idle()
@@ -79,7 +79,7 @@ it.each([
       )
       expect(open).toEqual([])
     },
-    { timeout: 20_000 },
+    { timeout: 60_000 },
   )
   await scene.drain()
   expect(await scene.rows('select id from intake.patients')).toEqual([{ id: 'p-1' }])

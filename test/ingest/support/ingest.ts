@@ -35,6 +35,9 @@ export interface InboxRow {
   readonly status: string
 }
 
+/** Of those who may wait for the warehouse as long as it takes: what a test is not about, it does not measure. */
+export const PATIENT = { storeMs: 60_000, statementMs: 60_000 }
+
 export function known(...secrets: string[]): SecretSource {
   return { current: () => secrets, refresh: async () => secrets }
 }
@@ -59,7 +62,8 @@ export async function openScene(
   const { told, watch, logger } = openTold()
   const teams = [{ name: 'clinic', teamId: 1, secrets: known(SECRET) }]
   const given = { host: '127.0.0.1', port: 0, teams, clock: systemClock, logger, watch, ...options }
-  const ingester = await openIngester({ url: database.url, ...given })
+  const limits = { ...PATIENT, ...options.limits }
+  const ingester = await openIngester({ url: database.url, ...given, limits })
   return {
     url: database.url,
     ingester,

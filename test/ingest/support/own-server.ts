@@ -1,7 +1,10 @@
 /** A Postgres of a test's own, to be stopped, hung and started again. */
 import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { migrate } from '../../../src/warehouse/migrate.ts'
 import { cleanUp, openEmbedded, postmasterOf, temporaryDirectory } from '../../support/embedded-fixture.ts'
+import { freePort } from '../../support/free-port.ts'
 
 export interface OwnServer extends AsyncDisposable {
   readonly url: string
@@ -15,6 +18,8 @@ export interface OwnServer extends AsyncDisposable {
 
 export async function openOwnServer(): Promise<OwnServer> {
   const directory = temporaryDirectory()
+  // Where it comes back: nobody is lent it while it is away.
+  writeFileSync(join(directory, 'port'), String(await freePort()))
   let server = await openEmbedded({ dataDir: directory, unsafe: true })
   await migrate(server.url)
   const { url, directory: home } = server

@@ -380,5 +380,5 @@ describe.skipIf(realDataMissing)(`of public questionnaires and a survey${reasonW
     expect((await scene.backfill('--full')).code).toBe(0)
     const times = (of: readonly { made_at: Date }[]) => of.map(({ made_at }) => made_at.getTime()).sort()
     expect(times(await scene.query('select made_at from intake_raw.wide_views'))).toEqual(times(views))
-  }, 60_000)
+  })
 })
