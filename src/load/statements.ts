@@ -28,9 +28,9 @@ export interface LoadStatements {
    */
   readonly mergeReads: string
   /**
-   * The same of events: told are those that lost, those that won against another content of their own version, and
-   * those that brought back what an answer of the service had shown to be gone: the moment of such an answer is known
-   * by a lower bound, and the event may be of before it.
+   * The same of events: told are those that lost, those that won against another content of their own version, those
+   * that won against what the service answered about then, and those that brought back what an answer had shown to be
+   * gone: the moment of an answer is known by a lower bound, up to a second early, and the event may be of before it.
    */
   readonly mergeEvents: string
   /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
@@ -111,8 +111,8 @@ function buildStatements(stream: Stream): LoadStatements {
     mergeEvents: merge(
       records,
       sql`
-      where (held.version = came.version
-        or held.deleted and (held.origin not like 'event:%' or held.origin like '% refetch'))`,
+      where (held.version = came.version or (held.origin not like 'event:%' or held.origin like '% refetch')
+        and (held.deleted or came.observed_at < held.observed_at + interval '2 seconds'))`,
     ),
     dropLosers: [root, ...children].map(dropLosers),
     mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),

@@ -430,8 +430,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an event that brings back what the service was seen not to have is believed',
     file: 'src/load/statements.ts',
-    from: "        or held.deleted and (held.origin not like 'event:%' or held.origin like '% refetch'))`,",
-    to: "        or held.deleted and (held.origin not like 'event:%' and held.origin like '% refetch'))`,",
+    from: "(held.origin not like 'event:%' or held.origin like '% refetch')",
+    to: "(held.origin not like 'event:%' and held.origin like '% refetch')",
     tests: MEANING,
   },
   {

@@ -1,0 +1,86 @@
+/**
+ * Processes whose bounds of the service's clock differ, one after the other and beside each other: the clock is known to
+ * a second, from below, to each of them by itself.
+ */
+import type { ServerResponse } from 'node:http'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { instantOf } from '../../src/core/time.ts'
+import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
+import { openScene, patient, patientEvent, type Scene } from '../ingest/drain/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+
+let scene: Scene
+let service: LittleService
+
+beforeEach(async () => {
+  scene = await openScene()
+  service = await startLittleService([patient('p1', { last_name: 'first' }), patient('p2', {})])
+})
+
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await scene[Symbol.asyncDispose]()
+})
+
+async function backfill(stream = 'patients', expected = 0): Promise<string> {
+  const env = { ...service.env, DATABASE_URL: scene.url, LOG_LEVEL: 'error' }
+  const ended = await runCommand(['backfill', '--json', '--streams', stream], env)
+  expect(ended.code, ended.output).toBe(expected)
+  return ended.stdout
+}
+
+const now = () => instantOf(systemClock.now())
+
+const named = async (id = 'p1') => {
+  const [row] = await scene.rows<{ name: string | null }>(
+    'select last_name as name from intake.patients where id = $1',
+    [id],
+  )
+  return row?.name
+}
+
+/** An event about p1, loaded before this resolves. */
+async function told(lastName: string, timestamp: string, envelope: object = {}): Promise<void> {
+  const event = patientEvent('p1', 0, { last_name: lastName }, { timestamp, ...envelope })
+  await scene.store([event], { receivedAt: now() })
+  await scene.drain()
+}
+
+/** What every answer says that the time is, cut to seconds as `Date` is; in milliseconds. */
+function dated(milliseconds: number, response?: ServerResponse): number {
+  const second = Math.floor(milliseconds / 1000) * 1000
+  const date = new Date(second).toUTCString()
+  response?.setHeader('date', date)
+  if (response === undefined) {
+    service.interfere = (_, each) => {
+      each.setHeader('date', date)
+      return false
+    }
+  }
+  return second
+}
+
+test('an event of the second before a page was read, which comes after it, leaves the record in doubt', async () => {
+  const second = dated(Date.now())
+  await backfill()
+  expect(await scene.asked()).toEqual([])
+  await told('older', instantOf((second + 900) * 1000))
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('so does a deletion of the second before the record was read to be there', async () => {
+  const second = dated(Date.now())
+  await backfill()
+  await told('', instantOf((second + 900) * 1000), { event_type: 'deleted' })
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('an event of well after a page, or one that says the same, leaves none', async () => {
+  const second = dated(Date.now())
+  await backfill()
+  await told('first', instantOf((second + 900) * 1000))
+  await told('later', instantOf((second + 4_000) * 1000))
+  expect(await named()).toBe('later')
+  expect(await scene.asked()).toEqual([])
+})
