@@ -23,8 +23,9 @@ export interface LoadStatements {
   readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
   /**
    * Moves staged records that were read from the service into `intake_raw.records`; returns `id, tombstone, lost,
-   * contested` of those that lost, and of those that won against another content which an event brought after they
-   * were read. $1 is when they were read, in the clock of the warehouse; null where only the service's is known.
+   * contested` of those that lost, and of those that won against another content which an event, or another reader,
+   * brought after they were asked for. $1 is a moment before that, in the clock of the warehouse; null where only the
+   * service's is known.
    */
   readonly mergeReads: string
   /**
@@ -105,7 +106,7 @@ function buildStatements(stream: Stream): LoadStatements {
       records,
       sql`
       join ${root.table} row on (row.team_id, row.id) = (came.team_id, came.id)
-      where held.origin like 'event:%' and held.version < came.version
+      where (held.origin not like 'run:%' or came.origin not like 'run:%') and held.version < came.version
         and row._loaded_at > coalesce($1::timestamptz, came.observed_at - interval '5 seconds')`,
     ),
     mergeEvents: merge(

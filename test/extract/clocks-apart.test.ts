@@ -6,8 +6,10 @@ import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
+import { openRefetcher } from '../../src/extract/refetch/refetcher.ts'
+import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
-import { openScene, patient, patientEvent, type Scene } from '../ingest/drain/scene.ts'
+import { openScene, patient, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 
 let scene: Scene
@@ -39,6 +41,8 @@ const named = async (id = 'p1') => {
   )
   return row?.name
 }
+
+const isAbout = (id: string, url: string) => url.endsWith(`/${id}`)
 
 /** An event about p1, loaded before this resolves. */
 async function told(lastName: string, timestamp: string, envelope: object = {}): Promise<void> {
@@ -83,4 +87,44 @@ test('an event of well after a page, or one that says the same, leaves none', as
   await told('later', instantOf((second + 4_000) * 1000))
   expect(await named()).toBe('later')
   expect(await scene.asked()).toEqual([])
+})
+
+test('an answer by id that waits while a run brings what is newer does not decide', async () => {
+  const part = { ...patientEvent('p1', 1), data: { id: 'p1' } }
+  await scene.store([part])
+  await scene.drain()
+  const second = dated(Date.now())
+  let answered = 0
+  service.interfere = ({ url }, response) => {
+    if (!isAbout('p1', url)) {
+      dated(second, response)
+      return false
+    }
+    answered += 1
+    if (answered > 1) return false
+    const stale = service.records.patients[0]
+    service.records.patients[0] = patient('p1', { last_name: 'newer' })
+    void (async () => {
+      await backfill()
+      await systemClock.sleep(1_100)
+      // The bound of this one is the better one: it was asked before the page, and is dated after it.
+      dated(second + 2_000, response)
+      json(response, stale)
+    })()
+    return true
+  }
+  const own = { name: 'default', teamId: scene.teamId, baseUrl: service.url, apiKey: 'k', apiSecret: 's' }
+  await using refetcher = openRefetcher({
+    ...{ url: scene.url, teams: [{ ...own, apiVersion: 'v2.1', concurrency: 4 }] },
+    ...{
+      clock: systemClock,
+      random: Math.random,
+      logger: silent,
+      watch: { refetched: () => {} },
+      pollMs: 20,
+    },
+  })
+  await refetcher.idle()
+  expect(answered).toBe(2)
+  expect(await named()).toBe('newer')
 })
