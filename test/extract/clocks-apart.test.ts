@@ -128,3 +128,22 @@ test('an answer by id that waits while a run brings what is newer does not decid
   expect(answered).toBe(2)
   expect(await named()).toBe('newer')
 })
+
+test('what an event brings while a run asks for the last time is not overruled by the answer', async () => {
+  await backfill()
+  let asked = 0
+  service.interfere = ({ url }, response) => {
+    if (!isAbout('p1', url)) return false
+    asked += 1
+    const stale = { ...service.records.patients[0] }
+    service.records.patients[0] = patient('p1', { last_name: `change ${asked}` })
+    void told(`change ${asked}`, now()).then(() => json(response, stale))
+    return true
+  }
+  const held = `update intake_raw.records set version = now() + interval '0.8 seconds' where id = 'p1' returning id`
+  expect(await scene.rows(held)).toEqual([{ id: 'p1' }])
+  service.records.patients[0] = patient('p1', { last_name: 'second' })
+  await backfill()
+  expect(asked).toBe(4)
+  expect(await named()).toBe('change 4')
+})
