@@ -147,3 +147,27 @@ test('what an event brings while a run asks for the last time is not overruled b
   expect(asked).toBe(4)
   expect(await named()).toBe('change 4')
 })
+
+test('a page that stands above an event which came while it was read is doubted, however far apart the clocks are', async () => {
+  const ahead = 30_000
+  dated(Date.now() + ahead)
+  await backfill()
+  const earlier = `update intake_raw.records set version = version - interval '1 minute', observed_at = observed_at - interval '1 minute'
+    returning id`
+  expect(await scene.rows(earlier)).toHaveLength(2)
+  service.interfere = ({ url }, response) => {
+    dated(Date.now() + ahead, response)
+    if (isAbout('p1', url)) return false
+    const results = [patient('p1', { last_name: 'of the page' }), service.records.patients[1]]
+    // A retried event: it bears newer data under its old time.
+    service.records.patients[0] = patient('p1', { last_name: 'newest' })
+    void (async () => {
+      await told('newest', instantOf(systemClock.now() + (ahead - 20_000) * 1000))
+      json(response, { count: 2, next: null, previous: null, results })
+    })()
+    return true
+  }
+  await backfill()
+  expect(service.received.filter(({ url }) => isAbout('p1', url))).not.toEqual([])
+  expect(await named()).toBe('newest')
+})
