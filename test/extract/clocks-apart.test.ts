@@ -8,7 +8,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
 import { openRefetcher } from '../../src/extract/refetch/refetcher.ts'
 import { json } from '../api/support/service.ts'
-import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
+import { type LittleRecord, type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openScene, patient, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 
@@ -170,4 +170,79 @@ test('a page that stands above an event which came while it was read is doubted,
   await backfill()
   expect(service.received.filter(({ url }) => isAbout('p1', url))).not.toEqual([])
   expect(await named()).toBe('newest')
+})
+
+/** As if the run before had known the clock to be later: by how much of a second is its own. */
+const readLater = (stream: string) =>
+  scene.rows(
+    `update intake_raw.records set observed_at = observed_at + interval '0.8 seconds',
+       version = case version when observed_at then version + interval '0.8 seconds' else version end
+     where stream = $1 returning id`,
+    [stream],
+  )
+
+test('an entry of a log that changed is as the later run read it, whether it bears a time or not', async () => {
+  const entry = (id: string, fields: object): LittleRecord => {
+    return { id, event: 'e', event_type: 'patient.updated', status: 'pending', ...fields }
+  }
+  const entries = [entry('d1', { created_at: '2026-01-01T00:00:00Z', attempts: 1 }), entry('d2', {})]
+  service.records.webhookDeliveries.push(...entries)
+  await backfill('webhook_deliveries')
+  expect(await readLater('webhook_deliveries')).toHaveLength(2)
+  service.records.webhookDeliveries.splice(0, 2, ...entries.map((each) => ({ ...each, status: 'done' })))
+  await backfill('webhook_deliveries')
+  expect(await scene.rows('select id, status from intake.webhook_deliveries order by id')).toEqual([
+    { id: 'd1', status: 'done' },
+    { id: 'd2', status: 'done' },
+  ])
+  const versions = 'select id, xmin::text from intake_raw.records order by id'
+  const before = await scene.rows(versions)
+  await backfill('webhook_deliveries')
+  expect(await scene.rows(versions)).toEqual(before)
+})
+
+test('a record that changed, or went, within the second is as the later run read it, exports among them', async () => {
+  const exported = (id: string, name: string) => ({
+    id,
+    name,
+    form: null,
+    created_at: '2026-01-01T00:00:00Z',
+  })
+  const list = service.records.exports
+  const file =
+    'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived\np,A,B,a@b.example,,,False\n'
+  service.interfere = ({ method }, response) => {
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    return method === 'POST'
+  }
+  list.push(exported('e1', 'first'), exported('e2', 'first'))
+  const held = () =>
+    scene.rows(`select id, name, _deleted_at is not null as gone,
+      (select count(*)::int from intake.export_rows where export_id = id) as rows from intake.exports order by id`)
+  const night = async () => {
+    await backfill('patients,exports')
+    await readLater('patients')
+    await readLater('exports')
+  }
+  await night()
+  service.records.patients[0] = patient('p1', { last_name: 'second' })
+  service.records.patients.pop()
+  list.splice(0, 2, exported('e1', 'second'))
+  await night()
+  expect(
+    await scene.rows(
+      'select id, last_name as name, _deleted_at is not null as gone from intake.patients order by id',
+    ),
+  ).toEqual([
+    { id: 'p1', name: 'second', gone: false },
+    { id: 'p2', name: null, gone: true },
+  ])
+  expect(await held()).toMatchObject([{ name: 'second' }, { name: 'first', gone: false }])
+  service.records.patients.push(patient('p2', { last_name: 'again' }))
+  await night()
+  expect(await named('p2')).toBe('again')
+  expect(await held()).toMatchObject([{ gone: false }, { name: null, gone: true, rows: 0 }])
+  list.push(exported('e2', 'again'))
+  await night()
+  expect(await held()).toMatchObject([{ rows: 1 }, { name: 'again', gone: false, rows: 1 }])
 })
