@@ -256,3 +256,47 @@ test('a response of this second, which one run takes for the newest, does not ma
   dated(second - 1_000)
   expect(JSON.parse(await backfill('responses'))).toMatchObject({ streams: { responses: { note: null } } })
 })
+
+/** One export, which the warehouse refuses under the name `second`; the service is so many milliseconds ahead. */
+async function refusing(ahead: number) {
+  let listed = 1
+  service.interfere = ({ method }, response) => {
+    dated(Date.now() + ahead, response)
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end('Client ID\n')
+    else json(response, { count: listed, next: null, previous: null, results: service.records.exports })
+    return true
+  }
+  const picky = 'alter table intake.exports'
+  await scene.session.client.query(`${picky} add constraint picky check (name <> 'second')`)
+  return {
+    is(name: string, count = 1): void {
+      service.records.exports.splice(0, 1, { id: 'c', name, form: null })
+      listed = count
+    },
+    async retried() {
+      await scene.session.client.query(`${picky} drop constraint picky`)
+      const ended = await runCommand(['dead-letters', 'retry', '--all'], { DATABASE_URL: scene.url })
+      expect(ended.code, ended.output).toBe(0)
+      return await scene.rows('select name from intake.exports')
+    },
+  }
+}
+
+test('what was set aside is later than what a run before it read, by a service that is a minute ahead', async () => {
+  const at = await refusing(60_000)
+  at.is('first')
+  await backfill('exports')
+  at.is('second')
+  await backfill('exports', 4)
+  expect(await at.retried()).toEqual([{ name: 'second' }])
+})
+
+test('what was set aside is earlier than what a run after it read, of a service that is a minute behind', async () => {
+  const at = await refusing(-60_000)
+  at.is('second')
+  await backfill('exports', 4)
+  // A list whose count is wrong leaves the dead letter waiting.
+  at.is('third', 2)
+  await backfill('exports', 4)
+  expect(await at.retried()).toEqual([{ name: 'third' }])
+})
