@@ -4,9 +4,9 @@
  *     missing, different ─► fetched ─► loaded above what is held
  *     extra ─► guard ─► fetched: 404 ─► tombstone
  *
- * Invariant: a record is written with a version above the one that is held, so that its rows are laid down anew though
- * its payload be the same; a tombstone is written only on the terms of law 6. What is said to be repaired was compared
- * again and agrees.
+ * Invariant: a record is written with a version above the one that was held when the service was asked, so that its rows
+ * are laid down anew though its payload be the same, and what came meanwhile stays; a tombstone is written only on the
+ * terms of law 6. What is said to be repaired was compared again and agrees.
  */
 import type { Envelope } from '../../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
@@ -98,9 +98,10 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
   const { source, session, tables } = looking
   const { stream, taken, loaders, load } = source
   const ids = found.map(({ id }) => id)
+  // Before the service is asked: what an event brings meanwhile may be newer than the answer, and stands.
+  const held = await versionsHeld(session, { teamId: taken.teamId, stream: stream.name }, ids)
   const { envelopes, gone, letters } =
     stream.one === null ? await relisted(source, found) : await fetched(source, found)
-  const held = await versionsHeld(session, { teamId: taken.teamId, stream: stream.name }, ids)
   const states = [...envelopes, ...gone].map((envelope) => above(envelope, held.get(envelope.id)))
   await loaders.run((loader) =>
     load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters: letters }, 'merge'),
