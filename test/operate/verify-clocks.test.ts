@@ -73,3 +73,28 @@ test('what an event brings while a repair asks for its record is not overruled b
   service.interfere = () => false
   expect(await verify('patients')).toMatchObject({ code: 0, found: { different: [] } })
 })
+
+test('what no list brings is looked at again when something is loaded meanwhile', async () => {
+  const data = { id: 'k1', packet: 'k', is_submitted: false, form_index: 1, responses: [] }
+  const event = { ...patientEvent('k1', 0), timestamp: at(-60_000), source: 'packet_response', data }
+  await scene.store([event])
+  await scene.drain()
+  const { client } = scene.session
+  await client.query('begin')
+  await client.query('lock table intake_ops.erasures in access exclusive mode')
+  const verified = verify('packet_responses')
+  const waiting = () => scene.rows('select from pg_locks where not granted')
+  // The payload is read by now, and the tables are not: here is the next state, as a load would leave it.
+  while ((await waiting()).length === 0) await systemClock.sleep(10)
+  await scene.rows(
+    `update intake_raw.records set version = $1, observed_at = $1, hash = '\\x02', as_it_came = null,
+       payload = jsonb_set(payload, '{form_index}', '2') where id = 'k1'`,
+    [at(-1_000)],
+  )
+  await scene.rows(
+    `update intake.packet_responses held set _version = raw.version, _hash = raw.hash, form_index = 2, activity = 'progress',
+       _loaded_at = now() from intake_raw.records raw where raw.id = held.id`,
+  )
+  await client.query('commit')
+  expect(await verified).toMatchObject({ code: 0, found: { different: [] } })
+})

@@ -17,6 +17,7 @@ import { linesOf } from '../../load/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { ExpectedTables } from '../expected/tables.ts'
 import { expectLines, noteUnknown } from './expect-lines.ts'
+import { expectRaw } from './expect-raw.ts'
 import { expectSource, forget } from './expect-source.ts'
 import { type Difference, findDifferences } from './find.ts'
 
@@ -98,7 +99,10 @@ async function lookAgain(
   const wanted = new Set(ids)
   await waitUntilAfter(source, doubtful)
   if (tables.stream.one === null || ids.length > Math.max(FEW, looking.requests)) {
-    const { startedAt } = await expectSource(source, session, scanning, tables)
+    const { startedAt } =
+      tables.stream.list === null
+        ? await expectRaw(source, session, tables)
+        : await expectSource(source, session, scanning, tables)
     await source.clock.sleep(pause, source.signal)
     const found = await findDifferences(session, lookedAt(looking, startedAt), { kind: 'all' })
     return found.filter((each) => wanted.has(each.id) && isDifferent(each))

@@ -9,13 +9,12 @@ import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
 import { LEDGER_PLANNER } from '../../extract/ledger.ts'
 import type { Source } from '../../extract/source.ts'
-import { linesOf } from '../../load/lines.ts'
 import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { nextPortion } from '../expected/from-raw.ts'
-import { createExpected, describeTables, type ExpectedTables } from '../expected/tables.ts'
-import { expectLines, UNKNOWN } from './expect-lines.ts'
-import { allTables, expectSource } from './expect-source.ts'
+import { describeTables, type ExpectedTables } from '../expected/tables.ts'
+import { UNKNOWN } from './expect-lines.ts'
+import { expectRaw, type SourceRead } from './expect-raw.ts'
+import { expectSource } from './expect-source.ts'
 import type { Difference } from './find.ts'
 import { type Looking, type Looks, lookUntilSure } from './look-again.ts'
 import { type Repaired, repair } from './repair.ts'
@@ -100,15 +99,6 @@ export async function verifyStream(
   }
 }
 
-interface SourceRead {
-  /** In the service's clock. */
-  readonly startedAt: Instant
-  readonly steady: boolean
-  /** Entries of a log that the list holds no more. */
-  readonly forgotten: number
-  readonly note: string | null
-}
-
 async function expectList(
   source: Source,
   session: Session,
@@ -123,28 +113,6 @@ async function expectList(
   }
   const lost = `${forgotten} that the service lists no more: compared with the stored payloads`
   return { startedAt, steady, forgotten, note: forgotten === 0 ? null : lost }
-}
-
-/** What only webhooks bring has no list: its tables are held against the records behind them. */
-async function expectRaw(source: Source, session: Session, tables: ExpectedTables): Promise<SourceRead> {
-  const place = { teamId: source.taken.teamId, stream: source.stream.name }
-  await createExpected(session, allTables(tables), 'preserve')
-  await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
-  for (let after: string | null = null, ended = false; !ended; ) {
-    const { envelopes, to } = await nextPortion(session, place, after)
-    const live = envelopes.filter(({ content }) => content !== null)
-    await expectLines(session, tables, place.teamId, linesOf(source.stream, live))
-    source.onProgress({ fetched: live.length, expected: null })
-    after = to
-    ended = to === null
-  }
-  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
-  return {
-    startedAt,
-    steady: false,
-    forgotten: 0,
-    note: 'the service lists none: compared with the stored payloads',
-  }
 }
 
 /** Of a log, when the warehouse last read it: later entries are brought by the next backfill. */
