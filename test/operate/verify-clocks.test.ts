@@ -74,6 +74,20 @@ test('what an event brings while a repair asks for its record is not overruled b
   expect(await verify('patients')).toMatchObject({ code: 0, found: { different: [] } })
 })
 
+test('what was held when a look began is not newer than the look, however far ahead its stamp is', async () => {
+  const exported = (id: string) => ({ id, name: id, form: null, updated_at: at(60_000) })
+  const file =
+    'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived\np,A,B,a@b.example,,,False\n'
+  service.interfere = ({ method }, response) => {
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    return method === 'POST'
+  }
+  service.records.exports.push(exported('e1'), exported('e2'))
+  await backfill('exports')
+  service.records.exports.pop()
+  expect(await verify('exports')).toMatchObject({ code: 4, found: { extra: ['e2'], newer: 0 } })
+})
+
 test('what no list brings is looked at again when something is loaded meanwhile', async () => {
   const data = { id: 'k1', packet: 'k', is_submitted: false, form_index: 1, responses: [] }
   const event = { ...patientEvent('k1', 0), timestamp: at(-60_000), source: 'packet_response', data }

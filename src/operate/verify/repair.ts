@@ -21,7 +21,7 @@ import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
 import { expectForgotten } from './expect-forgotten.ts'
 import type { Difference } from './find.ts'
-import { compareIds, expectEnvelopes, type Looking } from './look-again.ts'
+import { compareIds, expectEnvelopes, type Looking, presentOf } from './look-again.ts'
 import { relisted } from './relist.ts'
 import { repairFiles } from './repair-files.ts'
 import { versionsHeld } from './versions-held.ts'
@@ -47,7 +47,8 @@ export async function repair(
 ): Promise<Repaired> {
   const { source, session, tables } = looking
   const { stream, taken } = source
-  const since = source.serviceClock.observedAt(source.clock.now()) as Instant
+  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
+  const begun = { startedAt, from: await presentOf(session) }
   // What was never a record cannot be deleted: it is neither guarded nor waited for.
   const isStray = ({ isOrphan }: Difference) => stream.one === null && isOrphan
   const extra = found.filter((each) => each.kind === 'extra' && !isStray(each))
@@ -64,7 +65,7 @@ export async function repair(
     else await loadAgain(looking, portion)
   }
   if (tables.files.length > 0) await repairFiles(looking, wanted)
-  const left = new Set((await compareIds(looking, ids, since)).map(({ id }) => id))
+  const left = new Set((await compareIds(looking, ids, begun)).map(({ id }) => id))
   const notes = [
     ...(isHeld ? [heldNote(stream.name, extra.length, allowed).text] : []),
     ...(extra.length > 0 && !steady && stream.list !== null

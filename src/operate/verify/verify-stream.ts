@@ -16,7 +16,7 @@ import { UNKNOWN } from './expect-lines.ts'
 import { expectRaw, type SourceRead } from './expect-raw.ts'
 import { expectSource } from './expect-source.ts'
 import type { Difference } from './find.ts'
-import { type Looking, type Looks, lookUntilSure } from './look-again.ts'
+import { type Looking, type Looks, lookUntilSure, presentOf } from './look-again.ts'
 import { type Repaired, repair } from './repair.ts'
 import { type Sums, sumUp } from './sums.ts'
 
@@ -55,6 +55,7 @@ export async function verifyStream(
 ): Promise<StreamVerified> {
   const { stream } = source
   const tables = await describeTables(session, stream)
+  const from = await presentOf(session)
   const read =
     stream.list === null
       ? await expectRaw(source, session, tables)
@@ -72,7 +73,7 @@ export async function verifyStream(
   const isEqual = sums.sourceHash === sums.warehouseHash
   const looks: Looks = isEqual
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
-    : await lookUntilSure(looking, read.startedAt)
+    : await lookUntilSure(looking, { startedAt: read.startedAt, from })
   const { differences } = looks
   const unknown = await countUnknown(session)
   const unsaid =
