@@ -88,6 +88,18 @@ test('what was held when a look began is not newer than the look, however far ah
   expect(await verify('exports')).toMatchObject({ code: 4, found: { extra: ['e2'], newer: 0 } })
 })
 
+test('an entry of a log that was listed after the backfill is not due, though it bears a time of just before', async () => {
+  const entry = (id: string, created_at: string) => ({ id, event: 'e', status: 'pending', created_at })
+  service.records.webhookDeliveries.push(entry('d1', at(-60_000)), entry('d2', at(-50_000)))
+  const before = at(-2_000)
+  await backfill('webhook_deliveries')
+  service.records.webhookDeliveries.push(entry('d3', before))
+  expect(await verify('webhook_deliveries')).toMatchObject({ code: 0, found: { missing: [] } })
+  for (const table of ['intake.webhook_deliveries', 'intake_raw.records'])
+    await scene.rows(`delete from ${table} where id = 'd2'`)
+  expect(await verify('webhook_deliveries')).toMatchObject({ code: 4, found: { missing: ['d2'] } })
+})
+
 test('what no list brings is looked at again when something is loaded meanwhile', async () => {
   const data = { id: 'k1', packet: 'k', is_submitted: false, form_index: 1, responses: [] }
   const event = { ...patientEvent('k1', 0), timestamp: at(-60_000), source: 'packet_response', data }

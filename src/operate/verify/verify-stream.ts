@@ -6,7 +6,7 @@
  */
 
 import { sql } from 'kysely'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import { LEDGER_PLANNER } from '../../extract/ledger.ts'
 import type { Source } from '../../extract/source.ts'
 import { cursorOf } from '../../load/slice.ts'
@@ -116,12 +116,16 @@ async function expectList(
   return { startedAt, steady, forgotten, note: forgotten === 0 ? null : lost }
 }
 
-/** Of a log, when the warehouse last read it: later entries are brought by the next backfill. */
+/** An entry of a log may be listed so long after the time that it bears. */
+const LISTED_LATE_MICROS = 5_000_000
+
+/** Of a log, when the warehouse last read it: entries of about then, and later ones, are brought by the next backfill. */
 async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<Instant | null> {
   if (stream.entryAt === undefined) return null
   const cursor = await cursorOf(db, { teamId: taken.teamId, stream: stream.name, slice: '' })
   const scannedAt = (cursor as { scanned_at?: unknown } | null)?.scanned_at
-  return typeof scannedAt === 'string' ? (scannedAt as Instant) : null
+  const read = typeof scannedAt === 'string' ? parseInstant(scannedAt) : null
+  return read === null ? null : instantOf(microsOf(read) - LISTED_LATE_MICROS)
 }
 
 async function countUnknown({ db }: Session): Promise<number> {
