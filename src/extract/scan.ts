@@ -170,8 +170,8 @@ async function loadEntries(
         summary.id,
         fetchWhole(source, summary).then((read) => {
           // What could not be had, or not as it should be, is asked for again the next time.
-          if (read.kind === 'record' && read.envelope.content?.problems.length === 0)
-            ledger.addSummary(summary)
+          const isWhole = read.kind === 'record' && read.envelope.content?.problems.length === 0
+          if (isWhole && isPast(summary)) ledger.addSummary(summary)
           return read
         }),
       )
@@ -188,6 +188,16 @@ async function loadEntries(
     reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
     reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
   )
+}
+
+/** A stamp cut to seconds is the same for every change of its second, and may be that of a clock which is behind. */
+const SAME_STAMP_MICROS = 5_000_000
+
+/** True where a later change bears a later stamp, so that the entry will not be the same. */
+function isPast({ content, observedAt }: Envelope): boolean {
+  const { updated_at } = content!.payload
+  const updated = typeof updated_at === 'string' ? parseInstant(updated_at) : null
+  return updated === null || microsOf(updated) + SAME_STAMP_MICROS < microsOf(observedAt)
 }
 
 const NONE: ReadonlySet<string> = new Set()

@@ -257,6 +257,23 @@ test('a response of this second, which one run takes for the newest, does not ma
   expect(JSON.parse(await backfill('responses'))).toMatchObject({ streams: { responses: { note: null } } })
 })
 
+test('a record that changed again within the second of its stamp is asked for, though its list entry is the same', async () => {
+  const entry = { id: 'f1', name: 'Form', updated_at: `${new Date().toISOString().slice(0, 19)}Z` }
+  const whole = (text: string) => ({ ...entry, questions: [{ id: 'q1', text }] })
+  const texts = () => scene.rows('select text from intake.form_questions')
+  service.interfere = ({ url }, response) => {
+    if (isAbout('f1', url)) return false
+    json(response, { count: 1, next: null, previous: null, results: [entry] })
+    return true
+  }
+  service.records.forms.push(whole('before'))
+  await backfill('forms')
+  expect(await texts()).toEqual([{ text: 'before' }])
+  service.records.forms[0] = whole('after')
+  await backfill('forms')
+  expect(await texts()).toEqual([{ text: 'after' }])
+})
+
 /** One export, which the warehouse refuses under the name `second`; the service is so many milliseconds ahead. */
 async function refusing(ahead: number) {
   let listed = 1
