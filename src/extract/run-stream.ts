@@ -94,7 +94,7 @@ async function take(session: Session, { options, team, stream, runId }: StreamRu
   const key = { teamId: team.teamId, stream: stream.name, slice: '' }
   if (runId !== null) return await takeSlice(session.db, key, runId)
   const cursor = options.migrated ? await cursorOf(session.db, key) : null
-  return { ...key, epoch: '0', runId: '0', cursor }
+  return { ...key, epoch: '0', runId: '0', cursor, takenAt: '-infinity' }
 }
 
 function refusesCredentials(error: IntakeError): boolean {

@@ -11,9 +11,9 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Page } from '../api/pages.ts'
-import type { Envelope } from '../core/envelope.ts'
+import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../core/envelope.ts'
 import type { JsonObject } from '../core/json.ts'
-import { type Instant, parseInstant } from '../core/time.ts'
+import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
 import { type Reading, type ReadRecord, readRecord } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
@@ -33,7 +33,7 @@ export interface ScanReport {
   readonly count: number | null
   /** Ids whose newest state is in doubt. */
   readonly contested: readonly string[]
-  /** The latest date of the records seen, of those that are not in the future; null when none was asked for or found. */
+  /** The latest date of the records seen, of those that are not far in the future; null when none was asked for or found. */
   readonly newest: Instant | null
   /** True when a record did not satisfy what was asked for, and the scan ended there. */
   readonly stopped: boolean
@@ -74,7 +74,10 @@ export async function scanStream(
     unkeyed += noteIds(entries, ledger)
     tally.fetched += page.records.length
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
-    if (dated !== undefined) newest = latest(entries, dated, serviceClock.observedAt(page.receivedAt), newest)
+    if (dated !== undefined) {
+      const present = microsOf(serviceClock.observedAt(page.receivedAt) as Instant)
+      newest = latest(entries, dated, instantOf(present + FUTURE_TOLERANCE_SECONDS * 1_000_000), newest)
+    }
     await loadEntries(source, batcher, ledger, entries, request.everySummary === true)
     await ledger.flushIfFull()
     stopped = entries.some((read) => read.kind === 'record' && !satisfies(read.envelope.content!.payload))
@@ -124,11 +127,14 @@ function noteIds(reads: readonly ReadRecord[], ledger: Ledger): number {
   return unkeyed
 }
 
-/** The latest of `newest` and the entries' dates; one that lies beyond `limit` says nothing. */
+/**
+ * The latest of `newest` and the entries' dates; one that lies beyond `limit` says nothing. That is later than the
+ * present, which is known by a lower bound: the date that one run takes must be one to the next as well.
+ */
 function latest(
   entries: readonly ReadRecord[],
   field: string,
-  limit: string,
+  limit: Instant,
   newest: Instant | null,
 ): Instant | null {
   let found = newest
@@ -164,8 +170,8 @@ async function loadEntries(
         summary.id,
         fetchWhole(source, summary).then((read) => {
           // What could not be had, or not as it should be, is asked for again the next time.
-          if (read.kind === 'record' && read.envelope.content?.problems.length === 0)
-            ledger.addSummary(summary)
+          const isWhole = read.kind === 'record' && read.envelope.content?.problems.length === 0
+          if (isWhole && isPast(summary)) ledger.addSummary(summary)
           return read
         }),
       )
@@ -182,6 +188,16 @@ async function loadEntries(
     reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
     reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
   )
+}
+
+/** A stamp cut to seconds is the same for every change of its second, and may be that of a clock which is behind. */
+const SAME_STAMP_MICROS = 5_000_000
+
+/** True where a later change bears a later stamp, so that the entry will not be the same. */
+function isPast({ content, observedAt }: Envelope): boolean {
+  const { updated_at } = content!.payload
+  const updated = typeof updated_at === 'string' ? parseInstant(updated_at) : null
+  return updated === null || microsOf(updated) + SAME_STAMP_MICROS < microsOf(observedAt)
 }
 
 const NONE: ReadonlySet<string> = new Set()

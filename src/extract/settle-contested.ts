@@ -2,7 +2,8 @@
  * Records whose newest state is in doubt: what came later lost to what is held, and says otherwise (law 2).
  *
  * Invariant: the service is asked for each by its id, and its answer decides. It is asked again for a while, because
- * clocks move on; what still loses then was held with a time ahead of the service's clock, and is overruled.
+ * clocks move on; what still loses then was held with a time ahead of the service's clock, and is overruled. What came
+ * while it was asked is not: it may be newer than the answer.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'
@@ -33,11 +34,12 @@ export async function settleContested(
   let ids: readonly string[] = [...contested]
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
+    const overrule = round === ROUNDS
+    // Before the service is asked: what is loaded meanwhile may be newer than its answer.
+    const held = overrule ? await heldVersions(source, session, ids) : new Map<string, Instant>()
     const found = await Promise.all(ids.map((id) => ask(source, id)))
     const gone = found.flatMap((each) => each.gone ?? [])
     const undone = await undoneDeletes(source, session, gone)
-    const overrule = round === ROUNDS
-    const held = overrule ? await heldVersions(source, session, ids) : new Map<string, Instant>()
     if (overrule) {
       source.logger.warn(
         { stream: source.stream.name, records: ids.length },

@@ -88,7 +88,15 @@ async function loadInOneTransaction(
   await client.query('begin')
   try {
     const from = straight ? 'empty' : 'reads'
-    const result = await writeBatch(session, { stream, place: taken, lines, deadLetters: letters, from })
+    const writing = {
+      stream,
+      place: taken,
+      lines,
+      deadLetters: letters,
+      from,
+      askedAt: taken.takenAt,
+    } as const
+    const result = await writeBatch(session, writing)
     await assertOurs(db, taken)
     await client.query('commit')
     return result

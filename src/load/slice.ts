@@ -20,10 +20,12 @@ export interface TakenSlice extends SliceKey {
   readonly epoch: string
   readonly runId: string
   readonly cursor: unknown
+  /** When, in the clock of the warehouse: nothing that is loaded was asked for before. */
+  readonly takenAt: string
 }
 
 export async function takeSlice(db: Kysely<Warehouse>, key: SliceKey, runId: string): Promise<TakenSlice> {
-  const { epoch, cursor } = await db
+  const { epoch, cursor, takenAt } = await db
     .insertInto('intake_ops.checkpoints')
     .values({
       team_id: key.teamId,
@@ -40,9 +42,9 @@ export async function takeSlice(db: Kysely<Warehouse>, key: SliceKey, runId: str
         updated_at: sql<Date>`now()`,
       }),
     )
-    .returning(['epoch', 'cursor'])
+    .returning(['epoch', 'cursor', sql<string>`now()::text`.as('takenAt')])
     .executeTakeFirstOrThrow()
-  return { ...key, epoch, runId, cursor }
+  return { ...key, epoch, runId, cursor, takenAt }
 }
 
 /** The slice's cursor, without taking it; null before the first settle. */

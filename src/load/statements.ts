@@ -23,14 +23,15 @@ export interface LoadStatements {
   readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
   /**
    * Moves staged records that were read from the service into `intake_raw.records`; returns `id, tombstone, lost,
-   * contested` of those that lost, and of those that won against another content which an event brought after they
-   * were read. $1 is when they were read, in the clock of the warehouse; null where only the service's is known.
+   * contested` of those that lost, and of those that won against another content which an event, or another reader,
+   * brought after they were asked for. $1 is a moment before that, in the clock of the warehouse; null where only the
+   * service's is known.
    */
   readonly mergeReads: string
   /**
-   * The same of events: told are those that lost, those that won against another content of their own version, and
-   * those that brought back what an answer of the service had shown to be gone: the moment of such an answer is known
-   * by a lower bound, and the event may be of before it.
+   * The same of events: told are those that lost, those that won against another content of their own version, those
+   * that won against what the service answered about then, and those that brought back what an answer had shown to be
+   * gone: the moment of an answer is known by a lower bound, up to a second early, and the event may be of before it.
    */
   readonly mergeEvents: string
   /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
@@ -105,14 +106,14 @@ function buildStatements(stream: Stream): LoadStatements {
       records,
       sql`
       join ${root.table} row on (row.team_id, row.id) = (came.team_id, came.id)
-      where held.origin like 'event:%' and held.version < came.version
+      where (held.origin not like 'run:%' or came.origin not like 'run:%') and held.version < came.version
         and row._loaded_at > coalesce($1::timestamptz, came.observed_at - interval '5 seconds')`,
     ),
     mergeEvents: merge(
       records,
       sql`
-      where (held.version = came.version
-        or held.deleted and (held.origin not like 'event:%' or held.origin like '% refetch'))`,
+      where (held.version = came.version or (held.origin not like 'event:%' or held.origin like '% refetch')
+        and (held.deleted or came.observed_at < held.observed_at + interval '2 seconds'))`,
     ),
     dropLosers: [root, ...children].map(dropLosers),
     mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),

@@ -4,10 +4,12 @@
  * Invariant: a record is left out only when the newest state held is alive and has the same content hash, and no event
  * that waits in the inbox speaks for it: the version of what is held does not move on, and such an event may tell of an
  * older state than this one. Of a log, an entry is left out too when a later one with its id is held: its version is
- * its own, whenever it is read.
+ * its own, whenever it is read. One that changed under the same version, or tells none, is above what an earlier run
+ * read of it, whatever the clocks say: runs of a stream follow one another, and nobody can be asked.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'
+import { type Instant, instantOf, laterOf, microsOf } from '../core/time.ts'
 import { streamNamed } from '../streams/catalogue.ts'
 import type { Session } from '../warehouse/connect.ts'
 
@@ -21,23 +23,38 @@ export async function withoutUnchanged(
   const ids = envelopes.map((envelope) => envelope.id)
   const hashes = envelopes.map((envelope) => envelope.content?.hash ?? '')
   const versions = envelopes.map((envelope) => envelope.version)
+  const observed = envelopes.map((envelope) => envelope.observedAt)
+  const own = first.origin.replace(/ .*$/s, ' ')
   // Before what is held is looked at: an event that is loaded between the two is seen there.
   const spokenFor = await idsInInbox(session, first)
   if (spokenFor === 'many') return envelopes
   // What is held is looked up by key first, whatever the planner thinks of the tables' sizes, and compared then.
-  const { rows } = await sql<{ place: number }>`
+  const { rows } = await sql<{ place: number; before: Instant | null }>`
     with held as materialized (
-      select id, hash, version from intake_raw.records
+      select id, hash, version, observed_at, starts_with(origin, ${own}) as is_own from intake_raw.records
       where team_id = ${first.teamId} and stream = ${first.stream} and id = any(${ids}::text[]) and not deleted
     )
-    select came.place::int as place
-    from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[])
-      with ordinality as came (id, hash, version, place)
+    select came.place::int as place,
+      case when ${isLog} and not held.is_own and came.version in (held.version, came.observed)
+        then to_char(greatest(held.version, held.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
+    from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[], ${observed}::timestamptz[])
+      with ordinality as came (id, hash, version, observed, place)
     left join held on held.id = came.id
     where (held.hash is distinct from decode(came.hash, 'hex') or came.id = any (${spokenFor}::text[]))
-      and not (${isLog} and held.version is not null and held.version > came.version)
+      and not (${isLog} and held.version is not null and held.version > came.version
+        and (held.is_own or came.version <> came.observed))
     order by came.place`.execute(session.db)
-  return rows.map((row) => envelopes[row.place - 1]!)
+  return rows.map(({ place, before }) => {
+    const envelope = envelopes[place - 1]!
+    return before === null ? envelope : after(before, envelope)
+  })
+}
+
+/** The same state, read after `before`; its version too where that is when it was read. */
+function after(before: Instant, envelope: Envelope): Envelope {
+  const observedAt = laterOf(envelope.observedAt, instantOf(microsOf(before) + 1))
+  const version = envelope.version === envelope.observedAt ? observedAt : envelope.version
+  return { ...envelope, observedAt, version }
 }
 
 /** Events that are looked through for each page; where more wait, any record may be among them. */

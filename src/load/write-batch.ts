@@ -30,7 +30,7 @@ export interface Writing {
   readonly from: 'empty' | 'reads' | 'events'
   /** True when the transaction has asked already, and nobody is. */
   readonly nobodyErased?: boolean
-  /** Of reads: when they were asked for, in the clock of the warehouse, where that is known. */
+  /** Of reads: a moment before they were asked for, in the clock of the warehouse. */
   readonly askedAt?: string
 }
 

@@ -41,7 +41,7 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
   const key = { teamId: 1, stream: 'exports' as const, slice: '' }
   const runId = String(++runs)
   const taken = dry
-    ? { ...key, epoch: '0', runId: '0', cursor: null }
+    ? { ...key, epoch: '0', runId: '0', cursor: null, takenAt: '-infinity' }
     : await takeSlice(session.db, key, runId)
   const tally = emptyTally()
   const meter = { requests: 0, throttled: 0 }

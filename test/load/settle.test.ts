@@ -149,7 +149,15 @@ test('a stale worker does not move the cursor', async () => {
 })
 
 test('a slice that nobody took belongs to nobody', async () => {
-  const taken: TakenSlice = { teamId, stream: 'patients', slice: '', epoch: '1', runId: '1', cursor: null }
+  const taken: TakenSlice = {
+    teamId,
+    stream: 'patients',
+    slice: '',
+    epoch: '1',
+    runId: '1',
+    cursor: null,
+    takenAt: '-infinity',
+  }
   await expect(loadEnvelopes(one, patients, [person('a')], { mode: 'merge', taken })).rejects.toEqual(lost)
   expect(await written(one)).toEqual(NOTHING)
 })

@@ -59,6 +59,7 @@ test('an event that was sent before a page was read does not undo it, whichever 
 })
 
 test('a page that was read before an event was loaded does not outdo it unasked, though the event bears an old time', async () => {
+  const taken = await takeWhole(scene.session, patients, scene.teamId)
   await scene.store([patientEvent('p1', 1, { last_name: 'newest' }), patientEvent('p2', 1)])
   await scene.drain()
   const read = (id: string, at: Instant) =>
@@ -68,7 +69,8 @@ test('a page that was read before an event was loaded does not outdo it unasked,
       observedAt: at,
     })
   const now = systemClock.now()
-  const before = await load([read('p1', instantOf(now - 2_000_000)), read('p3', instantOf(now))])
+  const pages = [read('p1', instantOf(now - 2_000_000)), read('p3', instantOf(now))]
+  const before = await loadEnvelopes(scene.session, patients, pages, { mode: 'merge', taken })
   expect(before.contested).toEqual(['p1'])
   const later = await load([read('p2', instantOf(now + 10_000_000))])
   expect(later).toMatchObject({ changed: 1, contested: [] })

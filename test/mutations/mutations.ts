@@ -17,6 +17,7 @@ export interface Mutation {
 
 const ORDER = ['test/probes/order.test.ts', 'test/load/any-order.test.ts', 'test/load/unchanged.test.ts']
 const MEANING = ['test/ingest/drain/meaning.test.ts', 'test/ingest/drain/drain.test.ts']
+const CLOCKS = ['test/extract/clocks-apart.test.ts']
 const ENDPOINT = ['test/ingest/endpoint.test.ts', 'test/ingest/inbox.test.ts']
 const PAGES = ['test/api/pages.test.ts', 'test/probes/pages.test.ts']
 const RATE = ['test/api/rate/limit.test.ts', 'test/api/rate/gate.test.ts', 'test/api/client.test.ts']
@@ -430,8 +431,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an event that brings back what the service was seen not to have is believed',
     file: 'src/load/statements.ts',
-    from: "        or held.deleted and (held.origin not like 'event:%' or held.origin like '% refetch'))`,",
-    to: "        or held.deleted and (held.origin not like 'event:%' and held.origin like '% refetch'))`,",
+    from: "(held.origin not like 'event:%' or held.origin like '% refetch')",
+    to: "(held.origin not like 'event:%' and held.origin like '% refetch')",
     tests: MEANING,
   },
   {
@@ -520,9 +521,44 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a verification takes for newer what was loaded a moment before it',
-    file: 'src/operate/verify/look-again.ts',
-    from: '  await waitUntilAfter(source, doubtful)\n',
-    to: '',
-    tests: ['test/operate/verify-strays.test.ts'],
+    file: 'src/operate/verify/find.ts',
+    from: 'written._loaded_at > ${from}::timestamptz and',
+    to: "written._loaded_at > ${from}::timestamptz - interval '1 hour' and",
+    tests: ['test/operate/verify-clocks.test.ts', 'test/operate/verify-strays.test.ts'],
+  },
+  {
+    bug: 'an event of about when a page was read is believed, though the page may be the newer',
+    file: 'src/load/statements.ts',
+    from: "interval '2 seconds'",
+    to: "interval '0 seconds'",
+    tests: CLOCKS,
+  },
+  {
+    bug: 'whether an event came while a page was read is told by two clocks',
+    file: 'src/load/load.ts',
+    from: 'askedAt: taken.takenAt',
+    to: "...(taken.takenAt === '' ? { askedAt: '' } : {})",
+    tests: CLOCKS,
+  },
+  {
+    bug: 'an answer by id is believed over what a run brought while it waited',
+    file: 'src/load/statements.ts',
+    from: "(held.origin not like 'run:%' or came.origin not like 'run:%')",
+    to: "held.origin not like 'run:%'",
+    tests: CLOCKS,
+  },
+  {
+    bug: 'an entry of a log that changed within a second of the run before keeps its old state',
+    file: 'src/load/unchanged.ts',
+    from: 'instantOf(microsOf(before) + 1)',
+    to: 'instantOf(microsOf(before) - 1)',
+    tests: CLOCKS,
+  },
+  {
+    bug: 'a list entry is believed to be the same, though its record may have changed within its second',
+    file: 'src/extract/scan.ts',
+    from: 'if (isWhole && isPast(summary))',
+    to: "if (isWhole && (isPast(summary) || summary.id !== ''))",
+    tests: CLOCKS,
   },
 ]

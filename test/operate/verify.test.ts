@@ -290,7 +290,9 @@ it('what changes while it is compared is told from what differs', async () => {
     await new Promise((done) => setTimeout(done, 100))
     await query(
       scene.url,
-      `update intake_raw.records set hash = '\\x01', version = now() where stream = 'patients' and id = $1`,
+      `with raw as (
+         update intake_raw.records set hash = '\\x01', version = now() where stream = 'patients' and id = $1 returning id
+       ) update intake.patients set _loaded_at = now() from raw where patients.id = raw.id`,
       [changing],
     )
   }

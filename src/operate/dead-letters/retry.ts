@@ -12,7 +12,7 @@ import { type Kysely, sql } from 'kysely'
 import { IntakeError } from '../../core/errors.ts'
 import { parseJson } from '../../core/json.ts'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
 import { keptOf } from '../../ingest/drain/read-event.ts'
 import { readEvent } from '../../ingest/event.ts'
 import { CHANNEL } from '../../ingest/inbox-notices.ts'
@@ -40,6 +40,8 @@ interface Waiting {
   readonly origin: string
   readonly body: Buffer
   readonly createdAt: Instant
+  /** The run that last met it. */
+  readonly runId: number | null
 }
 
 /** Tries letters one by one; `null` for all that wait. Throws when an id names none that waits. */
@@ -113,7 +115,7 @@ async function takeLetter(db: Kysely<Warehouse>, id: number): Promise<Waiting | 
   const { rows } = await sql<Waiting>`
     select letter.id::int as id, letter.team_id as "teamId", letter.stream, letter.record_id as "recordId", letter.origin,
       coalesce(held.body, '') as body,
-      to_char(letter.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
+      to_char(letter.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt", letter.last_run_id::int as "runId"
     from intake_ops.dead_letters letter left join intake_raw.set_aside held on held.dead_letter_id = letter.id
     where letter.id = ${id} and letter.status = 'waiting' for update of letter`.execute(db)
   return rows[0] ?? null
@@ -178,7 +180,7 @@ async function bodiesOf(
   return rows.filter((row) => body.equals(keptOf(row.body, stream))).map(({ hash }) => hash)
 }
 
-/** As of the moment when it was first set aside: what was read of the record since then wins. */
+/** As of the moment when it was set aside: what was read of the record since then wins. */
 async function loadBody(session: Session, letter: Waiting, stream: Stream): Promise<Tried> {
   const { id, teamId, body, origin, createdAt } = letter
   let value: unknown
@@ -191,11 +193,33 @@ async function loadBody(session: Session, letter: Waiting, stream: Stream): Prom
     )
   }
   const place = { teamId, stream: stream.name, runId: null }
-  const read = readRecord(value, { ...place, origin, observedAt: createdAt, invalidUtf8: false })
+  const observedAt = await readAt(session.db, letter)
+  const read = readRecord(value, { ...place, origin, observedAt, invalidUtf8: false })
   if (read.kind === 'dead') return notPossible(id, `what was set aside ${read.letter.reason}, as before`)
   const lines = linesOf(stream, [read.envelope])
-  await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'reads' })
+  await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'reads', askedAt: createdAt })
   return { id, outcome: 'loaded' }
+}
+
+/**
+ * When the letter's record was read, in the service's clock. The warehouse's own, in which the letter was written, may
+ * be any number of seconds away from it: beside what is held, the order of the runs decides.
+ */
+async function readAt(
+  db: Kysely<Warehouse>,
+  { teamId, stream, recordId, createdAt, runId }: Waiting,
+): Promise<Instant> {
+  const { rows } = await sql<{ version: string; observed_at: string; run_id: number | null }>`
+    select to_char(version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version,
+      to_char(observed_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as observed_at,
+      substring(origin from '^run:([0-9]+) ')::int as run_id
+    from intake_raw.records where team_id = ${teamId} and stream = ${stream} and id = ${recordId}`.execute(db)
+  const [held] = rows
+  if (held === undefined || held.run_id === null || runId === null) return createdAt
+  const moment = (text: string, micros: number) => instantOf(microsOf(parseInstant(text)!) + micros)
+  if (held.run_id < runId) return laterOf(createdAt, moment(held.version, 1))
+  const before = moment(held.observed_at, -1)
+  return before < createdAt ? before : createdAt
 }
 
 function notPossible(id: number, why: string): Tried {

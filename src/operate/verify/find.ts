@@ -3,7 +3,8 @@
  *
  * Invariant: all tables are looked at in one snapshot, so that a record that a load is writing is seen as before or as
  * after. `certain` is said of what no activity can explain: the record behind the rows is the expected one, or there is
- * none behind them at all.
+ * none behind them at all. `newer` is said only of what was written since the look began, which the warehouse's own clock
+ * tells: the service's is known to a second, and a stamp may be ahead of it.
  */
 import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
@@ -25,13 +26,13 @@ export interface Difference {
   readonly payloadOnly: boolean
   /** Rows of children alone: there is no live row that they belong to, and no record, not even a deleted one. */
   readonly isOrphan: boolean
-  /** Of the state that the warehouse holds, deleted or not; null where it has none. */
-  readonly version: Instant | null
 }
 
 export interface Looked {
   readonly teamId: number
   readonly tables: ExpectedTables
+  /** When the source began to be looked at, in the warehouse's clock: what was written before is not newer. */
+  readonly from: string
   /** Bounds of the time of the look, in the service's clock; states of the warehouse between them are newer. */
   readonly since: Instant
   readonly until: Instant
@@ -89,7 +90,7 @@ export async function findDifferences(
 const FILE_FIELDS = ['export_columns', 'export_rows', 'export_cells', '_problems']
 
 async function classified({ db }: Session, looked: Looked): Promise<readonly Difference[]> {
-  const { teamId, tables, since, until, loggedUntil } = looked
+  const { teamId, tables, from, since, until, loggedUntil } = looked
   const { stream, root, records } = tables
   const { rows } = await sql<Difference>`
     with found as materialized (
@@ -101,18 +102,19 @@ async function classified({ db }: Session, looked: Looked): Promise<readonly Dif
             where field not in ('id') and expected.id is not null and held.id is not null) as fields,
       case when expected.id is null then raw.deleted is not false
            else coalesce(raw.hash = expected._hash and not raw.deleted, false) end as certain,
-      coalesce(raw.version > coalesce(expected._version, ${since}) and raw.version <= ${until}, false)
+      coalesce(written._loaded_at > ${from}::timestamptz and (${stream.list === null}
+          or raw.version > coalesce(expected._version, ${since}) and raw.version <= ${until}), false)
         or coalesce(raw.id is null and expected._version >= ${loggedUntil}, false) as newer,
       coalesce(found.fields <@ ${['_hash', 'intake_raw.records']}::text[] and expected.id is not null
         and not raw.deleted and raw.hash <> expected._hash and held._hash = raw.hash
         and raw.payload -> 'updated_at' is not distinct from payload.payload -> 'updated_at', false) as "payloadOnly",
-      expected.id is null and held.id is null and raw.id is null as "isOrphan",
-      to_char(raw.version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version
+      expected.id is null and held.id is null and raw.id is null as "isOrphan"
     from found
     left join ${sql.table(root.expected)} expected on expected.id = found.id
     left join ${sql.table(records.expected)} payload on payload.id = found.id
     left join ${sql.table(root.name)} held
       on held.team_id = ${teamId} and held.id = found.id and held._deleted_at is null
+    left join ${sql.table(root.name)} written on written.team_id = ${teamId} and written.id = found.id
     left join lateral (
       select raw.id, raw.hash, raw.version, raw.payload, raw.deleted from intake_raw.records raw
       where raw.team_id = ${teamId} and raw.stream = ${stream.name} and raw.id = found.id

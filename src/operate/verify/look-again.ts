@@ -17,6 +17,7 @@ import { linesOf } from '../../load/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { ExpectedTables } from '../expected/tables.ts'
 import { expectLines, noteUnknown } from './expect-lines.ts'
+import { expectRaw } from './expect-raw.ts'
 import { expectSource, forget } from './expect-source.ts'
 import { type Difference, findDifferences } from './find.ts'
 
@@ -45,19 +46,26 @@ const PAUSES_MS = [500]
 /** Where events come: one that was not taken comes again after some seconds. */
 const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
 
-/**
- * The service's clock is known to a second, from below: what the warehouse took shortly before a look may bear a time
- * after its beginning. The look waits for it, up to here; what is newer then is newer.
- */
-const UNSURE_MICROS = 2_500_000
-
 /** So many records are asked for by id, whatever the list costs; of more, whichever costs less. */
 const FEW = 50
 const AT_A_TIME = 200
 
-/** `startedAt`: when the source began to be read, in its clock. */
-export async function lookUntilSure(looking: Looking, startedAt: Instant): Promise<Looks> {
-  const first = await findDifferences(looking.session, lookedAt(looking, startedAt), { kind: 'all' })
+/** When the source began to be looked at. */
+export interface Begun {
+  /** In its clock. */
+  readonly startedAt: Instant
+  /** In the warehouse's. */
+  readonly from: string
+}
+
+/** The present, in the warehouse's clock. */
+export async function presentOf({ db }: Session): Promise<string> {
+  const { rows } = await sql<{ at: string }>`select now()::text as at`.execute(db)
+  return rows[0]!.at
+}
+
+export async function lookUntilSure(looking: Looking, begun: Begun): Promise<Looks> {
+  const first = await findDifferences(looking.session, lookedAt(looking, begun), { kind: 'all' })
   const certain = first.filter((each) => each.certain)
   const payloadsOnly = first.filter((each) => each.payloadOnly && !each.certain).length
   let doubtful: readonly Difference[] = first.filter(
@@ -96,44 +104,37 @@ async function lookAgain(
   const { source, session, scanning, tables } = looking
   const ids = doubtful.map(({ id }) => id)
   const wanted = new Set(ids)
-  await waitUntilAfter(source, doubtful)
+  const from = await presentOf(session)
   if (tables.stream.one === null || ids.length > Math.max(FEW, looking.requests)) {
-    const { startedAt } = await expectSource(source, session, scanning, tables)
+    const { startedAt } =
+      tables.stream.list === null
+        ? await expectRaw(source, session, tables)
+        : await expectSource(source, session, scanning, tables)
     await source.clock.sleep(pause, source.signal)
-    const found = await findDifferences(session, lookedAt(looking, startedAt), { kind: 'all' })
+    const found = await findDifferences(session, lookedAt(looking, { startedAt, from }), { kind: 'all' })
     return found.filter((each) => wanted.has(each.id) && isDifferent(each))
   }
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
-  for (let from = 0; from < ids.length; from += AT_A_TIME)
-    await expectById(looking, ids.slice(from, from + AT_A_TIME))
+  for (let at = 0; at < ids.length; at += AT_A_TIME) await expectById(looking, ids.slice(at, at + AT_A_TIME))
   await source.clock.sleep(pause, source.signal)
-  return (await compareIds(looking, ids, startedAt)).filter(isDifferent)
-}
-
-/** Until the clock is past the states that are held. */
-async function waitUntilAfter({ serviceClock, clock, signal }: Source, doubtful: readonly Difference[]) {
-  const now = microsOf(serviceClock.observedAt(clock.now()) as Instant)
-  const ahead = doubtful
-    .map(({ version }) => (version === null ? 0 : microsOf(version) - now))
-    .filter((micros) => micros >= 0 && micros <= UNSURE_MICROS)
-  if (ahead.length > 0) await clock.sleep(Math.ceil((Math.max(...ahead) + 1) / 1000), signal)
+  return (await compareIds(looking, ids, { startedAt, from })).filter(isDifferent)
 }
 
 function isDifferent({ newer, payloadOnly }: Difference): boolean {
   return !newer && !payloadOnly
 }
 
-/** What differs of these records; `since` is when the source was last looked at. */
+/** What differs of these records; `begun` is when the source was last looked at. */
 export async function compareIds(
   looking: Looking,
   ids: readonly string[],
-  since: Instant,
+  begun: Begun,
 ): Promise<readonly Difference[]> {
   const found: Difference[] = []
   for (let from = 0; from < ids.length; from += AT_A_TIME) {
     const portion = ids.slice(from, from + AT_A_TIME)
     found.push(
-      ...(await findDifferences(looking.session, lookedAt(looking, since), { kind: 'ids', ids: portion })),
+      ...(await findDifferences(looking.session, lookedAt(looking, begun), { kind: 'ids', ids: portion })),
     )
   }
   return found
@@ -158,8 +159,8 @@ export async function expectEnvelopes(
   await expectLines(session, tables, teamId, linesOf(tables.stream, envelopes))
 }
 
-function lookedAt({ source, tables, loggedUntil }: Looking, since: Instant) {
+function lookedAt({ source, tables, loggedUntil }: Looking, { startedAt, from }: Begun) {
   const now = microsOf(source.serviceClock.observedAt(source.clock.now()) as Instant)
   const until = instantOf(now + FUTURE_TOLERANCE_SECONDS * 1_000_000)
-  return { teamId: source.taken.teamId, tables, since, until, loggedUntil }
+  return { teamId: source.taken.teamId, tables, from, since: startedAt, until, loggedUntil }
 }

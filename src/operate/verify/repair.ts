@@ -4,9 +4,9 @@
  *     missing, different ─► fetched ─► loaded above what is held
  *     extra ─► guard ─► fetched: 404 ─► tombstone
  *
- * Invariant: a record is written with a version above the one that is held, so that its rows are laid down anew though
- * its payload be the same; a tombstone is written only on the terms of law 6. What is said to be repaired was compared
- * again and agrees.
+ * Invariant: a record is written with a version above the one that was held when the service was asked, so that its rows
+ * are laid down anew though its payload be the same, and what came meanwhile stays; a tombstone is written only on the
+ * terms of law 6. What is said to be repaired was compared again and agrees.
  */
 import type { Envelope } from '../../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
@@ -21,7 +21,7 @@ import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
 import { expectForgotten } from './expect-forgotten.ts'
 import type { Difference } from './find.ts'
-import { compareIds, expectEnvelopes, type Looking } from './look-again.ts'
+import { compareIds, expectEnvelopes, type Looking, presentOf } from './look-again.ts'
 import { relisted } from './relist.ts'
 import { repairFiles } from './repair-files.ts'
 import { versionsHeld } from './versions-held.ts'
@@ -47,7 +47,8 @@ export async function repair(
 ): Promise<Repaired> {
   const { source, session, tables } = looking
   const { stream, taken } = source
-  const since = source.serviceClock.observedAt(source.clock.now()) as Instant
+  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
+  const begun = { startedAt, from: await presentOf(session) }
   // What was never a record cannot be deleted: it is neither guarded nor waited for.
   const isStray = ({ isOrphan }: Difference) => stream.one === null && isOrphan
   const extra = found.filter((each) => each.kind === 'extra' && !isStray(each))
@@ -64,7 +65,7 @@ export async function repair(
     else await loadAgain(looking, portion)
   }
   if (tables.files.length > 0) await repairFiles(looking, wanted)
-  const left = new Set((await compareIds(looking, ids, since)).map(({ id }) => id))
+  const left = new Set((await compareIds(looking, ids, begun)).map(({ id }) => id))
   const notes = [
     ...(isHeld ? [heldNote(stream.name, extra.length, allowed).text] : []),
     ...(extra.length > 0 && !steady && stream.list !== null
@@ -98,9 +99,10 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
   const { source, session, tables } = looking
   const { stream, taken, loaders, load } = source
   const ids = found.map(({ id }) => id)
+  // Before the service is asked: what an event brings meanwhile may be newer than the answer, and stands.
+  const held = await versionsHeld(session, { teamId: taken.teamId, stream: stream.name }, ids)
   const { envelopes, gone, letters } =
     stream.one === null ? await relisted(source, found) : await fetched(source, found)
-  const held = await versionsHeld(session, { teamId: taken.teamId, stream: stream.name }, ids)
   const states = [...envelopes, ...gone].map((envelope) => above(envelope, held.get(envelope.id)))
   await loaders.run((loader) =>
     load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters: letters }, 'merge'),

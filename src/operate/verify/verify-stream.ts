@@ -6,18 +6,17 @@
  */
 
 import { sql } from 'kysely'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import { LEDGER_PLANNER } from '../../extract/ledger.ts'
 import type { Source } from '../../extract/source.ts'
-import { linesOf } from '../../load/lines.ts'
 import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { nextPortion } from '../expected/from-raw.ts'
-import { createExpected, describeTables, type ExpectedTables } from '../expected/tables.ts'
-import { expectLines, UNKNOWN } from './expect-lines.ts'
-import { allTables, expectSource } from './expect-source.ts'
+import { describeTables, type ExpectedTables } from '../expected/tables.ts'
+import { UNKNOWN } from './expect-lines.ts'
+import { expectRaw, type SourceRead } from './expect-raw.ts'
+import { expectSource } from './expect-source.ts'
 import type { Difference } from './find.ts'
-import { type Looking, type Looks, lookUntilSure } from './look-again.ts'
+import { type Looking, type Looks, lookUntilSure, presentOf } from './look-again.ts'
 import { type Repaired, repair } from './repair.ts'
 import { type Sums, sumUp } from './sums.ts'
 
@@ -56,6 +55,7 @@ export async function verifyStream(
 ): Promise<StreamVerified> {
   const { stream } = source
   const tables = await describeTables(session, stream)
+  const from = await presentOf(session)
   const read =
     stream.list === null
       ? await expectRaw(source, session, tables)
@@ -73,7 +73,7 @@ export async function verifyStream(
   const isEqual = sums.sourceHash === sums.warehouseHash
   const looks: Looks = isEqual
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
-    : await lookUntilSure(looking, read.startedAt)
+    : await lookUntilSure(looking, { startedAt: read.startedAt, from })
   const { differences } = looks
   const unknown = await countUnknown(session)
   const unsaid =
@@ -100,15 +100,6 @@ export async function verifyStream(
   }
 }
 
-interface SourceRead {
-  /** In the service's clock. */
-  readonly startedAt: Instant
-  readonly steady: boolean
-  /** Entries of a log that the list holds no more. */
-  readonly forgotten: number
-  readonly note: string | null
-}
-
 async function expectList(
   source: Source,
   session: Session,
@@ -125,34 +116,16 @@ async function expectList(
   return { startedAt, steady, forgotten, note: forgotten === 0 ? null : lost }
 }
 
-/** What only webhooks bring has no list: its tables are held against the records behind them. */
-async function expectRaw(source: Source, session: Session, tables: ExpectedTables): Promise<SourceRead> {
-  const place = { teamId: source.taken.teamId, stream: source.stream.name }
-  await createExpected(session, allTables(tables), 'preserve')
-  await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
-  for (let after: string | null = null, ended = false; !ended; ) {
-    const { envelopes, to } = await nextPortion(session, place, after)
-    const live = envelopes.filter(({ content }) => content !== null)
-    await expectLines(session, tables, place.teamId, linesOf(source.stream, live))
-    source.onProgress({ fetched: live.length, expected: null })
-    after = to
-    ended = to === null
-  }
-  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
-  return {
-    startedAt,
-    steady: false,
-    forgotten: 0,
-    note: 'the service lists none: compared with the stored payloads',
-  }
-}
+/** An entry of a log may be listed so long after the time that it bears. */
+const LISTED_LATE_MICROS = 5_000_000
 
-/** Of a log, when the warehouse last read it: later entries are brought by the next backfill. */
+/** Of a log, when the warehouse last read it: entries of about then, and later ones, are brought by the next backfill. */
 async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<Instant | null> {
   if (stream.entryAt === undefined) return null
   const cursor = await cursorOf(db, { teamId: taken.teamId, stream: stream.name, slice: '' })
   const scannedAt = (cursor as { scanned_at?: unknown } | null)?.scanned_at
-  return typeof scannedAt === 'string' ? (scannedAt as Instant) : null
+  const read = typeof scannedAt === 'string' ? parseInstant(scannedAt) : null
+  return read === null ? null : instantOf(microsOf(read) - LISTED_LATE_MICROS)
 }
 
 async function countUnknown({ db }: Session): Promise<number> {

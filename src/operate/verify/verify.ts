@@ -143,7 +143,15 @@ function sourceOf({ options, loaders, team }: Run, stream: Stream, taken: TakenS
 }
 
 function untaken({ team, runId }: Run, stream: Stream): TakenSlice {
-  return { teamId: team.teamId, stream: stream.name, slice: '', epoch: '0', runId, cursor: null }
+  return {
+    teamId: team.teamId,
+    stream: stream.name,
+    slice: '',
+    epoch: '0',
+    runId,
+    cursor: null,
+    takenAt: '-infinity',
+  }
 }
 
 async function verified(run: Run, stream: Stream): Promise<StreamResult> {
