@@ -1,28 +1,26 @@
 /**
- * A Postgres of a version of its own, from the programs that npm carries, for as long as a run of the tests takes.
+ * A Postgres of a version of its own, from programs that are at hand, for as long as a run of the tests takes.
  *
  * Invariant: it listens on loopback alone, nothing of it has to last, and `close` leaves no process and no file.
  */
 import { spawnSync } from 'node:child_process'
 import { chownSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { makeLibraryLinks } from '../../src/warehouse/embedded/library-links.ts'
 import { freePort } from '../../src/warehouse/embedded/port.ts'
 import { findServerUser } from '../../src/warehouse/embedded/server-user.ts'
 
-/** `programs`: the unpacked package. `folder`: one that does not exist yet. */
+/** `programs`: the folder of `initdb` and `pg_ctl`. `folder`: one that does not exist yet. */
 export async function startPostgres(
   programs: string,
   folder: string,
 ): Promise<{ readonly url: string; close(): void }> {
-  await makeLibraryLinks(programs)
   const user = await findServerUser([])
   const port = await freePort(undefined)
   mkdirSync(folder, { mode: 0o700 })
   if (user !== undefined) chownSync(folder, user.uid, user.gid)
   const data = join(folder, 'data')
   const run = (program: string, ...parameters: string[]) => {
-    const { status, stderr } = spawnSync(join(programs, 'native/bin', program), parameters, {
+    const { status, stderr } = spawnSync(join(programs, program), parameters, {
       ...{ cwd: '/', encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] },
       ...(user === undefined ? {} : { uid: user.uid, gid: user.gid }),
     })

@@ -9,6 +9,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
+import { makeLibraryLinks } from '../../src/warehouse/embedded/library-links.ts'
 import { runProgram, whenInterrupted } from '../support/interruption.ts'
 import { readWords, refuse } from '../support/words.ts'
 import { startPostgres } from './postgres.ts'
@@ -44,7 +45,7 @@ try {
   const postgres =
     programs.postgres === null
       ? null
-      : await startPostgres(unpacked(programs.postgres, 'programs'), join(work, 'server'))
+      : await startPostgres(await postgresPrograms(programs.postgres), join(work, 'server'))
   const forget = whenInterrupted(() => postgres?.close())
   try {
     process.exitCode = await runSuite(node, copy, postgres?.url)
@@ -73,6 +74,13 @@ async function runSuite(node: string, copy: string, url: string | undefined): Pr
     },
   )
   return status
+}
+
+/** The folder of a package's `initdb` and `pg_ctl`. */
+async function postgresPrograms(versioned: string): Promise<string> {
+  const folder = unpacked(versioned, 'programs')
+  await makeLibraryLinks(folder)
+  return join(folder, 'native/bin')
 }
 
 function platform(): string {
