@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
-# intake-sync as a container: it runs as the user "node", writes nothing outside /tmp, and keeps its warehouse in the
-# Postgres that DATABASE_URL (or DATABASE_URL_FILE) names; the embedded one is left out.
+# intake-sync as a container: runs as the user "node", writes only to /tmp, and uses the Postgres that DATABASE_URL (or
+# DATABASE_URL_FILE) names. The embedded Postgres is not included.
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
@@ -21,10 +21,10 @@ COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN ln -s /app/dist/cli.js /usr/local/bin/intake-sync
 USER node
-# Of `serve`: webhooks; health and metrics.
+# Ports of `serve`: webhooks; health and metrics.
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
-# Of `serve`, which is the one that stays; a container that runs a command to its end need not be asked.
+# For `serve`, the command that keeps running. Disable it for a container that runs one command to its end.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.INTAKE_ADMIN_PORT || 9090}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["intake-sync"]
 CMD ["--help"]

@@ -1,7 +1,7 @@
-// Builds dist/ from src/ and makes the command line runnable; what an earlier build left behind goes.
+// Builds dist/ from src/, replacing an earlier build, and makes the command line executable.
 //
-// `--if-stale` leaves a dist/ that is newer than its sources as it is. `npx intake-sync` in the checkout runs prepare
-// for every user who calls it: it must change nothing then, under nobody's feet, and work where it may not write.
+// `--if-stale` keeps a dist/ that is newer than its sources. `npx intake-sync` in the checkout runs prepare for every
+// user: it must then change nothing, disturb no running process, and work without write permission.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const tsc = `${root}node_modules/typescript/bin/tsc`
 const dist = `${root}dist`
-/** Written last: a dist/ without it is not whole. */
+/** Written last: a dist/ without it is incomplete. */
 const stamp = `${dist}/.built`
 
 if (!existsSync(tsc)) {
@@ -19,8 +19,8 @@ if (!existsSync(tsc)) {
 if (process.argv.includes('--if-stale') && isFresh()) process.exit(0)
 
 const draft = `${root}dist.${process.pid}.tmp`
-const words = [tsc, '-p', `${root}tsconfig.build.json`, '--outDir', draft]
-const { status } = spawnSync(process.execPath, words, { stdio: 'inherit' })
+const args = [tsc, '-p', `${root}tsconfig.build.json`, '--outDir', draft]
+const { status } = spawnSync(process.execPath, args, { stdio: 'inherit' })
 if (status === 0) {
   chmodSync(`${draft}/cli.js`, 0o755)
   writeFileSync(`${draft}/.built`, '')

@@ -103,7 +103,7 @@ describe('docs/deploy/prometheus-rules.yaml', () => {
     readonly expr: string
     readonly for?: string
     readonly labels: { readonly severity: string }
-    readonly annotations: { readonly summary: string; readonly mend: string }
+    readonly annotations: { readonly summary: string; readonly hint: string }
   }
   const file = readFileSync(resolve(import.meta.dirname, '../../docs/deploy/prometheus-rules.yaml'), 'utf8')
   const { groups } = parse(file) as { groups: readonly { name: string; rules: readonly Rule[] }[] }
@@ -118,7 +118,7 @@ describe('docs/deploy/prometheus-rules.yaml', () => {
       expect([...seriesNames(page)]).toContain(names[0])
       expect(rule.for ?? '1m').toMatch(/^\d+m$/)
       expect(['critical', 'warning']).toContain(rule.labels.severity)
-      expect(rule.annotations.mend).not.toBe('')
+      expect(rule.annotations.hint).toMatch(/\S/)
       // A label that the words name is one that the expression keeps.
       const kept = /by \(([\w, ]+)\)/.exec(rule.expr)?.[1]?.split(', ') ?? []
       for (const [, label] of rule.annotations.summary.matchAll(/\$labels\.(\w+)/g))
