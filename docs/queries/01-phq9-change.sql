@@ -1,4 +1,4 @@
--- How does a score of nine questions (PHQ-9 and its like) change from a patient's first visit to the last?
+-- How does the score of a nine-question form (such as PHQ-9) change from a patient's first visit to the last?
 with points (choice, points) as (
   values ('Never', 0), ('Some days', 1), ('Most days', 2), ('Every day', 3)
 ), visits as (

@@ -1,4 +1,4 @@
--- Of the forms that were asked for by message, how many were never answered, by channel?
+-- What share of the forms requested by message was never answered, by channel?
 select channel, count(*) as sent,
   count(*) filter (where is_opened) as opened,
   count(*) filter (where is_answered) as answered,

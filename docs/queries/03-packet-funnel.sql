@@ -1,4 +1,4 @@
--- How far do patients come in each packet: set up, begun, submitted?
+-- How far do patients come in each packet: set up, started, submitted?
 select packet, count(*) as set_up,
   count(*) filter (where activity in ('progress', 'submitted')) as begun,
   count(*) filter (where is_submitted) as submitted,

@@ -1,4 +1,4 @@
--- What is the median time from a message to the submission that it asked for, by channel?
+-- What is the median time from a message to the submission it requested, by channel?
 select channel, count(*) as answered,
   round(extract(epoch from percentile_cont(0.5) within group (order by time_to_answer))::numeric / 3600, 2) as median_hours
 from intake_analytics.message_outcomes

@@ -1,5 +1,5 @@
--- Which questions of submitted responses are left without an answer most? Free text counts too: that something was
--- answered is told, what was answered is not. What a question is, is looked up after counting: answers are many.
+-- Which questions are most often left unanswered in submitted responses? Free text counts too: is_answered shows that
+-- there is an answer, without its text. Questions are joined after counting, because there are many answers.
 with submitted as (
   select team_id, form_id, count(*) as responses
   from intake_analytics.responses

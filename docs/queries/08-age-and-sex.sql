@@ -1,4 +1,4 @@
--- Who are the patients, by age and sex at birth? Mind small cells before you pass a table on.
+-- How many patients are there, by age and sex at birth? Merge small cells before you publish the table.
 select age_band, sex_at_birth, count(*) as patients
 from intake_analytics.patients
 group by age_band, sex_at_birth

@@ -1,4 +1,4 @@
--- Where do patients live? Areas of fewer than eleven patients are put together.
+-- Where do patients live? Areas with fewer than eleven patients are merged.
 with areas as (
   select state, zip3, count(*) as patients
   from intake_analytics.patients

@@ -1,4 +1,4 @@
--- How often was each choice of a question taken?
+-- How often was each choice of a question selected?
 select question_text as question, choice, count(*) as times,
   round(count(*) / sum(count(*)) over (partition by team_id, question_id), 4) as share
 from intake_analytics.answers

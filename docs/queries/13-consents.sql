@@ -1,4 +1,4 @@
--- How many agreed to what a form asks them to tick?
+-- How often was each consent checkbox ticked or left blank?
 select form, question_text as question, count(*) filter (where value_boolean) as ticked,
   count(*) filter (where not value_boolean) as blank
 from intake_analytics.answers

@@ -1,4 +1,4 @@
--- Which choices of one question are taken together?
+-- Which choices of one question are selected together?
 with taken as materialized (
   select team_id, response_id, question_id, choice
   from intake_analytics.answers

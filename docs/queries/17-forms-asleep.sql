@@ -1,4 +1,4 @@
--- Which forms were asked for, and not once submitted in the last ninety days of the data?
+-- Which forms were requested, but not submitted in the last ninety days of the data?
 with newest as (
   select max(last_submitted_at) as at from intake_analytics.form_completion
 )

@@ -1,4 +1,4 @@
--- Does the export of a form hold as many answers as its responses do? It holds one response a patient, so no more.
+-- Does the export of a form contain as many answers as its responses? It contains one response per patient, so never more.
 with exported as (
   select team_id, form_id, question_id, count(*) as cells
   from intake_analytics.export_answers

@@ -1,4 +1,4 @@
--- Every question of every form, and how much of its answers analysts see: for those who decide (classify list).
+-- Every question of every form, and how much of its answers analysts see. Read by classify list.
 create or replace view intake.questions with (security_barrier = true) as
 select t.team_id, t.form_id, t.question_id, t.position, t.question_text, t.question_type, t.kind, c.concept,
   t.decided_by, t.shows, t.is_asked
@@ -12,9 +12,9 @@ comment on column intake.questions.form_id is 'The form.';
 comment on column intake.questions.question_id is 'The question.';
 comment on column intake.questions.position is 'Its first place in the form.';
 comment on column intake.questions.question_text is 'Its text.';
-comment on column intake.questions.question_type is 'Its type, in the service''s word.';
+comment on column intake.questions.question_type is 'Its type, as the service names it.';
 comment on column intake.questions.kind is 'choice, number, checkbox, date, text, matrix, file, signature, none (asks nothing) or other.';
 comment on column intake.questions.concept is 'What it asks, across versions and languages: classify set --concept.';
 comment on column intake.questions.decided_by is 'type or person (classify); null where this wording was not decided on.';
 comment on column intake.questions.shows is 'nothing; structured (choices of the form, numbers, yes and no); or everything: texts, and of dates the year.';
-comment on column intake.questions.is_asked is 'False for a question that the form no longer has; answers to it stay.';
+comment on column intake.questions.is_asked is 'False for a question that the form no longer has; its answers stay.';

@@ -7,14 +7,14 @@ left join intake_raw.question_concepts q
   on q.team_id = c.team_id and q.form_id = c.subject_id and q.question_id = c.question_id
 where v.kind = 'form' and v.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake.form_columns is 'Which question has which column of the wide views form_….';
+comment on view intake.form_columns is 'Maps the columns of the wide views form_… to questions.';
 comment on column intake.form_columns.team_id is 'The team (intake.teams).';
 comment on column intake.form_columns.form_id is 'The form.';
 comment on column intake.form_columns.view_name is 'The wide view of the form.';
 comment on column intake.form_columns.place is 'Place among the columns of questions, from 1.';
-comment on column intake.form_columns.column_name is 'Name of the column; it stays, however the question is reworded.';
+comment on column intake.form_columns.column_name is 'Name of the column; it does not change when the question is reworded.';
 comment on column intake.form_columns.question_id is 'The question.';
 comment on column intake.form_columns.question_text is 'Text of the question when the form last changed.';
-comment on column intake.form_columns.question_type is 'Type of the question when the column was made.';
+comment on column intake.form_columns.question_type is 'Type of the question when the column was created.';
 comment on column intake.form_columns.concept is 'What it asks, across versions and languages: classify set --concept.';
-comment on column intake.form_columns.first_seen_at is 'When the column was made.';
+comment on column intake.form_columns.first_seen_at is 'When the column was created.';

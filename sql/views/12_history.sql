@@ -1,5 +1,5 @@
--- The states of a record one after the other, without a copy of the data: those that were superseded are in
--- record_history, the newest in records. A state is valid from its version to the next one's.
+-- The states of each record in order, without a copy of the data: superseded states come from record_history, the newest
+-- from records. A state is valid from its version until the next state's version.
 create or replace view intake.record_states with (security_barrier = true) as
 with states as (
   select team_id, stream, id, version, observed_at, deleted, origin, payload, false as is_held from intake_raw.record_history
@@ -20,9 +20,9 @@ comment on view intake.record_states is 'Every state of every record, as a slowl
 comment on column intake.record_states.team_id is 'The team (intake.teams).';
 comment on column intake.record_states.stream is 'The stream: patients, forms, responses and so on.';
 comment on column intake.record_states.id is 'The service''s id of the record.';
-comment on column intake.record_states.valid_from is 'From when this state held.';
-comment on column intake.record_states.valid_to is 'Until when; null for the state that holds now.';
-comment on column intake.record_states.is_current is 'True for the state that holds now.';
+comment on column intake.record_states.valid_from is 'Start of the period in which this state was current.';
+comment on column intake.record_states.valid_to is 'End of that period; null for the current state.';
+comment on column intake.record_states.is_current is 'True for the current state.';
 comment on column intake.record_states.is_deleted is 'True from when the service no longer had the record.';
 comment on column intake.record_states.origin is 'Where this state came from: a page or fetch of a run, or an event.';
 comment on column intake.record_states.payload is 'The record as the service sent it; null when deleted.';

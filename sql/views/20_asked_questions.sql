@@ -7,14 +7,14 @@ left join intake_raw.question_concepts c
   on c.team_id = q.team_id and c.form_id = q.form_id and c.question_id = q.question_id
 where q.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.questions is 'One row a question of a form, as it is asked now.';
+comment on view intake_analytics.questions is 'One row per question of a form, as it is asked now.';
 comment on column intake_analytics.questions.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.questions.form_id is 'The form.';
 comment on column intake_analytics.questions.form is 'Name of the form.';
 comment on column intake_analytics.questions.question_id is 'The question.';
 comment on column intake_analytics.questions.position is 'Its first place in the form, from 1.';
 comment on column intake_analytics.questions.question_text is 'Its text.';
-comment on column intake_analytics.questions.question_type is 'Its type, in the service''s word.';
+comment on column intake_analytics.questions.question_type is 'Its type, as the service names it.';
 comment on column intake_analytics.questions.concept is 'What it asks, across versions and languages of a form.';
 comment on column intake_analytics.questions.is_shown is 'Whether answers to it may be seen: by its type, or by classify.';
-comment on column intake_analytics.questions.is_asked is 'False for a question that the form no longer has; answers to it stay.';
+comment on column intake_analytics.questions.is_asked is 'False for a question that the form no longer has; its answers stay.';

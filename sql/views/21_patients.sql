@@ -1,6 +1,5 @@
--- Fields that people type are shown only where they hold a word of a list: what else may stand in them is nobody's to
--- see. Ages of 90 and over, and ZIP areas of 20,000 people or fewer, are those of 45 CFR 164.514(b)(2) and of the
--- guidance of HHS (Census 2000).
+-- Fields that people type are shown only if they contain a word of a list. The limits for ages of 90 and over and for ZIP
+-- areas of 20,000 people or fewer are those of 45 CFR 164.514(b)(2) and of the HHS guidance (Census 2000).
 create or replace view intake_analytics.patients with (security_barrier = true) as
 select p.team_id,
   intake_ops.pseudonym(k.inner_pad, k.outer_pad, p.team_id, p.id) as patient,
@@ -53,12 +52,12 @@ left join (
 where p._deleted_at is null
   and p.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.patients is 'One row a patient, without anything that names one.';
+comment on view intake_analytics.patients is 'One row per patient, without anything that identifies a person.';
 comment on column intake_analytics.patients.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.patients.patient is 'Pseudonym: HMAC-SHA256 of team and id. The same in every view, as long as the key stays.';
 comment on column intake_analytics.patients.birth_year is 'Year of birth; null from the age of 90.';
 comment on column intake_analytics.patients.age_band is 'Age today in bands of ten years; 90+ from the age of 90.';
-comment on column intake_analytics.patients.zip3 is 'First three digits of the ZIP code; 000 where that area holds 20,000 people or fewer; null for what is no ZIP code.';
+comment on column intake_analytics.patients.zip3 is 'First three digits of the ZIP code; 000 where that area has 20,000 people or fewer; null for anything but a ZIP code.';
 comment on column intake_analytics.patients.state is 'State or territory of the United States, two letters; null for anything else.';
 comment on column intake_analytics.patients.sex_at_birth is 'Female, Male, Intersex, Other or Unknown; null for any other word.';
-comment on column intake_analytics.patients.tags is 'Names of the tags that staff gave.';
+comment on column intake_analytics.patients.tags is 'Names of the patient''s tags.';

@@ -12,7 +12,7 @@ left join intake.documents d on d.team_id = r.team_id and d.id = r.document_id
 where r._deleted_at is null
   and r.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.responses is 'One row a response: who (by pseudonym) was asked what, when, and how it ended.';
+comment on view intake_analytics.responses is 'One row per response: who (by pseudonym) was asked what, when, and how it ended.';
 comment on column intake_analytics.responses.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.responses.response_id is 'The service''s id of the response.';
 comment on column intake_analytics.responses.patient is 'Pseudonym of the patient (intake_analytics.patients).';

@@ -1,6 +1,6 @@
--- A choice is shown by its words: those that the question offers or offered. Other words, also beside the id of a choice
--- (what somebody wrote at "Other"), are free text. Free text is shown only of the wording that was decided on: an answer
--- to another wording of the same question is another text. Digits are [0-9]: \d is any script's where ICU collates.
+-- A choice is shown if its text is one that the question offers or offered. Any other text is free text, also with the id
+-- of a choice (what someone wrote at "Other"). Free text is shown only if it answers the wording that was decided on.
+-- Digits are matched as [0-9], because \d matches the digits of any script under an ICU collation.
 create or replace view intake_analytics.answers with (security_barrier = true) as
 select a.team_id, a.response_id, a.position, a.value_position,
   case when r.patient_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.patient_id) end as patient,
@@ -37,7 +37,7 @@ cross join lateral (
 ) dated
 where a.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.answers is 'One row a value that was answered; what may not be seen is null, and is_shown tells.';
+comment on view intake_analytics.answers is 'One row per value of an answer; values that may not be seen are null (see is_shown).';
 comment on column intake_analytics.answers.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.answers.response_id is 'The response (intake_analytics.responses).';
 comment on column intake_analytics.answers.position is 'Place of the answer in the response, from 1.';
@@ -48,12 +48,12 @@ comment on column intake_analytics.answers.form is 'Name of the form as it is no
 comment on column intake_analytics.answers.submitted_at is 'When the response was submitted.';
 comment on column intake_analytics.answers.question_id is 'The question.';
 comment on column intake_analytics.answers.question_text is 'Text of the question as it is now; null for one that the form no longer has.';
-comment on column intake_analytics.answers.question_type is 'Its type, in the service''s word.';
+comment on column intake_analytics.answers.question_type is 'Its type, as the service names it.';
 comment on column intake_analytics.answers.concept is 'What it asks, across versions and languages of a form.';
 comment on column intake_analytics.answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
 comment on column intake_analytics.answers.is_answered is 'Whether anything was answered, shown or not.';
-comment on column intake_analytics.answers.choice is 'The choice, where it is one that the form offers.';
+comment on column intake_analytics.answers.choice is 'The choice, if it is one that the form offers or offered.';
 comment on column intake_analytics.answers.value_number is 'The answer as a number.';
 comment on column intake_analytics.answers.value_boolean is 'The answer as yes or no.';
-comment on column intake_analytics.answers.value_year is 'Of a date its year, where classify shows the question; null for one 90 years ago or longer.';
+comment on column intake_analytics.answers.value_year is 'The year of a date, where classify shows the question; null if it is 90 years ago or longer.';
 comment on column intake_analytics.answers.value_text is 'The answer as text, where classify shows the question.';

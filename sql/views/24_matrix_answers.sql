@@ -1,4 +1,4 @@
--- What stands in a cell may be anything: matrices are shown by classify alone, and only where their text was decided on.
+-- A cell may contain anything: only classify can show a matrix, and only for the text that was decided on.
 create or replace view intake_analytics.matrix_answers with (security_barrier = true) as
 select c.team_id, c.response_id, c.position,
   case when r.patient_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.patient_id) end as patient,
@@ -19,7 +19,7 @@ left join intake_raw.question_concepts qc on qc.team_id = c.team_id and qc.form_
 cross join lateral (select substring(c.value_text from '^\s*([0-9]{4}-[0-9]{2}-[0-9]{2})') as as_date) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.matrix_answers is 'One row a cell of a matrix that was answered; null where classify does not show the matrix.';
+comment on view intake_analytics.matrix_answers is 'One row per answered cell of a matrix; null where classify does not show the matrix.';
 comment on column intake_analytics.matrix_answers.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.matrix_answers.response_id is 'The response (intake_analytics.responses).';
 comment on column intake_analytics.matrix_answers.position is 'Place of the cell in the response, from 1.';
@@ -33,5 +33,5 @@ comment on column intake_analytics.matrix_answers.concept is 'What it asks, acro
 comment on column intake_analytics.matrix_answers.is_shown is 'Whether classify shows the matrix.';
 comment on column intake_analytics.matrix_answers.row_text is 'Heading of the row.';
 comment on column intake_analytics.matrix_answers.column_text is 'Heading of the column.';
-comment on column intake_analytics.matrix_answers.value_text is 'What stands in the cell; null for a date.';
-comment on column intake_analytics.matrix_answers.value_year is 'Of a date its year; null for one 90 years ago or longer.';
+comment on column intake_analytics.matrix_answers.value_text is 'Text of the cell; null for a date.';
+comment on column intake_analytics.matrix_answers.value_year is 'The year of a date; null if it is 90 years ago or longer.';

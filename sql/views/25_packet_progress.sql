@@ -1,5 +1,5 @@
--- Webhooks tell which responses belong to one filling-in of a packet. Where none told, the nth response of a patient
--- to each form of the packet is taken for the nth filling-in.
+-- Webhooks report which responses belong to one packet response. Without that, the nth response of a patient to each form
+-- of the packet counts as part of the nth packet response.
 create or replace view intake_analytics.packet_progress with (security_barrier = true) as
 with told as (
   select pr.team_id, pr.id as packet_response_id, pr.packet_id, pr.is_submitted, pr.is_archived, pr.activity,
@@ -50,9 +50,9 @@ cross join intake_ops.analytics_key k
 left join intake.packets p on p.team_id = w.team_id and p.id = w.packet_id
 where w.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.packet_progress is 'One row a filling-in of a packet: how far it came.';
+comment on view intake_analytics.packet_progress is 'One row per packet response: how far the patient came. Derived from the responses where no webhook reported it.';
 comment on column intake_analytics.packet_progress.team_id is 'The team (intake_analytics.teams).';
-comment on column intake_analytics.packet_progress.packet_response_id is 'The service''s id of the filling-in; null where no webhook told of it.';
+comment on column intake_analytics.packet_progress.packet_response_id is 'The service''s id of the packet response; null where no webhook reported it.';
 comment on column intake_analytics.packet_progress.patient is 'Pseudonym of the patient (intake_analytics.patients).';
 comment on column intake_analytics.packet_progress.packet_id is 'The packet.';
 comment on column intake_analytics.packet_progress.packet is 'Name of the packet.';
@@ -60,8 +60,8 @@ comment on column intake_analytics.packet_progress.activity is 'setup, progress 
 comment on column intake_analytics.packet_progress.is_submitted is 'True when the whole packet was submitted.';
 comment on column intake_analytics.packet_progress.is_archived is 'True when it was archived.';
 comment on column intake_analytics.packet_progress.responses is 'Responses that belong to it.';
-comment on column intake_analytics.packet_progress.submitted is 'Of them, those that were filled in and submitted.';
-comment on column intake_analytics.packet_progress.skipped is 'Of them, those that the packet''s logic left out.';
+comment on column intake_analytics.packet_progress.submitted is 'Those that were filled in and submitted.';
+comment on column intake_analytics.packet_progress.skipped is 'Those that the packet''s logic left out.';
 comment on column intake_analytics.packet_progress.created_at is 'When the patient was asked.';
 comment on column intake_analytics.packet_progress.submitted_at is 'When the whole packet was submitted.';
 comment on column intake_analytics.packet_progress.time_to_submit is 'From being asked to submission.';

@@ -1,5 +1,5 @@
--- A message is answered by the first response of its patient to what it asks for, made when it was sent or later, and
--- before the next message that asks for the same was sent.
+-- A message is answered by the first response of its patient to what it asks for, if that was created when the message was
+-- sent or later, and before the next message for the same was sent.
 create or replace view intake_analytics.message_outcomes with (security_barrier = true) as
 with asked as (
   select m.*, lead(m.sent_at) over (
@@ -41,7 +41,7 @@ left join lateral (
 ) r on true
 where m.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.message_outcomes is 'One row a message: whether it was sent, opened and answered, and how soon.';
+comment on view intake_analytics.message_outcomes is 'One row per message: whether it was sent, opened and answered, and how soon.';
 comment on column intake_analytics.message_outcomes.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.message_outcomes.message_id is 'The service''s id of the message.';
 comment on column intake_analytics.message_outcomes.patient is 'Pseudonym of the patient (intake_analytics.patients).';
@@ -52,12 +52,12 @@ comment on column intake_analytics.message_outcomes.packet is 'Name of the packe
 comment on column intake_analytics.message_outcomes.document_id is 'The document that it asks for.';
 comment on column intake_analytics.message_outcomes.channel is 'email, sms or other.';
 comment on column intake_analytics.message_outcomes.status is 'pending, scheduled, sent, failed, cancelled, delivered, bounced, queued, canceled or other.';
-comment on column intake_analytics.message_outcomes.created_at is 'When the message was made.';
+comment on column intake_analytics.message_outcomes.created_at is 'When the message was created.';
 comment on column intake_analytics.message_outcomes.scheduled_at is 'When it was to be sent.';
 comment on column intake_analytics.message_outcomes.sent_at is 'When it was sent.';
 comment on column intake_analytics.message_outcomes.is_sent is 'True when it was sent.';
 comment on column intake_analytics.message_outcomes.response_id is 'The response that answers it.';
-comment on column intake_analytics.message_outcomes.is_opened is 'True when that response was begun.';
+comment on column intake_analytics.message_outcomes.is_opened is 'True when that response was started.';
 comment on column intake_analytics.message_outcomes.is_answered is 'True when that response was submitted.';
 comment on column intake_analytics.message_outcomes.answered_at is 'When it was submitted.';
 comment on column intake_analytics.message_outcomes.time_to_answer is 'From sending to submission.';

@@ -19,7 +19,7 @@ select c.team_id, c.day, c.form_id, f.name as form, c.responses_asked, c.respons
 from counted c
 left join intake.forms f on f.team_id = c.team_id and f.id = c.form_id;
 
-comment on view intake_analytics.daily_volume is 'One row a day and form: what was asked, submitted and sent.';
+comment on view intake_analytics.daily_volume is 'One row per day and form: what was requested, submitted and sent.';
 comment on column intake_analytics.daily_volume.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.daily_volume.day is 'The day, in UTC.';
 comment on column intake_analytics.daily_volume.form_id is 'The form; null for packets and documents.';

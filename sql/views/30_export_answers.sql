@@ -1,5 +1,5 @@
--- The cells of exports on the terms of answers: a column is shown where it is matched to a question that is. A tick is
--- "confirmed" or blank in the flat exports of v2.1, True or False in others; what was answered several times is joined.
+-- Cells of exports follow the rules of answers: a column is shown if it is matched to a question that is shown. A tick is
+-- "confirmed" or blank in the flat exports of v2.1, True or False in others; several answers are joined in one cell.
 create or replace view intake_analytics.export_answers with (security_barrier = true) as
 select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
   case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
@@ -26,10 +26,10 @@ left join intake_raw.question_concepts qc on qc.team_id = c.team_id and qc.form_
 cross join lateral (select substring(c.value from '^\s*([0-9]{4})-[0-9]{2}-[0-9]{2}') as year) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
-comment on view intake_analytics.export_answers is 'One row a cell of an export''s file; what may not be seen is null, and is_shown tells.';
+comment on view intake_analytics.export_answers is 'One row per cell of an export''s file; values that may not be seen are null (see is_shown).';
 comment on column intake_analytics.export_answers.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.export_answers.export_id is 'The export.';
-comment on column intake_analytics.export_answers.form_id is 'The form whose answers it holds.';
+comment on column intake_analytics.export_answers.form_id is 'The form whose answers it contains.';
 comment on column intake_analytics.export_answers.form is 'Name of the form.';
 comment on column intake_analytics.export_answers.row_number is 'Place of the row in the file, from 1.';
 comment on column intake_analytics.export_answers.position is 'Place of the column in the file; the first after the leading ones is 8.';
@@ -39,11 +39,11 @@ comment on column intake_analytics.export_answers.completed_at is 'When it was c
 comment on column intake_analytics.export_answers.is_archived is 'True when the answers are archived.';
 comment on column intake_analytics.export_answers.question_id is 'The question that the column was matched to; null for none.';
 comment on column intake_analytics.export_answers.question_text is 'Text of the question.';
-comment on column intake_analytics.export_answers.question_type is 'Its type, in the service''s word.';
+comment on column intake_analytics.export_answers.question_type is 'Its type, as the service names it.';
 comment on column intake_analytics.export_answers.concept is 'What it asks, across versions and languages of a form.';
 comment on column intake_analytics.export_answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
 comment on column intake_analytics.export_answers.choice is 'The choice, or several joined by commas, where the form offers them or did.';
 comment on column intake_analytics.export_answers.value_number is 'The cell as a number.';
 comment on column intake_analytics.export_answers.value_boolean is 'The cell as yes or no; a box that is not ticked has a blank cell in the exports of v2.1, and no row here.';
-comment on column intake_analytics.export_answers.value_year is 'Of a date its year, where classify shows the question; null for one 90 years ago or longer.';
+comment on column intake_analytics.export_answers.value_year is 'The year of a date, where classify shows the question; null if it is 90 years ago or longer.';
 comment on column intake_analytics.export_answers.value_text is 'The cell as text, where classify shows the question.';

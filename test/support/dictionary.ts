@@ -1,7 +1,7 @@
 /**
- * docs/warehouse.md, written from the COMMENTs of a migrated warehouse.
+ * Generates docs/warehouse.md from the COMMENTs of a migrated warehouse.
  *
- * Invariant: nothing in it is written twice: what a table, view or column is, is said where it is made.
+ * Invariant: a table, view or column is described once, in its COMMENT.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import type pg from 'pg'
@@ -26,7 +26,7 @@ const READ = `
   where c.relnamespace = $1::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
   order by c.relname, a.attnum`
 
-/** What refers to what: nothing enforces it, since events arrive in any order. */
+/** References between tables. No foreign key enforces them, because events arrive in any order. */
 const RELATIONS = [
   ['teams', '||--o{', 'patients', 'team_id'],
   ['patients', '||--o| ', 'patient_emergency_contacts', 'patient_id'],
@@ -60,12 +60,12 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
   return `${[
     introduction.trimEnd(),
     '## Worked questions',
-    'Each is run by the tests against the emulator, and its answer compared with what the emulator’s records say.',
+    'The tests run each query against the emulator and compare the result with the emulator’s own records.',
     questions(),
     '## Views for analysts: `intake_analytics`',
     ...relations(analytics, 'intake_analytics'),
     '## Views for the clinical role: `intake`',
-    'Beside these, each form has a wide view `form_…`, one column a question; `form_columns` says which question has which.',
+    'Each form also has a [wide view](#wide-views) `form_…`.',
     ...relations(views, 'intake'),
     '## Tables: `intake`',
     diagram(),
@@ -94,7 +94,7 @@ function relations(columns: readonly Column[], schema: string): readonly string[
       ({ name, type, comment, is_key }) =>
         `| ${is_key ? `**${name}**` : name} | ${type} | ${escaped(comment)} |`,
     )
-    return `### \`${schema}.${relation}\`\n\n${own[0]!.about}\n\n| column | type | what it is |\n|---|---|---|\n${lines.join('\n')}`
+    return `### \`${schema}.${relation}\`\n\n${own[0]!.about}\n\n| column | type | description |\n|---|---|---|\n${lines.join('\n')}`
   })
 }
 

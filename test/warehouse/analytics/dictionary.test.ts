@@ -1,4 +1,4 @@
-/** docs/warehouse.md says what the schema says; UPDATE_DOCS=1 writes it anew. */
+/** docs/warehouse.md matches the COMMENTs of the schema; UPDATE_DOCS=1 regenerates it. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { connect, openWarehouse } from '../../e2e/support/scene.ts'
@@ -6,7 +6,7 @@ import { dictionary } from '../../support/dictionary.ts'
 
 const document = new URL('../../../docs/warehouse.md', import.meta.url)
 
-it('the dictionary is the comments of the schema', async () => {
+it('docs/warehouse.md matches the comments of the schema', async () => {
   await using warehouse = await openWarehouse()
   const client = await connect(warehouse.url)
   const introduction = readFileSync(
