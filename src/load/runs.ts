@@ -4,7 +4,7 @@
  * Invariant: a run that is marked `running` is running: each holds a lock as long as it lives, and the next run marks
  * those whose lock is free as interrupted.
  */
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../core/streams.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
@@ -52,7 +52,7 @@ export async function finishRun(
 ): Promise<void> {
   await db
     .updateTable('intake_ops.runs')
-    .set({ status, error, finished_at: new Date() })
+    .set({ status, error, finished_at: sql<Date>`now()` })
     .where('run_id', '=', runId)
     .execute()
 }
@@ -87,6 +87,8 @@ async function markInterrupted(session: Session): Promise<void> {
       .updateTable('intake_ops.runs')
       .set({ status: 'interrupted', error: 'the process ended before the run did' })
       .where('run_id', '=', run_id)
+      // It may have ended since it was looked up, and let go of its lock.
+      .where('status', '=', 'running')
       .execute()
     await unlock(session, 'run', run_id)
   }

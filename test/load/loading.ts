@@ -1,4 +1,5 @@
 /** Loading in tests: what stands between an envelope and `loadBatch`, with a slice taken for it. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../src/core/envelope.ts'
 import type { DeadLetter } from '../../src/load/dead-letters.ts'
 import { linesOf } from '../../src/load/lines.ts'
@@ -39,4 +40,20 @@ export async function rowsOf<Row extends object = Record<string, unknown>>(
   values: readonly unknown[] = [],
 ): Promise<readonly Row[]> {
   return (await session.client.query<Row>(statement, [...values])).rows
+}
+
+/** Resolves when the session of that purpose waits for a lock. */
+export async function waitsForLock(session: Session, purpose: string): Promise<void> {
+  for (let tries = 0; tries < 6_000; tries++) {
+    // Within a transaction Postgres shows what it showed first, unless asked to look again.
+    await session.client.query('select pg_stat_clear_snapshot()')
+    const waiting = await rowsOf(
+      session,
+      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and application_name = $1`,
+      [`intake-sync ${purpose}`],
+    )
+    if (waiting.length > 0) return
+    await sleep(10)
+  }
+  throw new Error(`${purpose} never waited for a lock`)
 }

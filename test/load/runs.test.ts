@@ -1,8 +1,10 @@
-/** The history of runs: what is marked running is running, whoever looks and begins beside it. */
-import { beforeEach, expect, test, vi } from 'vitest'
-import { beginRun } from '../../src/load/runs.ts'
+/** The history of runs: what is marked running is running, whoever looks and begins at the same time. */
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { beginRun, finishRun, recordStream, type StreamReport } from '../../src/load/runs.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { tryLock } from '../../src/warehouse/locks.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { rowsOf } from './loading.ts'
 
 let database: TestDatabase
 beforeEach(async () => {
@@ -12,41 +14,168 @@ beforeEach(async () => {
 
 const open = () => openSession({ url: database.url, purpose: 'run' })
 
-async function runs({ client }: Session): Promise<unknown[]> {
-  const { rows } = await client.query('select status from intake_ops.runs order by run_id')
-  return rows.map(({ status }) => status)
+const rows = (session: Session) => rowsOf(session, 'select * from intake_ops.runs order by run_id')
+
+async function runs(session: Session): Promise<unknown[]> {
+  return (await rows(session)).map(({ status }) => status)
 }
 
-test('a run that begins is not taken for interrupted by another that begins at the worst moment', async () => {
-  await using one = await open()
-  await using other = await open()
-  const query = one.client.query.bind(one.client) as (...words: unknown[]) => Promise<unknown>
-  let begun = 0
-  vi.spyOn(one.client, 'query').mockImplementation((async (...words: unknown[]) => {
-    if (JSON.stringify(words[0]).includes('pg_try_advisory_lock')) {
-      begun += 1
-      await beginRun(other, 'verify', {})
+/** Calls `action` once, before `session` first asks for a lock; counts the locks asked for. */
+function beforeLocking(session: Session, action: () => Promise<unknown>) {
+  const query = session.client.query.bind(session.client) as (...words: unknown[]) => Promise<unknown>
+  const called = { times: 0, locks: 0 }
+  vi.spyOn(session.client, 'query').mockImplementation((async (...words: unknown[]) => {
+    if (JSON.stringify(words[0]).includes('pg_try_advisory_lock')) called.locks += 1
+    if (called.times === 0 && called.locks > 0) {
+      called.times += 1
+      await action()
     }
     return await query(...words)
   }) as never)
-  await beginRun(one, 'backfill', {})
-  expect(begun).toBe(1)
-  expect(await runs(other)).toEqual(['running', 'running'])
-  await using third = await open()
-  await beginRun(third, 'backfill', {})
-  expect(await runs(third)).toEqual(['running', 'running', 'running'])
+  return called
+}
+
+/** A run whose process was killed. */
+async function killedRun(): Promise<string> {
+  await using gone = await open()
+  return await beginRun(gone, 'verify', {})
+}
+
+describe('a run that begins', () => {
+  test('is in the history at once, with what it was asked for', async () => {
+    await using one = await open()
+    const options = { streams: ['forms'], full: true }
+    const runId = await beginRun(one, 'backfill', options)
+    await using other = await open()
+    expect(await rows(other)).toEqual([
+      expect.objectContaining({
+        ...{ run_id: runId, kind: 'backfill', status: 'running', options },
+        ...{ finished_at: null, error: null, started_at: expect.any(Date) },
+      }),
+    ])
+  })
+
+  test('locks its own number as long as its session lasts', async () => {
+    await using other = await open()
+    {
+      await using one = await open()
+      const runId = await beginRun(one, 'backfill', {})
+      expect(await tryLock(other, 'run', runId)).toBe(false)
+      expect(await tryLock(other, 'run', String(Number(runId) + 1))).toBe(true)
+    }
+    await expect.poll(() => tryLock(other, 'run', '1')).toBe(true)
+  })
+
+  test('is not taken for interrupted by another that begins at the worst moment', async () => {
+    await using one = await open()
+    await using other = await open()
+    const called = beforeLocking(one, () => beginRun(other, 'verify', {}))
+    await beginRun(one, 'backfill', {})
+    expect(called.times).toBe(1)
+    expect(await runs(other)).toEqual(['running', 'running'])
+    await using third = await open()
+    await beginRun(third, 'backfill', {})
+    expect(await runs(third)).toEqual(['running', 'running', 'running'])
+  })
+
+  test('marks each run whose session ended as interrupted, says why, and leaves when it ended open', async () => {
+    await using one = await open()
+    await beginRun(one, 'backfill', {})
+    await killedRun()
+    await using next = await open()
+    await vi.waitFor(async () => {
+      await beginRun(next, 'backfill', {})
+      expect((await runs(next)).slice(0, 2)).toEqual(['running', 'interrupted'])
+    })
+    const [lives, killed] = await rows(next)
+    expect(killed).toMatchObject({ error: 'the process ended before the run did', finished_at: null })
+    expect(lives).toMatchObject({ error: null })
+  })
+
+  test('leaves the lock of a run that it marked free, and its own alone taken', async () => {
+    const killed = await killedRun()
+    await using next = await open()
+    let runId = ''
+    await vi.waitFor(async () => {
+      runId = await beginRun(next, 'backfill', {})
+      expect((await runs(next))[0]).toBe('interrupted')
+    })
+    await using other = await open()
+    expect(await tryLock(other, 'run', killed)).toBe(true)
+    expect(await tryLock(other, 'run', runId)).toBe(false)
+  })
+
+  test('leaves runs that ended as they ended, also one that ends while it looks', async () => {
+    await using next = await open()
+    await using ending = await open()
+    await finishRun(next.db, await killedRun(), 'needs_attention', 'x')
+    const runId = await beginRun(ending, 'backfill', {})
+    const called = beforeLocking(next, async () => {
+      await finishRun(ending.db, runId, 'succeeded', null)
+      await ending.close()
+      await using other = await open()
+      await vi.waitFor(async () => {
+        const ended = await rowsOf(other, `select 1 from pg_locks where locktype = 'advisory'`)
+        expect(ended).toEqual([])
+      })
+    })
+    await beginRun(next, 'backfill', {})
+    // Of the one that ended before, it asks for nothing.
+    expect(called).toEqual({ times: 1, locks: 2 })
+    expect(await runs(next)).toEqual(['needs_attention', 'succeeded', 'running'])
+    expect((await rows(next)).map(({ error }) => error)).toEqual(['x', null, null])
+  })
 })
 
-test('a run whose session ended is interrupted, as the next one says', async () => {
+test('a run that ends says how, why and when in the clock of the warehouse, and no other run does', async () => {
   await using one = await open()
-  await beginRun(one, 'backfill', {})
-  {
-    await using gone = await open()
-    await beginRun(gone, 'verify', {})
+  await using other = await open()
+  const running = await beginRun(other, 'backfill', {})
+  const ended = await beginRun(one, 'verify', {})
+  await one.client.query('begin')
+  const [began] = await rowsOf<{ at: Date }>(one, 'select now() as at')
+  await finishRun(one.db, ended, 'failed', 'out of disk')
+  await one.client.query('commit')
+  expect(await rows(one)).toMatchObject([
+    { run_id: running, status: 'running', error: null, finished_at: null },
+    { run_id: ended, status: 'failed', error: 'out of disk', finished_at: began!.at },
+  ])
+  const again = await beginRun(one, 'verify', {})
+  await finishRun(one.db, again, 'succeeded', null)
+  expect((await rows(one))[2]).toMatchObject({ status: 'succeeded', error: null })
+})
+
+test('what a run did to a stream is noted by run, team and stream, each figure in its own column', async () => {
+  await using one = await open()
+  const runId = await beginRun(one, 'backfill', {})
+  const report: StreamReport = {
+    ...{ status: 'needs_attention', requests: 11, throttled: 12, fetched: 13, changed: 14, unchanged: 15 },
+    ...{
+      deleted: 16,
+      erased: 17,
+      deadLetters: 18,
+      problems: 19,
+      seconds: 1.234,
+      note: 'a person has to look',
+    },
   }
-  await using next = await open()
-  await vi.waitFor(async () => {
-    await beginRun(next, 'backfill', {})
-    expect((await runs(next)).slice(0, 2)).toEqual(['running', 'interrupted'])
-  })
+  await recordStream(one.db, { runId, teamId: 3, stream: 'forms' }, report)
+  await recordStream(
+    one.db,
+    { runId, teamId: 4, stream: 'forms' },
+    { ...report, status: 'succeeded', note: null },
+  )
+  const { deadLetters, seconds, status, note, ...counts } = report
+  const figures = Object.fromEntries(Object.entries(counts).map(([name, value]) => [name, String(value)]))
+  const row = {
+    run_id: runId,
+    stream: 'forms',
+    ...figures,
+    dead_letters: String(deadLetters),
+    seconds: String(seconds),
+  }
+  expect(await rowsOf(one, 'select * from intake_ops.run_streams order by team_id')).toEqual([
+    { ...row, team_id: 3, status, note },
+    { ...row, team_id: 4, status: 'succeeded', note: null },
+  ])
 })

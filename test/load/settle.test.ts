@@ -1,14 +1,12 @@
 /** Law 3: effect and acknowledgement commit together, and a worker whose slice was taken over changes nothing. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { IntakeError } from '../../src/core/errors.ts'
-import { assertOurs, settleSlice, type TakenSlice } from '../../src/load/slice.ts'
-import { noteEnvironment, teamIdOf } from '../../src/load/teams.ts'
+import { settleSlice, type TakenSlice } from '../../src/load/slice.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { at, recordEnvelope } from '../support/envelopes.ts'
-import { loadEnvelopes, rowsOf, takeWhole } from './loading.ts'
+import { loadEnvelopes, rowsOf, takeWhole, waitsForLock } from './loading.ts'
 
 let database: TestDatabase
 let one: Session
@@ -104,31 +102,6 @@ test('a worker that is paused in the middle of its batch, while another takes ov
   })
 })
 
-test('nobody takes a slice over between the check and the commit', async () => {
-  const taken = await takeWhole(one, patients, teamId)
-  await one.client.query('begin')
-  await assertOurs(one.db, taken)
-  let took = false
-  const taking = takeWhole(two, patients, teamId).then((slice) => {
-    took = true
-    return slice
-  })
-  await sleep(150)
-  expect(took).toBe(false)
-  await one.client.query('commit')
-  expect(Number((await taking).epoch)).toBe(Number(taken.epoch) + 1)
-})
-
-test('two workers of one slice can commit at the same time, for the check shares its lock', async () => {
-  const taken = await takeWhole(one, patients, teamId)
-  for (const session of [one, two]) {
-    await session.client.query('begin')
-    await assertOurs(session.db, taken)
-  }
-  await one.client.query('commit')
-  await two.client.query('commit')
-})
-
 test('a settled cursor is what the next taker goes on from', async () => {
   const taken = await takeWhole(one, patients, teamId)
   expect(taken.cursor).toBeNull()
@@ -160,33 +133,4 @@ test('a slice that nobody took belongs to nobody', async () => {
   }
   await expect(loadEnvelopes(one, patients, [person('a')], { mode: 'merge', taken })).rejects.toEqual(lost)
   expect(await written(one)).toEqual(NOTHING)
-})
-
-/** Resolves when the session of that purpose waits for a lock. */
-async function waitsForLock(session: Session, purpose: string): Promise<void> {
-  for (let tries = 0; tries < 6_000; tries++) {
-    // Within a transaction Postgres shows what it showed first, unless told to look again.
-    await session.client.query('select pg_stat_clear_snapshot()')
-    const waiting = await rowsOf(
-      session,
-      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and application_name = $1`,
-      [`intake-sync ${purpose}`],
-    )
-    if (waiting.length > 0) return
-    await sleep(10)
-  }
-  throw new Error(`${purpose} never waited for a lock`)
-}
-
-test('what the service calls its environment is kept when it is a name, and passed over when it is not', async () => {
-  const team = await teamIdOf(one.db, 'environments')
-  const noted = async (said: string) => {
-    await noteEnvironment(one.db, team, said)
-    return (await rowsOf(one, 'select environment from intake.teams where team_id = $1', [team]))[0]
-  }
-  for (const said of ['Ann Lee', 'a@b', '', 'x'.repeat(41), 'é', 'a\n'])
-    expect(await noted(said)).toEqual({ environment: null })
-  for (const name of ['production', 'eu-1.sandbox_2', 'x'.repeat(40)])
-    expect(await noted(name)).toEqual({ environment: name })
-  expect(await noted('Ann Lee')).toEqual({ environment: 'x'.repeat(40) })
 })
