@@ -26,8 +26,7 @@ export async function withoutUnchanged(
   const observed = envelopes.map((envelope) => envelope.observedAt)
   const own = first.origin.replace(/ .*$/s, ' ')
   // Before what is held is looked at: an event that is loaded between the two is seen there.
-  const spokenFor = await idsInInbox(session, first)
-  if (spokenFor === 'many') return envelopes
+  const spokenFor = await idsInInbox(session, first, ids)
   // What is held is looked up by key first, whatever the planner thinks of the tables' sizes, and compared then.
   const { rows } = await sql<{ place: number; before: Instant | null }>`
     with held as materialized (
@@ -57,24 +56,30 @@ function after(before: Instant, envelope: Envelope): Envelope {
   return { ...envelope, observedAt, version }
 }
 
-/** Events that are looked through for each page; where more wait, any record may be among them. */
-const MOST_PENDING = 5_000
+/** Each id by its own key: of a join the planner might read all that waits. */
+export const PENDING_OF_RECORDS = `
+  select page.id from unnest($3::text[]) as page (id)
+  cross join lateral (
+    select from intake_raw.inbox
+    where status = 'pending' and team_id = $1 and source = $2 and record_id = page.id
+    limit 1
+  ) as pending`
 
-/** Records of this one's stream for which an event waits to be loaded. */
+/**
+ * Those of `ids` for which an event waits to be loaded, however many wait. An event without a record id counts for
+ * none: the ingester reads ids as the drain does, so the drain will find none either.
+ */
 async function idsInInbox(
   { client }: Session,
   { teamId, stream }: Envelope,
-): Promise<readonly string[] | 'many'> {
+  ids: readonly string[],
+): Promise<readonly string[]> {
   const source = streamNamed(stream)?.source
   if (source === undefined) return []
-  const { rows } = await client.query<{ ids: string[] | null; many: boolean }>({
-    name: 'pending events of a stream',
-    text: `
-      select array_agg(record_id) filter (where team_id = $1 and source = $2 and record_id is not null) as ids,
-        count(*) > $3 as many
-      from (select team_id, source, record_id from intake_raw.inbox where status = 'pending' order by seq limit $3 + 1) as pending`,
-    values: [teamId, source, MOST_PENDING],
+  const { rows } = await client.query<{ id: string }>({
+    name: 'pending events of records',
+    text: PENDING_OF_RECORDS,
+    values: [teamId, source, ids],
   })
-  const [found] = rows
-  return found?.many === true ? 'many' : (found?.ids ?? [])
+  return rows.map(({ id }) => id)
 }

@@ -4,7 +4,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { type Instant, instantOf } from '../../src/core/time.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
-import { withoutUnchanged } from '../../src/load/unchanged.ts'
+import { PENDING_OF_RECORDS, withoutUnchanged } from '../../src/load/unchanged.ts'
 import { forms } from '../../src/streams/forms.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene } from '../ingest/drain/scene.ts'
@@ -92,13 +92,44 @@ test('events of another team, stream or record, and those that were set aside, s
   expect(await page([seen('p1', 5)])).toEqual([])
 })
 
-test('where very many events wait any record may be among them: all are loaded again', async () => {
-  await load([seen('p1', 1), seen('p2', 1)])
+/** Pending events of as many records, which the page does not hold. */
+async function storeMany(teamId: number, source: string): Promise<void> {
   await scene.session.client.query(
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
-     select $1, 'e' || n, sha256(n::text::bytea), '2026-01-01', now(), 'patient', 'other', ''
-     from generate_series(1, 5001) n`,
-    [scene.teamId],
+     select $1, $2 || n, sha256(($2 || n)::bytea), '2026-01-01', now(), $2, 'other' || n, ''
+     from generate_series(1, 6000) n`,
+    [teamId, source],
   )
-  expect(await page([seen('p1', 5), seen('p2', 5)])).toEqual(['p1', 'p2'])
+}
+
+test('6,000 events that wait for another team, another stream or other records cost an unchanged page no write', async () => {
+  await load([seen('p1', 1), seen('p2', 1)])
+  await storeMany(await teamIdOf(scene.session.db, 'other'), 'patient')
+  await storeMany(scene.teamId, 'form')
+  await storeMany(scene.teamId, 'patient')
+  expect(await page([seen('p1', 5), seen('p2', 5)])).toEqual([])
+  await scene.store([patientEvent('p2', 2)])
+  expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual(['p2'])
+})
+
+test('events that wait are looked up by the keys of the page, whatever the planner knows of the inbox', async () => {
+  await storeMany(scene.teamId, 'patient')
+  const planOf = async () => {
+    const rows = await scene.rows<{ 'QUERY PLAN': string }>(
+      `explain (costs off) execute pending (${scene.teamId}::smallint, 'patient', '{p1,p2}')`,
+    )
+    return rows.map((row) => row['QUERY PLAN']).join('\n')
+  }
+  await scene.session.client.query(`prepare pending (smallint, text, text[]) as ${PENDING_OF_RECORDS}`)
+  for (const known of ['nothing', 'all'] as const) {
+    if (known === 'all') await scene.session.client.query('analyze intake_raw.inbox')
+    for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+      await scene.session.client.query(`set plan_cache_mode = ${mode}`)
+      const plan = await planOf()
+      expect(plan, `${known} known, ${mode}`).toMatch(
+        /Index Cond: \(\(team_id = .*\) AND \(source = .*\) AND \(record_id = page\.id\)\)/,
+      )
+      expect(plan).not.toMatch(/Seq Scan|Hash|Merge|Filter/)
+    }
+  }
 })

@@ -10,6 +10,7 @@ import type { Envelope } from '../../core/envelope.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import type { InboxRow } from './inbox-rows.ts'
 import { missesMost, missesUsual, missesValues } from './thin.ts'
 
 /** Fields that all records of a stream have, as far as a few of them tell; null where none is held. */
@@ -110,26 +111,30 @@ async function heldBeside(
 
 /**
  * Keys, as `team/source/id`, of earlier events that are pending still, in other hands or until they are tried again.
- * Loading a later event before them loses the order in which they arrived, by which doubt is told.
+ * Loading a later event before them loses the order in which they arrived, by which doubt is told. Only events of the
+ * same team count: of another, a batch may leave out any number.
  */
-export async function overtaken(
-  session: Session,
-  teamIds: readonly number[],
-  seqs: readonly string[],
-): Promise<ReadonlySet<string>> {
-  const { rows } = await session.client.query<{ key: string }>({
+export async function overtaken(session: Session, rows: readonly InboxRow[]): Promise<ReadonlySet<string>> {
+  const { rows: found } = await session.client.query<{ key: string }>({
     name: 'drain overtaken',
     // Nearly always the earlier ones are all of this batch, and counting them is enough to know.
     text: `
-      with earlier as materialized (
-        select seq, team_id, source, record_id from intake_raw.inbox
-        where status = 'pending' and seq < $1 and team_id = any ($3::smallint[])
+      with mine as materialized (
+        select * from unnest($1::smallint[], $2::bigint[]) as mine (team_id, seq)
+      ), last as materialized (
+        select team_id, max(seq) as seq from mine group by team_id
+      ), earlier as materialized (
+        select inbox.* from last
+        cross join lateral (
+          select team_id, seq, source, record_id from intake_raw.inbox
+          where status = 'pending' and team_id = last.team_id and seq <= last.seq
+        ) as inbox
       )
       select format('%s/%s/%s', team_id, source, record_id) as key from earlier
-      where (select count(*) from earlier) > $4
-        and not exists (select from unnest($2::bigint[]) as mine (seq) where mine.seq = earlier.seq)
+      where (select count(*) from earlier) > (select count(*) from mine)
+        and not exists (select from mine where mine.seq = earlier.seq)
         and source is not null and record_id is not null`,
-    values: [seqs.at(-1), seqs, teamIds, seqs.length - 1],
+    values: [rows.map((row) => row.teamId), rows.map((row) => row.seq)],
   })
-  return new Set(rows.map((row) => row.key))
+  return new Set(found.map((row) => row.key))
 }

@@ -26,25 +26,83 @@ const COLUMNS = `
   seq, team_id as "teamId", event_id as "eventId", received_on::text as "receivedOn", attempts, source, record_id as "recordId",
   body, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "receivedAt"`
 
-/** Takes the earliest events of these teams that are due and in nobody's hands. */
+/**
+ * Takes events of these teams that are due and in nobody's hands: of each team its earliest, and no team more than its
+ * share of the batch while others have events too. A few more than `most` where the teams are many.
+ */
 export async function takeDue(
   session: Session,
   teamIds: readonly number[],
   most: number,
 ): Promise<readonly InboxRow[]> {
+  const rows: InboxRow[] = []
+  let bytes = 0
+  let teams = (teamIds.length > 1 ? await withDueEvents(session, teamIds) : teamIds).map(
+    (teamId): TeamPlace => ({ teamId, after: '0' }),
+  )
+  while (teams.length > 0 && rows.length < most && bytes < MOST_BYTES) {
+    const share = Math.ceil((most - rows.length) / teams.length)
+    const part = await takeShares(session, teams, share, MOST_BYTES - bytes)
+    rows.push(...part)
+    for (const { body } of part) bytes += body.length
+    // What some teams have too little for goes to those that have more.
+    teams = teams.flatMap(({ teamId }) => {
+      const own = part.filter((row) => row.teamId === teamId)
+      return own.length < share ? [] : [{ teamId, after: own.at(-1)!.seq }]
+    })
+  }
+  return rows.sort((a, b) => Number(a.seq) - Number(b.seq))
+}
+
+async function withDueEvents(session: Session, teamIds: readonly number[]): Promise<readonly number[]> {
+  const { rows } = await session.client.query<{ id: number }>({
+    name: 'drain teams',
+    text: `
+      select team.id from unnest($1::smallint[]) as team (id)
+      cross join lateral (
+        select from intake_raw.inbox
+        where status = 'pending' and team_id = team.id and (due_at is null or due_at <= now())
+        limit 1
+      ) as due`,
+    values: [teamIds],
+  })
+  return rows.map(({ id }) => id)
+}
+
+interface TeamPlace {
+  readonly teamId: number
+  /** Events that were stored later than this one. */
+  readonly after: string
+}
+
+/** Team by team through the index: events that wait for other teams are not looked at. */
+export const TAKE_SHARES = `
+  with due as materialized (
+    select event.* from unnest($1::smallint[], $2::bigint[]) as team (id, after)
+    cross join lateral (
+      select seq, team_id, event_id, received_on, received_at, attempts, source, record_id, body
+      from intake_raw.inbox
+      where status = 'pending' and team_id = team.id and seq > team.after
+        and (due_at is null or due_at <= now())
+      order by seq limit $3 for update skip locked
+    ) as event
+  ), placed as (
+    select *, row_number() over (partition by team_id order by seq) as place from due
+  )
+  select ${COLUMNS}
+  from (select *, sum(octet_length(body)) over (order by place, seq) - octet_length(body) as before from placed) as due
+  where before < $4 order by due.seq`
+
+async function takeShares(
+  session: Session,
+  teams: readonly TeamPlace[],
+  share: number,
+  bytes: number,
+): Promise<readonly InboxRow[]> {
   const { rows } = await session.client.query<InboxRow>({
     name: 'drain take',
-    text: `
-      with due as materialized (
-        select seq, team_id, event_id, received_on, received_at, attempts, source, record_id, body
-        from intake_raw.inbox
-        where status = 'pending' and (due_at is null or due_at <= now()) and team_id = any ($1::smallint[])
-        order by seq limit $2 for update skip locked
-      )
-      select ${COLUMNS}
-      from (select *, sum(octet_length(body)) over (order by seq) - octet_length(body) as before from due) as due
-      where before < $3 order by seq`,
-    values: [teamIds, most, MOST_BYTES],
+    text: TAKE_SHARES,
+    values: [teams.map((team) => team.teamId), teams.map((team) => team.after), share, bytes],
   })
   return rows
 }
@@ -105,12 +163,7 @@ export async function postpone(session: Session, row: InboxRow, milliseconds: nu
 
 /** True when an event of these teams is pending and due, in whoever's hands. */
 export async function isAnyDue(session: Session, teamIds: readonly number[]): Promise<boolean> {
-  const { rows } = await sql<{ due: boolean }>`
-    select exists (
-      select from intake_raw.inbox
-      where status = 'pending' and (due_at is null or due_at <= now()) and team_id = any (${teamIds}::smallint[])
-    ) as due`.execute(session.db)
-  return rows[0]?.due === true
+  return (await withDueEvents(session, teamIds)).length > 0
 }
 
 function daysOf(rows: readonly InboxRow[]): readonly string[] {

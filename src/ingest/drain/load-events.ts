@@ -74,14 +74,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
   const gathered = rows === prepared.rows ? prepared.gathered : await gather(rows, loading.apiVersionOf)
   const { groups, places, dead } = gathered
   const asks: Ask[] = [...gathered.asks]
-  const spoken =
-    groups.length === 0
-      ? NONE
-      : await overtaken(
-          session,
-          loading.teamIds,
-          rows.map((row) => row.seq),
-        )
+  const spoken = groups.length === 0 ? NONE : await overtaken(session, rows)
   for (const group of groups)
     asks.push(...(await writeGroup(session, loading, group, { spoken, nobodyErased })))
   for (const { teamId, stream, letters, findings } of places) {
