@@ -1,5 +1,5 @@
 /**
- * Deliberate bugs, each of which the tests named with it have to catch (docs/testing.md).
+ * Deliberate bugs; the tests named with each must catch it (docs/testing.md).
  *
  * Invariant: `from` stands exactly once in its file, so that a mutation whose place has moved is noticed and not passed
  * over; with `to` in its place the file still compiles.

@@ -1,6 +1,6 @@
 /**
  * `npm run mutations`: puts each deliberate bug of mutations.ts into a copy of what is committed, one at a time, and runs the tests
- * that have to catch it. `--only 3,7` tries those alone; `--json FILE` writes what was found.
+ * that have to catch it. `--list` prints them, `--only 3,7` tries those alone, `--json FILE` writes the results.
  *
  * Invariant: the checkout itself is never changed. A bug counts as caught only by a test that failed, and the same
  * tests pass without it; one that nobody caught, or whose place has moved, ends the command with 1.
@@ -15,13 +15,23 @@ import { fileToWrite, readWords, someOf } from '../support/words.ts'
 import { MUTATIONS, type Mutation } from './mutations.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const USAGE = `npm run mutations -- [--only 3,7] [--json FILE]
+const USAGE = `npm run mutations -- [--list] [--only 3,7] [--json FILE]
 
-  --only N,N   these alone, by their numbers in docs/testing.md
-  --json FILE  writes what was found`
+  --list       prints the numbers of all, and changes nothing
+  --only N,N   these alone, by their numbers
+  --json FILE  writes the results`
 
-const { values } = readWords(USAGE, { only: { type: 'string' }, json: { type: 'string' } })
+const { values } = readWords(USAGE, {
+  list: { type: 'boolean' },
+  only: { type: 'string' },
+  json: { type: 'string' },
+})
 const numbered = MUTATIONS.map((mutation, at) => ({ mutation, number: String(at + 1) }))
+if (values.list) {
+  for (const { mutation, number } of numbered)
+    process.stdout.write(`${number}. ${mutation.bug} (${mutation.file})\n`)
+  process.exit(0)
+}
 const asked =
   values.only === undefined
     ? null
