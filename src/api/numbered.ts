@@ -6,7 +6,6 @@
  * ignore `page_size`); whenever first page and link do not agree about it, there is no such rest, and links are
  * followed one by one.
  */
-import type { ListBody } from './envelope.ts'
 import { numberIn, type Query, withNumber, withOwn } from './query.ts'
 
 export interface Numbered {
@@ -18,11 +17,17 @@ export interface Numbered {
   queryOf(number: number): string
 }
 
-/** Null when the pages cannot be computed from the first one, whose link to the next is `next`. */
-export function numberedRest(next: string, first: ListBody, own: Query | undefined): Numbered | null {
-  const size = first.records.length
-  if (first.count === null || size === 0) return null
-  const pages = Math.ceil(first.count / size)
+/**
+ * Null when the pages cannot be computed from the first one: its records (`size`), the count it told, and its link to
+ * the next.
+ */
+export function numberedRest(
+  next: string,
+  { size, count }: { readonly size: number; readonly count: number | null },
+  own: Query | undefined,
+): Numbered | null {
+  if (count === null || size === 0) return null
+  const pages = Math.ceil(count / size)
   if (pages < 2 || new URLSearchParams(next).has('cursor')) return null
   const query = withOwn(next, own)
 

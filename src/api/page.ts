@@ -23,12 +23,14 @@ export interface Page {
   readonly last: boolean
 }
 
+/** Signs that the pages are not the whole list, or not one state of it. */
 export type Unsteady =
   | 'count_drifted'
   | 'count_mismatch'
   | 'short_page'
   | 'rows_vanished'
   | 'page_repeated_while_changing'
+  | 'filter_ignored'
   | 'not_finished'
 
 export interface ScanOutcome {
@@ -37,9 +39,10 @@ export interface ScanOutcome {
   /** No sign that the list changed meanwhile. */
   readonly stable: boolean
   readonly count: number | null
+  /** Pages and records up to the one that ended the scan; more may have been handed over. */
   readonly pages: number
   readonly records: number
-  /** The first sign against it. */
+  /** The gravest sign against it. */
   readonly reason?: Unsteady
 }
 
@@ -49,6 +52,8 @@ export interface PagesOptions {
   readonly query?: Query
   /** True where several records may share an id, as the attempts of a log do: pages are then compared whole. */
   readonly idsRepeat?: boolean
+  /** False for a record that the query must not let through: the filter is not believed, and the scan ends. */
+  readonly fits?: (record: unknown) => boolean
   readonly meter?: Meter
   readonly signal?: AbortSignal
   readonly params?: { readonly [name: string]: string }

@@ -84,7 +84,8 @@ async function readWindow(
     satisfies: (payload) => isInWindow(payload[field], after),
   })
   const reaches = held.newest !== null && reachesBack(after, held.newest)
-  const lacksNewest = reaches && (last.newest ?? '') < held.newest
+  // A scan that ended early may not have come to the newest record.
+  const lacksNewest = reaches && last.complete && (last.newest ?? '') < held.newest
   if (last.stopped || last.distinct === 0 || lacksNewest) {
     // What was read is loaded; the reading of everything counts it again.
     const { fetched, unchanged, erased } = before

@@ -10,9 +10,9 @@
  * has lost nothing: what it read is loaded, and it is to be repeated.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { Page } from '../api/pages.ts'
+import type { Page, PagesOptions } from '../api/pages.ts'
 import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../core/envelope.ts'
-import type { JsonObject } from '../core/json.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
 import { type Reading, type ReadRecord, readRecord } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
@@ -31,6 +31,10 @@ export interface ScanReport {
   /** Distinct records seen, and the service's count of them. */
   readonly distinct: number
   readonly count: number | null
+  /** True when the scan reached the end of the list. */
+  readonly complete: boolean
+  /** Records on the pages up to the one that ended the scan: the same in any order of the pages. */
+  readonly listed: number
   /** Ids whose newest state is in doubt. */
   readonly contested: readonly string[]
   /** The latest date of the records seen, of those that are not far in the future; null when none was asked for or found. */
@@ -60,13 +64,16 @@ export async function scanStream(
   const batcher = openBatcher(source, mode)
   const begunAt = clock.now()
   const fetchedBefore = tally.fetched
-  const { query, dated, satisfies = () => true } = request
+  const { query, dated, satisfies } = request
   let unkeyed = 0
   let newest: Instant | null = null
-  let stopped = false
   const resource = stream.listedAs ?? stream.list!
   const idsRepeat = stream.entryAt !== undefined
-  const options = { resource, meter, signal, idsRepeat, ...(query === undefined ? {} : { query }) }
+  const options: PagesOptions = {
+    ...{ resource, meter, signal, idsRepeat },
+    ...(query === undefined ? {} : { query }),
+    ...(satisfies === undefined ? {} : { fits: (record) => !isObject(record) || satisfies(record) }),
+  }
   const pages = client.pages(client.paths[stream.list!], options)
   for await (const page of pages) {
     serviceClock.sample(page)
@@ -80,18 +87,16 @@ export async function scanStream(
     }
     await loadEntries(source, batcher, ledger, entries, request.everySummary === true)
     await ledger.flushIfFull()
-    stopped = entries.some((read) => read.kind === 'record' && !satisfies(read.envelope.content!.payload))
-    if (stopped) break
   }
   // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
   const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
-  const { complete, stable, count, records, reason } = pages.outcome
+  const { complete, stable, count, records: listed, reason } = pages.outcome
   const startedAt = serviceClock.observedAt(begunAt) as Instant
   const distinct = (await ledger.count()) + unkeyed
-  const report = { startedAt, ledger, contested, distinct, count, newest, stopped }
-  if (stopped) return { ...report, steady: false, reason: 'filter_ignored' }
+  const stopped = reason === 'filter_ignored'
+  const report = { startedAt, ledger, contested, distinct, count, complete, listed, newest, stopped }
   // A log grows while it is read, and its entries may share ids: what it held at the start was read.
-  if (stream.entryAt !== undefined && complete && records >= (count ?? 0)) {
+  if (stream.entryAt !== undefined && complete && listed >= (count ?? 0)) {
     return { ...report, steady: true, reason: null }
   }
   if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }

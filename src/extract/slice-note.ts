@@ -20,16 +20,26 @@ export interface SliceNote {
 export const NOTHING_TO_SAY: SliceNote = { text: null, attention: false }
 
 export function unsteadyNote(scans: readonly ScanReport[]): SliceNote {
-  const { distinct, count, reason } = scans.at(-1)!
+  const { count, reason, complete } = scans.at(-1)!
+  const found = foundBy(scans.at(-1)!)
   const alike = scans.every(
-    (scan) => scan.distinct === distinct && scan.count === count && scan.reason === reason,
+    (scan) => foundBy(scan) === found && scan.count === count && scan.reason === reason,
   )
-  if (alike && count !== null && count !== distinct) {
-    const text = `the service counts ${count} but lists ${distinct} distinct records, each time the same; deletes are not looked for while its count is wrong`
+  if (alike && count !== null && count !== found) {
+    const listed = complete ? `lists ${found} distinct records` : `its pages end after ${found} records`
+    const text = `the service counts ${count} but ${listed}, each time the same; deletes are not looked for while its count is wrong`
     return { text, attention: true }
   }
   const text = `the list kept changing while it was read (${reason ?? 'unsteady'}); deletes are looked for next time`
   return { text, attention: false }
+}
+
+/**
+ * Records that a scan found. Pages beyond the one that ended a scan early were read or not as requests overtook each
+ * other, so they do not count.
+ */
+function foundBy({ complete, distinct, listed }: ScanReport): number {
+  return complete ? distinct : listed
 }
 
 /** Of a log, whose count decides nothing: what is missing is read the next time, and needs nobody. */

@@ -99,3 +99,47 @@ it.each<[string, number, number, string]>([
     expect(await at.held()).toEqual({ alive: idsOf(patients), gone: ['p5'] })
   },
 )
+
+function event() {
+  let happens = () => {}
+  const happened = new Promise<void>((resolve) => {
+    happens = resolve
+  })
+  return { happens, happened }
+}
+
+it('a page that is not found each time: the run asks for a person, however many of the other pages come before that answer', async () => {
+  await using at = await scene(75)
+  const { patients } = at.service.records
+  let scans = 0
+  let notFound = event()
+  let seventh = event()
+  at.service.interfere = ({ url }, response) => {
+    const at = new URL(url, 'http://any.invalid')
+    if (at.pathname !== '/v2/patients') return false
+    const page = Number(at.searchParams.get('page') ?? 1)
+    if (page === 1) {
+      scans += 1
+      notFound = event()
+      seventh = event()
+    }
+    if (page === 7) seventh.happens()
+    // In the second reading this answer comes before all others, in the first and the third after most of them.
+    if (page === 3) {
+      response.on('finish', notFound.happens)
+      const turn = scans === 2 ? Promise.resolve() : seventh.happened
+      void turn.then(() => json(response, { detail: 'no' }, 404))
+    } else if (page > 1 && scans === 2) {
+      const results = patients.slice((page - 1) * 10, page * 10)
+      const body = { count: 75, next: `/v2/patients?page=${page + 1}`, results }
+      void notFound.happened.then(() => setTimeout(() => json(response, body), 50))
+    } else return false
+    return true
+  }
+  const ended = await at.backfill()
+  expect(scans).toBe(3)
+  expect(ended.code).toBe(4)
+  expect(documentOf(ended).streams.patients!.note).toBe(
+    'the service counts 75 but its pages end after 20 records, each time the same; deletes are not looked for while its count is wrong',
+  )
+})
