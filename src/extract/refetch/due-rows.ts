@@ -68,7 +68,24 @@ export async function takeDue(
   return rows
 }
 
-/** Settles rows, but those that somebody asked for again: these are due anew. */
+/**
+ * Locks rows until the transaction ends, in the order in which `askAgain` writes them, so that the two never wait for
+ * each other. What was asked for until now is committed; what is asked for from now on waits for the commit.
+ */
+export async function lockRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
+  if (rows.length === 0) return
+  await sql`
+    select from intake_ops.refetches asked_for
+    where (asked_for.team_id, asked_for.stream, asked_for.id) in (
+      select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[])
+    )
+    order by asked_for.team_id, asked_for.stream, asked_for.id for update`.execute(db)
+}
+
+/**
+ * Settles rows, but those that somebody asked for again: these are due anew. The caller has locked them: a statement
+ * that waits for a lock itself still sees the rest of the table as it was before.
+ */
 export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return
   await sql`

@@ -20,7 +20,7 @@ import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { originOf, refused, type Told } from './ask.ts'
-import { type DueRow, putOff, settleRows } from './due-rows.ts'
+import { type DueRow, lockRows, putOff, settleRows } from './due-rows.ts'
 
 export interface Answered {
   readonly row: DueRow
@@ -83,6 +83,10 @@ async function settleInOneTransaction(
   const batch = { stream, place, lines, deadLetters: sorted.letters, from: 'reads', askedAt } as const
   const lost = new Set((await writeBatch(session, batch)).contested)
   await recordFindings(db, place, findingsOf(sorted.missing))
+  await lockRows(
+    db,
+    answers.map(({ row }) => row),
+  )
   await settleRows(
     db,
     sorted.settled.filter((row) => !lost.has(row.id)),
