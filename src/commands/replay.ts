@@ -30,7 +30,7 @@ export function replayCommand(context: Context): Command {
       `only these, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
     )
     .option('--team <name>', 'only this team of the warehouse')
-    .option('--inbox', 'drain stored events again in place of that; needs --since')
+    .option('--inbox', 'drain stored events again in place of that, those stored by now; needs --since')
     .option(
       '--since <time>',
       'with --inbox: events received at this time or later (ISO 8601, UTC without a zone)',

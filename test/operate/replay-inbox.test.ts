@@ -71,3 +71,27 @@ it('only the events about the streams that are named are drained, and without a 
   expect((await replay('--since', 'yesterday')).code).toBe(2)
   expect((await runCommand(['replay', '--since', '2020-01-01'], { DATABASE_URL: scene.url })).code).toBe(2)
 })
+
+it('it ends while events keep coming: what was stored when it began is drained, what arrives meanwhile is not waited for', async () => {
+  await scene.store([patientEvent('a', 2), patientEvent('b', 3)])
+  await scene.drain()
+  await scene.store([patientEvent('c', 4)])
+  // Each event that is drained brings another one: there is always one that is pending.
+  await scene.session.client.query(`
+    create sequence inflow;
+    create function next_event() returns trigger language plpgsql as $$
+    begin
+      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, body)
+      values (new.team_id, 'inflow ' || nextval('inflow'), new.body_hash, new.received_on, new.received_at,
+        new.event_type, new.source, new.body);
+      return null;
+    end $$;
+    create trigger inflow after update of status on intake_raw.inbox for each row
+    when (new.status = 'done') execute function next_event()`)
+  const ended = await replay('--since', '2020-01-01', '--json')
+  expect(ended.code, ended.output).toBe(0)
+  expect(JSON.parse(ended.stdout).inbox).toEqual({ events: 2, done: 2, dead: 0, waiting: 0 })
+  expect((await scene.inbox()).pending).toBeGreaterThan(0)
+  const loaded = await scene.rows('select id from intake.patients order by id')
+  expect(loaded.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+}, 60_000)

@@ -4,7 +4,8 @@
  *     events since then ─► pending again, a portion at a time ─► the drain ─► done or dead
  *
  * Invariant: what draining an event twice leaves is what draining it once leaves (law 2), so it may be stopped anywhere
- * and run beside the drain of `serve`. An event that was set aside gets another chance, and its dead letter says so.
+ * and run beside the drain of `serve`. An event that was set aside gets another chance, and its dead letter says so. It
+ * waits for the events that were stored when it began, not for those that arrive meanwhile, so it ends.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -49,6 +50,7 @@ const PORTION = 5_000
 /** An event that fails is tried again soon, and then set aside: somebody waits for the result. */
 const BACKOFF_MS = [500, 2_000]
 const PATIENCE_MS = 10_000
+const POLL_MS = 20
 
 const AGAIN = sql.table('pg_temp.again')
 
@@ -59,21 +61,20 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
     const teams = await teamsNamed(session, options.team)
     const asked = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
     const runId = await beginRun(session, 'replay', { ...asked, teams: teams.map(({ name }) => name) })
-    const events = await choose(
-      session,
-      options,
-      teams.map(({ teamId }) => teamId),
-    )
+    const teamIds = teams.map(({ teamId }) => teamId)
+    const { events, last } = await choose(session, options, teamIds)
     const draining = teams.map(({ name, teamId }): DrainTeam => {
       const apiVersion = versions.get(name)
       return { name, teamId, ...(apiVersion === undefined ? {} : { apiVersion }) }
     })
     const watch = { drained: () => {}, refetched: () => {} }
     await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
+    // Those that nobody drained yet are drained first, as they were stored.
+    await drained(session, teamIds, last, signal)
     for (let from = 0; from < events && !signal.aborted; from += PORTION) {
       await setPending(session, from)
       drain.wake()
-      await drain.idle()
+      await drained(session, teamIds, last, signal)
       onProgress(Math.min(events, from + PORTION), events)
     }
     const deadline = clock.now() + PATIENCE_MS * 1000
@@ -92,23 +93,51 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
   }
 }
 
-/** Notes which events are meant, in the order in which they were stored. Returns how many. */
+/** Resolves when no event up to `last` is pending and due, in whoever's hands, or the replay is to stop. */
+async function drained(
+  { db }: Session,
+  teamIds: readonly number[],
+  last: string,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const { rows } = await sql<{ due: boolean }>`
+      select exists (
+        select from intake_raw.inbox
+        where status = 'pending' and seq <= ${last} and (due_at is null or due_at <= now())
+          and team_id = any (${teamIds}::smallint[])
+      ) as due`.execute(db)
+    if (!rows[0]!.due) return
+    await sleep(POLL_MS)
+  }
+}
+
+/** Notes which events are meant, in the order in which they were stored. */
 async function choose(
   { db }: Session,
   { since, streams }: InboxReplayOptions,
   teamIds: readonly number[],
-): Promise<number> {
+): Promise<Chosen> {
   const sources = streams === null ? null : streams.flatMap(({ source }) => source ?? [])
   await sql`
     create temporary table again as
-    select row_number() over (order by seq)::int as number, team_id, event_id, body_hash, received_on
+    select row_number() over (order by seq)::int as number, seq, team_id, event_id, body_hash, received_on
     from intake_raw.inbox
     where received_on >= (${since}::timestamptz at time zone 'UTC')::date and received_at >= ${since}
       and team_id = any(${teamIds}::smallint[]) and status <> 'pending'
       and (${sources}::text[] is null or source = any(${sources}::text[]))`.execute(db)
   await sql`create index on ${AGAIN} (number)`.execute(db)
-  const { rows } = await sql<{ events: string }>`select count(*) as events from ${AGAIN}`.execute(db)
-  return Number(rows[0]!.events)
+  const { rows } = await sql<{ events: number; last: string }>`
+    select count(*)::int as events, coalesce(greatest(max(seq), (
+      select max(seq) from intake_raw.inbox where status = 'pending' and team_id = any(${teamIds}::smallint[])
+    )), 0)::text as last from ${AGAIN}`.execute(db)
+  return rows[0]!
+}
+
+interface Chosen {
+  readonly events: number
+  /** The last of them, and of those that were pending already, by `seq`. */
+  readonly last: string
 }
 
 async function setPending({ db }: Session, from: number): Promise<void> {
