@@ -1,9 +1,10 @@
 /**
  * Who was erased, as a load has to know it: keyed hashes of ids, looked up within the load's own transaction.
  *
- * Invariant: `openErasures` keeps a new erasure from being noted until the transaction ends, so that every load either
- * committed before an erasure was noted, and is swept by it, or knows of it. It costs one statement where nobody was
- * erased. No id is stored, and none can be told from what is.
+ * Invariant: `openErasures` keeps a new erasure of the team from being noted until the transaction ends, so that every
+ * load either committed before an erasure was noted, and is swept by it, or knows of it. It costs one statement where
+ * nobody of the team was erased; no team waits for another's erasures, nor checks its records because of them. No id is
+ * stored, and none can be told from what is.
  */
 import { createHmac } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
@@ -15,12 +16,16 @@ export interface Erasures {
   hashOf(subject: Subject): string
 }
 
-/** Key of the advisory lock that loads share (in `hold_erasures`) and the noting of an erasure takes alone. */
-const LOCK = 7_204_314_001
+/**
+ * First half of the key of the advisory lock that loads of a team share (in `hold_erasures`) and the noting of an erasure
+ * takes alone; the second half is the team.
+ */
+const LOCK = 7_204_315
 
-/** What a transaction has to know of erasures; null where nobody was erased in this warehouse. */
+/** What a transaction has to know of the team's erasures; null where nobody was erased. */
 export async function openErasures(db: Kysely<Warehouse>, teamId: number): Promise<Erasures | null> {
-  const { rows } = await sql<{ key: Buffer | null }>`select intake_ops.hold_erasures() as key`.execute(db)
+  const { rows } = await sql<{ key: Buffer | null }>`
+    select intake_ops.hold_erasures(${teamId}::smallint) as key`.execute(db)
   const key = rows[0]?.key ?? null
   return key === null ? null : erasuresUnder(key, teamId)
 }
@@ -106,7 +111,7 @@ export async function noteErased(
   const patientHash = erasures.hashOf({ stream: 'patients', id: patient })
   const hashes = subjects.map(erasures.hashOf).sort()
   return await db.transaction().execute(async (transaction) => {
-    await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction)
+    await sql`select pg_advisory_xact_lock(${LOCK}::int, ${erasures.teamId}::int)`.execute(transaction)
     const { numAffectedRows } = await sql`
       insert into intake_ops.erasures (hash, patient_hash, team_id)
       select decode(hash, 'hex'), decode(${patientHash}, 'hex'), ${erasures.teamId}

@@ -1,7 +1,7 @@
 /** An erasure beside loads that are under way; and files without rows of the erased, which are the same but for those. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { setAside } from '../../src/load/dead-letters.ts'
-import { hashesOf, noteErased } from '../../src/load/erasures.ts'
+import { hashesOf, noteErased, openErasures } from '../../src/load/erasures.ts'
 import { withoutErasedRows } from '../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
@@ -38,8 +38,9 @@ describe('beside loads', () => {
         recordEnvelope({ id, first_name: id }, { teamId: 1, stream: 'patients', observedAt: at(1) }),
       ),
     )
-  const note = async (...ids: string[]) => {
-    const erasures = await hashesOf(eraser.db, 1)
+  const note = (...ids: string[]) => noteIn(1, ...ids)
+  const noteIn = async (teamId: number, ...ids: string[]) => {
+    const erasures = await hashesOf(eraser.db, teamId)
     for (const id of ids) await noteErased(eraser.db, erasures, id, [{ stream: 'patients', id }])
   }
   const write = (
@@ -157,6 +158,25 @@ describe('beside loads', () => {
       'null',
       expect.stringContaining('patient-2'),
     ])
+  })
+
+  test('an erasure waits for no load of another team, and lets none wait', async () => {
+    await loader.client.query('begin')
+    await write(patients, linesFor('p-1'))
+    await noteIn(2, 'p-1')
+    await loader.client.query('commit')
+    await eraser.client.query('begin')
+    await eraser.client.query('select pg_advisory_xact_lock(7204315, 2)')
+    await loader.client.query('begin')
+    expect(await write(patients, linesFor('p-2'))).toMatchObject({ changed: 1 })
+    await loader.client.query('commit')
+    await eraser.client.query('commit')
+  })
+
+  test('records of a team are not checked because somebody of another team was erased', async () => {
+    await noteIn(2, 'p-1')
+    expect(await openErasures(loader.db, 1)).toBeNull()
+    expect(await openErasures(loader.db, 2)).toMatchObject({ teamId: 2 })
   })
 
   test('a patient of the same id in another team is another patient', async () => {

@@ -12,21 +12,23 @@ import { type InboxRow, remove } from './inbox-rows.ts'
 export interface Spared {
   /** Those of nobody who was erased: the same array when all are. */
   readonly rows: readonly InboxRow[]
-  /** True when nobody is in the whole warehouse, and nobody will be until the transaction ends. */
+  /** True when nobody is in any of their teams, and nobody will be until the transaction ends. */
   readonly nobodyErased: boolean
 }
 
 export async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Spared> {
   const erased = new Set<InboxRow>()
+  let nobodyErased = true
   for (const teamId of new Set(rows.map((row) => row.teamId))) {
     const erasures = await openErasures(session.db, teamId)
-    if (erasures === null) return { rows, nobodyErased: true }
+    if (erasures === null) continue
+    nobodyErased = false
     const own = rows.filter((row) => row.teamId === teamId)
     for (const row of await erasedIn(session, erasures, own)) erased.add(row)
   }
-  if (erased.size === 0) return { rows, nobodyErased: false }
+  if (erased.size === 0) return { rows, nobodyErased }
   await remove(session, [...erased])
-  return { rows: rows.filter((row) => !erased.has(row)), nobodyErased: false }
+  return { rows: rows.filter((row) => !erased.has(row)), nobodyErased }
 }
 
 async function erasedIn(
