@@ -27,7 +27,7 @@ export async function startPostgres(
     if (status !== 0) throw new Error(`${program} failed: ${stderr}`)
   }
   run('initdb', '-D', data, '-U', 'tests', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync')
-  const settings = ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'max_connections=200']
+  const settings = ['fsync=off', 'full_page_writes=off', 'max_connections=200']
   const options = [`-p ${port}`, '-h 127.0.0.1', "-k ''", ...settings.map((each) => `-c ${each}`)].join(' ')
   run('pg_ctl', '-D', data, '-l', join(folder, 'log'), '-w', '-o', options, 'start')
   return {

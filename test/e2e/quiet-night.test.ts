@@ -5,13 +5,26 @@ import type { World } from '../../src/emulator/world/world.ts'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { DAY, newestOf, plus, responsesOf } from './support/answered.ts'
 import { liven } from './support/living.ts'
-import { documentOf, openScene, query, type Scene } from './support/scene.ts'
+import { connect, documentOf, openScene, query, type Scene } from './support/scene.ts'
 
 /** Written by every run: that it was, what it read, and where it goes on. */
 const RUN_RECORD = ['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.checkpoints']
 
 const SESSIONS =
   "select application_name from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'"
+
+/**
+ * Whether responses have to be looked through once more: some transaction of this server, of another database too, was
+ * open when they were looked through last, and what came since it began may have been missed.
+ */
+const LOOKS_AGAIN = `select exists (select from intake.responses
+    where xmin::text::bigint >= (select oldest from intake_raw.answers_read)) as again`
+const LOOKED = 'intake_raw.answers_read'
+
+async function looksAgain(url: string): Promise<boolean> {
+  const [row] = await query<{ again: boolean }>(url, LOOKS_AGAIN)
+  return row!.again
+}
 
 /** Place and writer of every row of every table, and how many were ever written to each. */
 async function everyRow(url: string): Promise<Readonly<Record<string, readonly string[]>>> {
@@ -78,9 +91,10 @@ it.each([
   expect(await scene.backfill()).toMatchObject({ code: 0, stderr: '' })
   const { configs, attempts } = control.webhooks() as Webhooks
   const webhooks = { configs: configs.table.size, attempts: attempts.listing().size }
-  const before = await everyRow(scene.url)
+  let before = await everyRow(scene.url)
   expect(Object.keys(before).length).toBeGreaterThan(30)
   for (let night = 2; night <= 3; night++) {
+    const again = await looksAgain(scene.url)
     control.resetCounters()
     const run = await scene.backfill('--json')
     expect(run.code).toBe(0)
@@ -96,11 +110,30 @@ it.each([
       })
     }
     expect(asked(scene)).toEqual(mustAsk(control.world(), 10, webhooks))
-    expect(await everyRow(scene.url)).toEqual(before)
+    const after = await everyRow(scene.url)
+    expect(after).toEqual(again ? { ...before, [LOOKED]: after[LOOKED] } : before)
+    before = after
   }
   const recorded = await query(
     scene.url,
     'select count(*)::int as streams from intake_ops.run_streams group by run_id order by run_id',
   )
   expect(recorded).toEqual(Array(3).fill({ streams: STREAMS.length }))
+})
+
+it('after a run beside an open transaction, the next looks through its responses again, and notes that it did', async () => {
+  await using scene = await openScene({ patients: 25, responses: 40 })
+  const other = await connect(scene.url)
+  try {
+    await other.query('begin; select pg_current_xact_id()')
+    expect((await scene.backfill()).code).toBe(0)
+  } finally {
+    await other.end()
+  }
+  const before = await everyRow(scene.url)
+  expect(await looksAgain(scene.url)).toBe(true)
+  expect((await scene.backfill()).code).toBe(0)
+  const after = await everyRow(scene.url)
+  expect(after[LOOKED]).not.toEqual(before[LOOKED])
+  expect(after).toEqual({ ...before, [LOOKED]: after[LOOKED] })
 })

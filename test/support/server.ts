@@ -75,7 +75,7 @@ async function openContainer(): Promise<TestServer | false> {
 const MEMORY = '/dev/shm'
 const ROOM = 3 * 2 ** 30
 
-function temporaryPlace(): string {
+export function temporaryPlace(): string {
   try {
     const { bavail, bsize } = statfsSync(MEMORY)
     accessSync(MEMORY, constants.W_OK)
