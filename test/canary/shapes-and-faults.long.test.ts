@@ -89,6 +89,7 @@ describe.concurrent('the canary is in the tables and nowhere else', () => {
         if (fault !== '') control.failNext(`/v2/${list}`, `${fault}=1${argumentOf(fault)}`)
       const run = await witness.run(['backfill'])
       expect([0, 1, 4]).toContain(run.code)
+      expect(run.output).not.toContain('fault of intake-sync')
       control.setFaults('')
       await witness.run(['backfill', '--streams', 'patients,responses', '--full'], 80)
       const [held] = await query<{ count: number }>(

@@ -48,6 +48,7 @@ beforeAll(async () => {
      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
        select team_id, 'e', '\\x00', current_date, now() - interval '20 minutes', 'updated', 'patient', '${patient}', '{}'
        from intake.teams;
+     update intake_ops.runs set finished_at = finished_at - interval '1 minute';
      update intake.responses set form_name = 'by hand' where id in (select id from intake.responses limit 8);
      delete from intake.webhook_deliveries`,
   )
@@ -66,40 +67,40 @@ afterAll(async () => {
   await scene?.[Symbol.asyncDispose]()
 })
 
-/** Each with the codes it may end with; `{patient}` and the like are filled in. */
-const COMMANDS: readonly (readonly [string, readonly number[]])[] = [
-  ['migrate', [0]],
-  ['migrate --status', [0]],
-  ['status', [0]],
-  ['status --max-age 1s', [0, 4]],
-  ['runs', [0]],
-  ['runs --limit 1', [0]],
-  ['doctor', [0, 1]],
-  ['verify --deep', [4]],
-  ['verify --streams responses --repair', [0, 4]],
-  ['replay', [0]],
-  ['replay --inbox --since 2020-01-01', [0, 4]],
-  ['explain patients {patient}', [0]],
-  ['explain patients {patient} --show-values', [0]],
-  ['explain patients nobody', [1]],
-  ['dead-letters list', [0]],
-  ['dead-letters list --status all', [0]],
-  ['dead-letters show 2', [0]],
-  ['dead-letters show 1 --show-values', [0]],
-  ['dead-letters retry 3', [0, 4]],
-  ['backfill --dry-run', [0, 4]],
-  ['backfill', [4]],
-  ['backfill --streams nothing', [2]],
-  ['webhooks list', [0]],
-  ['webhooks events', [0]],
-  ['webhooks update {config} --active true', [0]],
-  ['classify list', [0]],
-  ['classify set {question} visible', [0, 1, 2]],
-  ['access list', [0]],
-  ['patients upload {csv}', [0, 4]],
-  ['erase patient nobody --yes', [1]],
-  ['erase patient', [2]],
-  ['no-such-command', [2]],
+/** Each with the code that it ends with; `{patient}` and the like are filled in. */
+const COMMANDS: readonly (readonly [string, number])[] = [
+  ['migrate', 0],
+  ['migrate --status', 0],
+  ['status', 0],
+  ['status --max-age 1s', 4],
+  ['runs', 0],
+  ['runs --limit 1', 0],
+  ['doctor', 1],
+  ['verify --deep', 4],
+  ['verify --streams responses --repair', 0],
+  ['replay', 0],
+  ['replay --inbox --since 2020-01-01', 0],
+  ['explain patients {patient}', 0],
+  ['explain patients {patient} --show-values', 0],
+  ['explain patients nobody', 1],
+  ['dead-letters list', 0],
+  ['dead-letters list --status all', 0],
+  ['dead-letters show 2', 0],
+  ['dead-letters show 1 --show-values', 0],
+  ['dead-letters retry 3', 0],
+  ['backfill --dry-run', 4],
+  ['backfill', 4],
+  ['backfill --streams nothing', 2],
+  ['webhooks list', 0],
+  ['webhooks events', 0],
+  ['webhooks update {config} --active true', 0],
+  ['classify list', 0],
+  ['classify set {question} visible', 0],
+  ['access list', 0],
+  ['patients upload {csv}', 4],
+  ['erase patient nobody --yes', 1],
+  ['erase patient', 2],
+  ['no-such-command', 2],
 ]
 
 /** What a person is shown as it is: values, whose lines are not ours to break. */
@@ -122,10 +123,10 @@ const tooWide = (text: string) =>
     .filter((line) => [...line].length > WIDTH)
 
 describe('each command', () => {
-  it.each(COMMANDS)('%s', async (line, codes) => {
+  it.each(COMMANDS)('%s', async (line, code) => {
     const words = wordsOf(line)
     const shown = await runCommand(words, env, { columns: WIDTH })
-    expect(codes, shown.output).toContain(shown.code)
+    expect(shown.code, shown.output).toBe(code)
     if (!AS_IT_IS.some((option) => line.includes(option)))
       expect.soft(tooWide(shown.stdout), 'on a terminal').toEqual([])
     const piped = await runCommand(words, env)
@@ -137,8 +138,9 @@ describe('each command', () => {
 })
 
 describe('what went wrong', () => {
-  const failing = COMMANDS.filter(([, codes]) => codes.every((code) => code === 1 || code === 2))
-  it.each(failing)('%s', async (line) => {
+  // What the doctor found wrong is drained by then.
+  const failing = COMMANDS.filter(([line, code]) => line !== 'doctor' && (code === 1 || code === 2))
+  it.each(failing)('%s', async (line, expected) => {
     const said: string[] = []
     const output = {
       write: (text: string | Uint8Array) => said.push(String(text)),
@@ -149,7 +151,7 @@ describe('what went wrong', () => {
       ...{ env, stdout: output, stderr: output, version: '0.0.0' },
       signal: new AbortController().signal,
     })
-    expect([1, 2]).toContain(code)
+    expect(code).toBe(expected)
     expect(said.join('')).toContain('error: ')
     expect(tooWide(said.join(''))).toEqual([])
   })

@@ -151,7 +151,9 @@ describe('the parts of serve', () => {
     const ingester = await startServing(env, '--no-drain', '--no-schedule')
     expect(ingester.document.off).toEqual({ drain: '--no-drain', schedule: '--no-schedule' })
     expect((await send(ingester.document.webhooks!, patientEvent('p-1', 'Ann'))).status).toBe(200)
-    await sleep(1_500)
+    const drains = `select application_name from pg_stat_activity
+      where datname = current_database() and application_name ~ 'drain|listen'`
+    expect(await query(warehouse.url, drains)).toEqual([])
     const rows = () => query(warehouse.url, 'select id from intake.patients')
     expect(await rows()).toEqual([])
     expect(await ingester.metric('intake_inbox_pending_events{team="default"}')).toBe(1)
@@ -161,6 +163,7 @@ describe('the parts of serve', () => {
       off: { ingest: '--no-ingest', schedule: '--cron off' },
     })
     await until('it is drained', async () => (await rows()).length === 1)
+    expect(await query(warehouse.url, drains)).not.toEqual([])
     expect((await send(ingester.document.webhooks!, patientEvent('p-2', 'Bea'))).status).toBe(200)
     await until('the other is drained', async () => (await rows()).length === 2)
     const ended = await Promise.all([ingester.stop(), drain.stop()])

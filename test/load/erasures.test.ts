@@ -13,6 +13,7 @@ import { responses } from '../../src/streams/responses.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { at, recordEnvelope } from '../support/envelopes.ts'
+import { ask } from '../support/sessions.ts'
 
 describe('beside loads', () => {
   let database: TestDatabase
@@ -67,7 +68,9 @@ describe('beside loads', () => {
     const noting = note('p-1').then(() => {
       noted = true
     })
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    const waiting = `select from pg_stat_activity where datname = current_database()
+      and wait_event_type = 'Lock' and application_name = 'intake-sync eraser'`
+    await expect.poll(() => ask(database.url, waiting)).toHaveLength(1)
     expect(noted).toBe(false)
     await loader.client.query('commit')
     await noting

@@ -186,13 +186,17 @@ test('a session that is ended in the midst of a batch takes nothing with it', as
 
 test('a drain that is closed finishes the batch in hand and takes no other', async () => {
   await scene.store(Array.from({ length: 400 }, (_, at) => patientEvent(`p${at}`, 1)))
+  let closed: Promise<void> | undefined
   const drain = openDrain({
-    ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched, batch: 20 },
+    ...{ url: scene.url, clock: systemClock, logger: silent, batch: 20, workers: 2 },
     teams: [{ name: 'default', teamId: scene.teamId }],
+    watch: { ...unwatched, drained: () => (closed ??= drain.close()) },
   })
-  await sleep(60)
-  await drain.close()
+  await expect.poll(() => closed !== undefined).toBe(true)
+  await closed
   const { done = 0, pending = 0 } = await scene.inbox()
+  // The one that was settled, and at most those that the two workers had in hand.
+  expect([20, 40, 60]).toContain(done)
   expect(done + pending).toBe(400)
   expect(Object.keys(await names()).length).toBe(done)
   await scene.drain()
