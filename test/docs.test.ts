@@ -43,6 +43,15 @@ function blocksOf(markdown: string): readonly Block[] {
   }))
 }
 
+/** Of the headings, as GitHub names them. */
+const anchorsOf = (markdown: string) =>
+  [...markdown.matchAll(/^#+ (.+)$/gm)].map((match) =>
+    match[1]!
+      .toLowerCase()
+      .replace(/[^\w -]/g, '')
+      .replaceAll(' ', '-'),
+  )
+
 describe('README.md', () => {
   test('names every command there is, with options that it has, and no other', async () => {
     const rows = [...readme.matchAll(/^\| `([a-z][a-z-]*)((?: [^`]*)?)` \| /gm)]
@@ -123,11 +132,12 @@ describe.each(documents)('%s', (name) => {
   const text = read(name)
 
   test('links only to what is there', () => {
-    for (const [, target] of text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)) {
-      if (/^[a-z]+:/.test(target!)) continue
-      const path = resolve(root, dirname(name), target!)
+    for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
+      if (/^[a-z]+:/.test(target)) continue
+      const path = target === '' ? join(root, name) : resolve(root, dirname(name), target)
       expect([target, existsSync(path)]).toEqual([target, true])
       expect(relative(root, path)).not.toMatch(/^\.\./)
+      if (anchor !== undefined) expect(anchorsOf(readFileSync(path, 'utf8'))).toContain(anchor)
     }
   })
 

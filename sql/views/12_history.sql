@@ -2,19 +2,19 @@
 -- from records. A state is valid from its version until the next state's version.
 create or replace view intake.record_states with (security_barrier = true) as
 with states as (
-  select team_id, stream, id, version, observed_at, deleted, origin, payload, false as is_held from intake_raw.record_history
+  select team_id, stream, id, version, observed_at, deleted, origin, payload, false as is_newest from intake_raw.record_history
   union all
   select team_id, stream, id, version, observed_at, deleted, origin, payload, true from intake_raw.records
 )
 select team_id, stream, id,
   version as valid_from,
   lead(version) over newer as valid_to,
-  is_held as is_current,
+  is_newest as is_current,
   deleted as is_deleted,
   origin, payload
 from states
 where team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[])
-window newer as (partition by team_id, stream, id order by is_held, version, deleted, observed_at);
+window newer as (partition by team_id, stream, id order by is_newest, version, deleted, observed_at);
 
 comment on view intake.record_states is 'Every state of every record, as a slowly changing dimension.';
 comment on column intake.record_states.team_id is 'The team (intake.teams).';

@@ -1,7 +1,7 @@
 -- Webhooks report which responses belong to one packet response. Without that, the nth response of a patient to each form
 -- of the packet counts as part of the nth packet response.
 create or replace view intake_analytics.packet_progress with (security_barrier = true) as
-with told as (
+with reported as (
   select pr.team_id, pr.id as packet_response_id, pr.packet_id, pr.is_submitted, pr.is_archived, pr.activity,
     count(m.response_id) as responses,
     count(*) filter (where r.is_submitted and r.is_skipped is not true) as submitted,
@@ -35,7 +35,7 @@ with told as (
   group by team_id, patient_id, packet_id, round
 ), whole as (
   select team_id, packet_response_id, packet_id, is_submitted, is_archived, activity, responses, submitted, skipped,
-    patient_id, created_at, submitted_at from told
+    patient_id, created_at, submitted_at from reported
   union all
   select team_id, packet_response_id, packet_id, is_submitted, is_archived, activity, responses, submitted, skipped,
     patient_id, created_at, submitted_at from found

@@ -1,5 +1,5 @@
 create or replace view intake_analytics.freshness with (security_barrier = true) as
-select t.team_id, t.name as team, held.stream, held.newest_record_at, last_run.at as last_run_at,
+select t.team_id, t.name as team, newest.stream, newest.newest_record_at, last_run.at as last_run_at,
   now() - last_run.at as lag
 from intake.teams t
 cross join lateral (
@@ -12,12 +12,12 @@ cross join lateral (
     ('packet_responses', (select max(_version) from intake.packet_responses x where x.team_id = t.team_id)),
     ('messages', (select max(_version) from intake.messages x where x.team_id = t.team_id)),
     ('exports', (select max(_version) from intake.exports x where x.team_id = t.team_id))
-) as held (stream, newest_record_at)
+) as newest (stream, newest_record_at)
 left join lateral (
   select max(run.finished_at) as at
   from intake_ops.run_streams part
   join intake_ops.runs run using (run_id)
-  where part.team_id = t.team_id and part.stream = held.stream and part.status = 'succeeded'
+  where part.team_id = t.team_id and part.stream = newest.stream and part.status = 'succeeded'
 ) last_run on true
 where t.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
