@@ -16,7 +16,7 @@ export interface AnalystSaw {
   readonly refused: { readonly sql: string; readonly reason: string }
 }
 
-export const ANALYST_QUERIES: readonly DemoQuery[] = [
+const ANALYST_QUERIES: readonly DemoQuery[] = [
   {
     question: 'How old are the patients, and how many live in an area of few?',
     sql: `select age_band, count(*)::int as patients,

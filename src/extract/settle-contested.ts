@@ -7,8 +7,9 @@
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../core/envelope.ts'
-import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../core/time.ts'
+import { type Instant, instantOf, laterOf, microsOf } from '../core/time.ts'
 import { tombstone } from '../load/read-record.ts'
+import { versionsHeld } from '../load/versions-held.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
 import type { Proof } from './deletes.ts'
@@ -24,25 +25,29 @@ export interface Asked extends Proof {
 const ROUNDS = 4
 const PAUSE_MS = 700
 
+const NO_VERSIONS: ReadonlyMap<string, Instant> = new Map()
+
 export async function settleContested(
   source: Source,
   session: Session,
   contested: ReadonlySet<string>,
   ask: (source: Source, id: string) => Promise<Asked>,
 ): Promise<void> {
+  const { taken, stream } = source
+  const place = { teamId: taken.teamId, stream: stream.name }
   const { unchanged } = source.tally
   let ids: readonly string[] = [...contested]
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const overrule = round === ROUNDS
     // Before the service is asked: what is loaded meanwhile may be newer than its answer.
-    const held = overrule ? await heldVersions(source, session, ids) : new Map<string, Instant>()
+    const held = overrule ? await versionsHeld(session, place, ids) : NO_VERSIONS
     const found = await Promise.all(ids.map((id) => ask(source, id)))
     const gone = found.flatMap((each) => each.gone ?? [])
     const undone = await undoneDeletes(source, session, gone)
     if (overrule) {
       source.logger.warn(
-        { stream: source.stream.name, records: ids.length },
+        { stream: stream.name, records: ids.length },
         'held with times ahead of the service; its answer decides',
       )
     }
@@ -95,17 +100,4 @@ function above(envelope: Envelope, held: Instant | undefined): Envelope {
   if (held === undefined) return envelope
   const next = instantOf(microsOf(held) + 1)
   return { ...envelope, version: laterOf(envelope.version, next) }
-}
-
-async function heldVersions(
-  source: Source,
-  session: Session,
-  ids: readonly string[],
-): Promise<Map<string, Instant>> {
-  const { rows } = await sql<{ id: string; version: string }>`
-    select id, to_char(version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version from intake_raw.records
-    where team_id = ${source.taken.teamId} and stream = ${source.stream.name} and id = any(${ids}::text[])`.execute(
-    session.db,
-  )
-  return new Map(rows.map(({ id, version }) => [id, parseInstant(version)!]))
 }

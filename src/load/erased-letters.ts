@@ -43,7 +43,7 @@ async function isErased(
 }
 
 /** All that a letter may be about. */
-export function subjectsOfLetter(
+function subjectsOfLetter(
   name: StreamOrInbox,
   { recordId: id, body }: Pick<DeadLetter, 'recordId' | 'body'>,
 ): readonly Subject[] {

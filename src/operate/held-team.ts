@@ -20,10 +20,7 @@ export async function heldTeam(db: Kysely<Warehouse>, name: string | undefined):
 }
 
 /** All, or the one that `--team` names. Throws `UsageError` when it names none. */
-export async function heldTeams(
-  db: Kysely<Warehouse>,
-  name: string | undefined,
-): Promise<readonly HeldTeam[]> {
+async function heldTeams(db: Kysely<Warehouse>, name: string | undefined): Promise<readonly HeldTeam[]> {
   const rows = await db.selectFrom('intake.teams').select(['team_id', 'name']).orderBy('name').execute()
   const teams = rows.map((row) => ({ teamId: row.team_id, name: row.name }))
   if (teams.length === 0) {

@@ -24,23 +24,6 @@ export interface ConnectionOptions {
   readonly planner?: readonly string[]
 }
 
-export interface WarehousePool extends AsyncDisposable {
-  readonly db: Kysely<Warehouse>
-  readonly pool: pg.Pool
-  close(): Promise<void>
-}
-
-export function openPool(options: ConnectionOptions & { readonly max?: number }): WarehousePool {
-  const pool = new pg.Pool({ ...settings(options), max: options.max ?? 4, idleTimeoutMillis: 10_000 })
-  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', () => {})
-  const db = new Kysely<Warehouse>({ dialect: new PostgresDialect({ pool }) })
-  const close = async () => {
-    await db.destroy()
-  }
-  return { db, pool, close, [Symbol.asyncDispose]: close }
-}
-
 /** One session of its own, for COPY, temporary tables and advisory locks. */
 export interface Session extends AsyncDisposable {
   readonly client: pg.Client

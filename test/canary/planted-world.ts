@@ -21,7 +21,7 @@ const TEXTS: ReadonlySet<string> = new Set([
 const isMarked = (text: string) => text.includes(CANARY)
 
 /** The same record with the canary in each of its texts. */
-export function marked<Value>(value: Value, field = ''): Value {
+function marked<Value>(value: Value, field = ''): Value {
   if (typeof value === 'string') return (TEXTS.has(field) ? withMark(value, field) : value) as Value
   if (Array.isArray(value)) return value.map((each) => marked(each, field)) as Value
   if (typeof value !== 'object' || value === null) return value

@@ -7,7 +7,7 @@ import { runCommand } from '../support/run-command.ts'
 const OTHERS = ['TZ', 'NODE_ENV', 'PATH', 'SHELL']
 
 /** Every variable that the configuration asks for when all of it is read. */
-export function knownVariables(): ReadonlySet<string> {
+function knownVariables(): ReadonlySet<string> {
   const asked = new Set<string>()
   const team = {
     ...{ INTAKE_BASE_URL: 'https://intake.example.com', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' },

@@ -4,7 +4,7 @@ import type { Choice } from './choice.ts'
 import { type SimulatedStream, STREAMS } from './history.ts'
 
 /** What luck alone brings too seldom (`scripts.ts`). */
-export const SCRIPTS = ['nights', 'shifting pages', 'an overtaken event', 'a late event'] as const
+const SCRIPTS = ['nights', 'shifting pages', 'an overtaken event', 'a late event'] as const
 export type ScriptName = (typeof SCRIPTS)[number]
 
 export interface Plan {

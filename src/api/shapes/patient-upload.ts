@@ -4,7 +4,7 @@ import { identified, Optional } from './record.ts'
 
 const Count = z.number().nullish()
 
-export const PatientUploadError = z.looseObject({
+const PatientUploadError = z.looseObject({
   /** From 1, the header not counted. */
   row: z.union([z.number(), z.string()]).nullish(),
   detail: Optional,

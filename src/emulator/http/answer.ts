@@ -6,7 +6,7 @@
  */
 import type { Table } from '../exports/rows.ts'
 
-export const RESOURCES = [
+const RESOURCES = [
   'patients',
   'forms',
   'packets',

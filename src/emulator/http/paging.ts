@@ -14,7 +14,7 @@ export interface Listing<T> {
   scan(token: number, limit: number): { rows: T[]; next: number | null }
 }
 
-export const GREATEST_PAGE_SIZE = 1000
+const GREATEST_PAGE_SIZE = 1000
 
 export function listPage<T>(
   call: Call,

@@ -21,7 +21,7 @@ export type Occurrence = Exclude<WorldEvent, { source: 'message' }>
 
 const IN_FLIGHT = 8
 /** Milliseconds of the service's time. */
-export const RETRIES = [5_000, 30_000, 120_000, 600_000, 3_600_000] as const
+const RETRIES = [5_000, 30_000, 120_000, 600_000, 3_600_000] as const
 
 interface Delivery {
   readonly event: WebhookEvent

@@ -131,7 +131,7 @@ export interface Document {
   readonly input_fields: readonly InputField[]
 }
 
-export const MESSAGE_STATUSES = ['pending', 'scheduled', 'sent', 'failed', 'cancelled'] as const
+const MESSAGE_STATUSES = ['pending', 'scheduled', 'sent', 'failed', 'cancelled'] as const
 export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
 
 export interface Message {

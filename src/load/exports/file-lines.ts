@@ -12,7 +12,7 @@ import { isErasedRecord } from './erased-rows.ts'
 import type { FileProblems } from './file-problems.ts'
 import { areLeadingTitles, LEADING_COLUMNS } from './leading-columns.ts'
 
-export const LEADING = LEADING_COLUMNS.length
+const LEADING = LEADING_COLUMNS.length
 
 export interface FileLines {
   /** Rows and cells so far. */

@@ -102,7 +102,7 @@ export interface AlertsDocument {
   }[]
 }
 
-export function documentOf(entries: readonly Entry[], now: Date): AlertsDocument {
+function documentOf(entries: readonly Entry[], now: Date): AlertsDocument {
   const alerts = entries.map((entry) => {
     const { id, cause, team, stream, raised_at, cleared_at, figures } = entry
     const status = untold(entry) ?? 'raised'

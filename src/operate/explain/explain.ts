@@ -78,7 +78,7 @@ function explainedStates(states: readonly State[]): readonly ExplainedState[] {
 }
 
 /** Of the top-level fields, and of the fields within one that is an object of ours on both sides. */
-export function changesBetween(before: JsonObject, after: JsonObject, path = ''): readonly Change[] {
+function changesBetween(before: JsonObject, after: JsonObject, path = ''): readonly Change[] {
   const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort()
   return fields.flatMap((name): readonly Change[] => {
     const [old, now] = [before[name], after[name]]

@@ -17,6 +17,7 @@ import { heldNote } from '../../extract/slice-note.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
 import { linesOf } from '../../load/lines.ts'
 import { tombstone } from '../../load/read-record.ts'
+import { versionsHeld } from '../../load/versions-held.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
 import { expectForgotten } from './expect-forgotten.ts'
@@ -24,7 +25,6 @@ import type { Difference } from './find.ts'
 import { compareIds, expectEnvelopes, type Looking, presentOf } from './look-again.ts'
 import { relisted } from './relist.ts'
 import { repairFiles } from './repair-files.ts'
-import { versionsHeld } from './versions-held.ts'
 
 export interface Repaired {
   readonly repaired: number

@@ -64,7 +64,7 @@ export function rowsOf(reply: Reply): Loose[] {
 }
 
 /** Path and query of the next page. */
-export function nextOf(reply: Reply): string | undefined {
+function nextOf(reply: Reply): string | undefined {
   const link = /<([^>]*)>\s*;\s*rel="?next"?/.exec(reply.headers.get('link') ?? '')?.[1]
   const next: unknown = Array.isArray(reply.body) ? link : (reply.body?.next ?? link)
   if (typeof next !== 'string' || next === '') return undefined

@@ -9,7 +9,7 @@ const at = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:0
 const names = { first_name: CANARY, last_name: CANARY, phone_number: CANARY }
 const address = { address: CANARY, address2: CANARY, city: CANARY, state: CANARY, zipcode: CANARY }
 
-export const QUESTIONS = [
+const QUESTIONS = [
   { id: 'name', type: 'short_text', text: 'Name' },
   { id: 'story', type: 'long_text', text: 'What brings you here?' },
   { id: 'born', type: 'date', text: 'Date of birth' },

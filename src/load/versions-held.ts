@@ -1,8 +1,8 @@
-/** The versions of records as the warehouse holds them, in raw and in the stream's table: the later of the two. */
+/** The versions of records as intake_raw holds them; a record that is not there has none. */
 import { sql } from 'kysely'
-import type { StreamName } from '../../core/streams.ts'
-import { type Instant, parseInstant } from '../../core/time.ts'
-import type { Session } from '../../warehouse/connect.ts'
+import type { StreamName } from '../core/streams.ts'
+import { type Instant, parseInstant } from '../core/time.ts'
+import type { Session } from '../warehouse/connect.ts'
 
 export async function versionsHeld(
   { db }: Session,
