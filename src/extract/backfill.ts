@@ -1,17 +1,19 @@
 /**
  * One run: every stream of every team asked for, side by side under each team's request budget.
  *
- *     locks ─► run row ─► slices through p-queue ─► run_streams ─► status
+ *     locks ─► run row ─► streams through a fair queue ─► run_streams ─► status
  *
  * Invariant: a run starts only when it holds the lock of every stream asked for; a stream that fails leaves the
- * others to go on, and the run says so.
+ * others to go on, and the run says so. Each team has its own place in the queue: one whose service is slow, or
+ * answers nothing, delays no other.
  */
 import { setMaxListeners } from 'node:events'
 import PQueue from 'p-queue'
+import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
 import type { StreamName } from '../core/streams.ts'
 import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/match-questions.ts'
-import { type Loaders, openLoaders } from '../load/loaders.ts'
+import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
 import { lockStreams } from '../load/stream-locks.ts'
 import { noteEnvironment, teamIdOf } from '../load/teams.ts'
@@ -35,8 +37,16 @@ export interface TeamSummary {
   readonly waiting: number
 }
 
-/** Streams read side by side; their requests share the team's budget. */
-const STREAMS_AT_ONCE = 4
+/** Streams of a team that are read side by side; their requests share the team's budget. */
+const STREAMS_OF_A_TEAM = 4
+/**
+ * Streams of all teams: six teams at their full speed, and one stream each of twenty-four. Each has a session and the
+ * pages it reads ahead, so this bounds both; with the loaders and what `serve` needs besides, a process stays far below
+ * the hundred connections that Postgres permits by default.
+ */
+const STREAMS_AT_ONCE = 24
+/** Loading connections of all teams: more batches than cores only wait for each other. */
+const LOADERS = 8
 
 export async function backfill(options: BackfillOptions): Promise<BackfillSummary> {
   const { url, clock, dry, signal } = options
@@ -54,6 +64,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
     await using loaders = openLoaders({
       url,
       clock,
+      total: LOADERS,
       onRetry: (code, attempt) =>
         options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
     })
@@ -62,7 +73,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       control,
       loaders,
       runId,
-      queue: new PQueue({ concurrency: STREAMS_AT_ONCE }),
+      queue: openFairQueue({ perTeam: STREAMS_OF_A_TEAM, total: STREAMS_AT_ONCE }),
       notebook: new PQueue({ concurrency: 1 }),
       lost,
     }
@@ -83,10 +94,10 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
 interface Run {
   readonly options: BackfillOptions
   readonly control: Session
-  readonly loaders: Loaders
+  readonly loaders: OpenLoaders
   readonly runId: string | null
   /** Streams under way, of all teams. */
-  readonly queue: PQueue
+  readonly queue: FairQueue
   /** Streams end when they will; the one session that writes about them takes one statement at a time. */
   readonly notebook: PQueue
   /** Aborted with the reason when the run cannot go on: its session, and with it its locks, is gone. */
@@ -101,12 +112,13 @@ async function allOf<T>(work: readonly Promise<T>[], { lost }: Run): Promise<rea
 }
 
 async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
-  const { options, control, loaders, runId, queue, notebook } = run
+  const { options, control, runId, queue, notebook } = run
+  const loaders = run.loaders.ofTeam(team.teamId)
   await using opened = openTeam(team, options)
   run.lost.signal.addEventListener('abort', () => opened.giveUp(run.lost.signal.reason))
   const streams = await allOf(
     options.streams.map((stream) =>
-      queue.add(async () => {
+      queue.add(team.teamId, async () => {
         const report = await runStream({ options, team: opened, stream, loaders, runId })
         const key = { teamId: team.teamId, stream: stream.name }
         if (runId !== null) await notebook.add(() => recordStream(control.db, { runId, ...key }, report))

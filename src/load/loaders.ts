@@ -1,31 +1,44 @@
 /**
- * The loading connections of a run: two by default, so that one batch is prepared while Postgres merges another.
+ * The loading connections of a run: two for a team by default, so that one batch is prepared while Postgres merges
+ * another.
  *
  * Invariant: a session serves one batch at a time; one that broke is replaced; a batch that failed for a passing
- * reason (a lock, a deadlock, a lost connection) is loaded again from the start, which law 2 makes harmless.
+ * reason (a lock, a deadlock, a lost connection) is loaded again from the start, which law 2 makes harmless. A team
+ * whose batches wait for a lock leaves the sessions beyond its own limit to the others.
  */
-import PQueue from 'p-queue'
 import type { Clock } from '../core/clock.ts'
 import { verdictOf } from '../core/errors.ts'
+import { openFairQueue } from '../core/fair-queue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 
 export interface LoadersOptions {
   readonly url: string
+  /** Sessions of one team; two when left out. */
   readonly count?: number
+  /** Sessions of all teams; those of one when left out. */
+  readonly total?: number
   readonly clock: Clock
   /** Told of each failure that is tried again. */
   readonly onRetry?: (code: string, attempt: number) => void
   readonly lockTimeoutMs?: number
 }
 
-export interface Loaders extends AsyncDisposable {
+export interface Loaders {
   /** Runs `work` on a free session, again after a passing failure. Resolves or rejects when it is done. */
   run<Result>(work: (session: Session) => Promise<Result>): Promise<Result>
   /** Resolves when a session is free or about to be: what a reader awaits before it reads on. */
   ready(): Promise<void>
+}
+
+/** By itself the loaders of whoever has no teams to keep apart. */
+export interface OpenLoaders extends Loaders, AsyncDisposable {
+  ofTeam(teamId: number): Loaders
   close(): Promise<void>
 }
+
+/** Stands for work that belongs to no team in particular. */
+const NO_TEAM = -1
 
 /**
  * A batch meets large tables by their keys, a few thousand rows at a time. Statistics may be missing (a first load) or
@@ -37,9 +50,9 @@ const ATTEMPTS = 3
 
 const PAUSE_MS = 500
 
-export function openLoaders(options: LoadersOptions): Loaders {
-  const { clock, count = 2 } = options
-  const queue = new PQueue({ concurrency: count })
+export function openLoaders(options: LoadersOptions): OpenLoaders {
+  const { clock, count = 2, total = count } = options
+  const queue = openFairQueue({ perTeam: count, total })
   const free: Session[] = []
   const { lockTimeoutMs } = options
   const sessionOptions = {
@@ -78,9 +91,14 @@ export function openLoaders(options: LoadersOptions): Loaders {
     await Promise.all(free.splice(0).map((session) => session.close()))
   }
 
+  const ofTeam = (teamId: number): Loaders => ({
+    run: (work) => queue.add(teamId, () => persist(work)),
+    ready: () => queue.onNoneWaiting(teamId),
+  })
+
   return {
-    run: (work) => queue.add(() => persist(work)),
-    ready: () => queue.onSizeLessThan(1),
+    ...ofTeam(NO_TEAM),
+    ofTeam,
     close,
     [Symbol.asyncDispose]: close,
   }

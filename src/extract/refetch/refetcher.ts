@@ -49,6 +49,8 @@ export interface Refetcher extends AsyncDisposable {
 const REFUSED_MS = 60_000
 /** Clocks drift: after this the offset between the service's and ours is measured anew. */
 const CLOCK_MICROS = 600_000_000
+/** Sessions of all teams, two of one: a team whose records are locked leaves the rest to the others. */
+const LOADERS = 4
 /** Longer than the pause before a contested record is asked for. */
 const SOON_MS = 5_000
 
@@ -58,7 +60,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   const closing = new AbortController()
   setMaxListeners(0, closing.signal)
   const bell = openBell(clock)
-  const loaders = openLoaders({ url, clock })
+  const loaders = openLoaders({ url, clock, total: LOADERS })
   const streams = ALL_STREAMS.filter((stream) => stream.one !== null).map((stream) => stream.name)
   const desks = options.teams.map((team) => {
     const { name: _name, teamId: _teamId, timezone: _timezone, ...connection } = team
@@ -102,7 +104,8 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     const meter = { requests: 0, throttled: 0 }
     try {
       const asked = { client, serviceClock: desk.serviceClock(), meter }
-      const { gone, failure } = await refetchRound({ teamId: team.teamId, loaders, clock }, asked, streams)
+      const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
+      const { gone, failure } = await refetchRound(own, asked, streams)
       if (failure !== null && desk.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       desk.failure = failure

@@ -106,11 +106,5 @@ async function keepGreatest({ db }: Session, { root, children, records }: Expect
 /** The one session as loaders: what it is given is done one after the other. */
 function onlySession(session: Session): Loaders {
   const queue = new PQueue({ concurrency: 1 })
-  const close = () => queue.onIdle()
-  return {
-    run: (work) => queue.add(() => work(session)),
-    ready: () => queue.onSizeLessThan(1),
-    close,
-    [Symbol.asyncDispose]: close,
-  }
+  return { run: (work) => queue.add(() => work(session)), ready: () => queue.onSizeLessThan(1) }
 }
