@@ -1,0 +1,83 @@
+/**
+ * All rows that belong to one team, in every table and view of the warehouse: for "to the byte as it was".
+ *
+ * Invariant: what has a column team_id is found in the catalogue, so that a table that is new tomorrow is among them;
+ * of a table also which transaction wrote the row, so that one that is written as it was shows too.
+ */
+import { query } from '../e2e/support/scene.ts'
+
+export type TeamRows = ReadonlyMap<string, readonly string[]>
+
+/** What holds a team's rows by another key than the team's own. */
+const BY_ANOTHER_KEY: Readonly<Record<string, string>> = {
+  'intake_raw.set_aside': `t.dead_letter_id in (select id from intake_ops.dead_letters where team_id = $1)`,
+  'intake_ops.runs': `exists (select from intake_ops.run_streams part where part.run_id = t.run_id and part.team_id = $1)
+    and not exists (select from intake_ops.run_streams part where part.run_id = t.run_id and part.team_id <> $1)`,
+}
+
+/** Tables that belong to no team. */
+export async function tablesOfNoTeam(url: string): Promise<readonly string[]> {
+  const rows = await relations(url, false)
+  return rows.map(({ name }) => name).filter((name) => !(name in BY_ANOTHER_KEY))
+}
+
+export async function rowsOfTeam(url: string, teamId: number): Promise<TeamRows> {
+  const found = await relations(url, true)
+  const parts = found.map(({ name, is_view }) => {
+    // The time since something grows by itself.
+    const line = is_view ? `(to_jsonb(t) - 'lag')::text` : `t.xmin::text || ' ' || t::text`
+    return `select '${name}' as name, ${line} as line from ${name} t where team_id = $1`
+  })
+  for (const [name, condition] of Object.entries(BY_ANOTHER_KEY)) {
+    parts.push(`select '${name}', t.xmin::text || ' ' || t::text from ${name} t where ${condition}`)
+  }
+  const rows = await query<{ name: string; line: string }>(
+    url,
+    `select * from (${parts.join(' union all ')}) as every (name, line) order by name, line collate "C"`,
+    [teamId],
+  )
+  const byTable = new Map<string, string[]>(found.map(({ name }) => [name, []]))
+  for (const name of Object.keys(BY_ANOTHER_KEY)) byTable.set(name, [])
+  for (const { name, line } of rows) byTable.get(name)!.push(line)
+  return byTable
+}
+
+/** What is in one and not in the other, as `- table row` and `+ table row`. */
+export function changesBetween(before: TeamRows, after: TeamRows): readonly string[] {
+  const names = [...new Set([...before.keys(), ...after.keys()])].sort()
+  return names.flatMap((name) => {
+    const [old, now] = [before.get(name) ?? [], after.get(name) ?? []]
+    return [
+      ...without(old, now).map((line) => `- ${name} ${line}`),
+      ...without(now, old).map((line) => `+ ${name} ${line}`),
+    ]
+  })
+}
+
+/** A row that stands twice in `lines` and once in `others` is left once. */
+function without(lines: readonly string[], others: readonly string[]): readonly string[] {
+  const counts = new Map<string, number>()
+  for (const line of others) counts.set(line, (counts.get(line) ?? 0) + 1)
+  return lines.filter((line) => {
+    const left = counts.get(line) ?? 0
+    counts.set(line, left - 1)
+    return left <= 0
+  })
+}
+
+async function relations(
+  url: string,
+  withTeam: boolean,
+): Promise<readonly { name: string; is_view: boolean }[]> {
+  return await query(
+    url,
+    `select format('%I.%I', n.nspname, c.relname) as name, c.relkind in ('v', 'm') as is_view
+     from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname ~ '^intake' and not c.relispartition and c.relkind = any ($2::"char"[])
+       and $1 = exists (
+         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'team_id' and not a.attisdropped
+       )
+     order by 1`,
+    [withTeam, withTeam ? ['r', 'p', 'v', 'm'] : ['r', 'p']],
+  )
+}

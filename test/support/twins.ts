@@ -1,0 +1,428 @@
+/**
+ * Two teams in one warehouse whose records, events, forms, questions, exports and dead letters have the same ids and
+ * other contents: for "what is done for one of them leaves the other as it was".
+ *
+ * Invariant: everything came by the road that it comes by in earnest, of both teams alike; whatever table has rows of
+ * the one has rows of the other.
+ */
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { systemClock } from '../../src/core/clock.ts'
+import type { TeamSource } from '../../src/extract/backfill-options.ts'
+import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
+import { readEvent } from '../../src/ingest/event.ts'
+import { goRound } from '../../src/operate/alerts/round.ts'
+import { openReceived } from '../../src/operate/received.ts'
+import { takeTick } from '../../src/operate/ticks.ts'
+import { verify } from '../../src/operate/verify/verify.ts'
+import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
+import { json } from '../api/support/service.ts'
+import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
+import { configOf } from '../e2e/support/teams.ts'
+import { openReceiver, SECRET } from '../operate/alerts-receiver.ts'
+import type { Ended } from './cli.ts'
+import { runCommand } from './run-command.ts'
+
+export const NAMES = ['north', 'south'] as const
+export type Name = (typeof NAMES)[number]
+
+export interface Twin {
+  readonly name: Name
+  readonly teamId: number
+  readonly service: LittleService
+  readonly source: TeamSource
+  /** Stores events as they are received now. */
+  store(...events: readonly (object | string)[]): Promise<void>
+  /** Drains this team's events alone. */
+  drain(options?: Partial<DrainOptions>): Promise<void>
+}
+
+export interface Twins extends AsyncDisposable {
+  readonly url: string
+  readonly north: Twin
+  readonly south: Twin
+  other(twin: Twin): Twin
+  /** A command, with both teams in its configuration. */
+  run(...words: readonly string[]): Promise<Ended>
+  /** The same, which must end with one of these codes. */
+  done(codes: readonly number[], ...words: readonly string[]): Promise<string>
+}
+
+export const silent = pino({ level: 'silent' })
+export const unwatched = { drained: () => {}, refetched: () => {} }
+export const ENCRYPTION_KEY = Buffer.alloc(32, 7).toString('base64')
+
+export async function openTwins(): Promise<Twins> {
+  const warehouse = await openWarehouse()
+  const { url } = warehouse
+  const opened: Twin[] = []
+  for (const name of NAMES) {
+    const service = await startLittleService()
+    fillTwin(service, name)
+    const [row] = await query<{ team_id: number }>(
+      url,
+      'insert into intake.teams (name) values ($1) returning team_id',
+      [name],
+    )
+    opened.push(twinOf(url, name, row!.team_id, service))
+  }
+  const [north, south] = opened as [Twin, Twin]
+  const env = {
+    ...configOf(opened.map(({ source }) => source)),
+    DATABASE_URL: url,
+    INTAKE_ENCRYPTION_KEY: ENCRYPTION_KEY,
+    INTAKE_ANALYTICS_KEY: 'a key that only this test has',
+    LOG_LEVEL: 'error',
+  }
+  const run = (...words: readonly string[]) => runCommand(words, env)
+  return {
+    url,
+    north,
+    south,
+    other: (twin) => (twin === north ? south : north),
+    run,
+    async done(codes, ...words) {
+      const ended = await run(...words)
+      if (codes.includes(ended.code ?? -1)) return ended.stdout
+      throw new Error(`${words.join(' ')} ended with ${ended.code}: ${ended.output}`)
+    },
+    async [Symbol.asyncDispose]() {
+      for (const { service } of opened) await service[Symbol.asyncDispose]()
+      await warehouse.drop()
+    },
+  }
+}
+
+function twinOf(url: string, name: Name, teamId: number, service: LittleService): Twin {
+  const { env } = service
+  const access = { apiKey: env.INTAKE_API_KEY!, apiSecret: env.INTAKE_API_SECRET! }
+  const source = { name, baseUrl: env.INTAKE_BASE_URL!, ...access, apiVersion: 'v2.1', concurrency: 4 }
+  return {
+    ...{ name, teamId, service, source },
+    async store(...events) {
+      for (const event of events) {
+        const body = Buffer.from(typeof event === 'string' ? event : JSON.stringify(event))
+        const { eventId, bodyHash, eventType, source, recordId } = readEvent(teamId, body)
+        await query(
+          url,
+          `insert into intake_raw.inbox
+             (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
+           values ($1, $2, decode($3, 'hex'), (now() at time zone 'UTC')::date, now(), $4, $5, $6, $7)
+           on conflict do nothing`,
+          [teamId, eventId, bodyHash, eventType, source, recordId, body],
+        )
+      }
+    },
+    async drain(options = {}) {
+      await using drain = openDrain({
+        ...{ url, teams: [{ name, teamId }], clock: systemClock, logger: silent, watch: unwatched },
+        ...options,
+      })
+      await drain.idle()
+    },
+  }
+}
+
+const CREATED = '2026-01-01T00:00:00Z'
+const at = { created_at: CREATED, updated_at: '2026-01-02T00:00:00Z' }
+/** Patients whose ids both teams have: enough for a second page. */
+export const PATIENTS = 14
+
+/** Patients of both teams who are named in everything that names one: records, events, dead letters, verifications. */
+export const ERASABLE = ['p6', 'p7', 'p8', 'p13'] as const
+
+/** A patient as this team's service has it. */
+export function patientOf(name: Name, id: string, fields: object = {}) {
+  return {
+    ...{ id, external_id: `${name}-${id}`, first_name: name, last_name: `${name} ${id}` },
+    ...{
+      email: `${id}@${name}.example.com`,
+      phone_number: `${name} phone`,
+      provider: name,
+      sex_at_birth: 'F',
+    },
+    ...{ address: name, address2: '', city: name, state: 'VT', zipcode: '05401', date_birth: '1980-02-29' },
+    custom_fields: { plan: `${name} plan` },
+    emergency_contact: { first_name: name, last_name: `contact of ${id}`, relationship: 'friend' },
+    patient_tags: [
+      { name: `${name} tag`, color: '#ff0000' },
+      { name: 'tag of both', color: '#00ff00' },
+    ],
+    ...at,
+    ...fields,
+  }
+}
+
+const QUESTIONS = [
+  { id: 'story', type: 'long_text' },
+  { id: 'weight', type: 'number' },
+  { id: 'payer', type: 'single_choice' },
+  { id: 'drugs', type: 'matrix' },
+  { id: 'card', type: 'file' },
+  { id: 'signed', type: 'signature' },
+] as const
+
+const textOf = (name: Name, question: string) => `What ${name} asks as ${question}`
+const asked = (name: Name, question: string) => ({ id: question, text: textOf(name, question) })
+
+export function responseOf(name: Name, id: string, patient: string, fields: object = {}) {
+  return {
+    ...{ id, form: { id: 'f', name: 'Intake' }, form_name: 'Intake', is_submitted: true, ...at },
+    ...{ is_skipped: false, is_archived: false, packet: null, document: null },
+    patient: { id: patient, first_name: name, last_name: `${name} ${patient}` },
+    submitted_at: '2026-01-02T00:00:00Z',
+    answers: [
+      { id: 'a1', question: asked(name, 'story'), answer_text: `${name} said so`, answer_choices: [] },
+      {
+        ...{ id: 'a2', question: asked(name, 'weight'), answer_choices: [] },
+        answer_text: name === 'north' ? '81.5' : '64',
+      },
+      {
+        ...{ id: 'a3', question: asked(name, 'payer'), answer_text: null },
+        answer_choices: [{ question_choice: { id: 'c1', text_value: `${name} payer` } }],
+      },
+    ],
+    matrix_cells: [
+      {
+        question: asked(name, 'drugs'),
+        ...{ row: { id: 'r', text: name }, column: { id: 'k', text: name }, answer_text: name },
+      },
+    ],
+    files: [
+      {
+        ...{
+          id: 'x',
+          question: asked(name, 'card'),
+          name: `${name}.png`,
+          content_type: 'image/png',
+          size: 1,
+        },
+        url: `https://files.example.com/${name}?X-Amz-Signature=s`,
+      },
+    ],
+    e_signatures: [{ id: 's', question: asked(name, 'signed'), signer_name: name, image: `data:${name}` }],
+    ...fields,
+  }
+}
+
+/** What stands where a patient should, and cannot be loaded: the same of both teams, to the byte. */
+export const NOBODY = { first_name: 'has no id' }
+
+function fillTwin(little: LittleService, name: Name): void {
+  const { records } = little
+  for (let at = 1; at <= PATIENTS; at += 1) records.patients.push(patientOf(name, `p${at}`))
+  records.patients.push(NOBODY as never)
+  // A problem, and drift.
+  records.patients[2] = patientOf(name, 'p3', { date_birth: `not a day of ${name}`, favourite: name })
+  records.forms.push({
+    ...{ id: 'f', name: 'Intake', text: name, enabled: true, ...at },
+    questions: QUESTIONS.map(({ id, type }, place) => ({
+      ...{ ...asked(name, id), help_text: name, order: place + 1 },
+      question_type: { question_type: type, question_subtype: null },
+      choices: id === 'payer' ? [{ id: 'c1', text_value: `${name} payer` }] : [],
+    })),
+  })
+  records.packets.push({ id: 'k', name: `${name} packet`, text: name, forms: [{ id: 'f' }], ...at })
+  records.documents.push({
+    ...{ id: 'd', name: `${name} document`, text: name, ...at },
+    input_fields: [{ id: 'i', name, label: `${name} label`, field_type: 'text', required: true, page: 1 }],
+  })
+  for (let at = 1; at <= 4; at += 1) records.responses.push(responseOf(name, `r${at}`, `p${at}`))
+  for (const id of ERASABLE) records.responses.push(responseOf(name, `r-${id}`, id))
+  records.messages.push(
+    ...['p1', ...ERASABLE].map((patient) => ({
+      ...{ id: `m-${patient}`, patient: { id: patient, first_name: name }, form: { id: 'f' }, ...at },
+      ...{ message_type: 'form_response_request', preferred_delivery_method: 'email', status: 'sent' },
+      ...{ target_email: `${patient}@${name}.example.com`, target_phone_number: null, content: name },
+      sent_at: CREATED,
+    })),
+  )
+  for (const id of ['e', 'e2']) {
+    const form = { id: 'f', name: 'Intake' }
+    records.exports.push({ id, name: `${name} export`, form, created_at: CREATED })
+  }
+  records.webhookConfigs.push({
+    ...{ id: 'w', target_url: `https://${name}.example.com`, event_types: ['updated'] },
+    ...{ sources: ['patient'], is_active: true, created_at: CREATED },
+  })
+  records.webhookDeliveries.push({
+    ...{ id: 'v', event_id: 'event-1', webhook_config_id: 'w', event_type: 'updated', source: 'patient' },
+    ...{ status: 'delivered', response_status_code: 200, attempts: 1, error: null, created_at: CREATED },
+  })
+  const file = [
+    `Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,${textOf(name, 'story')},${textOf(name, 'weight')}`,
+    ...['p1', ...ERASABLE].map(
+      (id) => `${id},${name},${id},${id}@example.com,2026-01-01 00:00:00,,False,${name} told,${id.length}`,
+    ),
+    '',
+  ].join('\n')
+  let configs = 0
+  little.interfere = ({ method, url }, response) => {
+    const { pathname } = new URL(url, little.url)
+    if (method === 'POST' && pathname === '/v2/export-csv') {
+      response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    } else if (method === 'POST' && pathname === '/v2/webhooks') {
+      configs += 1
+      json(
+        response,
+        { ...records.webhookConfigs[0], id: `w${configs}`, signature_secret: `${name} secret` },
+        201,
+      )
+    } else if (method === 'DELETE') {
+      response.writeHead(204).end()
+    } else if (pathname === '/v2/packets') {
+      // What a list says of a packet is not all of it: asked for by its id, and its entry is kept.
+      const results = records.packets.map(({ forms: _forms, ...entry }) => entry)
+      json(response, { count: results.length, next: null, previous: null, results })
+    } else return false
+    return true
+  }
+}
+
+const MOMENT = (seconds: number) => new Date(Date.UTC(2026, 0, 3, 0, 0, seconds)).toISOString()
+
+/**
+ * Everything that may have gone wrong with a team, and all that a person may have decided: every table has rows of it.
+ * What waits is left waiting: events, dead letters, records to be asked for, alerts.
+ */
+export async function troubleTwins(twins: Twins): Promise<void> {
+  const { url, north, south, done } = twins
+  await done([4], 'backfill')
+  for (const { name, teamId, service, store, drain } of [north, south]) {
+    await store(...eventsOf(name, 'first'))
+    await drain()
+    const { records } = service
+    // The second time one is gone, one is another, and an export is missed for once.
+    records.patients = records.patients.filter(({ id }) => id !== 'p10')
+    change(service, 'p11', { city: `${name} moved`, updated_at: MOMENT(90) })
+    records.exports = records.exports.filter(({ id }) => id !== 'e2')
+    await query(url, 'insert into intake_ops.access (login, team_id) values ($1, $2)', ['somebody', teamId])
+  }
+  await done([4], 'backfill', '--full')
+  await using received = openReceived({ url, logger: silent })
+  for (const { name, teamId, service } of [north, south]) {
+    received.note(name, false)
+    await takeTick(url, { job: 'backfill', due: new Date(), teams: [name], by: randomUUID() })
+    const address = `https://${name}.example.com/hooks`
+    await done(
+      [0],
+      'webhooks',
+      'create',
+      '--team',
+      name,
+      '--url',
+      address,
+      '--events',
+      'all',
+      '--sources',
+      'all',
+    )
+    await done([0], 'classify', 'set', 'story', 'visible', '--concept', `${name} story`, '--team', name)
+    await done([0], 'erase', 'patient', 'p12', '--yes', '--team', name)
+    // Met again, it waits no more.
+    const [letter] = await lettersOf(url, teamId, 'waiting', 'an event whose record has no id')
+    await done([0], 'dead-letters', 'discard', String(letter))
+    for (const id of ERASABLE) change(service, id, { city: `${name} differs`, updated_at: MOMENT(95) })
+  }
+  await received.close()
+  await verifyTwins(twins, [north, south])
+  await alertTwins(twins, [north.name, south.name])
+  for (const { name, store } of [north, south]) await store(...eventsOf(name, 'second', 60))
+}
+
+/** Changes a record that is listed. */
+export function change({ records }: LittleService, id: string, fields: object): void {
+  records.patients = records.patients.map((each) => (each.id === id ? { ...each, ...fields } : each))
+}
+
+/** What `verify` does, without its pauses before it looks again. Returns whether all was equal, or was made so. */
+export async function verifyTwins(
+  { url }: Twins,
+  teams: readonly Twin[],
+  { repair = false } = {},
+): Promise<boolean> {
+  const summary = await verify({
+    url,
+    teams: teams.map(({ source }) => source),
+    streams: ALL_STREAMS,
+    repair: repair ? { allowMassDelete: false } : null,
+    deep: true,
+    clock: { ...systemClock, sleep: (_, signal) => systemClock.sleep(1, signal) },
+    ...{ random: Math.random, logger: silent, signal: new AbortController().signal, onProgress: () => {} },
+  })
+  return summary.status === 'succeeded'
+}
+
+/** A round of the alerts of a process that has these teams; what it posts is taken. */
+export async function alertTwins({ url }: Twins, teams: readonly string[]): Promise<void> {
+  await using receiver = await openReceiver()
+  const settings = { url: receiver.url, secret: SECRET, inboxSeconds: 0, maxAgeHours: null }
+  const options = { url, settings, teams, inboxDays: 30, clock: systemClock, logger: silent }
+  const outcome = await goRound(
+    { ...options, signal: new AbortController().signal, version: '0.0.0' },
+    { thorough: true, insist: true },
+  )
+  if (outcome !== 'told') throw new Error(`a round with something to tell was ${outcome}`)
+}
+
+/** Numbers of a team's dead letters of a status whose reason begins so. */
+export async function lettersOf(
+  url: string,
+  teamId: number,
+  status: string,
+  reason: string,
+): Promise<readonly number[]> {
+  const rows = await query<{ id: number }>(
+    url,
+    `select id::int as id from intake_ops.dead_letters
+     where team_id = $1 and status = $2 and starts_with(reason, $3) order by id`,
+    [teamId, status, reason],
+  )
+  return rows.map(({ id }) => id)
+}
+
+/** Events of both teams with the same ids: of each kind that a drain meets. */
+export function eventsOf(name: Name, round: string, seconds = 0): readonly (object | string)[] {
+  const event = (id: string, source: string, data: unknown, type = 'updated', after = 0) => {
+    return { id: `${round}-${id}`, timestamp: MOMENT(seconds + after), event_type: type, source, data }
+  }
+  const packet = (id: string, submitted: boolean) => ({
+    ...{
+      id,
+      packet: { id: 'k' },
+      is_submitted: submitted,
+      is_archived: false,
+      form_index: 2,
+      is_queued: false,
+    },
+    ...{ submitted_at: submitted ? MOMENT(0) : null, ...at, name, responses: ['r1', 'r2'] },
+  })
+  return [
+    event(
+      'changed',
+      'patient',
+      patientOf(name, 'p4', { city: `${name} ${round}`, updated_at: MOMENT(seconds) }),
+    ),
+    event('new', 'patient', patientOf(name, `new-${round}`, { updated_at: MOMENT(seconds) })),
+    // By its id alone, and not whole: asked for.
+    event('named', 'patient', { id: 'p5' }),
+    event('partial', 'patient', { id: 'p6', first_name: `${name} ${round}` }),
+    // Two contents of one moment: asked for.
+    event('tie', 'patient', patientOf(name, 'p7', { city: `${name} one`, updated_at: MOMENT(seconds) })),
+    event('tied', 'patient', patientOf(name, 'p7', { city: `${name} two`, updated_at: MOMENT(seconds) })),
+    event('gone', 'patient', { id: `gone-${round}` }, 'deleted'),
+    event('packet', 'packet_response', packet(`k-${round}`, true)),
+    event('answered', 'response', responseOf(name, 'r4', 'p4', { updated_at: MOMENT(seconds) })),
+    // Nothing that can be loaded: the same of both teams, to the byte.
+    event('no id', 'patient', { first_name: 'of nobody' }),
+    ...ERASABLE.map((id) => event(`of ${id}`, 'response', { patient: { id } })),
+    event(
+      'drifting',
+      'patient',
+      patientOf(name, 'p8', { hobby: name, updated_at: MOMENT(seconds) }),
+      'moved',
+    ),
+    `{"id": "${round}-cut", "source": "patient", "data": {"id": "p9"`,
+  ]
+}
