@@ -1,5 +1,6 @@
 /** Where alerts are posted and from when on. Invariant: what is shown of the address is nothing; its path may be a secret. */
 import { z } from 'zod'
+import { durationShape } from './config-settings.ts'
 import { LOOPBACK } from './config-team.ts'
 import { UsageError } from './core/errors.ts'
 
@@ -13,18 +14,9 @@ export interface AlertConfig {
   readonly maxAgeHours: number | null
 }
 
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
-
-/** To seconds. */
-const duration = z
-  .string()
-  .regex(/^\d{1,6}[smhd]$/)
-  .transform((text) => Number(text.slice(0, -1)) * SECONDS[text.at(-1)!]!)
-  .pipe(z.number().min(1))
-
 export const durations = {
-  inboxAge: duration,
-  maxAge: z.literal('off').or(duration),
+  inboxAge: durationShape,
+  maxAge: z.literal('off').or(durationShape),
 } as const
 
 interface Given {

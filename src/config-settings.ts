@@ -1,6 +1,16 @@
 /** Settings by name: from the environment, or from the file that `NAME_FILE` points at (Docker secrets). */
 import { readFileSync } from 'node:fs'
+import { z } from 'zod'
 import { UsageError } from './core/errors.ts'
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
+
+/** A duration as `90s`, `15m`, `2h` or `8d`, to seconds. */
+export const durationShape = z
+  .string()
+  .regex(/^\d{1,6}[smhd]$/)
+  .transform((text) => Number(text.slice(0, -1)) * SECONDS[text.at(-1)!]!)
+  .pipe(z.number().min(1))
 
 export interface Settings {
   /** The value of `name`, or null when it is not set; a file's last line end is not part of it. */

@@ -1,7 +1,7 @@
 /** One team of the configuration, with the settings that every team shares as defaults. */
 import { z } from 'zod'
 import { DEFAULT_BODY_KEYS, pathsWith } from './api/paths.ts'
-import { printableKey, type Settings } from './config-settings.ts'
+import { durationShape, printableKey, type Settings } from './config-settings.ts'
 import { UsageError } from './core/errors.ts'
 
 const names = z.record(z.string(), z.string())
@@ -38,6 +38,8 @@ export interface TeamConfig extends IngestTeamConfig {
   readonly apiVersion: string
   readonly timezone: string
   readonly concurrency: number
+  /** Milliseconds without one accepted request after which a run gives up. */
+  readonly giveUpAfterMs: number
   readonly pageSize?: number
   readonly paths?: { readonly [name: string]: string }
   readonly bodyKeys?: { readonly [name: string]: string }
@@ -71,6 +73,7 @@ export function teamOf(
       given.timezone ? nameOf('timezone') : 'INTAKE_TIMEZONE',
     ),
     concurrency: given.concurrency ?? checkedConcurrency(settings.get('INTAKE_CONCURRENCY') || '4'),
+    giveUpAfterMs: checkedGiveUpAfter(settings.get('INTAKE_GIVE_UP_AFTER') || '15m'),
     ...(pageSize === undefined ? {} : { pageSize }),
     ...(paths === undefined ? {} : { paths: checkedPaths(paths, nameOf('paths')) }),
     ...(bodyKeys === undefined ? {} : { bodyKeys: checkedBodyKeys(bodyKeys, nameOf('bodyKeys')) }),
@@ -163,5 +166,18 @@ function checkedConcurrency(text: string): number {
     'INTAKE_CONCURRENCY is not a whole number from 1 to 64',
     'set it to 4, say',
     'INTAKE_CONCURRENCY',
+  )
+}
+
+/** A week: a run that waits longer than that will not be missed by anybody. */
+const LONGEST_GIVE_UP_SECONDS = 7 * 86_400
+
+function checkedGiveUpAfter(text: string): number {
+  const { data } = durationShape.pipe(z.number().max(LONGEST_GIVE_UP_SECONDS)).safeParse(text)
+  if (data !== undefined) return data * 1000
+  throw new UsageError(
+    'INTAKE_GIVE_UP_AFTER is not a duration from 1s to 7d',
+    'set it to 15m, say; 90s and 2h are durations too',
+    'INTAKE_GIVE_UP_AFTER',
   )
 }

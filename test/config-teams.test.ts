@@ -49,6 +49,7 @@ describe('a team from the environment', () => {
         webhookSecrets: [],
         timezone: 'UTC',
         concurrency: 4,
+        giveUpAfterMs: 900_000,
       },
     ])
   })
@@ -61,6 +62,7 @@ describe('a team from the environment', () => {
       INTAKE_WEBHOOK_SECRETS: 'one, two,',
       INTAKE_TIMEZONE: 'Europe/Berlin',
       INTAKE_CONCURRENCY: '64',
+      INTAKE_GIVE_UP_AFTER: '90s',
     }
     expect(readConfig(env).teams).toMatchObject([
       {
@@ -69,6 +71,7 @@ describe('a team from the environment', () => {
         webhookSecrets: ['one', 'two'],
         timezone: 'Europe/Berlin',
         concurrency: 64,
+        giveUpAfterMs: 90_000,
       },
     ])
   })
@@ -122,6 +125,10 @@ describe('a team from the environment', () => {
     ['INTAKE_CONCURRENCY', '0'],
     ['INTAKE_CONCURRENCY', '65'],
     ['INTAKE_CONCURRENCY', CANARY],
+    ['INTAKE_GIVE_UP_AFTER', '0s'],
+    ['INTAKE_GIVE_UP_AFTER', '15'],
+    ['INTAKE_GIVE_UP_AFTER', '8d'],
+    ['INTAKE_GIVE_UP_AFTER', CANARY],
   ])('may not have %s %j', (name, value) => {
     expect(errorOf({ ...SERVICE, [name]: value })).toMatchObject({ variable: name })
   })

@@ -2,7 +2,8 @@
  * A call made of attempts: each passes the gate, is judged, and is repeated when that is safe and may help.
  *
  * Invariant: a pass is given back whatever happens. Reads are repeated when another attempt may help; a write is
- * repeated only after 429, which says that nothing was done. Every failure is an `ApiError`, but an abort, which throws
+ * repeated only after 429, which says that nothing was done. 429 uses up none of the attempts that failures have; the
+ * gate decides how long it is waited for. Every failure is an `ApiError`, but an abort, which throws
  * the signal's own reason.
  */
 import { setMaxListeners } from 'node:events'
@@ -13,11 +14,11 @@ import type { Answer, Meter, RequestOptions } from './answer.ts'
 import { pauseBefore } from './backoff.ts'
 import { BodyFault } from './encodings.ts'
 import { ApiError } from './errors.ts'
-import { type Failure, failureOfBody, failureOfFault, failureOfStatus } from './failures.ts'
+import { type Failure, failureOfBody, failureOfFault, failureOfThrottling } from './failures.ts'
 import { dateOf } from './outcome.ts'
 import { expandPath } from './paths.ts'
 import { queryText } from './query.ts'
-import { type Gate, type Pass, TOO_LONG } from './rate/gate.ts'
+import { GAVE_UP, type Gate, type Pass, TOO_LONG } from './rate/gate.ts'
 import { retryAfterOf } from './retry-after.ts'
 import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
 
@@ -91,11 +92,13 @@ export function openAttempts(options: AttemptsOptions): Attempts {
       ...(contentType === null ? {} : { 'content-type': contentType }),
     }
 
+    const since = clock.now()
+    let failures = 0
     for (let tries = 1; ; tries++) {
-      const pass = await gate.enter(signals, tries > 1).catch((reason: unknown) => {
-        throw reason === TOO_LONG
-          ? new ApiError(method, label, failureOfStatus(429, false), tries, read)
-          : reason
+      const pass = await gate.enter(signals, { since, again: tries > 1 }).catch((reason: unknown) => {
+        if (reason !== GAVE_UP && reason !== TOO_LONG) throw reason
+        const failure = failureOfThrottling(reason === GAVE_UP ? 'gave_up' : 'too_long', gate.giveUpAfterMs)
+        throw new ApiError(method, label, failure, tries - 1, read)
       })
       totals.requests += 1
       if (call.meter) call.meter.requests += 1
@@ -103,6 +106,7 @@ export function openAttempts(options: AttemptsOptions): Attempts {
       let failure: Failure
       let refusal: Answer | null = null
       let retryAfter: number | null = null
+      let mayWait = true
       try {
         const came = await way.send({ method, target, headers, body }, signals)
         const { status } = came
@@ -116,7 +120,7 @@ export function openAttempts(options: AttemptsOptions): Attempts {
         if ((status === 429 || status === 503) && 'body' in came) {
           retryAfter = retryAfterOf(came.headers['retry-after'], came.body, serviceDate, receivedAt / 1000)
         }
-        if (status === 429) pass.throttled(retryAfter)
+        if (status === 429) mayWait = pass.throttled(retryAfter)
         else if ('body' in came) pass.accepted()
         const ms = (receivedAt - startedAt) / 1000
         logger.debug({ method, path: label, status, attempt: tries, ms }, 'request')
@@ -138,14 +142,21 @@ export function openAttempts(options: AttemptsOptions): Attempts {
         failure = failureOf(thrown)
         logger.debug({ method, path: label, code: failure.code, attempt: tries }, 'request failed')
       }
-      const again = read || failure.again === 'throttled' ? failure.again : 'never'
-      const pause = pauseBefore(again, tries, retryAfter, random)
-      if (pause === null) {
-        if (refusal !== null) call.onRefusal?.(refusal)
-        throw new ApiError(method, label, failure, tries, read)
+      const { again } = failure
+      if (again === 'throttled') {
+        // The gate holds everybody back, this request among them.
+        if (mayWait) continue
+        failure = failureOfThrottling('gave_up', gate.giveUpAfterMs)
+      } else {
+        failures += 1
+        const pause = pauseBefore(read ? again : 'never', failures, retryAfter, random)
+        if (pause !== null) {
+          await sleep(pause, signals)
+          continue
+        }
       }
-      // After 429 the gate holds everybody back, this request among them.
-      if (again !== 'throttled') await sleep(pause, signals)
+      if (refusal !== null) call.onRefusal?.(refusal)
+      throw new ApiError(method, label, failure, tries, read)
     }
   }
 

@@ -44,6 +44,8 @@ export interface ClientOptions {
   readonly maxBytes?: number
   /** For the `user-agent` header. */
   readonly version?: string
+  /** Milliseconds without one accepted request after which a call gives up; 15 minutes when left out. A `gate` has its own. */
+  readonly giveUpAfterMs?: number
   /** The request budget, where several clients of one team share it; else the client has its own. */
   readonly gate?: Gate
   /** The network, which is the client's to close; HTTP to the origin of `baseUrl` when left out. */
@@ -86,7 +88,8 @@ export function openClient(options: ClientOptions): Client {
   const { clock, random, logger, concurrency } = options
   const base = new URL(options.baseUrl)
   const closed = new AbortController()
-  const gate = options.gate ?? openGate({ concurrency, clock, logger })
+  const { giveUpAfterMs } = options
+  const gate = options.gate ?? openGate({ concurrency, clock, logger, giveUpAfterMs })
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
   const wire = options.wire ?? openWire(base.origin, concurrency, timeouts, options.maxBytes ?? MAX_BYTES)
   const attempts = openAttempts({

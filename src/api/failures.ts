@@ -11,7 +11,7 @@ import type { Verdict } from '../core/errors.ts'
  * - `never`: another attempt would end the same way.
  * - `backoff`: a few more attempts, with growing pauses.
  * - `soon`: the host does not answer at all: a few attempts, quickly over, so that a wrong address shows at once.
- * - `throttled`: 429; the shared rate decides when.
+ * - `throttled`: 429; the gate of the team decides when, and for how long it is waited for.
  */
 export type Again = 'never' | 'backoff' | 'soon' | 'throttled'
 
@@ -64,14 +64,7 @@ export function failureOfStatus(status: number, one: boolean): Failure {
       'Set the right path in `paths` of the configuration.',
     )
   }
-  if (status === 429)
-    return known(
-      'throttled',
-      'retry',
-      'throttled',
-      'the service throttles this team',
-      'Wait, or run fewer clients.',
-    )
+  if (status === 429) return known('throttled', 'retry', 'throttled', THROTTLED, LATER)
   if (status === 408 || status === 425)
     return known('unavailable', 'retry', 'backoff', 'the service did not take the request', LATER)
   if (status >= 500) return known('unavailable', 'retry', 'backoff', 'the service failed', LATER)
@@ -91,6 +84,33 @@ export function failureOfStatus(status: number, one: boolean): Failure {
     'the service answered with a status we cannot use',
     LATER,
   )
+}
+
+const THROTTLED = 'the service throttles this team'
+
+/** 429 that is waited for no longer: no request was accepted for so long, or a longer pause was asked for. */
+export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: number): Failure {
+  const limit = durationText(giveUpAfterMs)
+  const reason =
+    why === 'gave_up'
+      ? `, and accepted no request for ${limit}`
+      : ` and asks for a pause longer than ${limit}`
+  return {
+    code: 'throttled',
+    verdict: 'retry',
+    again: 'never',
+    what: `${THROTTLED}${reason} (429)`,
+    mend: `Run fewer clients of this team at a time, or ask the service’s operators for a higher limit; INTAKE_GIVE_UP_AFTER (${limit}) says how long to wait.`,
+    status: 429,
+    untouched: true,
+  }
+}
+
+/** As the configuration writes it: `90s`, `15m`, `2h`. */
+function durationText(milliseconds: number): string {
+  const seconds = milliseconds / 1000
+  if (seconds % 3600 === 0) return `${seconds / 3600}h`
+  return seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`
 }
 
 /** Redirects are never followed: `onlySlash` when the target is our own path but for a slash at its end. */

@@ -107,12 +107,12 @@ function erasedOf(team: TeamSummary, several: boolean): readonly string[] {
   return told === '' ? [] : [`${several ? `${team.name}: ` : ''}skipped as an erased patient's: ${told}`]
 }
 
-/** One line a note; streams that say the same, but for the path it happened at, share one. */
+/** One line a note; streams that say the same, but for the path and the number of tries, share one. */
 function notesOf(team: TeamSummary, several: boolean): readonly string[] {
   const streamsOf = new Map<string, string[]>()
   for (const { stream, report } of team.streams) {
     if (report.note === null) continue
-    const what = report.note.replace(/^[A-Z]+ \/\S*: /, '')
+    const what = report.note.replace(/^[A-Z]+ \/\S*: /, '').replace(/, after \d+ tries/, '')
     streamsOf.set(what, [...(streamsOf.get(what) ?? []), stream])
   }
   return [...streamsOf].map(([what, streams]) => {

@@ -22,6 +22,7 @@ export interface TeamSource
     | 'bodyKeys'
     | 'pageSize'
     | 'gate'
+    | 'giveUpAfterMs'
     | 'wire'
   > {
   readonly name: string

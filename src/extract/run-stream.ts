@@ -47,7 +47,7 @@ export async function runStream(run: StreamRun): Promise<StreamReport> {
   } catch (error) {
     if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run goes on')
     const failure = warehouseError(error)
-    if (refusesCredentials(failure)) team.giveUp(failure)
+    if (endsTeam(failure)) team.giveUp(failure)
     const note = failure.mend === undefined ? failure.message : `${failure.message} — ${failure.mend}`
     options.logger.error({ team: team.name, stream: stream.name, code: failure.code }, note)
     return report('failed', note)
@@ -97,7 +97,8 @@ async function take(session: Session, { options, team, stream, runId }: StreamRu
   return { ...key, epoch: '0', runId: '0', cursor, takenAt: '-infinity' }
 }
 
-function refusesCredentials(error: IntakeError): boolean {
+/** True for what no other stream of the team would fare better with: refused credentials, no request let through. */
+function endsTeam(error: IntakeError): boolean {
   const status = (error as { status?: unknown }).status
-  return status === 401 || status === 403
+  return status === 401 || status === 403 || status === 429
 }

@@ -117,7 +117,7 @@ async function openParts(
   const teams = options.teams.map((team) => ({
     ...team,
     teamId: numbers.get(team.name)!,
-    gate: openGate({ concurrency: team.concurrency, clock, logger }),
+    gate: openGate({ concurrency: team.concurrency, giveUpAfterMs: team.giveUpAfterMs, clock, logger }),
   }))
   const metrics = openMetrics()
   const troubles: Record<string, Troubled> = {}

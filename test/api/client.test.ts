@@ -5,6 +5,7 @@ import type { ApiError } from '../../src/api/errors.ts'
 import { getPatient } from '../../src/api/patients.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { startOwnTime } from '../support/own-time.ts'
+import { openHurriedClock } from './support/hurried-clock.ts'
 import { clientOf, errorOf, type Handler, json, KEY, SECRET, startService } from './support/service.ts'
 
 const PRIVATE = 'jane.doe@example.com'
@@ -343,12 +344,109 @@ describe.concurrent('throttling', () => {
   test('a wait beyond reason is an error with verdict retry', async () => {
     await using service = await startService(status(429, { 'retry-after': '86400' }))
     await using heard = clientOf(service.url)
-    expect(await errorOf(heard.client.get('/v2/forms'))).toMatchObject({
-      code: 'throttled',
-      verdict: 'retry',
-      tries: 1,
-    })
+    const error = await errorOf(heard.client.get('/v2/forms'))
+    expect(error).toMatchObject({ code: 'throttled', verdict: 'retry', tries: 1 })
+    expect(error.message).toContain('throttles this team and asks for a pause longer than 15m (429)')
   })
+
+  test('fifteen answers of 429 in a row are waited for, as long as each asks for', async () => {
+    await using service = await startService((_, response, index) =>
+      index < 15 ? json(response, {}, 429, { 'retry-after': '7' }) : json(response, { ok: 1 }),
+    )
+    const clock = openHurriedClock()
+    await using heard = clientOf(service.url, { clock })
+    const meter = { requests: 0, throttled: 0 }
+    const begun = clock.now()
+    expect((await heard.client.get('/v2/forms', { meter })).body).toEqual({ ok: 1 })
+    expect(meter).toEqual({ requests: 16, throttled: 15 })
+    expect(clock.now() - begun).toBeGreaterThanOrEqual(15 * 7_000_000)
+  })
+
+  test.each([
+    [5, { result: { ok: 1 } }],
+    [6, { code: 'unavailable', status: 500, tries: 30 }],
+  ])('429 uses up none of the six tries that a failure has: %i failures among 24', async (failures, ends) => {
+    // Four answers of 429 before each of the others.
+    await using service = await startService((_, response, index) => {
+      if (index % 5 < 4) return json(response, {}, 429, { 'retry-after': '1' })
+      json(response, { ok: 1 }, index < failures * 5 ? 500 : 200)
+    })
+    await using heard = clientOf(service.url, { clock: openHurriedClock() })
+    const ended = await heard.client.get('/v2/forms').then(
+      ({ body }) => ({ result: body }),
+      (error) => error,
+    )
+    expect(ended).toMatchObject(ends)
+  })
+
+  test.each([
+    ['15m', undefined, 15],
+    ['90s', 90_000, 2],
+    ['2h', 7_200_000, 120],
+  ])(
+    'a call gives up after %s without one accepted request, and says how to wait longer',
+    async (limit, giveUpAfterMs, tries) => {
+      await using service = await startService(status(429, { 'retry-after': '60' }))
+      const clock = openHurriedClock()
+      await using heard = clientOf(service.url, { clock, ...(giveUpAfterMs && { giveUpAfterMs }) })
+      const begun = clock.now()
+      const error = (await errorOf(heard.client.get('/v2/forms'))) as ApiError
+      expect(error).toMatchObject({ code: 'throttled', verdict: 'retry', status: 429 })
+      expect(error.message).toContain(`throttles this team, and accepted no request for ${limit} (429)`)
+      expect(error.mend).toContain(`INTAKE_GIVE_UP_AFTER (${limit})`)
+      expect(clock.now() - begun).toBeGreaterThanOrEqual((giveUpAfterMs ?? 900_000) * 1000)
+      expect(error.tries).toBeGreaterThanOrEqual(tries)
+      expect(error.tries).toBeLessThanOrEqual(tries + 1)
+    },
+  )
+
+  test.each([
+    ['an hour behind', -3_600_000],
+    ['a day ahead', 86_400_000],
+  ])('a date is read by the clock of the service, which is %s ours', async (_name, apart) => {
+    const date = (seconds: number) => new Date(Date.now() + apart + seconds * 1000).toUTCString()
+    await using service = await startService((_, response, index) => {
+      if (index > 0) return json(response, { ok: 1 })
+      json(response, {}, 429, { date: date(0), 'retry-after': date(30) })
+    })
+    const clock = openHurriedClock()
+    await using heard = clientOf(service.url, { clock })
+    await heard.client.get('/v2/forms')
+    const slept = clock.slept.reduce((sum, each) => sum + each, 0)
+    expect(slept).toBeGreaterThanOrEqual(29_000)
+    expect(slept).toBeLessThan(33_000)
+  })
+
+  test('a wait ends at once when the caller goes', async () => {
+    await using service = await startService(status(429, { 'retry-after': '600' }))
+    await using heard = clientOf(service.url)
+    const abort = new AbortController()
+    const call = errorOf(heard.client.get('/v2/forms', { signal: abort.signal }))
+    await vi.waitFor(() => expect(heard.client.totals.throttled).toBe(1), PATIENCE)
+    using time = startOwnTime()
+    abort.abort(new Error('Ctrl-C'))
+    expect((await call).message).toBe('Ctrl-C')
+    expect(time.milliseconds).toBeLessThan(1_000)
+  })
+
+  test('two clients that share four requests a second both come to their end', async () => {
+    const permitted: number[] = []
+    await using service = await startService((_, response) => {
+      const now = performance.now()
+      const recent = permitted.filter((at) => at > now - 1_000)
+      if (recent.length >= 4) return json(response, {}, 429, { 'retry-after': '1' })
+      permitted.push(now)
+      json(response, {})
+    })
+    await using one = clientOf(service.url)
+    await using other = clientOf(service.url)
+    const calls = [one, other].flatMap(({ client }) =>
+      Array.from({ length: 20 }, () => client.get('/v2/forms')),
+    )
+    await Promise.all(calls)
+    expect(permitted).toHaveLength(40)
+    expect(one.client.totals.throttled + other.client.totals.throttled).toBeGreaterThan(0)
+  }, 60_000)
 })
 
 describe('nothing leaves the configured origin', () => {

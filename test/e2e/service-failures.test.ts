@@ -94,6 +94,21 @@ it.concurrent('a host that does not answer is named within half a minute, once f
   expect(run.stdout).toContain('Check INTAKE_BASE_URL')
 })
 
+it.concurrent('a service that only throttles ends the run after INTAKE_GIVE_UP_AFTER, once for all streams', async () => {
+  await using service = await startLittleService(littlePatients(25))
+  service.interfere = (_, response) => {
+    json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '1' })
+    return true
+  }
+  const env = { ...service.env, INTAKE_GIVE_UP_AFTER: '2s' }
+  const run = await backfill({ env }, 'throttled')
+  expect(run.code).toBe(1)
+  expect(run.seconds).toBeGreaterThanOrEqual(2)
+  expect(run.stdout.match(/throttles this team, and accepted no request for 2s \(429\)/g)).toHaveLength(1)
+  expect(run.stdout).toContain('INTAKE_GIVE_UP_AFTER')
+  await expectNextRunGood(service, 'throttled')
+})
+
 it.concurrent('a redirect to another origin is an error, and the other origin is asked nothing', async () => {
   await using service = await startLittleService(littlePatients(25))
   service.interfere = ({ url }, response) => {

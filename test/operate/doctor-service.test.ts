@@ -65,3 +65,16 @@ test('a service that never answers is named when its time is over', async () => 
     mend: expect.stringContaining('INTAKE_BASE_URL'),
   })
 })
+
+test('a team that is throttled says nothing about its credentials', async () => {
+  const [credentials, ...others] = await look(
+    (_, response) => json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '1' }),
+    1_500,
+  )
+  expect(credentials).toMatchObject({
+    ...{ name: 'credentials', status: 'warning' },
+    detail: 'could not be checked: the service throttles this team (429)',
+    mend: expect.stringContaining('other client'),
+  })
+  expect(others).toEqual([])
+})

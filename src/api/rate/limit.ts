@@ -51,6 +51,10 @@ export class Limit {
   #accepted = 0
   #startedAt: number | null = null
   #heldUntil = Number.NEGATIVE_INFINITY
+  /** Rejections since the last accepted request, of requests that were each sent after the one before was seen; … */
+  #inRow = 0
+  /** … and when the last of them was seen. */
+  #rejectedAt = Number.NEGATIVE_INFINITY
   #episode: Episode | null = null
   #lastEpisode: Episode | null = null
   /** N and W, once known; and the N that was in force before the present raise. */
@@ -117,6 +121,7 @@ export class Limit {
   accepted(ticket: Ticket, now: number): void {
     this.#leave(ticket)
     this.#accepted += 1
+    this.#inRow = 0
     this.#margin.measure(now - ticket.sentAt)
     // One that was perhaps counted late: the window is to be reckoned from then.
     const counted = this.#margin.countedAt(ticket.sentAt, now, this.#window)
@@ -131,8 +136,14 @@ export class Limit {
   }
 
   /** 429. `retryAfter` in microseconds, or null when the answer does not say. */
-  rejected(ticket: Ticket, now: number, retryAfter: number | null): void {
+  rejected(ticket: Ticket, now: number, told: number | null): void {
     this.#leave(ticket)
+    if (ticket.sentAt > this.#rejectedAt) {
+      this.#inRow += 1
+      this.#rejectedAt = now
+    }
+    // "At once" that was tried and did not help says nothing: it is waited as if there were no word.
+    const retryAfter = told !== null && told < SECOND && this.#inRow > 2 ? null : told
     this.#sends.remove(ticket.sentAt)
     let episode = this.#episode
     const late = this.#lastEpisode !== null && ticket.sentAt <= this.#lastEpisode.seenAt

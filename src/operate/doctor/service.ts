@@ -41,7 +41,8 @@ export async function lookAtService(team: ServiceTeam, asking: Asking): Promise<
   using late = deadlineIn(limitMs, [asking.signal])
   const { signal } = late
   const serviceClock = openServiceClock()
-  await using client = openClient({ ...connection, clock, logger, signal, random: () => 0 })
+  const giveUpAfterMs = limitMs
+  await using client = openClient({ ...connection, giveUpAfterMs, clock, logger, signal, random: () => 0 })
   let trouble: unknown = null
   try {
     const onRefusal = serviceClock.sample
@@ -51,6 +52,8 @@ export async function lookAtService(team: ServiceTeam, asking: Asking): Promise<
     if (readList(answer.body, answer.headers, 'forms', path) === null) trouble = noList(path)
   } catch (error) {
     asking.signal.throwIfAborted()
+    const isThrottled = client.totals.throttled > 0 && client.totals.throttled === client.totals.requests
+    if (isThrottled) return [throttledCheck(suffix)]
     trouble = late.isOver() ? tooSlow(limitMs) : error
   }
   const { environment } = client
@@ -85,6 +88,15 @@ function credentialsCheck(
     name,
     `${who} refuses the pair of key and secret (403): one of them is wrong, or they are of another environment`,
     `copy both again from the service's dashboard${environment === null ? '' : `, for ${environment}`}; a sandbox key does not open production`,
+  )
+}
+
+/** 429 says nothing about the credentials: another client uses up the budget of the team, or did a moment ago. */
+function throttledCheck(suffix: string): Check {
+  return warning(
+    `credentials${suffix}`,
+    'could not be checked: the service throttles this team (429)',
+    'run doctor again when no other client of this team is running',
   )
 }
 
