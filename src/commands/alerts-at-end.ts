@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import { systemClock } from '../core/clock.ts'
 import { goRound } from '../operate/alerts/round.ts'
+import { openWebhookChecks } from '../operate/webhook-checks.ts'
 import type { Context } from './context.ts'
 
 /** Before another try: of a post that failed, or because another process was at it. */
@@ -23,7 +24,16 @@ export function alertsAtEnd(
     async [Symbol.asyncDispose]() {
       if (alerts === null) return
       const teams = ingestTeams.map(({ name }) => name)
-      const options = { ...place, settings: alerts, teams, inboxDays, clock: systemClock, signal, version }
+      const webhookChecks = openWebhookChecks({ inboxDays })
+      const options = {
+        ...place,
+        settings: alerts,
+        teams,
+        webhookChecks,
+        clock: systemClock,
+        signal,
+        version,
+      }
       for (const pause of [...PAUSES_MS, null]) {
         // Who stopped it wants it to end.
         if (signal.aborted) return

@@ -14,11 +14,25 @@ export interface TeamSigns extends Signs {
   readonly team: string
 }
 
-/** `inboxDays` bounds how far back deliveries are looked for in the inbox. */
-export async function readSigns(db: Kysely<Warehouse>, inboxDays: number): Promise<readonly TeamSigns[]> {
-  const rates = await readRates(db)
-  const deliveries = byTeam(await readDeliveries(db, inboxDays))
-  const untold = byTeam(await readUntold(db))
+export interface SignsAsked {
+  /** Bounds how far back deliveries are looked for in the inbox. */
+  readonly inboxDays: number
+  /** Name of the one team that is asked about; all when left out. */
+  readonly team?: string
+}
+
+export async function readSigns(
+  db: Kysely<Warehouse>,
+  { inboxDays, team }: SignsAsked,
+): Promise<readonly TeamSigns[]> {
+  const { rows: asked } = await sql<{ team_id: number }>`
+    select team_id from intake.teams where ${team ?? null}::text is null or name = ${team ?? null}`.execute(
+    db,
+  )
+  const ids = asked.map(({ team_id }) => team_id)
+  const rates = await readRates(db, ids)
+  const deliveries = byTeam(await readDeliveries(db, ids, inboxDays))
+  const untold = byTeam(await readUntold(db, ids))
   return rates.map(({ team_id, ...rate }) => {
     const told = deliveries.get(team_id)
     const { active = 0, inactive = 0, gone = 0 } = told ?? {}
@@ -41,7 +55,10 @@ type Rates = Pick<
   'team' | 'lastEventAt' | 'lastDay' | 'dailyMean' | 'sameDayLastWeek' | 'sameHoursLastWeek'
 >
 
-async function readRates(db: Kysely<Warehouse>): Promise<readonly (Rates & { team_id: number })[]> {
+async function readRates(
+  db: Kysely<Warehouse>,
+  ids: readonly number[],
+): Promise<readonly (Rates & { team_id: number })[]> {
   const { rows } = await sql<Rates & { team_id: number }>`
     with counted as (
       select team.team_id, team.name as team,
@@ -54,6 +71,7 @@ async function readRates(db: Kysely<Warehouse>): Promise<readonly (Rates & { tea
           and held.hour <= now() - interval '7 days'), 0) as same_day,
         extract(epoch from now() - interval '1 day' - min(held.hour)) / 86400 as days
       from intake.teams team left join intake_ops.events_received held using (team_id)
+      where team.team_id = any (${ids}::smallint[])
       group by team.team_id, team.name
     )
     select team_id, team,
@@ -80,7 +98,11 @@ interface Deliveries {
   readonly gone: number
 }
 
-async function readDeliveries(db: Kysely<Warehouse>, inboxDays: number): Promise<readonly Deliveries[]> {
+async function readDeliveries(
+  db: Kysely<Warehouse>,
+  ids: readonly number[],
+  inboxDays: number,
+): Promise<readonly Deliveries[]> {
   const { rows } = await sql<Deliveries>`
     with told as materialized (
       select delivery.team_id, delivery.webhook_config_id as config_id, delivery.event_id,
@@ -89,7 +111,8 @@ async function readDeliveries(db: Kysely<Warehouse>, inboxDays: number): Promise
           delivery.status ~* '^(succe|deliver|ok)', false)) as is_delivered,
         coalesce(max(delivery.next_retry_at) > now(), false) as is_retried
       from intake.webhook_deliveries delivery
-      where delivery._deleted_at is null and delivery.event_id is not null
+      where delivery.team_id = any (${ids}::smallint[])
+        and delivery._deleted_at is null and delivery.event_id is not null
         and delivery.created_at > now() - make_interval(days => ${inboxDays}::int)
       group by 1, 2, 3
     ), listed as materialized (
@@ -99,7 +122,8 @@ async function readDeliveries(db: Kysely<Warehouse>, inboxDays: number): Promise
       ) as is_held
       from told
     ), ours as materialized (
-      select team_id, config_id, created_at as since from intake_ops.webhook_secrets where retired_at is null
+      select team_id, config_id, created_at as since from intake_ops.webhook_secrets
+      where team_id = any (${ids}::smallint[]) and retired_at is null
       union all
       select team_id, config_id, min(first_at) from listed where is_held group by 1, 2
     ), missing as (
@@ -133,7 +157,10 @@ const SOURCES = ['patient', 'form', 'packet', 'document', 'response']
  * Changes that the newest backfill found in streams that events tell of, where none came since the backfill before
  * began although a configuration that was there by then sends everything.
  */
-async function readUntold(db: Kysely<Warehouse>): Promise<readonly { team_id: number; untold: number }[]> {
+async function readUntold(
+  db: Kysely<Warehouse>,
+  ids: readonly number[],
+): Promise<readonly { team_id: number; untold: number }[]> {
   const told = ALL_STREAMS.filter(({ source }) => source !== undefined && SOURCES.includes(source))
   const { rows } = await sql<{ team_id: number; untold: number }>`
     with part as (
@@ -141,7 +168,7 @@ async function readUntold(db: Kysely<Warehouse>): Promise<readonly { team_id: nu
         row_number() over newest_first as place,
         lead(run.started_at) over newest_first as before_at
       from intake_ops.run_streams part join intake_ops.runs run using (run_id)
-      where run.kind = 'backfill' and part.status in ('succeeded', 'needs_attention')
+      where part.team_id = any (${ids}::smallint[]) and run.kind = 'backfill' and part.status in ('succeeded', 'needs_attention')
         and part.stream = any (${told.map(({ name }) => name)}::text[])
       window newest_first as (partition by part.team_id, part.stream order by run.run_id desc)
     )

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { judgeSilence, type Verdict } from './silence.ts'
-import { readSigns, type TeamSigns } from './silence-signs.ts'
+import { readSigns, type SignsAsked, type TeamSigns } from './silence-signs.ts'
 
 export interface InboxStatus {
   readonly team: string
@@ -58,9 +58,9 @@ export interface WebhookStatus {
 
 export async function readWebhooks(
   db: Kysely<Warehouse>,
-  inboxDays: number,
+  asked: SignsAsked,
 ): Promise<readonly WebhookStatus[]> {
-  return (await readSigns(db, inboxDays)).map(statusOf)
+  return (await readSigns(db, asked)).map(statusOf)
 }
 
 function statusOf(signs: TeamSigns): WebhookStatus {
@@ -93,7 +93,9 @@ export async function readTeams(
   db: Kysely<Warehouse>,
   inboxDays: number,
 ): Promise<readonly (TeamStatus & Pick<InboxStatus, 'pending_by_stream'>)[]> {
-  const webhooks = new Map((await readWebhooks(db, inboxDays)).map(({ team, ...status }) => [team, status]))
+  const webhooks = new Map(
+    (await readWebhooks(db, { inboxDays })).map(({ team, ...status }) => [team, status]),
+  )
   const troubles = new Map((await readUnknown(db)).map(({ team, ...trouble }) => [team, trouble]))
   return (await readInbox(db)).flatMap(({ team, refetches, pending_by_stream, ...inbox }) => {
     const heard = webhooks.get(team)

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { CAUSES } from '../../src/operate/alerts/causes.ts'
 import { type AlertSettings, goRound } from '../../src/operate/alerts/round.ts'
+import { openWebhookChecks } from '../../src/operate/webhook-checks.ts'
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
 import { openReceiver, SECRET, shortOf } from './alerts-receiver.ts'
 
@@ -24,7 +25,7 @@ async function openScene(settings: Partial<AlertSettings> = {}) {
   const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })
   const options = {
     ...{ url, logger, clock: systemClock, signal: new AbortController().signal, version: '1.2.3' },
-    ...{ teams: ['north', 'south'], inboxDays: 30 },
+    ...{ teams: ['north', 'south'], webhookChecks: openWebhookChecks({ inboxDays: 30 }) },
     settings: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: 26, ...settings },
   }
   const round = () => goRound(options, { thorough: true, insist: false })

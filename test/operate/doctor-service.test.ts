@@ -1,8 +1,10 @@
 /** What `doctor` makes of a base URL behind which something else answers, or nobody in time. */
+import type http from 'node:http'
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import { systemClock } from '../../src/core/clock.ts'
+import { examine } from '../../src/operate/doctor/doctor.ts'
 import { lookAtService } from '../../src/operate/doctor/service.ts'
 import { json, startService } from '../api/support/service.ts'
 import { collecting } from '../support/garbage.ts'
@@ -77,4 +79,37 @@ test('a team that is throttled says nothing about its credentials', async () => 
     mend: expect.stringContaining('other client'),
   })
   expect(others).toEqual([])
+})
+
+test('every team is asked before any has answered: one that hangs keeps no other waiting', async () => {
+  const held: http.ServerResponse[] = []
+  const teams = ['one', 'two', 'three']
+  await using service = await startService((_, response) => {
+    held.push(response)
+    // The last answers for all; without it each would be waited for until its time is over.
+    if (held.length === teams.length)
+      for (const each of held) json(each, { count: 0, next: null, results: [] })
+  })
+  const checks = await examine({
+    ...{ url: null, dataDir: null, encryptionKey: null, cron: null, clock: systemClock },
+    ingestTeams: teams.map((name) => ({ name, webhookSecrets: [] })),
+    teams: teams.map((name) => ({
+      ...{
+        name,
+        baseUrl: service.url,
+        apiKey: 'k',
+        apiSecret: 's',
+        apiVersion: '',
+        concurrency: 1,
+        timezone: 'UTC',
+      },
+    })),
+    ...{ webhook: { name: 'webhook port', variable: 'W', host: '127.0.0.1', port: 0 } },
+    ...{ admin: { name: 'admin port', variable: 'A', host: '127.0.0.1', port: 0 } },
+    ...{ logger: pino({ level: 'silent' }), signal: AbortSignal.timeout(15_000) },
+  })
+  const asked = checks.filter(({ name }) => name.startsWith('credentials'))
+  expect(asked.map(({ name, status }) => `${name}: ${status}`)).toEqual(
+    teams.map((name) => `credentials of ${name}: ok`),
+  )
 })

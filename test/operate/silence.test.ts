@@ -110,7 +110,7 @@ async function openTeam() {
       ),
     async verdict() {
       await using session = await openSession({ url: warehouse.url, purpose: 'test' })
-      const [status] = await readWebhooks(session.db, 30)
+      const [status] = await readWebhooks(session.db, { inboxDays: 30 })
       return status!
     },
     [Symbol.asyncDispose]: () => warehouse.drop(),

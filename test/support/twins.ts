@@ -15,6 +15,7 @@ import { goRound } from '../../src/operate/alerts/round.ts'
 import { openReceived } from '../../src/operate/received.ts'
 import { takeTick } from '../../src/operate/ticks.ts'
 import { verify } from '../../src/operate/verify/verify.ts'
+import { openWebhookChecks } from '../../src/operate/webhook-checks.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
@@ -358,7 +359,14 @@ export async function verifyTwins(
 export async function alertTwins({ url }: Twins, teams: readonly string[]): Promise<void> {
   await using receiver = await openReceiver()
   const settings = { url: receiver.url, secret: SECRET, inboxSeconds: 0, maxAgeHours: null }
-  const options = { url, settings, teams, inboxDays: 30, clock: systemClock, logger: silent }
+  const options = {
+    url,
+    settings,
+    teams,
+    webhookChecks: openWebhookChecks({ inboxDays: 30 }),
+    clock: systemClock,
+    logger: silent,
+  }
   const outcome = await goRound(
     { ...options, signal: new AbortController().signal, version: '0.0.0' },
     { thorough: true, insist: true },

@@ -2,13 +2,16 @@
  * What is wrong now, in all that a warehouse knows of its teams.
  *
  * Invariant: reads only. What could not be judged is not among the judged, and stays as it was: nothing is cleared
- * because nobody looked.
+ * because nobody looked. Each look has its own time, the webhooks of each team too: what is slow for one team delays
+ * what is told of another no longer than that.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { readInbox, readWebhooks } from '../team-status.ts'
+import { withinBudget } from '../../warehouse/within-budget.ts'
+import { readInbox, type WebhookStatus } from '../team-status.ts'
+import type { WebhookChecks } from '../webhook-checks.ts'
 import { CAUSES, type Cause, type Condition, keyOf } from './causes.ts'
-import { type RunsNow, readRunsNow } from './runs-now.ts'
+import { readRunsNow } from './runs-now.ts'
 
 export interface Limits {
   /** Seconds that the oldest event of the inbox may wait. */
@@ -20,7 +23,7 @@ export interface Limits {
 export interface LookOptions extends Limits {
   /** Others in the warehouse are none of ours. */
   readonly teams: readonly string[]
-  readonly inboxDays: number
+  readonly webhookChecks: WebhookChecks
   /** All of it, not the inbox alone. */
   readonly thorough: boolean
   /** What is raised already, by `keyOf`. */
@@ -30,6 +33,8 @@ export interface LookOptions extends Limits {
 export interface Found {
   readonly conditions: readonly Condition[]
   isJudged(key: Pick<Condition, 'team' | 'cause' | 'stream'>): boolean
+  /** What took too long to find out, in words. */
+  readonly late: readonly string[]
 }
 
 /** Causes that a run in progress may still change. */
@@ -37,24 +42,53 @@ const OF_STREAMS: readonly Cause[] = CAUSES.filter(
   (cause) => cause !== 'inbox_old' && cause !== 'webhooks_silent' && cause !== 'backfill_overdue',
 )
 
-export async function findConditions(db: Kysely<Warehouse>, options: LookOptions): Promise<Found> {
-  const { teams, thorough } = options
-  const old = await readOldInbox(db, options)
-  const rest = thorough ? await findRest(db, options) : null
-  const isJudged: Found['isJudged'] = ({ team, cause, stream }) => {
-    if (!teams.includes(team) || (rest === null && cause !== 'inbox_old')) return false
-    return !(OF_STREAMS.includes(cause) && rest?.busy.has(`${team} ${stream}`))
-  }
-  return { conditions: [...old, ...(rest?.conditions ?? [])].filter(isJudged), isJudged }
-}
+const OF_RUNS: readonly Cause[] = CAUSES.filter((cause) => /^(?:backfill|verify|replay)_/.test(cause))
 
-/** What takes longer to find out, and need not be told at once. */
-async function findRest(db: Kysely<Warehouse>, options: LookOptions): Promise<RunsNow> {
-  const { conditions, busy } = await readRunsNow(db, options.teams, options.maxAgeHours)
-  const letters = await readLetters(db)
-  const drift = await readDrift(db)
-  const silence = await readSilence(db, options.inboxDays)
-  return { conditions: [...conditions, ...letters, ...drift, ...silence], busy }
+/** Milliseconds of each look; together with the webhooks of all teams less than half of a round. */
+const BUDGETS = { inbox: 3_000, runs: 3_000, letters: 2_000, drift: 2_000 } as const
+
+/** Throws where the warehouse is away; a look that takes too long is left out, and no other waits for it. */
+export async function findConditions(db: Kysely<Warehouse>, options: LookOptions): Promise<Found> {
+  const { teams, thorough, webhookChecks } = options
+  const conditions: Condition[] = []
+  const judged = new Set<Cause>()
+  const late: string[] = []
+  let busy: ReadonlySet<string> = new Set()
+
+  const look = async <Result>(
+    name: keyof typeof BUDGETS,
+    causes: readonly Cause[],
+    read: () => Promise<Result>,
+  ): Promise<Result | null> => {
+    const result = await withinBudget(db, BUDGETS[name], read)
+    if (result === null) late.push(name)
+    else for (const cause of causes) judged.add(cause)
+    return result
+  }
+
+  conditions.push(...((await look('inbox', ['inbox_old'], () => readOldInbox(db, options))) ?? []))
+  const heard = new Set<string>()
+  if (thorough) {
+    const runs = await look('runs', OF_RUNS, () => readRunsNow(db, teams, options.maxAgeHours))
+    conditions.push(...(runs?.conditions ?? []))
+    // Without knowing which runs go on, nothing that they may change is judged.
+    const others = runs === null ? [] : (['dead_letters', 'drift'] as const)
+    busy = runs?.busy ?? busy
+    if (others.length > 0) {
+      conditions.push(...((await look('letters', ['dead_letters'], () => readLetters(db))) ?? []))
+      conditions.push(...((await look('drift', ['drift'], () => readDrift(db))) ?? []))
+    }
+    const webhooks = await webhookChecks.look(db, teams)
+    for (const { team } of webhooks) heard.add(team)
+    conditions.push(...webhooks.flatMap(silenceOf))
+    late.push(...teams.filter((team) => !heard.has(team)).map((team) => `webhooks of ${team}`))
+  }
+  const isJudged: Found['isJudged'] = ({ team, cause, stream }) => {
+    if (!teams.includes(team)) return false
+    if (cause === 'webhooks_silent') return heard.has(team)
+    return judged.has(cause) && !(OF_STREAMS.includes(cause) && busy.has(`${team} ${stream}`))
+  }
+  return { conditions: conditions.filter(isJudged), isJudged, late }
 }
 
 async function readLetters(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
@@ -88,9 +122,7 @@ async function readOldInbox(db: Kysely<Warehouse>, options: LookOptions): Promis
   })
 }
 
-async function readSilence(db: Kysely<Warehouse>, inboxDays: number): Promise<readonly Condition[]> {
-  const silent = (await readWebhooks(db, inboxDays)).filter(({ verdict }) => verdict === 'silent')
-  return silent.map(({ team, events_last_day }) => {
-    return { team, cause: 'webhooks_silent', stream: '', mark: null, figures: { events_last_day } }
-  })
+function silenceOf({ team, verdict, events_last_day }: WebhookStatus): readonly Condition[] {
+  if (verdict !== 'silent') return []
+  return [{ team, cause: 'webhooks_silent', stream: '', mark: null, figures: { events_last_day } }]
 }

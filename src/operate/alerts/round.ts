@@ -15,6 +15,7 @@ import { glance } from '../../warehouse/glance.ts'
 import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import type { WebhookChecks } from '../webhook-checks.ts'
 import { keyOf } from './causes.ts'
 import { findConditions, type Limits } from './conditions.ts'
 import { isRaised, noteFailed, noteFound, noteTold, readLedger, untold } from './ledger.ts'
@@ -27,7 +28,8 @@ export interface RoundOptions {
   readonly url: string
   readonly settings: AlertSettings
   readonly teams: readonly string[]
-  readonly inboxDays: number
+  /** Kept from round to round: whom one does not get to comes first in the next. */
+  readonly webhookChecks: WebhookChecks
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
@@ -67,12 +69,13 @@ export async function goRound(options: RoundOptions, asked: RoundAsked): Promise
 
 async function tellUnderLock(
   db: Kysely<Warehouse>,
-  { settings, teams, inboxDays, clock, logger, signal, version }: RoundOptions,
+  { settings, teams, webhookChecks, clock, logger, signal, version }: RoundOptions,
   { thorough, insist }: RoundAsked,
 ): Promise<Outcome> {
   const held = await readLedger(db, teams)
   const raised = new Set(held.filter(isRaised).map(keyOf))
-  const found = await findConditions(db, { ...settings, teams, inboxDays, thorough, raised })
+  const found = await findConditions(db, { ...settings, teams, webhookChecks, thorough, raised })
+  if (found.late.length > 0) logger.warn({ late: found.late }, 'some alerts could not be judged in time')
   await noteFound(db, held, found)
   const waiting = (await readLedger(db, teams)).filter((entry) => untold(entry) !== null)
   if (waiting.length === 0 || !(insist || waiting.some(({ is_due }) => is_due))) return 'quiet'

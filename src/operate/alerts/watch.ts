@@ -4,9 +4,11 @@
  * Invariant: holds up nothing. Several processes may watch one warehouse; of those one goes round at a time.
  */
 import { openBell } from '../../core/bell.ts'
+import { openWebhookChecks } from '../webhook-checks.ts'
 import { goRound, type Outcome, type RoundOptions } from './round.ts'
 
-export interface WatchOptions extends Omit<RoundOptions, 'signal'> {
+export interface WatchOptions extends Omit<RoundOptions, 'signal' | 'webhookChecks'> {
+  readonly inboxDays: number
   /** Told of each post. */
   readonly onPosted: (delivered: boolean) => void
   /** Between two rounds; a quarter of a minute when left out. */
@@ -25,8 +27,9 @@ const THOROUGH_EVERY = 4
 const CLOSE_MS = 5_000
 
 /** The first round is a pause after the start: what waits from the time before is drained first. */
-export function openAlerts({ onPosted, everyMs = EVERY_MS, ...options }: WatchOptions): AlertWatch {
-  const { clock } = options
+export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others }: WatchOptions): AlertWatch {
+  const { clock } = others
+  const options = { ...others, webhookChecks: openWebhookChecks({ inboxDays }) }
   const stop = new AbortController()
   const bell = openBell(clock)
   const rounds = async () => {

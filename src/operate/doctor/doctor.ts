@@ -64,12 +64,15 @@ export async function examine(options: DoctorOptions): Promise<readonly Check[]>
 /** What needs no warehouse, or makes do without. */
 async function rest(options: DoctorOptions, session: Session | null): Promise<readonly Check[]> {
   const known = session === null ? [] : await teamsHeld(session)
-  const checks: Check[] = []
-  for (const team of options.ingestTeams) {
-    const suffix = options.ingestTeams.length > 1 ? ` of ${team.name}` : ''
-    const held = known.find(({ name }) => name === team.name)
-    checks.push(...(await serviceOf(options, team.name, held?.environment ?? null, suffix)))
-  }
+  // All at once: a service that does not answer is waited for by its own team alone.
+  const services = await Promise.all(
+    options.ingestTeams.map(({ name }) => {
+      const suffix = options.ingestTeams.length > 1 ? ` of ${name}` : ''
+      const held = known.find((team) => team.name === name)
+      return serviceOf(options, name, held?.environment ?? null, suffix)
+    }),
+  )
+  const checks: Check[] = services.flat()
   const secretTeams = options.ingestTeams.map(({ name, webhookSecrets }) => ({
     name,
     teamId: known.find((team) => team.name === name)?.teamId ?? null,

@@ -12,10 +12,10 @@ import {
   type InboxStatus,
   readInbox,
   readTrouble,
-  readWebhooks,
   type TroubleStatus,
   type WebhookStatus,
 } from '../team-status.ts'
+import { openWebhookChecks } from '../webhook-checks.ts'
 
 export interface GaugesOptions {
   readonly url: string
@@ -33,7 +33,7 @@ export interface Gauges {
 
 const LIMIT_MS = 1_500
 /** For what takes longer to find out: nobody waits for it, it is told the next time. */
-const SLOW_LIMIT_MS = 5_000
+const SLOW_LIMIT_MS = 8_000
 /** How old a value may be, in microseconds. */
 const FRESH = 5_000_000
 /** Of what takes longer to find out and changes slowly. */
@@ -50,6 +50,7 @@ export function openGauges(options: GaugesOptions): Gauges {
   const showTrouble = troubleGauges(gauge)
   const showAlerts = alertGauge(gauge)
   const showWebhooks = webhookGauges(gauge)
+  const webhookChecks = openWebhookChecks({ inboxDays })
   const looks = [
     openLook(FRESH, clock, async () => {
       const look = { url, purpose: 'metrics', milliseconds: LIMIT_MS }
@@ -63,7 +64,7 @@ export function openGauges(options: GaugesOptions): Gauges {
     }),
     openLook(SLOW_FRESH, clock, async () => {
       const look = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
-      showWebhooks(await glance(look, (db) => readWebhooks(db, inboxDays)))
+      showWebhooks(await glance(look, (db) => webhookChecks.look(db, null)))
     }),
   ]
   return {
