@@ -6,7 +6,7 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/streams.ts'
-import type { Instant } from '../core/time.ts'
+import { type Instant, laterOf } from '../core/time.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 /**
@@ -76,8 +76,16 @@ function onceEach(asks: readonly Ask[]): Iterable<Ask> {
   for (const ask of asks) {
     const key = `${ask.teamId}/${ask.stream}/${ask.id}`
     const known = byKey.get(key)
-    if (known === undefined || REASONS.indexOf(ask.reason) < REASONS.indexOf(known.reason))
-      byKey.set(key, ask)
+    byKey.set(key, known === undefined ? ask : joined(known, ask))
   }
   return byKey.values()
+}
+
+/** What answers both: an answer that satisfies one alone would leave the other unasked. */
+function joined(known: Ask, ask: Ask): Ask {
+  const first = REASONS.indexOf(ask.reason) < REASONS.indexOf(known.reason) ? ask : known
+  return {
+    ...first,
+    since: known.since === null || ask.since === null ? null : laterOf(known.since, ask.since),
+  }
 }
