@@ -11,12 +11,14 @@ import { systemClock } from '../../src/core/clock.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
 import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/event.ts'
+import { setAside } from '../../src/load/dead-letters.ts'
 import { goRound } from '../../src/operate/alerts/round.ts'
 import { openReceived } from '../../src/operate/received.ts'
 import { takeTick } from '../../src/operate/ticks.ts'
 import { verify } from '../../src/operate/verify/verify.ts'
 import { openWebhookChecks } from '../../src/operate/webhook-checks.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
@@ -325,11 +327,22 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     const [letter] = await lettersOf(url, teamId, 'waiting', 'an event whose record has no id')
     await done([0], 'dead-letters', 'discard', String(letter))
     for (const id of ERASABLE) change(service, id, { city: `${name} differs`, updated_at: MOMENT(95) })
+    await setAsideOf(url, teamId, name)
   }
   await received.close()
   await verifyTwins(twins, [north, south])
   await alertTwins(twins, [north.name, south.name])
   for (const { name, store } of [north, south]) await store(...eventsOf(name, 'second', 60))
+}
+
+/** Dead letters that name their records. */
+async function setAsideOf(url: string, teamId: number, name: Name): Promise<void> {
+  await using session = await openSession({ url, purpose: 'test' })
+  const letters = ['p4', ...ERASABLE].map((recordId) => {
+    const body = JSON.stringify(patientOf(name, recordId))
+    return { recordId, origin: 'event:x', reason: `was refused of ${name}`, body }
+  })
+  await setAside(session.db, { teamId, stream: 'patients', runId: null }, letters)
 }
 
 /** Changes a record that is listed. */
@@ -411,6 +424,14 @@ export function eventsOf(name: Name, round: string, seconds = 0): readonly (obje
       'changed',
       'patient',
       patientOf(name, 'p4', { city: `${name} ${round}`, updated_at: MOMENT(seconds) }),
+    ),
+    // Of this team alone, by its name too.
+    event(
+      `of ${name}`,
+      'patient',
+      patientOf(name, 'p4', { city: name, updated_at: MOMENT(seconds) }),
+      'updated',
+      1,
     ),
     event('new', 'patient', patientOf(name, `new-${round}`, { updated_at: MOMENT(seconds) })),
     // By its id alone, and not whole: asked for.

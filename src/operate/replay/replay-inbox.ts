@@ -33,6 +33,8 @@ export interface InboxReplayOptions {
   readonly logger: Logger
   readonly signal: AbortSignal
   readonly onProgress: (events: number, of: number) => void
+  /** Events that are drained before the next are taken up. */
+  readonly portion?: number
 }
 
 export interface InboxReplayed {
@@ -55,7 +57,7 @@ const POLL_MS = 20
 const AGAIN = sql.table('pg_temp.again')
 
 export async function replayInbox(options: InboxReplayOptions): Promise<InboxReplayed> {
-  const { url, clock, logger, signal, since, streams, versions, onProgress } = options
+  const { url, clock, logger, signal, since, streams, versions, onProgress, portion = PORTION } = options
   await using session = await openSession({ url, purpose: 'replay --inbox' })
   try {
     const teams = await teamsNamed(session, options.team)
@@ -71,11 +73,11 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
     await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
     // Those that nobody drained yet are drained first, as they were stored.
     await drained(session, teamIds, last, signal)
-    for (let from = 0; from < events && !signal.aborted; from += PORTION) {
-      await setPending(session, from)
+    for (let from = 0; from < events && !signal.aborted; from += portion) {
+      await setPending(session, from, portion)
       drain.wake()
       await drained(session, teamIds, last, signal)
-      onProgress(Math.min(events, from + PORTION), events)
+      onProgress(Math.min(events, from + portion), events)
     }
     const deadline = clock.now() + PATIENCE_MS * 1000
     let counts = await countOf(session)
@@ -140,9 +142,9 @@ interface Chosen {
   readonly last: string
 }
 
-async function setPending({ db }: Session, from: number): Promise<void> {
+async function setPending({ db }: Session, from: number, portion: number): Promise<void> {
   const meant = sql`
-    again.number > ${from} and again.number <= ${from + PORTION} and own.received_on = again.received_on
+    again.number > ${from} and again.number <= ${from + portion} and own.received_on = again.received_on
     and own.team_id = again.team_id and own.event_id = again.event_id and own.body_hash = again.body_hash`
   await db.transaction().execute(async (transaction) => {
     await sql`

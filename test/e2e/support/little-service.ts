@@ -2,7 +2,7 @@
  * A service whose records the test holds in its hands, for what no honest service does: a record that is in no list
  * and yet found by id, one that comes back under an id that was deleted, an answer that waits until it is stale.
  *
- * Invariant: as long as `interfere` lets a request pass, lists and records are answered as specified, ten to a page.
+ * Invariant: as long as `interfere` lets a request pass, lists and records are answered as specified, `pageSize` to a page.
  */
 import type http from 'node:http'
 import { json, type Received, startService } from '../../api/support/service.ts'
@@ -38,6 +38,8 @@ export interface LittleService extends AsyncDisposable {
   /** Sees a request first; true when it has answered, or will. */
   interfere: (request: Received, response: http.ServerResponse) => boolean
   readonly env: Variables
+  /** Ten, unless a test says otherwise. */
+  pageSize: number
 }
 
 const PAGE = 10
@@ -57,6 +59,7 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
     records,
     unlisted,
     interfere: () => false,
+    pageSize: PAGE,
     env: { INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'little-key', INTAKE_API_SECRET: 'little-secret' },
     [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
   }
@@ -67,7 +70,7 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
     const all = resource === undefined ? [] : records[resource]
     if (resource !== undefined && at.pathname === PATHS[resource]) {
       const listed = all.filter((record) => !unlisted.has(record.id))
-      json(response, pageOf(listed, at))
+      json(response, pageOf(listed, at, little.pageSize))
       return
     }
     const id = decodeURIComponent(at.pathname.split('/').at(-1)!)
@@ -84,11 +87,11 @@ function resourceAt(path: string): Resource | undefined {
   return names.find((name) => path === PATHS[name] || path.startsWith(`${PATHS[name]}/`))
 }
 
-function pageOf(all: readonly LittleRecord[], at: URL): unknown {
+function pageOf(all: readonly LittleRecord[], at: URL, size: number): unknown {
   const page = Number(at.searchParams.get('page') ?? 1)
-  const results = all.slice((page - 1) * PAGE, page * PAGE)
+  const results = all.slice((page - 1) * size, page * size)
   at.searchParams.set('page', String(page + 1))
-  return { count: all.length, next: page * PAGE < all.length ? at.href : null, previous: null, results }
+  return { count: all.length, next: page * size < all.length ? at.href : null, previous: null, results }
 }
 
 /** Patients `p1` to `p<count>`. */
