@@ -1,0 +1,125 @@
+/**
+ * What the parts of a scan are given: a source of one stream and team over a real service, warehouse and loaders.
+ *
+ * Invariant: each rig has a database and a service of its own; a source is told its stream, and counts from zero.
+ */
+import type { Client } from '../../../src/api/client.ts'
+import { openServiceClock } from '../../../src/api/service-clock.ts'
+import { systemClock } from '../../../src/core/clock.ts'
+import type { StreamName } from '../../../src/core/streams.ts'
+import { type Instant, instantOf } from '../../../src/core/time.ts'
+import { LEDGER_PLANNER } from '../../../src/extract/ledger.ts'
+import { emptyTally, type Source } from '../../../src/extract/source.ts'
+import { type LoadMode, type LoadResult, loadBatch } from '../../../src/load/load.ts'
+import { type Loaders, openLoaders } from '../../../src/load/loaders.ts'
+import { takeSlice } from '../../../src/load/slice.ts'
+import { teamIdOf } from '../../../src/load/teams.ts'
+import { streamNamed } from '../../../src/streams/catalogue.ts'
+import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { clientOf } from '../../api/support/service.ts'
+import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
+import { silent } from '../../ingest/drain/scene.ts'
+import { loadEnvelopes, rowsOf } from '../../load/loading.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { recordEnvelope } from '../../support/envelopes.ts'
+
+export interface Rig extends AsyncDisposable {
+  readonly url: string
+  readonly session: Session
+  readonly service: LittleService
+  readonly client: Client
+  readonly loaders: Loaders
+  readonly teamId: number
+  /** Another team of the warehouse, for what must not concern the first. */
+  readonly otherId: number
+  /** A source of that stream, by a slice taken for run 1 unless said. */
+  source(stream: StreamName, over?: Partial<Source> & { readonly runId?: string }): Promise<Source>
+  /** Loads records as an earlier run read them at `observedAt`. */
+  hold(stream: StreamName, records: readonly object[], observedAt: Instant, teamId?: number): Promise<void>
+  rows<Row extends object = Record<string, unknown>>(
+    statement: string,
+    values?: readonly unknown[],
+  ): Promise<readonly Row[]>
+}
+
+export async function openRig(): Promise<Rig> {
+  const database = await createTestDatabase()
+  const { url } = database
+  const session = await openSession({ url, purpose: 'scan', planner: LEDGER_PLANNER })
+  const service = await startLittleService()
+  const heard = clientOf(service.url)
+  const loaders = openLoaders({ url, clock: systemClock })
+  const teamId = await teamIdOf(session.db, 'default')
+  const otherId = await teamIdOf(session.db, 'other')
+
+  return {
+    ...{ url, session, service, client: heard.client, loaders, teamId, otherId },
+    async source(name, { runId = '1', ...over } = {}) {
+      const stream = streamNamed(name)!
+      const taken = await takeSlice(session.db, { teamId, stream: name, slice: '' }, runId)
+      return {
+        client: heard.client,
+        serviceClock: openServiceClock(),
+        clock: systemClock,
+        logger: silent,
+        signal: new AbortController().signal,
+        loaders,
+        url,
+        timezone: 'UTC',
+        stream,
+        taken,
+        load: loadBatch,
+        meter: { requests: 0, throttled: 0 },
+        tally: emptyTally(),
+        refusals: { count: 0 },
+        onProgress: () => {},
+        ...over,
+      }
+    },
+    async hold(name, records, observedAt, team = teamId) {
+      const stream = streamNamed(name)!
+      const taken = await takeSlice(session.db, { teamId: team, stream: name, slice: '' }, '0')
+      const made = { teamId: team, stream: name, observedAt, origin: 'run:0 page:1' }
+      await loadEnvelopes(
+        session,
+        stream,
+        records.map((record) => recordEnvelope(record, made)),
+        { mode: 'merge', taken },
+      )
+    },
+    rows: (statement, values) => rowsOf(session, statement, values),
+    async [Symbol.asyncDispose]() {
+      await heard[Symbol.asyncDispose]()
+      await service[Symbol.asyncDispose]()
+      await loaders.close()
+      await session.close()
+      await database.drop()
+    },
+  }
+}
+
+/** The moment `seconds` ago, or to come where that is below zero, by our clock. */
+export function ago(seconds: number): Instant {
+  return instantOf(systemClock.now() - seconds * 1_000_000)
+}
+
+export interface Loaded {
+  readonly mode: LoadMode
+  readonly ids: readonly string[]
+  readonly letters: readonly (string | null)[]
+}
+
+/** Loads as a run does, and notes each batch. */
+export function notingLoad(): { readonly batches: Loaded[]; readonly load: Source['load'] } {
+  const batches: Loaded[] = []
+  const load: Source['load'] = async (session, batch, mode): Promise<LoadResult> => {
+    const ids = batch.lines.records
+      .toString()
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => line.split('\t')[2]!)
+    batches.push({ mode, ids, letters: batch.deadLetters.map(({ recordId }) => recordId) })
+    return loadBatch(session, batch, mode)
+  }
+  return { batches, load }
+}
