@@ -268,6 +268,15 @@ describe('summaries', () => {
     expect(kept[0]).toBe(kept[1])
   })
 
+  test('of an earlier scan of the session are forgotten', async () => {
+    await rig.hold('patients', [patient('a')], ago(60))
+    for (let at = 0; at < 10_000; at++) ledger.addSummary(summary('a'))
+    await ledger.flushIfFull()
+    ledger = await openLedger(rig.session)
+    await ledger.keepSummaries(place())
+    expect(await entries()).toEqual([])
+  })
+
   test('leave the memory at ten thousand too', async () => {
     const written = async () => (await rig.rows('select from pg_temp.summaries')).length
     const one = summary('a')

@@ -49,6 +49,8 @@ export async function openRig(): Promise<Rig> {
   const service = await startLittleService()
   const heard = clientOf(service.url)
   const loaders = openLoaders({ url, clock: systemClock })
+  // One for all, so that what is read later is later, and not by another bound of the same clock.
+  const serviceClock = openServiceClock()
   const teamId = await teamIdOf(session.db, 'default')
   const otherId = await teamIdOf(session.db, 'other')
 
@@ -59,7 +61,7 @@ export async function openRig(): Promise<Rig> {
       const taken = await takeSlice(session.db, { teamId, stream: name, slice: '' }, runId)
       return {
         client: heard.client,
-        serviceClock: openServiceClock(),
+        serviceClock,
         clock: systemClock,
         logger: silent,
         signal: new AbortController().signal,
