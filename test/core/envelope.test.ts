@@ -1,42 +1,10 @@
 /** Which state of a record stays is a total order, the same here and in the SQL that merges. */
 import fc from 'fast-check'
-import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type Envelope, FUTURE_TOLERANCE_SECONDS, supersedes, versionOf } from '../../src/core/envelope.ts'
 import { type Instant, instantOf, microsOf } from '../../src/core/time.ts'
-import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { at } from '../support/envelopes.ts'
-
-let database: TestDatabase
-let client: pg.Client
-
-beforeAll(async () => {
-  database = await createTestDatabase({ empty: true })
-  client = new pg.Client({ connectionString: database.url, application_name: 'envelope' })
-  await client.connect()
-})
-
-afterAll(async () => {
-  await client.end()
-  await database.drop()
-})
-
-/** Few distinct times and hashes, so that ties are common; times a microsecond apart. */
-const envelope: fc.Arbitrary<Envelope> = fc
-  .record({
-    version: fc.nat(2),
-    observed: fc.nat(2),
-    hash: fc.option(fc.constantFrom('00', '7f', '80', 'ff', 'ff00').map((start) => start.padEnd(32, '0'))),
-  })
-  .map(({ version, observed, hash }) => ({
-    teamId: 1,
-    stream: 'patients',
-    id: 'a',
-    version: at(version),
-    observedAt: at(observed),
-    origin: 'test',
-    content: hash === null ? null : { payload: {}, text: '{}', asItCame: null, hash, problems: [] },
-  }))
+import { envelope } from './states.ts'
 
 const same = (a: Envelope, b: Envelope) =>
   a.version === b.version && a.observedAt === b.observedAt && a.content?.hash === b.content?.hash
@@ -60,24 +28,6 @@ test('what supersedes the one that supersedes, supersedes', () => {
     ),
     { numRuns: 3000 },
   )
-})
-
-test('Postgres decides every pair the same way', async () => {
-  const pairs = fc.sample(fc.tuple(envelope, envelope), 3000)
-  const side = (which: 0 | 1, pick: (each: Envelope) => unknown) => pairs.map((pair) => pick(pair[which]))
-  const { rows } = await client.query<{ wins: boolean }>(
-    `select (av::timestamptz, ad, ao::timestamptz, decode(ah, 'hex')) > (bv::timestamptz, bd, bo::timestamptz, decode(bh, 'hex')) as wins
-     from unnest($1::text[], $2::bool[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::text[], $8::text[])
-       with ordinality as t (av, ad, ao, ah, bv, bd, bo, bh, place)
-     order by place`,
-    ([0, 1] as const).flatMap((which) => [
-      side(which, (each) => each.version),
-      side(which, (each) => each.content === null),
-      side(which, (each) => each.observedAt),
-      side(which, (each) => each.content?.hash ?? ''),
-    ]),
-  )
-  expect(pairs.map(([a, b]) => supersedes(a, b))).toEqual(rows.map((row) => row.wins))
 })
 
 describe('the version of a state', () => {

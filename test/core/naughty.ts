@@ -72,3 +72,11 @@ export const naughtyJson: fc.Arbitrary<string> = jsonWith(numberText)
 
 /** Without numbers beyond what Postgres can hold. */
 export const tameJson: fc.Arbitrary<string> = jsonWith(numberText.filter(isWithinNumeric))
+
+/** Numbers that Postgres' numeric holds, at its borders. */
+export const WITHIN_NUMERIC = [
+  '1e9999',
+  '1E-9990',
+  `-${'9'.repeat(9_999)}`,
+  `0.${'0'.repeat(9_000)}1`,
+] as const

@@ -52,7 +52,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/core/envelope.ts',
     from: 'return a.content === null\n',
     to: 'return a.content !== null\n',
-    tests: ['test/core/envelope.test.ts', ...MEANING],
+    tests: ['test/core/envelope.test.ts', 'test/core/postgres-agrees.test.ts', ...MEANING],
   },
   {
     bug: 'a stamp years ahead counts as a version',
@@ -251,7 +251,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/core/storable.ts',
     from: 'const UNSTORABLE = /\\u0000|[',
     to: 'const UNSTORABLE = /[',
-    tests: ['test/core/storable.test.ts', 'test/probes/poison.test.ts'],
+    tests: ['test/core/storable.test.ts', 'test/core/postgres-agrees.test.ts', 'test/probes/poison.test.ts'],
   },
   {
     bug: 'a number beyond 2^53 becomes another id',
