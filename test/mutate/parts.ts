@@ -1,0 +1,35 @@
+/** What is mutated, part by part, and the tests that have to catch it: none of them needs a Postgres. */
+
+export interface Part {
+  readonly name: string
+  /** Files that are mutated, as globs; those that begin with `!` are not. */
+  readonly mutate: readonly string[]
+  readonly tests: readonly string[]
+}
+
+function of(folder: string, names: readonly string[]): readonly string[] {
+  return names.map((name) => `test/${folder}/${name}.test.ts`)
+}
+
+export const PARTS: readonly Part[] = [
+  {
+    name: 'core',
+    mutate: ['src/core/*.ts'],
+    tests: of('core', [
+      ...['canonical', 'clock', 'deadline', 'envelope', 'errors', 'identifiers', 'json', 'secret-box'],
+      ...['signature', 'storable', 'time'],
+    ]),
+  },
+  {
+    name: 'streams',
+    mutate: ['src/streams/*.ts'],
+    tests: of('streams', ['answers', 'emulated-shapes', 'mapping']),
+  },
+  { name: 'api', mutate: ['src/api/**/*.ts'], tests: ['test/api/**/*.test.ts'] },
+]
+
+export function partNamed(name: string | undefined): Part {
+  const part = PARTS.find((each) => each.name === name)
+  if (part === undefined) throw new Error(`no part of the mutated code is called ${name}`)
+  return part
+}
