@@ -10,13 +10,13 @@ import { openBatcher } from '../../src/extract/batcher.ts'
 import { emptyTally, type Source } from '../../src/extract/source.ts'
 import type { DeadLetter } from '../../src/load/dead-letters.ts'
 import type { LoadResult } from '../../src/load/load.ts'
-import { type Loaders, openLoaders } from '../../src/load/loaders.ts'
+import { type OpenLoaders, openLoaders } from '../../src/load/loaders.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../support/envelopes.ts'
 import { ago, notingLoad, openRig, type Rig } from './support/reading.ts'
 
 let rig: Rig
 /** One at a time, so that batches are loaded in their order. */
-let single: Loaders
+let single: OpenLoaders
 beforeAll(async () => {
   rig = await openRig()
   single = openLoaders({ url: rig.url, clock: systemClock, count: 1 })
