@@ -15,6 +15,11 @@ export interface Envelope {
   readonly id: string
   readonly version: Instant
   readonly observedAt: Instant
+  /**
+   * The record's own `updated_at`; null where it has none that counts. Of a tombstone, when the record was gone. Two
+   * states whose stamps and versions order them differently are a conflict (`stampsDisagree`).
+   */
+  readonly updatedAt: Instant | null
   /** Where it came from: `run:<id> page:<n>`, `run:<id> fetch`, `event:<id>`. */
   readonly origin: string
   readonly content: Content | null
@@ -41,6 +46,8 @@ const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/
 
 export interface VersionReading {
   readonly version: Instant
+  /** The `updated_at` that was read; null where it is none, or does not count. */
+  readonly updatedAt: Instant | null
   readonly tooFarAhead: boolean
 }
 
@@ -53,21 +60,39 @@ export function versionOf(
   observedAt: Instant,
   readBy: Instant = observedAt,
 ): VersionReading {
+  if (typeof updatedAt !== 'string') return { version: observedAt, updatedAt: null, tooFarAhead: false }
   // The usual stamp is in our own form and in the past: to see that, comparing texts is enough.
-  if (typeof updatedAt !== 'string' || (INSTANT.test(updatedAt) && updatedAt <= observedAt)) {
-    return { version: observedAt, tooFarAhead: false }
+  if (INSTANT.test(updatedAt) && updatedAt <= observedAt) {
+    return { version: observedAt, updatedAt: updatedAt as Instant, tooFarAhead: false }
   }
   const updated = parseInstant(updatedAt)
-  if (updated === null || updated <= observedAt) return { version: observedAt, tooFarAhead: false }
+  if (updated === null || updated <= observedAt) {
+    return { version: observedAt, updatedAt: updated, tooFarAhead: false }
+  }
   const limit = instantOf(microsOf(readBy) + FUTURE_TOLERANCE_SECONDS * 1_000_000)
-  if (updated > limit) return { version: observedAt, tooFarAhead: true }
-  return { version: laterOf(updated, observedAt), tooFarAhead: false }
+  if (updated > limit) return { version: observedAt, updatedAt: null, tooFarAhead: true }
+  return { version: laterOf(updated, observedAt), updatedAt: updated, tooFarAhead: false }
 }
 
-/** True when `a` is the state that stays: the greater (version, tombstone, observed_at, content hash). */
-export function supersedes(a: Envelope, b: Envelope): boolean {
-  if (a.version !== b.version) return a.version > b.version
-  if ((a.content === null) !== (b.content === null)) return a.content === null
+/**
+ * True when `a` is the state that stays: the greater (version, tombstone, observed_at, content hash).
+ *
+ * `stampsDecide` is for records that nobody can be asked for: where events were stamped in another order than the states
+ * they bring, no fetch can decide, and of two records the one that was updated later stays.
+ */
+export function supersedes(a: Envelope, b: Envelope, stampsDecide = false): boolean {
+  const byStamps = stampsDecide && a.content !== null && b.content !== null
+  if (byStamps && a.updatedAt !== null && b.updatedAt !== null) {
+    if (a.updatedAt !== b.updatedAt) return a.updatedAt > b.updatedAt
+  } else {
+    if (a.version !== b.version) return a.version > b.version
+    if ((a.content === null) !== (b.content === null)) return a.content === null
+  }
   if (a.observedAt !== b.observedAt) return a.observedAt > b.observedAt
   return (a.content?.hash ?? '') > (b.content?.hash ?? '')
+}
+
+/** True when the records' own stamps say that `loser` is the later state (law 2): only the service can decide. */
+export function stampsDisagree(winner: Envelope, loser: Envelope): boolean {
+  return winner.updatedAt !== null && loser.updatedAt !== null && loser.updatedAt > winner.updatedAt
 }

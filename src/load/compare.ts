@@ -4,8 +4,8 @@ import { withoutErased } from './erased-lines.ts'
 import type { Batch, LoadResult } from './load.ts'
 
 export async function compareBatch(session: Session, batch: Batch): Promise<LoadResult> {
-  const { stream, taken, lines, deadLetters } = batch
-  const kept = await withoutErased(session, stream, taken.teamId, lines, { quietly: true })
+  const { stream, lines, deadLetters } = batch
+  const kept = await withoutErased(session, stream, lines, { quietly: true })
   return { ...resultOf(kept, deadLetters.length), erased: lines.count - kept.count }
 }
 

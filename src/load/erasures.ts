@@ -24,10 +24,21 @@ const LOCK = 7_204_315
 
 /** What a transaction has to know of the team's erasures; null where nobody was erased. */
 export async function openErasures(db: Kysely<Warehouse>, teamId: number): Promise<Erasures | null> {
-  const { rows } = await sql<{ key: Buffer | null }>`
-    select intake_ops.hold_erasures(${teamId}::smallint) as key`.execute(db)
-  const key = rows[0]?.key ?? null
-  return key === null ? null : erasuresUnder(key, teamId)
+  return (await openErasuresOf(db, [teamId])).get(teamId) ?? null
+}
+
+/** The same of several teams, in one statement; teams in which nobody was erased are left out. */
+export async function openErasuresOf(
+  db: Kysely<Warehouse>,
+  teamIds: readonly number[],
+): Promise<ReadonlyMap<number, Erasures>> {
+  if (teamIds.length === 0) return new Map()
+  const { rows } = await sql<{ teamId: number; key: Buffer | null }>`
+    select team_id as "teamId", intake_ops.hold_erasures(team_id) as key
+    from unnest(${[...teamIds]}::smallint[]) as asked (team_id)`.execute(db)
+  return new Map(
+    rows.flatMap(({ teamId, key }) => (key === null ? [] : [[teamId, erasuresUnder(key, teamId)] as const])),
+  )
 }
 
 function erasuresUnder(key: Buffer, teamId: number): Erasures {

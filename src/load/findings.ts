@@ -6,18 +6,17 @@ import type { Findings } from './lines.ts'
 
 export async function recordFindings(
   db: Kysely<Warehouse>,
-  place: { readonly teamId: number; readonly stream: StreamOrInbox },
+  stream: StreamOrInbox,
   findings: Findings,
 ): Promise<void> {
-  const owner = { team_id: place.teamId, stream: place.stream }
   const problems = [...findings.problemsAt].sort().map(([key, count]) => {
-    const [path, reason] = JSON.parse(key) as [string, string]
-    return { ...owner, path: shortened(path), reason, count }
+    const [team_id, path, reason] = JSON.parse(key) as [number, string, string]
+    return { team_id, stream, path: shortened(path), reason, count }
   })
   if (problems.length > 0) {
     await db
       .insertInto('intake_ops.problems')
-      .values(merged(problems, (row) => `${row.path}\0${row.reason}`))
+      .values(merged(problems, (row) => `${row.team_id}\0${row.path}\0${row.reason}`))
       .onConflict((conflict) =>
         conflict.columns(['team_id', 'stream', 'path', 'reason']).doUpdateSet({
           count: sql<string>`intake_ops.problems.count + excluded.count`,
@@ -27,13 +26,13 @@ export async function recordFindings(
       .execute()
   }
   const drift = [...findings.driftAt].sort().map(([key, count]) => {
-    const [path, type] = JSON.parse(key) as [string, string]
-    return { ...owner, path: shortened(path), type, count }
+    const [team_id, path, type] = JSON.parse(key) as [number, string, string]
+    return { team_id, stream, path: shortened(path), type, count }
   })
   if (drift.length > 0) {
     await db
       .insertInto('intake_ops.drift')
-      .values(merged(drift, (row) => `${row.path}\0${row.type}`))
+      .values(merged(drift, (row) => `${row.team_id}\0${row.path}\0${row.type}`))
       .onConflict((conflict) =>
         conflict.columns(['team_id', 'stream', 'path', 'type']).doUpdateSet({
           count: sql<string>`intake_ops.drift.count + excluded.count`,

@@ -18,6 +18,8 @@ export interface BatchLines {
   /** Records, tombstones among them. */
   readonly count: number
   readonly tombstones: number
+  /** Teams of the records, ascending. */
+  readonly teamIds: readonly number[]
   readonly records: Buffer
   readonly root: Buffer
   /** In the order of the stream's children. */
@@ -25,13 +27,19 @@ export interface BatchLines {
   readonly findings: Findings
 }
 
-/** What mapping found out, counted by what it is; keys hold no value of a record. */
+/** What mapping found, counted; keys hold no value of a record. */
 export interface Findings {
   problems: number
-  /** Times met, by `path` and `reason` as a JSON array. */
+  /** Times met, by team, `path` and `reason` as a JSON array (`countFinding`). */
   readonly problemsAt: Map<string, number>
-  /** Times met, by `path` and `type` as a JSON array. */
+  /** Times met, by team, `path` and `type` as a JSON array. */
   readonly driftAt: Map<string, number>
+}
+
+/** Counts one problem (`what` is its reason) or drift (`what` is its type). */
+export function countFinding(counts: Map<string, number>, teamId: number, path: string, what: string): void {
+  const key = JSON.stringify([teamId, path, what])
+  counts.set(key, (counts.get(key) ?? 0) + 1)
 }
 
 /** A problem holds its part of a record two levels deeper than the record itself, which was not too deep. */
@@ -41,7 +49,7 @@ export function noFindings(): Findings {
   return { problems: 0, problemsAt: new Map(), driftAt: new Map() }
 }
 
-/** Gathers the lines of one batch. The caller adds each key once. */
+/** Gathers the lines of one batch, of any number of teams. The caller adds each key once. */
 export interface LinesBuilder {
   readonly count: number
   readonly bytes: number
@@ -60,6 +68,7 @@ export function openLines(stream: Stream): LinesBuilder {
   let findings = noFindings()
   let count = 0
   let tombstones = 0
+  const teamIds = new Set<number>()
 
   return {
     get count() {
@@ -73,7 +82,8 @@ export function openLines(stream: Stream): LinesBuilder {
       const id = copyCell(envelope.id)
       const origin = copyCell(envelope.origin)
       const key = `${teamId}\t${id}\t`
-      const record = `${teamId}\t${envelope.stream}\t${id}\t${version}\t${envelope.observedAt}\t`
+      const record = `${teamId}\t${envelope.stream}\t${id}\t${version}\t${envelope.observedAt}\t${envelope.updatedAt ?? '\\N'}\t`
+      teamIds.add(teamId)
       count += 1
       if (content === null) {
         tombstones += 1
@@ -97,12 +107,13 @@ export function openLines(stream: Stream): LinesBuilder {
         for (const row of mapped.children[at]!) rows += `${key}${joined(row, plain)}\n`
         if (rows !== '') children[at]!.append(rows)
       }
-      if (mapped.problems.length > 0 || mapped.drift.length > 0) note(findings, mapped)
+      if (mapped.problems.length > 0 || mapped.drift.length > 0) note(findings, teamId, mapped)
     },
     build() {
       const built = {
         count,
         tombstones,
+        teamIds: [...teamIds].sort((a, b) => a - b),
         records: records.take(),
         root: root.take(),
         children: children.map((child) => child.take()),
@@ -110,6 +121,7 @@ export function openLines(stream: Stream): LinesBuilder {
       }
       count = 0
       tombstones = 0
+      teamIds.clear()
       findings = noFindings()
       return built
     },
@@ -141,14 +153,9 @@ export function linesOf(stream: Stream, envelopes: readonly Envelope[]): BatchLi
   return lines.build()
 }
 
-function note(findings: Findings, mapped: MappedRecord): void {
+function note(findings: Findings, teamId: number, mapped: MappedRecord): void {
   findings.problems += mapped.problems.length
-  for (const problem of mapped.problems)
-    count(findings.problemsAt, withoutPositions(problem.path), problem.reason)
-  for (const each of mapped.drift) count(findings.driftAt, each.path, each.type)
-}
-
-function count(counts: Map<string, number>, ...key: string[]): void {
-  const text = JSON.stringify(key)
-  counts.set(text, (counts.get(text) ?? 0) + 1)
+  for (const { path, reason } of mapped.problems)
+    countFinding(findings.problemsAt, teamId, withoutPositions(path), reason)
+  for (const { path, type } of mapped.drift) countFinding(findings.driftAt, teamId, path, type)
 }

@@ -9,13 +9,24 @@ import { sql } from 'kysely'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
-import type { DeadLetter } from './dead-letters.ts'
+import { type DeadLetter, setAside } from './dead-letters.ts'
 import type { BatchLines } from './lines.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
 import { onlyRecord, splitLines, withoutRecords } from './split-lines.ts'
-import { type LoadResult, prepareStaging, writeBatch } from './write-batch.ts'
+import { type From, prepareStaging, writeBatch } from './write-batch.ts'
 
-export type { LoadResult } from './write-batch.ts'
+export interface LoadResult {
+  /** Records written, new or changed. */
+  readonly changed: number
+  /** Tombstones written. */
+  readonly deleted: number
+  /** Records of erased patients: nothing of them is written. */
+  readonly erased: number
+  readonly deadLetters: number
+  readonly problems: number
+  /** Ids of records whose order cannot be decided here: they have to be fetched by id. */
+  readonly contested: readonly string[]
+}
 
 /** What commits together. The lines are of one team and stream, and hold no key twice. */
 export interface Batch {
@@ -87,19 +98,12 @@ async function loadInOneTransaction(
   if (!straight) await prepareStaging(session, stream)
   await client.query('begin')
   try {
-    const from = straight ? 'empty' : 'reads'
-    const writing = {
-      stream,
-      place: taken,
-      lines,
-      deadLetters: letters,
-      from,
-      askedAt: taken.takenAt,
-    } as const
-    const result = await writeBatch(session, writing)
+    const from: From = straight ? { kind: 'empty' } : { kind: 'pages', askedAt: taken.takenAt }
+    const { conflicts, ...written } = await writeBatch(session, { stream, lines, from })
+    const deadLetters = await setAside(db, taken, letters)
     await assertOurs(db, taken)
     await client.query('commit')
-    return result
+    return { ...written, deadLetters, contested: conflicts.map(({ id }) => id) }
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error

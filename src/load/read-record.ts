@@ -65,14 +65,14 @@ function envelopeOf(
 ): Envelope {
   const { teamId, stream, origin, observedAt, readBy } = reading
   const problems: Problem[] = []
-  const { version, tooFarAhead } = versionIn(record, stream, observedAt, readBy)
+  const { version, updatedAt, tooFarAhead } = versionIn(record, stream, observedAt, readBy)
   if (tooFarAhead) {
     const reason = `more than ${FUTURE_TOLERANCE_SECONDS / 60} minutes ahead of the service's clock; does not count as version`
     problems.push({ path: 'updated_at', reason, original: record.updated_at })
   }
   // What a row shows must not depend on when it was read: a stamp that does not count is part of the content.
   const told = tooFarAhead ? `${text}\n(ahead)` : text
-  const keys = { teamId, stream, id, version, observedAt, origin }
+  const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
   const isKept = rewritten || streamNamed(stream)?.isOrdered?.(record) === true
   const asItCame = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
   if (!maybeUnstorable(text)) {
@@ -86,7 +86,7 @@ function envelopeOf(
   return { ...keys, content: { payload, text: stored, asItCame: asItCame(payload), hash, problems } }
 }
 
-/** Of a log, an entry's own moment: when it was read says nothing of which entry is the later. */
+/** Of a log, the entry's own time: when an entry was read says nothing of which is the later one. */
 function versionIn(
   record: JsonObject,
   stream: StreamName,
@@ -95,7 +95,7 @@ function versionIn(
 ): VersionReading {
   const entryAt = streamNamed(stream)?.entryAt
   if (entryAt === undefined) return versionOf(record.updated_at, observedAt, readBy)
-  return { version: entryAt(record) ?? observedAt, tooFarAhead: false }
+  return { version: entryAt(record) ?? observedAt, updatedAt: null, tooFarAhead: false }
 }
 
 function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {
@@ -116,8 +116,9 @@ function wholeText(value: unknown): string {
   }
 }
 
-/** The news that a record is gone, as of `observedAt`. */
+/** A tombstone: the record is gone as of `observedAt`. */
 export function tombstone(id: string, reading: Omit<Reading, 'invalidUtf8'>): Envelope {
   const { teamId, stream, origin, observedAt } = reading
-  return { teamId, stream, id, version: observedAt, observedAt, origin, content: null }
+  const times = { version: observedAt, observedAt, updatedAt: observedAt }
+  return { teamId, stream, id, ...times, origin, content: null }
 }

@@ -11,14 +11,15 @@ export function splitLines(lines: BatchLines): readonly [BatchLines, BatchLines]
   const records = linesIn(lines.records)
   const root = linesIn(lines.root)
   const middle = records.length >> 1
-  const firstIds = new Set(root.slice(0, middle).map(idOf))
+  const firstKeys = new Set(root.slice(0, middle).map(keyOf))
   const children = lines.children.map(linesIn)
   const part = (from: number, to: number, first: boolean): BatchLines => ({
     count: to - from,
     tombstones: records.slice(from, to).filter(isTombstone).length,
+    teamIds: teamsIn(root.slice(from, to)),
     records: bytesOf(records.slice(from, to)),
     root: bytesOf(root.slice(from, to)),
-    children: children.map((child) => bytesOf(child.filter((line) => firstIds.has(idOf(line)) === first))),
+    children: children.map((child) => bytesOf(child.filter((line) => firstKeys.has(keyOf(line)) === first))),
     findings: first ? lines.findings : noFindings(),
   })
   return [part(0, middle, true), part(middle, records.length, false)]
@@ -34,14 +35,22 @@ export interface RefusedRecord {
 /** What lines of exactly one record hold. */
 export function onlyRecord(lines: BatchLines): RefusedRecord {
   const cells = (linesIn(lines.records)[0] ?? '').split('\t').map(unescaped)
-  return { id: cells[2] ?? '', origin: cells[7] ?? '', body: cells[8] ?? '' }
+  return { id: cells[2] ?? '', origin: cells[8] ?? '', body: cells[9] ?? '' }
 }
 
 /** Lines of no record that keep the findings. */
 export function withoutRecords(lines: BatchLines): BatchLines {
   const none = Buffer.alloc(0)
   const children = lines.children.map(() => none)
-  return { count: 0, tombstones: 0, records: none, root: none, children, findings: lines.findings }
+  return {
+    count: 0,
+    tombstones: 0,
+    teamIds: [],
+    records: none,
+    root: none,
+    children,
+    findings: lines.findings,
+  }
 }
 
 export function linesIn(bytes: Buffer): readonly string[] {
@@ -52,6 +61,17 @@ export function bytesOf(lines: readonly string[]): Buffer {
   return Buffer.from(lines.map((line) => `${line}\n`).join(''))
 }
 
+/** Team and id of a line of the root or of a child, as COPY takes them. */
+export function keyOf(line: string): string {
+  return line.slice(0, line.indexOf('\t', line.indexOf('\t') + 1))
+}
+
+/** Teams of lines of the root, ascending. */
+export function teamsIn(lines: readonly string[]): readonly number[] {
+  const teamIds = new Set(lines.map((line) => Number(line.slice(0, line.indexOf('\t')))))
+  return [...teamIds].sort((a, b) => a - b)
+}
+
 /** The id of a line of the root or of a child, as COPY takes it: its second cell. */
 export function idOf(line: string): string {
   const from = line.indexOf('\t') + 1
@@ -59,7 +79,7 @@ export function idOf(line: string): string {
 }
 
 export function isTombstone(line: string): boolean {
-  return line.split('\t')[5] === 't'
+  return line.split('\t', 7)[6] === 't'
 }
 
 /** A cell as it was before COPY took it; a null is empty. */

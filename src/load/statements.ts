@@ -1,9 +1,13 @@
 /**
  * The statements that load a stream, built from its declaration: the one place where loading SQL is made of names.
  *
- * Invariant: a record wins in `intake_raw.records` by the total order of law 2 or not at all, and the tables of
- * `intake` are written only for those that won. Rows are written in the order of their keys, so that two writers
- * wait for each other and never deadlock.
+ * Invariants:
+ * - A record wins in `intake_raw.records` by the total order of law 2 or not at all, and the tables of `intake` are
+ *   written only for records that won.
+ * - Locks are taken, and rows written, in the order of keys. The merge judges rows that are locked already, so that what
+ *   it compares is what it replaces. Only a key that another session inserts meanwhile is not locked: that is a conflict.
+ * - The current state is looked up by key, one record at a time: no plan depends on the size or the statistics of a
+ *   table. `offset 0` keeps the planner from joining the whole table instead.
  */
 import {
   DummyDriver,
@@ -14,27 +18,30 @@ import {
   type RawBuilder,
   sql,
 } from 'kysely'
-import type { Stream } from '../streams/stream.ts'
+import { type Stream, stampsDecide } from '../streams/stream.ts'
 
 export interface LoadStatements {
   /** Creates the session's staging tables where they are missing. */
   readonly createStaging: string
+  /** Empties them. They are shared by all merges of a session, and a commit comes only after the last merge. */
+  readonly emptyStaging: string
   /** `copy … from stdin`, straight and to staging, for records, root and children. */
   readonly copy: { readonly straight: TableStatements; readonly staged: TableStatements }
+  /** Locks the current state of each staged record until the transaction ends. */
+  readonly lockCurrent: string
   /**
-   * Moves staged records that were read from the service into `intake_raw.records`; returns `id, tombstone, lost,
-   * contested` of those that lost, and of those that won against another content which an event, or another reader,
-   * brought after they were asked for. $1 is a moment before that, in the clock of the warehouse; null where only the
-   * service's is known.
+   * Move staged records into `intake_raw.records`. Each returns `team_id, id, tombstone, lost, conflict` of the records
+   * that lost or whose order cannot be decided here: a loser with other content, a key that another session inserted
+   * meanwhile, and of those that won against other content
+   * - pages: where an event was loaded after $1 (text of a timestamptz, the warehouse's clock, before the page was asked
+   *   for), or where the current state was updated later;
+   * - answers to a fetch by id: where an event was loaded after $1;
+   * - events: where the versions tie or the current state was updated later, and where the current state is an answer of
+   *   the service from about the same time, or one that showed the record gone. The time of an answer is a lower bound,
+   *   up to a second early.
    */
-  readonly mergeReads: string
-  /**
-   * The same of events: told are those that lost, those that won against another content of their own version, those
-   * that won against what the service answered about then, and those that brought back what an answer had shown to be
-   * gone: the moment of an answer is known by a lower bound, up to a second early, and the event may be of before it.
-   */
-  readonly mergeEvents: string
-  /** Removes from root staging, and from each child's, what lost; takes the ids as $1. */
+  readonly merge: { readonly pages: string; readonly answers: string; readonly events: string }
+  /** Removes losers from root staging, and from each child's; $1 their teams, $2 their ids. */
   readonly dropLosers: readonly string[]
   /** Moves root and children staging into the tables; several statements in one text, without parameters. */
   readonly mergeTables: string
@@ -52,6 +59,7 @@ const RECORD_COLUMNS = [
   'id',
   'version',
   'observed_at',
+  'updated_at',
   'deleted',
   'hash',
   'origin',
@@ -94,6 +102,7 @@ function buildStatements(stream: Stream): LoadStatements {
     target('intake', child.table, child.parent, ['team_id', child.parent, ...child.columns]),
   )
   const tables = [records, root, ...children]
+  const byStamps = stampsDecide(stream)
   const copies = (place: 'table' | 'stage'): TableStatements => ({
     records: copy(records, place),
     root: copy(root, place),
@@ -101,22 +110,18 @@ function buildStatements(stream: Stream): LoadStatements {
   })
   return {
     createStaging: tables.map(createStage).join(';\n'),
+    emptyStaging: tables.map(emptyStage).join(';\n'),
     copy: { straight: copies('table'), staged: copies('stage') },
-    mergeReads: merge(
-      records,
-      sql`
-      join ${root.table} row on (row.team_id, row.id) = (came.team_id, came.id)
-      where (held.origin not like 'run:%' or came.origin not like 'run:%') and held.version < came.version
-        and row._loaded_at > coalesce($1::timestamptz, came.observed_at - interval '5 seconds')`,
-    ),
-    mergeEvents: merge(
-      records,
-      sql`
-      where (held.version = came.version or (held.origin not like 'event:%' or held.origin like '% refetch')
-        and (held.deleted or came.observed_at < held.observed_at + interval '2 seconds'))`,
-    ),
+    lockCurrent: lockCurrent(records),
+    merge: {
+      pages: merge(records, byStamps, sql`${loadedSince(root)} or ${UPDATED_LATER}`),
+      answers: merge(records, byStamps, loadedSince(root)),
+      events: merge(records, byStamps, sql`${AT_ONE_TIME} or ${UPDATED_LATER}`),
+    },
     dropLosers: [root, ...children].map(dropLosers),
-    mergeTables: [mergeRoot(root), ...children.map((child) => replaceChildren(child, root))].join(';\n'),
+    mergeTables: [mergeRoot(root, byStamps), ...children.map((child) => replaceChildren(child, root))].join(
+      ';\n',
+    ),
   }
 }
 
@@ -144,60 +149,115 @@ function copy(target: Target, place: 'table' | 'stage'): string {
   return text(sql`copy ${target[place]} (${refs(target.columns)}) from stdin`)
 }
 
-/**
- * `doubt` joins and filters what is held, `held`, beside what came, `came`. It looks at the table as it was before the
- * merge, as every part of a statement does.
- */
-function merge(target: Target, doubt: RawBuilder<unknown>): string {
-  const { table, stage } = target
+function emptyStage({ stage }: Target): string {
+  return text(sql`delete from ${stage}`)
+}
+
+/** `supersedes` of core/envelope, of the record `side` above `current`. */
+function supersedes(side: string, byStamps: boolean): RawBuilder<unknown> {
+  const order = (of: string, names: readonly string[]) =>
+    sql.join(names.map((name) => sql.ref(`${of}.${name}`)))
+  const greater = (...names: string[]) => sql`(${order(side, names)}) > (${order('current', names)})`
+  const general = greater('version', 'deleted', 'observed_at', 'hash')
+  if (!byStamps) return general
+  const deleted = sql.ref(`${side}.deleted`)
+  const updatedAt = sql.ref(`${side}.updated_at`)
+  return sql`
+        case when not ${deleted} and not current.deleted and ${updatedAt} is not null and current.updated_at is not null
+          then ${greater('updated_at', 'observed_at', 'hash')} else ${general} end`
+}
+
+/** Within the merge, `incoming` is the staged record and `current` the stored one, locked. */
+const UPDATED_LATER = sql`current.updated_at > incoming.updated_at`
+
+const AT_ONE_TIME = sql`
+      current.version = incoming.version
+      or (current.origin not like 'event:%' or current.origin like '% refetch')
+        and (current.deleted or incoming.observed_at < current.observed_at + interval '2 seconds')`
+
+/** What an event brought after $1, under an earlier version: the incoming state may be of before it. */
+function loadedSince(root: Target): RawBuilder<unknown> {
+  return sql`
+      (current.origin not like 'run:%' or incoming.origin not like 'run:%') and current.version < incoming.version
+        and (select row._loaded_at from ${root.table} row where (row.team_id, row.id) = (incoming.team_id, incoming.id))
+          > $1::timestamptz`
+}
+
+function lockCurrent({ table, stage }: Target): string {
   return text(sql`
-    with doubtful as materialized (
-      select came.id, came.deleted as tombstone from ${stage} came
-      join ${table} held on (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id)
-      ${doubt} and (held.hash <> came.hash or held.deleted <> came.deleted)
+    select count(*) from (
+      select from (select team_id, stream, id from ${stage} order by team_id, stream, id) incoming
+      cross join lateral (
+        select from ${table} current
+        where (current.team_id, current.stream, current.id) = (incoming.team_id, incoming.stream, incoming.id)
+        for no key update
+      ) locked
+    ) current`)
+}
+
+/** A statement after `lockCurrent`, whose snapshot shows what the locks were waited for. */
+function merge(
+  { table, stage, columns }: Target,
+  byStamps: boolean,
+  winnerConflicts: RawBuilder<unknown>,
+): string {
+  const incoming = sql.join(columns.map((name) => sql.ref(`incoming.${name}`)))
+  return text(sql`
+    with judged as materialized (
+      select incoming.team_id, incoming.id, incoming.deleted as tombstone, current.version is null as is_new,
+        current.version is null or ${supersedes('incoming', byStamps)} as wins,
+        current.hash <> incoming.hash or current.deleted <> incoming.deleted as differs,
+        ${winnerConflicts} as winner_conflicts
+      from ${stage} incoming
+      left join lateral (
+        select version, observed_at, updated_at, deleted, hash, origin from ${table} current
+        where (current.team_id, current.stream, current.id) = (incoming.team_id, incoming.stream, incoming.id)
+        offset 0
+      ) current on true
     ),
-    accepted as (${accepted(target)})
-    ${losers(target)}
-    union all
-    select id, tombstone, false as lost, true as contested from doubtful where id in (select id from accepted)`)
-}
-
-function accepted({ table, stage, columns }: Target): RawBuilder<unknown> {
-  return sql`
-    insert into ${table} as held (${refs(columns)})
-    select ${refs(columns)} from ${stage} order by team_id, stream, id
-    on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3))}
-    where (excluded.version, excluded.deleted, excluded.observed_at, excluded.hash)
-        > (held.version, held.deleted, held.observed_at, held.hash)
-    returning id`
-}
-
-function losers({ table, stage }: Target): RawBuilder<unknown> {
-  return sql`
-    select came.id, came.deleted as tombstone, true as lost, coalesce((
-        select held.hash <> came.hash or held.deleted <> came.deleted from ${table} held
-        where held.team_id = came.team_id and held.stream = came.stream and held.id = came.id
-      ), true) as contested
-    from ${stage} came
-    where came.id not in (select id from accepted)`
+    written as (
+      insert into ${table} as current (${refs(columns)})
+      select ${incoming} from ${stage} incoming join judged using (team_id, id) where judged.wins
+      order by incoming.team_id, incoming.stream, incoming.id
+      on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3), byStamps ? ['current', 'version'] : null)}
+      where ${supersedes('excluded', byStamps)}
+      returning team_id, id, xmax <> 0 as replaced
+    ),
+    outcome as (
+      select team_id, id, judged.tombstone, written.id is null as lost,
+        case
+          when judged.is_new then written.replaced is not false
+          when written.id is null then judged.differs
+          else judged.differs and coalesce(judged.winner_conflicts, false)
+        end as conflict
+      from judged left join written using (team_id, id)
+    )
+    select team_id, id, tombstone, lost, conflict from outcome where lost or conflict`)
 }
 
 function dropLosers({ stage, parent }: Target): string {
-  return text(sql`delete from ${stage} where ${sql.ref(parent)} = any ($1::text[])`)
+  return text(sql`
+    delete from ${stage} staged using unnest($1::smallint[], $2::text[]) as loser (team_id, id)
+    where (staged.team_id, staged.${sql.ref(parent)}) = (loser.team_id, loser.id)`)
 }
 
-function mergeRoot({ table, stage, columns }: Target): string {
+function mergeRoot({ table, stage, columns }: Target, byStamps: boolean): string {
   return text(sql`
-    insert into ${table} (${refs(columns)})
+    insert into ${table} as current (${refs(columns)})
     select ${refs(columns)} from ${stage} order by team_id, id
-    on conflict (team_id, id) do update set ${assignments(columns.slice(2))}, _loaded_at = now()`)
+    on conflict (team_id, id) do update set ${assignments(columns.slice(2), byStamps ? ['current', '_version'] : null)}, _loaded_at = now()`)
 }
 
 function replaceChildren({ table, stage, columns, parent }: Target, root: Target): string {
   return text(sql`
-    delete from ${table}
-    where team_id = (select min(team_id) from ${root.stage})
-      and ${sql.ref(parent)} = any (array(select id from ${root.stage}));
+    delete from ${table} where ctid = any (array(
+      select child.ctid from ${root.stage} incoming
+      cross join lateral (
+        select child.ctid from ${table} child
+        where (child.team_id, child.${sql.ref(parent)}) = (incoming.team_id, incoming.id)
+        offset 0
+      ) child
+    ));
     insert into ${table} (${refs(columns)}) select ${refs(columns)} from ${stage}`)
 }
 
@@ -205,8 +265,19 @@ function refs(columns: readonly string[]): RawBuilder<unknown> {
   return sql.join(columns.map((column) => sql.ref(column)))
 }
 
-function assignments(columns: readonly string[]): RawBuilder<unknown> {
-  return sql.join(columns.map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`))
+/** `raised` is a column, with the name of its table, that an update never lowers. */
+function assignments(
+  columns: readonly string[],
+  raised: readonly [table: string, column: string] | null = null,
+): RawBuilder<unknown> {
+  return sql.join(
+    columns.map((column) => {
+      const incoming = sql.ref(`excluded.${column}`)
+      const value =
+        raised?.[1] === column ? sql`greatest(${incoming}, ${sql.ref(raised.join('.'))})` : incoming
+      return sql`${sql.ref(column)} = ${value}`
+    }),
+  )
 }
 
 function text(statement: RawBuilder<unknown>): string {

@@ -1,15 +1,13 @@
 /**
- * What a batch writes, within the transaction at hand: raw, root, children, dead letters, findings. Whoever opened the
- * transaction settles what the batch came from (a slice, inbox rows) and commits both together (law 3).
+ * What a batch writes, within the transaction at hand: raw, root, children, findings. Whoever opened the transaction
+ * settles what the batch came from (a slice, inbox rows) and commits both together (law 3).
  *
  * Invariant: writing a batch again, or any part of it in any order beside any other, ends in the same tables (law 2).
  * Nothing of an erased patient is written.
  */
-import type { StreamName } from '../core/streams.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { sendCopy } from './copy.ts'
-import { type DeadLetter, setAside } from './dead-letters.ts'
 import { withoutErased } from './erased-lines.ts'
 import { recordFindings } from './findings.ts'
 import type { BatchLines } from './lines.ts'
@@ -17,34 +15,38 @@ import { type LoadStatements, statementsOf, type TableStatements } from './state
 
 export interface Writing {
   readonly stream: Stream
-  readonly place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string | null }
-  /** Of one team and stream; no key twice. */
+  /** Of one stream and any number of teams; no key twice. */
   readonly lines: BatchLines
-  readonly deadLetters: readonly DeadLetter[]
-  /**
-   * - `empty`: straight into the tables, which then must not hold any of the keys.
-   * - `reads`: pages and fetches, through staging. A read that stands above what an event brought after it is told.
-   * - `events`: through staging. Ties are told, whoever won: a retried event bears newer data under its old time. So
-   *   is what brings back a record that was read to be gone.
-   */
-  readonly from: 'empty' | 'reads' | 'events'
-  /** True when the transaction has asked already, and nobody is. */
-  readonly nobodyErased?: boolean
-  /** Of reads: a moment before they were asked for, in the clock of the warehouse. */
-  readonly askedAt?: string
+  readonly from: From
+  /** Teams that the transaction has asked about already, and in which nobody is erased. */
+  readonly withoutErasures?: ReadonlySet<number>
 }
 
-export interface LoadResult {
+/**
+ * - `empty`: straight into the tables, which then must not hold any of the keys.
+ * - `pages`, `answers`, `events`: merged through staging; they differ in what counts as a conflict (`statements`).
+ *   `askedAt` is a moment before the page or record was asked for, in the clock of the warehouse.
+ */
+export type From =
+  | { readonly kind: 'empty' }
+  | { readonly kind: 'pages' | 'answers'; readonly askedAt: string }
+  | { readonly kind: 'events' }
+
+export interface Written {
   /** Records written, new or changed. */
   readonly changed: number
   /** Tombstones written. */
   readonly deleted: number
   /** Records of erased patients: nothing of them is written. */
   readonly erased: number
-  readonly deadLetters: number
   readonly problems: number
-  /** Ids of which nobody can tell whether what won is the newer content: the source has to be asked again. */
-  readonly contested: readonly string[]
+  /** Records whose order cannot be decided here: they have to be fetched by id. */
+  readonly conflicts: readonly RecordKey[]
+}
+
+export interface RecordKey {
+  readonly teamId: number
+  readonly id: string
 }
 
 /** Creates the session's staging tables of the stream where they are missing; before the transaction begins. */
@@ -54,52 +56,56 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
 
 export async function writeBatch(
   session: Session,
-  { stream, place, lines: given, deadLetters, from, askedAt, nobodyErased = false }: Writing,
-): Promise<LoadResult> {
+  { stream, lines: given, from, withoutErasures }: Writing,
+): Promise<Written> {
   const statements = statementsOf(stream)
-  const lines = nobodyErased ? given : await withoutErased(session, stream, place.teamId, given)
-  let told: readonly Told[] = []
-  if (from === 'empty') await copyAll(session, statements.copy.straight, lines)
-  else told = await mergeAll(session, statements, lines, { from, askedAt })
-  const letters = await setAside(session.db, place, deadLetters)
-  await recordFindings(session.db, place, lines.findings)
+  const lines = await withoutErased(session, stream, given, { withoutErasures })
+  let outcomes: readonly Outcome[] = []
+  if (from.kind === 'empty') await copyAll(session, statements.copy.straight, lines)
+  else if (lines.count > 0) outcomes = await mergeAll(session, statements, lines, from)
+  await recordFindings(session.db, stream.name, lines.findings)
   const erased = given.count - lines.count
-  return { ...written(lines, told), erased, deadLetters: letters, problems: lines.findings.problems }
+  return { ...countsOf(lines, outcomes), erased, problems: lines.findings.problems }
 }
 
-/** What a merge tells of a record that lost or tied. */
-interface Told {
+/** What a merge returns of a record that lost, or that is in conflict. */
+interface Outcome {
+  readonly team_id: number
   readonly id: string
   readonly tombstone: boolean
   readonly lost: boolean
-  readonly contested: boolean
+  readonly conflict: boolean
 }
 
 async function mergeAll(
   session: Session,
   statements: LoadStatements,
   lines: BatchLines,
-  { from, askedAt = null }: { from: 'reads' | 'events'; askedAt?: string | null | undefined },
-): Promise<readonly Told[]> {
+  from: Exclude<From, { kind: 'empty' }>,
+): Promise<readonly Outcome[]> {
   const { client } = session
+  await client.query(statements.emptyStaging)
   await copyAll(session, statements.copy.staged, lines)
-  const { rows: told } =
-    from === 'events'
-      ? await client.query<Told>(statements.mergeEvents)
-      : await client.query<Told>(statements.mergeReads, [askedAt])
-  const ids = told.filter((each) => each.lost).map((each) => each.id)
-  if (ids.length > 0) {
-    for (const statement of statements.dropLosers) await client.query(statement, [ids])
+  await client.query(statements.lockCurrent)
+  const { rows: outcomes } = await client.query<Outcome>(
+    statements.merge[from.kind],
+    from.kind === 'events' ? [] : [from.askedAt],
+  )
+  const losers = outcomes.filter((each) => each.lost)
+  if (losers.length > 0) {
+    const keys = [losers.map((each) => each.team_id), losers.map((each) => each.id)]
+    for (const statement of statements.dropLosers) await client.query(statement, keys)
   }
   await client.query(statements.mergeTables)
-  return told
+  return outcomes
 }
 
-function written(lines: BatchLines, told: readonly Told[]) {
-  const lost = told.filter((each) => each.lost)
-  const deleted = lines.tombstones - lost.filter((each) => each.tombstone).length
-  const changed = lines.count - lost.length - deleted
-  return { changed, deleted, contested: told.filter((each) => each.contested).map((each) => each.id) }
+function countsOf(lines: BatchLines, outcomes: readonly Outcome[]) {
+  const losers = outcomes.filter((each) => each.lost)
+  const deleted = lines.tombstones - losers.filter((each) => each.tombstone).length
+  const changed = lines.count - losers.length - deleted
+  const conflicts = outcomes.filter((each) => each.conflict)
+  return { changed, deleted, conflicts: conflicts.map(({ team_id, id }) => ({ teamId: team_id, id })) }
 }
 
 async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {

@@ -85,6 +85,11 @@ export interface Stream {
   readonly changes?: (record: JsonObject) => Related | null
 }
 
+/** True where no fetch can decide which of two states is the later one: the records' own stamps do (law 2). */
+export function stampsDecide({ list, one }: Stream): boolean {
+  return list === null && one === null
+}
+
 export interface Related {
   readonly stream: StreamName
   readonly ids: readonly string[]

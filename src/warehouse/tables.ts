@@ -13,6 +13,7 @@ export interface Warehouse {
     id: string
     version: Timestamp
     observed_at: Timestamp
+    updated_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     deleted: boolean
     hash: Buffer
     origin: string

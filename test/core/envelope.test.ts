@@ -1,7 +1,13 @@
 /** Which state of a record stays is a total order, the same here and in the SQL that merges. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Envelope, FUTURE_TOLERANCE_SECONDS, supersedes, versionOf } from '../../src/core/envelope.ts'
+import {
+  type Envelope,
+  FUTURE_TOLERANCE_SECONDS,
+  stampsDisagree,
+  supersedes,
+  versionOf,
+} from '../../src/core/envelope.ts'
 import { type Instant, instantOf, microsOf } from '../../src/core/time.ts'
 import { at } from '../support/envelopes.ts'
 import { envelope } from './states.ts'
@@ -35,19 +41,74 @@ describe('the version of a state', () => {
   const ahead = (micros: number) => instantOf(microsOf(seen) + micros)
   const tolerance = FUTURE_TOLERANCE_SECONDS * 1_000_000
 
-  test.each<[string, unknown, Instant, boolean]>([
-    ['without a time of update, when it was seen', undefined, seen, false],
-    ['updated before, when it was seen', ahead(-1), seen, false],
-    ['updated at that moment, when it was seen', seen, seen, false],
-    ['updated a microsecond later, its update', ahead(1), ahead(1), false],
-    ['updated just within the tolerance, its update', ahead(tolerance), ahead(tolerance), false],
-    ['updated just beyond it, when it was seen', ahead(tolerance + 1), seen, true],
-    ['updated in the year 9999, when it was seen', '9999-12-31T23:59:59Z', seen, true],
-    ['updated in another zone, its update', '2026-01-01T14:00:00.000001+02:00', ahead(1), false],
-    ['with an update that is no time, when it was seen', 'soon', seen, false],
-    ['with an update that is a number, when it was seen', 4_102_444_800, seen, false],
-    ['with an update that is null, when it was seen', null, seen, false],
-  ])('%s', (_, updatedAt, version, tooFarAhead) => {
-    expect(versionOf(updatedAt, seen)).toEqual({ version, tooFarAhead })
+  test.each<[string, unknown, Instant, Instant | null, boolean]>([
+    ['without a time of update, when it was seen', undefined, seen, null, false],
+    ['updated before, when it was seen', ahead(-1), seen, ahead(-1), false],
+    ['updated at that moment, when it was seen', seen, seen, seen, false],
+    ['updated a microsecond later, its update', ahead(1), ahead(1), ahead(1), false],
+    [
+      'updated just within the tolerance, its update',
+      ahead(tolerance),
+      ahead(tolerance),
+      ahead(tolerance),
+      false,
+    ],
+    ['updated just beyond it, when it was seen', ahead(tolerance + 1), seen, null, true],
+    ['updated in the year 9999, when it was seen', '9999-12-31T23:59:59Z', seen, null, true],
+    ['updated in another zone, its update', '2026-01-01T14:00:00.000001+02:00', ahead(1), ahead(1), false],
+    ['updated before, in another zone', '2026-01-01T13:59:59.999999+02:00', seen, ahead(-1), false],
+    ['with an update that is no time, when it was seen', 'soon', seen, null, false],
+    ['with an update that is a number, when it was seen', 4_102_444_800, seen, null, false],
+    ['with an update that is null, when it was seen', null, seen, null, false],
+  ])('%s', (_, stamp, version, updatedAt, tooFarAhead) => {
+    expect(versionOf(stamp, seen)).toEqual({ version, updatedAt, tooFarAhead })
+  })
+})
+
+describe('stamps that disagree with versions', () => {
+  const state = (updatedAt: Instant | null): Envelope => ({
+    ...{ teamId: 1, stream: 'patients', id: 'a', version: at(9), observedAt: at(9), origin: 'test' },
+    updatedAt,
+    content: null,
+  })
+  test.each<[string, Instant | null, Instant | null, boolean]>([
+    ['the loser was updated later', at(1), at(2), true],
+    ['the loser was updated at the same moment', at(2), at(2), false],
+    ['the winner was updated later', at(2), at(1), false],
+    ['the winner has no stamp', null, at(2), false],
+    ['the loser has no stamp', at(1), null, false],
+  ])('%s', (_, winner, loser, disagree) => {
+    expect(stampsDisagree(state(winner), state(loser))).toBe(disagree)
+  })
+})
+
+describe('where the records own stamps decide', () => {
+  const record = (updatedAt: Instant | null, seen: number, hash: string): Envelope => ({
+    ...{
+      teamId: 1,
+      stream: 'packet_responses',
+      id: 'a',
+      version: at(seen),
+      observedAt: at(seen),
+      origin: 'test',
+    },
+    updatedAt,
+    content: { payload: {}, text: '{}', asItCame: null, hash, problems: [] },
+  })
+  const gone = (seen: number): Envelope => ({ ...record(at(seen), seen, ''), content: null })
+  test.each<[string, Envelope, Envelope]>([
+    [
+      'the record updated later stays, though it was seen earlier',
+      record(at(2), 5, 'a'),
+      record(at(1), 9, 'b'),
+    ],
+    ['of two updated at one time, the one seen later', record(at(2), 9, 'a'), record(at(2), 5, 'b')],
+    ['of two updated and seen at one time, the greater hash', record(at(2), 5, 'b'), record(at(2), 5, 'a')],
+    ['without a stamp, the later version', record(null, 9, 'a'), record(at(2), 5, 'b')],
+    ['a deletion stays over a record that was seen before', gone(9), record(at(2), 5, 'a')],
+    ['a record that was seen after a deletion undoes it', record(at(2), 10, 'a'), gone(9)],
+  ])('%s', (_, winner, loser) => {
+    expect(supersedes(winner, loser, true)).toBe(true)
+    expect(supersedes(loser, winner, true)).toBe(false)
   })
 })

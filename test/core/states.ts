@@ -16,6 +16,7 @@ export const envelope: fc.Arbitrary<Envelope> = fc
     id: 'a',
     version: at(version),
     observedAt: at(observed),
+    updatedAt: null,
     origin: 'test',
     content: hash === null ? null : { payload: {}, text: '{}', asItCame: null, hash, problems: [] },
   }))

@@ -96,7 +96,7 @@ describe('a list that is never steady', () => {
       const run = await scene.backfill('--streams', 'patients')
       expect(run.code).toBe(4)
       expect(run.stdout).toMatch(
-        /patients: the service counts \d+ but lists \d+ distinct records, each time the same/,
+        /patients: the service counts \d+ but (?:lists \d+ distinct records|its pages end after \d+ records), each time the same/,
       )
       const lists = control.requests().filter(({ url }) => /^.v2.patients(?:\?|$)/.test(url))
       expect(lists.length).toBeGreaterThanOrEqual(9)

@@ -7,7 +7,10 @@ import { openExportText } from '../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../src/load/exports/file-problems.ts'
 import { linesOf } from '../../src/load/lines.ts'
-import { prepareStaging, writeBatch } from '../../src/load/write-batch.ts'
+import { type From, prepareStaging, writeBatch } from '../../src/load/write-batch.ts'
+
+const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
+
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -44,15 +47,8 @@ describe('beside loads', () => {
     const erasures = await hashesOf(eraser.db, teamId)
     for (const id of ids) await noteErased(eraser.db, erasures, id, [{ stream: 'patients', id }])
   }
-  const write = (
-    stream: typeof patients,
-    lines: ReturnType<typeof linesFor>,
-    from: 'reads' | 'empty' = 'reads',
-  ) =>
-    writeBatch(loader, {
-      ...{ stream, lines, from, deadLetters: [] },
-      place: { teamId: 1, stream: stream.name, runId: null },
-    })
+  const write = (stream: typeof patients, lines: ReturnType<typeof linesFor>, from: From = READS) =>
+    writeBatch(loader, { stream, lines, from })
   const held = async (stream: string) =>
     (
       await eraser.client.query<{ id: string }>(
@@ -78,9 +74,12 @@ describe('beside loads', () => {
     expect(await held('patients')).toEqual(['p-1', 'p-2'])
   })
 
-  test.each(['reads', 'empty'] as const)(
+  test.each<[string, From]>([
+    ['merged', READS],
+    ['straight', { kind: 'empty' }],
+  ])(
     'lines that were made before it, and are written after (%s), lose what is the patient’s',
-    async (from) => {
+    async (_, from) => {
       const lines = linesFor('p-1', 'p-2', 'p-3')
       await note('p-2')
       await loader.client.query('begin')
@@ -186,10 +185,7 @@ describe('beside loads', () => {
     await note('p-1')
     await loader.client.query('begin')
     const envelope = recordEnvelope({ id: 'p-1' }, { teamId: 2, stream: 'patients', observedAt: at(1) })
-    await writeBatch(loader, {
-      ...{ stream: patients, lines: linesOf(patients, [envelope]), from: 'reads', deadLetters: [] },
-      place: { teamId: 2, stream: 'patients', runId: null },
-    })
+    await writeBatch(loader, { stream: patients, lines: linesOf(patients, [envelope]), from: READS })
     await loader.client.query('commit')
     expect(await held('patients')).toEqual(['p-1'])
   })
@@ -216,7 +212,7 @@ describe('of files', () => {
   }
 
   function linesIn(bytes: Buffer, isJsonString: boolean, erased: string | null): readonly string[] {
-    const problems = openFileProblems()
+    const problems = openFileProblems(1)
     const isErased = erased === null ? {} : { isErased: (id: string) => id === erased }
     const lines = openFileLines({ teamId: 1, exportId: 'e', fromJson: isJsonString, ...isErased }, problems)
     const text = openExportText({ isJsonString }, (cells) => lines.add(cells, text.allStorable))

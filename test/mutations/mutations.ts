@@ -34,17 +34,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the merge takes a state that is not greater than what is held (>= for >)',
     file: 'src/load/statements.ts',
-    from: '        > (held.version, held.deleted, held.observed_at, held.hash)',
-    to: '        >= (held.version, held.deleted, held.observed_at, held.hash)',
+    from: '(${order(side, names)}) > (${order(',
+    to: '(${order(side, names)}) >= (${order(',
     tests: ORDER,
   },
   {
     bug: 'the merge does not look at the content hash when all else ties',
     file: 'src/load/statements.ts',
-    from: `    where (excluded.version, excluded.deleted, excluded.observed_at, excluded.hash)
-        > (held.version, held.deleted, held.observed_at, held.hash)`,
-    to: `    where (excluded.version, excluded.deleted, excluded.observed_at)
-        > (held.version, held.deleted, held.observed_at)`,
+    from: "greater('version', 'deleted', 'observed_at', 'hash')",
+    to: "greater('version', 'deleted', 'observed_at')",
     tests: ORDER,
   },
   {
@@ -57,8 +55,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a stamp years ahead counts as a version',
     file: 'src/core/envelope.ts',
-    from: 'if (updated > limit) return { version: observedAt, tooFarAhead: true }',
-    to: 'if (updated > limit) return { version: updated, tooFarAhead: false }',
+    from: 'if (updated > limit) return { version: observedAt, updatedAt: null, tooFarAhead: true }',
+    to: 'if (updated > limit) return { version: updated, updatedAt: null, tooFarAhead: false }',
     tests: ['test/core/envelope.test.ts', 'test/e2e/distrust.test.ts'],
   },
   {
@@ -143,8 +141,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'of two states of a record in one batch of events the first is kept',
     file: 'src/ingest/drain/gather.ts',
-    from: 'const wins = held === undefined || supersedes(came.envelope, held.envelope)',
-    to: 'const wins = held === undefined',
+    from: 'const wins = supersedes(envelope, current.envelope, stampsDecide(stream))',
+    to: 'const wins = stampsDecide(stream)',
     tests: [...MEANING, 'test/probes/peers.test.ts'],
   },
   {
@@ -207,8 +205,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an event that holds a part of a record nulls the rest',
     file: 'src/ingest/drain/held.ts',
-    from: 'if (rest !== null && missesValues(rest)) losing.add(id)',
-    to: 'if (rest !== null && missesValues({})) losing.add(id)',
+    from: 'if (rest !== null && missesValues(rest)) losing.add(key)',
+    to: 'if (rest !== null && missesValues({})) losing.add(key)',
     tests: MEANING,
   },
   {
@@ -221,8 +219,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a later event that overtakes an earlier one is not doubted',
     file: 'src/ingest/drain/load-events.ts',
-    from: 'if (spoken.has(`${teamId}/${stream.source}/${envelope.id}`))',
-    to: 'if (spoken.has(`${teamId}/${envelope.id}`))',
+    from: 'if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`))',
+    to: 'if (overtakenKeys.has(`${teamId}/${id}`))',
     tests: MEANING,
   },
   {
@@ -424,15 +422,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an erased patient is loaded again',
     file: 'src/load/write-batch.ts',
-    from: 'const lines = nobodyErased ? given :',
-    to: "const lines = nobodyErased || from !== 'events' ? given :",
+    from: 'const lines = await withoutErased(session, stream, given, { withoutErasures })',
+    to: "const lines = from.kind !== 'events' ? given : await withoutErased(session, stream, given, { withoutErasures })",
     tests: ['test/operate/erase.test.ts', 'test/load/erasures.test.ts'],
   },
   {
     bug: 'an event that brings back what the service was seen not to have is believed',
     file: 'src/load/statements.ts',
-    from: "(held.origin not like 'event:%' or held.origin like '% refetch')",
-    to: "(held.origin not like 'event:%' and held.origin like '% refetch')",
+    from: "(current.origin not like 'event:%' or current.origin like '% refetch')",
+    to: "(current.origin not like 'event:%' and current.origin like '% refetch')",
     tests: MEANING,
   },
   {
@@ -537,14 +535,14 @@ export const MUTATIONS: readonly Mutation[] = [
     bug: 'whether an event came while a page was read is told by two clocks',
     file: 'src/load/load.ts',
     from: 'askedAt: taken.takenAt',
-    to: "...(taken.takenAt === '' ? { askedAt: '' } : {})",
+    to: 'askedAt: new Date().toISOString()',
     tests: CLOCKS,
   },
   {
     bug: 'an answer by id is believed over what a run brought while it waited',
     file: 'src/load/statements.ts',
-    from: "(held.origin not like 'run:%' or came.origin not like 'run:%')",
-    to: "held.origin not like 'run:%'",
+    from: "(current.origin not like 'run:%' or incoming.origin not like 'run:%')",
+    to: "current.origin not like 'run:%'",
     tests: CLOCKS,
   },
   {

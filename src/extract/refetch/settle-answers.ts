@@ -10,9 +10,9 @@
 import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
-import type { DeadLetter } from '../../load/dead-letters.ts'
+import { type DeadLetter, setAside } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
-import { type Findings, linesOf, noFindings } from '../../load/lines.ts'
+import { countFinding, type Findings, linesOf, noFindings } from '../../load/lines.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { tombstone } from '../../load/read-record.ts'
 import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
@@ -80,9 +80,11 @@ async function settleInOneTransaction(
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name, runId: null }
   const lines = linesOf(stream, sorted.states)
   const askedAt = answers[0]!.row.takenAt
-  const batch = { stream, place, lines, deadLetters: sorted.letters, from: 'reads', askedAt } as const
-  const lost = new Set((await writeBatch(session, batch)).contested)
-  await recordFindings(db, place, findingsOf(sorted.missing))
+  const from = { kind: 'answers', askedAt } as const
+  const { conflicts } = await writeBatch(session, { stream, lines, from })
+  const lost = new Set(conflicts.map(({ id }) => id))
+  await setAside(db, place, sorted.letters)
+  await recordFindings(db, stream.name, findingsOf(place.teamId, sorted.missing))
   await lockRows(
     db,
     answers.map(({ row }) => row),
@@ -133,9 +135,11 @@ function sortAnswers(
 }
 
 /** Records that events told of and that are not there: they leave no row, so they are counted. */
-function findingsOf(missing: number): Findings {
-  const key = JSON.stringify(['id', 'of an event; the service has no such record'])
-  return { ...noFindings(), problemsAt: new Map(missing === 0 ? [] : [[key, missing]]) }
+function findingsOf(teamId: number, missing: number): Findings {
+  const findings = noFindings()
+  for (let times = 0; times < missing; times++)
+    countFinding(findings.problemsAt, teamId, 'id', 'of an event; the service has no such record')
+  return findings
 }
 
 /** The same state with a version above what is held. */

@@ -5,30 +5,35 @@
  * erased, and swept then, or removed here. Where nobody was erased the events are not looked at.
  */
 import { subjectsOfBody } from '../../load/erased-letters.ts'
-import { countSkipped, type Erasures, erasedAmong, openErasures, type Skipped } from '../../load/erasures.ts'
+import {
+  countSkipped,
+  type Erasures,
+  erasedAmong,
+  openErasuresOf,
+  type Skipped,
+} from '../../load/erasures.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { type InboxRow, remove } from './inbox-rows.ts'
 
 export interface Spared {
-  /** Those of nobody who was erased: the same array when all are. */
+  /** Events of nobody who was erased: the same array when all are. */
   readonly rows: readonly InboxRow[]
-  /** True when nobody is in any of their teams, and nobody will be until the transaction ends. */
-  readonly nobodyErased: boolean
+  /** Their teams in which nobody is erased, nor will be until the transaction ends. */
+  readonly withoutErasures: ReadonlySet<number>
 }
 
 export async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Spared> {
+  const teamIds = [...new Set(rows.map((row) => row.teamId))].sort((a, b) => a - b)
+  const erasures = await openErasuresOf(session.db, teamIds)
+  const withoutErasures = new Set(teamIds.filter((teamId) => !erasures.has(teamId)))
   const erased = new Set<InboxRow>()
-  let nobodyErased = true
-  for (const teamId of new Set(rows.map((row) => row.teamId))) {
-    const erasures = await openErasures(session.db, teamId)
-    if (erasures === null) continue
-    nobodyErased = false
-    const own = rows.filter((row) => row.teamId === teamId)
-    for (const row of await erasedIn(session, erasures, own)) erased.add(row)
+  for (const [teamId, own] of erasures) {
+    const ofTeam = rows.filter((row) => row.teamId === teamId)
+    for (const row of await erasedIn(session, own, ofTeam)) erased.add(row)
   }
-  if (erased.size === 0) return { rows, nobodyErased }
+  if (erased.size === 0) return { rows, withoutErasures }
   await remove(session, [...erased])
-  return { rows: rows.filter((row) => !erased.has(row)), nobodyErased }
+  return { rows: rows.filter((row) => !erased.has(row)), withoutErasures }
 }
 
 async function erasedIn(

@@ -1,25 +1,25 @@
 /**
- * Events of a batch → what it writes: for each team and stream one state a record, and beside them what is asked for,
- * set aside and not known. Decides by the rows alone; the event loop gets its turns, for the ingester beside it.
+ * Events of a batch → what it writes: for each stream one state of each record, over all teams, and what is to be
+ * fetched, dead-lettered and noted. Decides by the rows alone; yields to the event loop, for the ingester beside it.
  *
- * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order
- * in which they arrived, and a record is contested where they would tell so: a state lost to, or tied with, another
- * content that arrived before it (law 2). Events that were stored together have no order among them: where they differ,
- * their record is contested.
+ * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order in
+ * which they arrived, and a record is in conflict where loading them one by one would find one (law 2): a state that
+ * lost to, or tied with, other content that arrived before it; a state that won, but whose record was updated earlier.
+ * Events that were stored together have no order among them: where their contents differ, the record is in conflict.
  */
 import { setImmediate } from 'node:timers/promises'
-import { type Envelope, supersedes } from '../../core/envelope.ts'
+import { type Envelope, stampsDisagree, supersedes } from '../../core/envelope.ts'
 import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, laterOf } from '../../core/time.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
-import { type Findings, noFindings } from '../../load/lines.ts'
+import { countFinding, type Findings, noFindings } from '../../load/lines.ts'
 import type { Ask, RefetchReason } from '../../load/refetches.ts'
-import type { Stream } from '../../streams/stream.ts'
+import type { RecordKey } from '../../load/write-batch.ts'
+import { type Stream, stampsDecide } from '../../streams/stream.ts'
 import { readEvent, type StoredEvent } from './read-event.ts'
 
-/** States of one team and stream, no key twice. */
+/** States of one stream, of any number of teams, by `keyOf`. */
 export interface Group {
-  readonly teamId: number
   readonly stream: Stream
   readonly states: Map<string, Arrived>
 }
@@ -30,41 +30,42 @@ export interface Arrived {
   readonly receivedAt: Instant
 }
 
-/** What a batch notes about one team and stream, or about the inbox of one team. */
-export interface Place {
-  readonly teamId: number
+/** What a batch notes about a stream, or about the inbox. */
+export interface Noted {
   readonly stream: StreamOrInbox
-  readonly letters: DeadLetter[]
+  readonly deadLetters: { readonly teamId: number; readonly letter: DeadLetter }[]
   readonly findings: Findings
 }
 
 export interface Gathered<Row> {
-  /** In the order of team and stream, in which every worker writes. */
+  /** In the order of their names, in which every worker writes. */
   readonly groups: readonly Group[]
-  readonly places: readonly Place[]
+  readonly noted: readonly Noted[]
   readonly asks: readonly Ask[]
-  /** Those that are set aside. */
+  /** Those that are dead-lettered. */
   readonly dead: ReadonlySet<Row>
 }
 
 /** Events read, or lines written, before others get a turn: thousands a second are to be answered meanwhile. */
 export const BREATH = 50
 
+export function keyOf({ teamId, id }: RecordKey): string {
+  return `${teamId}/${id}`
+}
+
 export async function gather<Row extends StoredEvent>(
   rows: readonly Row[],
   apiVersionOf: (teamId: number) => string,
 ): Promise<Gathered<Row>> {
   const groups = new Map<string, Group>()
-  const places = new Map<string, Place>()
+  const noted = new Map<StreamOrInbox, Noted>()
   const asks: Ask[] = []
   const dead = new Set<Row>()
 
-  function placeOf(teamId: number, stream: StreamOrInbox): Place {
-    const key = `${teamId}/${stream}`
-    const known = places.get(key)
-    const place = known ?? { teamId, stream, letters: [], findings: noFindings() }
-    if (known === undefined) places.set(key, place)
-    return place
+  function notedOf(stream: StreamOrInbox): Noted {
+    const known = noted.get(stream) ?? { stream, deadLetters: [], findings: noFindings() }
+    noted.set(stream, known)
+    return known
   }
 
   for (const [at, row] of rows.entries()) {
@@ -73,41 +74,50 @@ export async function gather<Row extends StoredEvent>(
     const { said, drift } = readEvent(row, apiVersionOf(teamId))
     const ask = (stream: StreamName, id: string, reason: RefetchReason) =>
       asks.push({ teamId, stream, id, reason, origin: `event:${row.eventId}`, since: null })
-    if (drift !== null) {
-      const { driftAt } = placeOf(teamId, drift.stream).findings
-      const key = JSON.stringify([drift.path, drift.type])
-      driftAt.set(key, (driftAt.get(key) ?? 0) + 1)
-    }
+    if (drift !== null) countFinding(notedOf(drift.stream).findings.driftAt, teamId, drift.path, drift.type)
     if (said.kind === 'dead') {
       dead.add(row)
-      placeOf(teamId, said.stream).letters.push(said.letter)
+      notedOf(said.stream).deadLetters.push({ teamId, letter: said.letter })
     } else if (said.kind === 'ask') {
       ask(said.stream.name, said.id, said.reason)
     } else if (said.kind === 'state') {
       const { stream, envelope } = said
-      const key = `${teamId}/${stream.name}`
-      const group = groups.get(key) ?? { teamId, stream, states: new Map<string, Arrived>() }
-      groups.set(key, group)
-      if (fold(group.states, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)
+      const group = groups.get(stream.name) ?? { stream, states: new Map<string, Arrived>() }
+      groups.set(stream.name, group)
+      if (fold(group, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)
         ask(stream.name, envelope.id, 'contested')
     }
   }
-  return { groups: inOrder(groups.values()), places: inOrder(places.values()), asks, dead }
+  const byName = (a: Group, b: Group) => (a.stream.name < b.stream.name ? -1 : 1)
+  const byStream = (a: Noted, b: Noted) => (a.stream < b.stream ? -1 : 1)
+  return {
+    groups: [...groups.values()].sort(byName),
+    noted: [...noted.values()].sort(byStream),
+    asks,
+    dead,
+  }
 }
 
-/** Takes a state in that came after those held, or with them. True when it leaves the record in doubt. */
-function fold(states: Map<string, Arrived>, came: Arrived): boolean {
-  const { id, version, content } = came.envelope
-  const held = states.get(id)
-  const wins = held === undefined || supersedes(came.envelope, held.envelope)
-  if (wins) states.set(id, came)
-  if (held === undefined || held.envelope.content?.hash === content?.hash) return false
-  return !wins || held.envelope.version === version || held.receivedAt === came.receivedAt
-}
-
-function inOrder<Each extends { readonly teamId: number; readonly stream: Stream | StreamOrInbox }>(
-  all: Iterable<Each>,
-): readonly Each[] {
-  const name = ({ stream }: Each) => (typeof stream === 'string' ? stream : stream.name)
-  return [...all].sort((a, b) => a.teamId - b.teamId || (name(a) < name(b) ? -1 : 1))
+/** Adds a state that arrived after those in the group, or with them. True when it leaves the record in conflict. */
+function fold({ stream, states }: Group, incoming: Arrived): boolean {
+  const { envelope } = incoming
+  const key = keyOf(envelope)
+  const current = states.get(key)
+  if (current === undefined) {
+    states.set(key, incoming)
+    return false
+  }
+  const wins = supersedes(envelope, current.envelope, stampsDecide(stream))
+  if (wins) {
+    // As the merge has it: where the stamps decide, the state that stays keeps the later version of the two.
+    const version = laterOf(envelope.version, current.envelope.version)
+    states.set(key, { ...incoming, envelope: { ...envelope, version } })
+  }
+  if (current.envelope.content?.hash === envelope.content?.hash) return false
+  return (
+    !wins ||
+    current.envelope.version === envelope.version ||
+    current.receivedAt === incoming.receivedAt ||
+    stampsDisagree(envelope, current.envelope)
+  )
 }

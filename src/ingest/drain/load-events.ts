@@ -14,7 +14,7 @@ import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { withoutErasedEvents } from './erased-events.ts'
-import { BREATH, type Gathered, type Group, gather } from './gather.ts'
+import { BREATH, type Gathered, type Group, gather, keyOf } from './gather.ts'
 import { incomplete, overtaken, type UsualFields } from './held.ts'
 import { type InboxRow, type Settled, settle } from './inbox-rows.ts'
 
@@ -70,16 +70,17 @@ export async function prepare(
 
 /** Writes a prepared batch and commits it. */
 export async function write(session: Session, loading: Loading, prepared: Prepared): Promise<Loaded> {
-  const { rows, nobodyErased } = await withoutErasedEvents(session, prepared.rows)
+  const { rows, withoutErasures } = await withoutErasedEvents(session, prepared.rows)
   const gathered = rows === prepared.rows ? prepared.gathered : await gather(rows, loading.apiVersionOf)
-  const { groups, places, dead } = gathered
+  const { groups, noted, dead } = gathered
   const asks: Ask[] = [...gathered.asks]
-  const spoken = groups.length === 0 ? NONE : await overtaken(session, rows)
+  const overtakenKeys = groups.length === 0 ? NONE : await overtaken(session, rows)
   for (const group of groups)
-    asks.push(...(await writeGroup(session, loading, group, { spoken, nobodyErased })))
-  for (const { teamId, stream, letters, findings } of places) {
-    await setAside(session.db, { teamId, stream, runId: null }, letters)
-    await recordFindings(session.db, { teamId, stream }, findings)
+    asks.push(...(await writeGroup(session, loading, group, { overtakenKeys, withoutErasures })))
+  for (const { stream, deadLetters, findings } of noted) {
+    for (const [teamId, letters] of byTeam(deadLetters))
+      await setAside(session.db, { teamId, stream, runId: null }, letters)
+    await recordFindings(session.db, stream, findings)
   }
   const asked = await askAgain(session.db, asks)
   const done = await settle(
@@ -94,44 +95,60 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Writes the states of one stream that lose nothing. Returns what has to be asked for. */
+interface Circumstances {
+  /** Keys, as `team/source/id`, of records that have earlier events pending. */
+  readonly overtakenKeys: ReadonlySet<string>
+  readonly withoutErasures: ReadonlySet<number>
+}
+
+/** Writes the states of one stream that lose nothing. Returns what has to be fetched. */
 async function writeGroup(
   session: Session,
   { usual }: Loading,
-  { teamId, stream, states }: Group,
-  { spoken, nobodyErased }: { readonly spoken: ReadonlySet<string>; readonly nobodyErased: boolean },
+  { stream, states }: Group,
+  { overtakenKeys, withoutErasures }: Circumstances,
 ): Promise<readonly Ask[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
   const { losing, sparse } = await incomplete(session, usual, stream, all)
-  const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(envelope.id))
-  const parts = [...losing].map((id) => states.get(id)!.envelope)
+  const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(keyOf(envelope)))
+  const partial = losing.size === 0 ? [] : all.filter((envelope) => losing.has(keyOf(envelope)))
   const asks: Ask[] = []
+  const ask = (key: string, reason: 'partial' | 'contested') => {
+    const { teamId, id, origin } = states.get(key)!.envelope
+    asks.push({ teamId, stream: stream.name, id, reason, origin, since: null })
+  }
   if (stream.one === null) {
-    const place = { teamId, stream: stream.name, runId: null }
-    await setAside(session.db, place, parts.map(partOfRecord))
+    const letters = partial.map((envelope) => ({ teamId: envelope.teamId, letter: partOfRecord(envelope) }))
+    for (const [teamId, own] of byTeam(letters))
+      await setAside(session.db, { teamId, stream: stream.name, runId: null }, own)
   } else {
-    for (const envelope of parts) asks.push(asking(envelope, 'partial'))
-    for (const id of sparse) asks.push(asking(states.get(id)!.envelope, 'partial'))
+    for (const key of [...losing, ...sparse]) ask(key, 'partial')
   }
   if (whole.length > 0) {
-    const place = { teamId, stream: stream.name, runId: null }
     const lines = await linesInTurns(stream, whole)
-    const { contested } = await writeBatch(session, {
-      ...{ stream, place, lines, deadLetters: [], nobodyErased },
-      from: 'events',
-    })
-    // What nobody can be asked for stays as the order of its versions has it.
-    if (stream.one !== null)
-      asks.push(...contested.map((id) => asking(states.get(id)!.envelope, 'contested')))
+    const from = { kind: 'events' } as const
+    const { conflicts } = await writeBatch(session, { stream, lines, from, withoutErasures })
+    // A record that cannot be fetched stays as the order of its versions has it.
+    if (stream.one !== null) for (const key of conflicts) ask(keyOf(key), 'contested')
   }
-  if (stream.one !== null && spoken.size > 0) {
-    for (const envelope of all)
-      if (spoken.has(`${teamId}/${stream.source}/${envelope.id}`)) asks.push(asking(envelope, 'contested'))
+  if (stream.one !== null && overtakenKeys.size > 0) {
+    for (const [key, { envelope }] of states) {
+      const { teamId, id } = envelope
+      if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`)) ask(key, 'contested')
+    }
   }
   return [...asks, ...changedBy(stream, whole)]
 }
 
-/** Of a record that nobody can be asked for: loading what came would null what is held. */
+function byTeam(
+  letters: readonly { readonly teamId: number; readonly letter: DeadLetter }[],
+): ReadonlyMap<number, readonly DeadLetter[]> {
+  const teams = new Map<number, DeadLetter[]>()
+  for (const { teamId, letter } of letters) teams.set(teamId, [...(teams.get(teamId) ?? []), letter])
+  return new Map([...teams].sort(([a], [b]) => a - b))
+}
+
+/** Of a record that cannot be fetched: loading the incoming state would null stored values. */
 function partOfRecord({ id, origin, content }: Envelope): DeadLetter {
   const reason = 'lacks values of the record that are held, and nobody can be asked for the whole'
   return { recordId: id, origin, reason, body: content?.text ?? 'null' }
@@ -144,11 +161,6 @@ async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Pro
     lines.add(envelope)
   }
   return lines.build()
-}
-
-function asking(envelope: Envelope, reason: 'partial' | 'contested'): Ask {
-  const { teamId, stream, id, origin } = envelope
-  return { teamId, stream, id, reason, origin, since: null }
 }
 
 /** Members of submitted packets; those held as submitted, and read after they were stamped, are not asked for. */

@@ -98,7 +98,7 @@ function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Sai
   const updatedAt = isObject(data) ? data.updated_at : undefined
   // The record was there when it was last updated, whatever the event's own time says.
   const { version } = versionOf(updatedAt, reading.observedAt, event.receivedAt)
-  return { kind: 'state', stream, envelope: { ...tombstone(id.id, reading), version } }
+  return { kind: 'state', stream, envelope: { ...tombstone(id.id, reading), version, updatedAt: version } }
 }
 
 function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersion: string): Said {

@@ -5,6 +5,7 @@
  * that a file wrong in each of a million rows makes no row of a gigabyte.
  */
 import type { Problem } from '../../core/problem.ts'
+import { countFinding } from '../lines.ts'
 
 /** Paths begin with this, which tells them from problems of the list entry. */
 export const FILE_PATH = 'raw_text'
@@ -13,7 +14,7 @@ const MOST_LISTED = 1_000
 
 export interface FileProblems {
   readonly count: number
-  /** Times met, by path without places and reason as a JSON array. */
+  /** Times met, as `Findings` has them; the path is without places. */
   readonly at: Map<string, number>
   /** `path` is the place in the file, such as `rows[12].sent_at`; `general` the same without numbers. */
   add(path: string, general: string, reason: string, original: unknown): void
@@ -21,7 +22,7 @@ export interface FileProblems {
   listed(): readonly Problem[]
 }
 
-export function openFileProblems(): FileProblems {
+export function openFileProblems(teamId: number): FileProblems {
   const listed: Problem[] = []
   const at = new Map<string, number>()
   let count = 0
@@ -32,8 +33,7 @@ export function openFileProblems(): FileProblems {
     at,
     add(path, general, reason, original) {
       count += 1
-      const key = JSON.stringify([`${FILE_PATH}.${general}`, reason])
-      at.set(key, (at.get(key) ?? 0) + 1)
+      countFinding(at, teamId, `${FILE_PATH}.${general}`, reason)
       if (listed.length < MOST_LISTED) listed.push({ path: `${FILE_PATH}.${path}`, reason, original })
     },
     listed() {

@@ -37,7 +37,7 @@ const COPY_COLUMNS = 'copy intake.export_columns (team_id, export_id, position, 
 export async function loadFile(session: Session, taken: TakenSlice, file: ExportFile): Promise<LoadedFile> {
   const { client, db } = session
   const place = { teamId: taken.teamId, exportId: file.exportId }
-  const problems = openFileProblems()
+  const problems = openFileProblems(taken.teamId)
   await client.query('begin')
   try {
     await useZone(client, file.timezone)
@@ -65,7 +65,7 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     await joinProblems(db, taken.teamId, file.exportId)
     await matchQuestions(db, taken.teamId, file.exportId)
     const findings = { problems: problems.count, problemsAt: problems.at, driftAt: new Map<string, number>() }
-    await recordFindings(db, taken, findings)
+    await recordFindings(db, taken.stream, findings)
     await assertOurs(db, taken)
     await client.query('commit')
     return { rows: lines.rows, cells: lines.cells, problems: problems.count }

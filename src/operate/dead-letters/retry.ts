@@ -197,7 +197,7 @@ async function loadBody(session: Session, letter: Waiting, stream: Stream): Prom
   const read = readRecord(value, { ...place, origin, observedAt, invalidUtf8: false })
   if (read.kind === 'dead') return notPossible(id, `what was set aside ${read.letter.reason}, as before`)
   const lines = linesOf(stream, [read.envelope])
-  await writeBatch(session, { stream, place, lines, deadLetters: [], from: 'reads', askedAt: createdAt })
+  await writeBatch(session, { stream, lines, from: { kind: 'pages', askedAt: createdAt } })
   return { id, outcome: 'loaded' }
 }
 

@@ -28,7 +28,7 @@ export async function expectFile(
 ): Promise<readonly Problem[]> {
   const { client } = session
   const [columns, rows, cells] = tables.files
-  const problems = openFileProblems()
+  const problems = openFileProblems(teamId)
   const erased = await openErasedRows(session.db, teamId)
   const filter = erased === null ? {} : { isErased: erased.isErased }
   const place = { teamId, exportId: file.exportId, fromJson: file.isJsonString }

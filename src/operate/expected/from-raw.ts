@@ -27,6 +27,7 @@ interface Held {
   readonly id: string
   readonly version: Instant
   readonly observedAt: Instant
+  readonly updatedAt: Instant | null
   readonly deleted: boolean
   readonly hash: string
   readonly origin: string
@@ -37,7 +38,8 @@ interface Held {
 const INSTANT = sql.lit('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 
 const HELD = sql`
-  id, to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt", deleted,
+  id, to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt",
+  to_char(updated_at, ${INSTANT}) as "updatedAt", deleted,
   encode(hash, 'hex') as hash, origin, coalesce(as_it_came, payload::text) as body, problems::text as problems`
 
 /** The portion that follows the id `after`. */
@@ -56,7 +58,7 @@ export async function nextPortion(
         sum(coalesce(octet_length(body), 0)) over by_id - coalesce(octet_length(body), 0) as before
       from portion window by_id as (order by id rows unbounded preceding)
     )
-    select id, version, "observedAt", deleted, hash, origin, body, problems,
+    select id, version, "observedAt", "updatedAt", deleted, hash, origin, body, problems,
       number = (select max(number) from sized) and number <= ${MOST_RECORDS} as "isLast"
     from sized
     where before < ${MOST_BYTES} and number <= ${MOST_RECORDS}
@@ -82,8 +84,8 @@ export async function recordsOf(
 }
 
 function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {
-  const { id, version, observedAt, origin, hash } = held
-  const keys = { teamId, stream, id, version, observedAt, origin }
+  const { id, version, observedAt, updatedAt, origin, hash } = held
+  const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
   if (held.deleted) return { ...keys, content: null }
   if (held.body === null) {
     throw new IntakeError(

@@ -36,7 +36,10 @@ const META = ['_version', '_deleted_at', '_origin', '_hash', '_extra', '_problem
 /** Of the root's meta columns, those that say where and when, and nothing of the record. */
 export const CIRCUMSTANCES: readonly string[] = ['_version', '_origin']
 
-const RECORD = ['version', 'observed_at', 'deleted', 'hash', 'origin', 'payload', 'as_it_came', 'problems']
+const RECORD = [
+  ...['version', 'observed_at', 'updated_at', 'deleted'],
+  ...['hash', 'origin', 'payload', 'as_it_came', 'problems'],
+]
 
 const FILES = [
   ['export_columns', ['position'], ['position', 'title', 'question_id']],

@@ -9,8 +9,10 @@
 import { canonicalText } from '../../core/canonical.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { isObject, type JsonObject, parseText } from '../../core/json.ts'
+import { parseInstant } from '../../core/time.ts'
 import { readEvent } from '../../ingest/drain/read-event.ts'
 import { erasedAmong, hashesOf } from '../../load/erasures.ts'
+import { stampsDecide } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Letter } from '../dead-letters/read.ts'
@@ -57,7 +59,7 @@ export async function explain(url: string, key: Key, apiVersion: string): Promis
     if (states.length + events.length + letters.length === 0 && refetch === null)
       throw (await wasErased(session, key)) ? erasedRecord(key) : unknownRecord(key)
     return {
-      states: explainedStates(states),
+      states: explainedStates(states, key),
       events: events.map((event) => explainedEvent(event, key, record, apiVersion)),
       ...{ letters, refetch, runs },
     }
@@ -66,14 +68,18 @@ export async function explain(url: string, key: Key, apiVersion: string): Promis
   }
 }
 
-function explainedStates(states: readonly State[]): readonly ExplainedState[] {
+function explainedStates(states: readonly State[], key: Key): readonly ExplainedState[] {
   let alive: JsonObject | null = null
   return states.map((state, at) => {
     const before = states[at - 1]
     const payload = state.payload === null ? null : (parseText(state.payload) as JsonObject)
     const changes = payload === null || alive === null ? [] : changesBetween(alive, payload)
     if (payload !== null) alive = payload
-    return { ...state, wonBy: before === undefined ? null : decide(state, before).by, changes }
+    return {
+      ...state,
+      wonBy: before === undefined ? null : decide(ranked(state, key), ranked(before, key)).by,
+      changes,
+    }
   })
 }
 
@@ -96,12 +102,12 @@ const OURS: ReadonlySet<string> = new Set(['emergency_contact', 'patient', 'form
 
 function explainedEvent(
   { body, ...event }: HeldEvent,
-  { teamId }: Key,
+  key: Key,
   record: KeptRecord,
   apiVersion: string,
 ): ExplainedEvent {
   const { states } = record
-  const stored = { teamId, eventId: event.eventId, receivedAt: event.receivedAt, body }
+  const stored = { teamId: key.teamId, eventId: event.eventId, receivedAt: event.receivedAt, body }
   const { said } = readEvent(stored, apiVersion)
   const nothing = { ...event, version: null, hash: null }
   if (event.status === 'pending') {
@@ -112,9 +118,18 @@ function explainedEvent(
   if (said.kind === 'ask')
     return { ...nothing, told: `did not say enough (${said.reason}): ${askedFor(record)}` }
   if (said.kind === 'nothing') return { ...nothing, told: 'tells of nothing that is kept' }
-  const { version, observedAt, content } = said.envelope
-  const came = { version, observedAt, deleted: content === null, hash: content?.hash ?? '' }
-  return { ...event, version, hash: came.hash, told: fateOf(came, `event:${event.eventId}`, states) }
+  const { version, observedAt, updatedAt, content } = said.envelope
+  const hash = content?.hash ?? ''
+  const incoming = {
+    version,
+    observedAt,
+    deleted: content === null,
+    hash,
+    ...(stampsDecide(key.stream) ? { updatedAt } : {}),
+  }
+  const newest = states.at(-1)
+  const current = newest === undefined ? null : ranked(newest, key)
+  return { ...event, version, hash, told: fateOf(incoming, `event:${event.eventId}`, states, current) }
 }
 
 /** What became of the asking, by what it would have left. */
@@ -124,15 +139,22 @@ function askedFor({ states, letters, refetch }: KeptRecord): string {
   return 'the record was asked for by its id, and the service had none each time'
 }
 
-function fateOf(came: Ranked, origin: string, states: readonly State[]): string {
+/** A stored state as `decide` compares it. */
+function ranked(state: State, key: Key): Ranked {
+  if (state.payload === null || !stampsDecide(key.stream)) return state
+  const { updated_at } = parseText(state.payload) as JsonObject
+  return { ...state, updatedAt: typeof updated_at === 'string' ? parseInstant(updated_at) : null }
+}
+
+function fateOf(came: Ranked, origin: string, states: readonly State[], current: Ranked | null): string {
   const own = states.find((state) => state.origin === origin && state.hash === came.hash)
   if (own !== undefined)
     return own.supersededAt === null ? 'won, and is what is held' : 'won, and was superseded later'
   const same = states.find((state) => state.hash === came.hash && state.deleted === came.deleted)
   if (same !== undefined) return `told what was held: the content of ${same.origin}`
   const newest = states.at(-1)
-  if (newest === undefined) return 'left nothing: the record is not held'
-  const { wins, by } = decide(newest, came)
+  if (newest === undefined || current === null) return 'left nothing: the record is not held'
+  const { wins, by } = decide(current, came)
   if (!wins) return 'was not whole, or was overruled by what the service said when it was asked'
   return `lost to ${newest.origin} (${by})`
 }

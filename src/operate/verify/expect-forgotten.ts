@@ -28,7 +28,7 @@ export async function expectForgotten(
     const ids = await nextForgotten(session, after)
     if (ids.length === 0) break
     const envelopes = await recordsOf(session, place, ids)
-    await expectLines(session, tables, teamId, linesOf(stream, envelopes), { payloads: false })
+    await expectLines(session, tables, linesOf(stream, envelopes), { payloads: false })
     after = ids.at(-1)!
   }
   return await expectPayloads(session, tables, teamId)

@@ -20,7 +20,6 @@ export const UNKNOWN = sql.table('pg_temp.unknown')
 export async function expectLines(
   session: Session,
   tables: ExpectedTables,
-  teamId: number,
   lines: BatchLines,
   // What comes from intake_raw is not held against it.
   { payloads } = { payloads: tables.stream.list !== null },
@@ -29,7 +28,7 @@ export async function expectLines(
   const { client } = session
   await client.query('begin')
   try {
-    const kept = await withoutErased(session, tables.stream, teamId, lines)
+    const kept = await withoutErased(session, tables.stream, lines)
     if (payloads) await sendCopy(client, copyInto(session, tables.records), kept.records)
     await sendCopy(client, copyInto(session, tables.root), kept.root)
     for (const [at, table] of tables.children.entries()) {
@@ -40,7 +39,7 @@ export async function expectLines(
     await client.query('rollback').catch(() => {})
     if (!isRefusalOfData((error as { code?: string }).code)) throw error
     if (lines.count === 1) return await noteUnknown(session, onlyRecord(lines).id)
-    for (const part of splitLines(lines)) await expectLines(session, tables, teamId, part, { payloads })
+    for (const part of splitLines(lines)) await expectLines(session, tables, part, { payloads })
   }
 }
 

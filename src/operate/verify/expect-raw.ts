@@ -34,7 +34,7 @@ export async function expectRaw(
   for (let after: string | null = null, ended = false; !ended; ) {
     const { envelopes, to } = await nextPortion(session, place, after)
     const live = envelopes.filter(({ content }) => content !== null)
-    await expectLines(session, tables, place.teamId, linesOf(source.stream, live))
+    await expectLines(session, tables, linesOf(source.stream, live))
     source.onProgress({ fetched: live.length, expected: null })
     after = to
     ended = to === null

@@ -51,9 +51,9 @@ export async function expectSource(
   await createExpected(session, allTables(tables), 'preserve')
   await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
   await sql`truncate ${UNKNOWN}`.execute(session.db)
-  const load = async (own: Session, { lines, deadLetters, taken }: Batch): Promise<LoadResult> => {
+  const load = async (own: Session, { lines, deadLetters }: Batch): Promise<LoadResult> => {
     for (const { recordId } of deadLetters) if (recordId !== null) await noteUnknown(own, recordId)
-    await expectLines(own, tables, taken.teamId, lines)
+    await expectLines(own, tables, lines)
     return NOTHING_LOADED
   }
   const reading: Source = { ...source, loaders: onlySession(session), load }

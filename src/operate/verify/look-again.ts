@@ -144,19 +144,18 @@ export async function compareIds(
 async function expectById({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
   const found = await Promise.all(ids.map(async (id) => ({ id, ...(await fetchOne(source, id, 'refetch')) })))
   const envelopes = found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : []))
-  await expectEnvelopes(session, tables, source.taken.teamId, ids, envelopes)
+  await expectEnvelopes(session, tables, ids, envelopes)
   for (const { id, kind } of found) if (kind === 'dead') await noteUnknown(session, id)
 }
 
 export async function expectEnvelopes(
   session: Session,
   tables: ExpectedTables,
-  teamId: number,
   ids: readonly string[],
   envelopes: readonly Envelope[],
 ): Promise<void> {
   await forget(session, tables, ids)
-  await expectLines(session, tables, teamId, linesOf(tables.stream, envelopes))
+  await expectLines(session, tables, linesOf(tables.stream, envelopes))
 }
 
 function lookedAt({ source, tables, loggedUntil }: Looking, { startedAt, from }: Begun) {

@@ -107,7 +107,7 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
   await loaders.run((loader) =>
     load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters: letters }, 'merge'),
   )
-  await expectEnvelopes(session, tables, taken.teamId, ids, envelopes)
+  await expectEnvelopes(session, tables, ids, envelopes)
   const isLog = stream.entryAt !== undefined
   if (isLog) await expectForgotten(session, tables, taken.teamId, ids)
   // Rows that no record is behind, of a stream in which nothing can be proved gone; entries that a log has forgotten.

@@ -145,11 +145,44 @@ test('a deleted event leaves a tombstone, whatever it says of the record; an old
   expect(await scene.rows('select distinct _deleted_at::text from intake.patients')).toEqual([
     { _deleted_at: '2026-01-01 12:00:02+00' },
   ])
-  await scene.store([patientEvent('whole', 1, { last_name: 'other' }), patientEvent('thin', 3)])
+  await scene.store([
+    patientEvent('whole', 1, { last_name: 'other' }),
+    patientEvent('thin', 3, { updated_at: noonPlus(3) }),
+  ])
   await scene.drain()
   expect(await scene.rows(state)).toMatchObject([{ id: 'thin', _deleted_at: null }])
   expect(await scene.asked()).toEqual(['patients whole contested'])
 })
+
+test('an event that brings back a deleted record, which it says was last updated before the deletion, is asked for', async () => {
+  await scene.store([patientEvent('p1', 2, {}, { event_type: 'deleted' })])
+  await scene.drain()
+  await scene.store([patientEvent('p1', 3, { updated_at: noonPlus(1) })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test.each(['one batch', 'two batches'])(
+  'a state that wins by its event though its record was updated before the one that loses is asked for (%s)',
+  async (batches) => {
+    const events = [
+      patientEvent('p1', 10, { last_name: 'later', updated_at: noonPlus(2) }),
+      patientEvent('p1', 11, { last_name: 'earlier', updated_at: noonPlus(1) }),
+      patientEvent('p2', 10, { last_name: 'earlier', updated_at: noonPlus(1) }),
+      patientEvent('p2', 11, { last_name: 'later', updated_at: noonPlus(2) }),
+      patientEvent('p3', 10, { last_name: 'same', updated_at: noonPlus(2) }),
+      patientEvent('p3', 11, { last_name: 'same', updated_at: noonPlus(2) }),
+    ]
+    for (const part of batches === 'one batch'
+      ? [events]
+      : [events.filter((_, at) => at % 2 === 0), events.filter((_, at) => at % 2 === 1)]) {
+      await scene.store(part)
+      await scene.drain()
+    }
+    expect(await names()).toEqual({ p1: 'earlier', p2: 'later', p3: 'same' })
+    expect(await scene.asked()).toEqual(['patients p1 contested'])
+  },
+)
 
 test('an event that brings back what the service was seen not to have is asked for', async () => {
   const readAt = (id: string, origin: string) =>
@@ -159,7 +192,7 @@ test('an event that brings back what the service was seen not to have is asked f
   await scene.drain()
   await readAt('proved', 'run:7 proof')
   await readAt('refetched', 'event:e refetch')
-  await scene.store(ids.map((id) => patientEvent(id, 3)))
+  await scene.store(ids.map((id) => patientEvent(id, 3, { updated_at: noonPlus(3) })))
   await scene.drain()
   expect(Object.keys(await names()).sort()).toEqual(ids)
   expect(await scene.rows('select id from intake.patients where _deleted_at is not null')).toEqual([])
