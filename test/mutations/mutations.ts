@@ -387,8 +387,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'requests wait for hours when the service asks for it',
     file: 'src/api/rate/gate.ts',
-    from: 'if (wait > LONGEST_PAUSE * 1000) turnAllAway()',
-    to: 'if (wait < 0) turnAllAway()',
+    from: 'if (retryAfter !== null && retryAfter > giveUpAfterMs) closedUntil',
+    to: 'if (retryAfter !== null && retryAfter < 0) closedUntil',
     tests: ['test/api/rate/gate.test.ts'],
   },
   {
