@@ -29,6 +29,8 @@ export interface Failure {
 
 const CREDENTIALS =
   'Check INTAKE_API_KEY and INTAKE_API_SECRET; a sandbox key does not open production, nor the reverse.'
+/** Statuses about the way we ask, not about what we ask for: no other request would fare better. */
+const CONFIGURATION = new Set([402, 406, 407, 411, 415, 417, 421, 426, 428, 431, 501, 505, 511])
 const LATER = 'Run again later; if it goes on, ask the service’s operators.'
 
 /** The failure that an HTTP status is. `one` says that the request names one resource by id. */
@@ -61,7 +63,16 @@ export function failureOfStatus(status: number, one: boolean): Failure {
       'stop',
       'never',
       'the path does not allow this method',
-      'Set the right path in `paths` of the configuration.',
+      'The service has no such endpoint there: set its path in `paths` of the configuration.',
+    )
+  }
+  if (CONFIGURATION.has(status)) {
+    return known(
+      'misconfigured',
+      'stop',
+      'never',
+      'the service takes no requests of this form',
+      'Check INTAKE_BASE_URL, INTAKE_API_VERSION and any proxy in between.',
     )
   }
   if (status === 429) return known('throttled', 'retry', 'throttled', THROTTLED, LATER)

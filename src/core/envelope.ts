@@ -96,3 +96,9 @@ export function supersedes(a: Envelope, b: Envelope, stampsDecide = false): bool
 export function stampsDisagree(winner: Envelope, loser: Envelope): boolean {
   return winner.updatedAt !== null && loser.updatedAt !== null && loser.updatedAt > winner.updatedAt
 }
+
+/** The same state with a version above the stored one: what a person or the service decided stands, whatever its times. */
+export function above(envelope: Envelope, stored: { readonly version: Instant } | undefined): Envelope {
+  if (stored === undefined) return envelope
+  return { ...envelope, version: laterOf(envelope.version, instantOf(microsOf(stored.version) + 1)) }
+}

@@ -11,7 +11,7 @@ import type { DeadLetter } from '../load/dead-letters.ts'
 import { tombstone } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
-import { fetchOne } from './fetch-one.ts'
+import { fetchForRun } from './fetch-by-id.ts'
 import { countLive } from './ledger.ts'
 import type { ScanReport } from './scan.ts'
 import type { Source } from './source.ts'
@@ -57,11 +57,8 @@ export async function proveDeletes(
     const { ids } = await scan.ledger.missing(place, before, PORTION)
     if (ids.length === 0) break
     for (const id of ids) scan.ledger.add(id)
-    const found = await Promise.all(ids.map((id) => prove(source, id)))
-    await batcher.add(
-      found.flatMap((each) => each.envelopes),
-      found.flatMap((each) => each.letters),
-    )
+    const { envelopes, letters } = await prove(source, ids)
+    await batcher.add(envelopes, letters)
     contested.push(...(await batcher.finish()))
     proved += ids.length
   }
@@ -74,18 +71,14 @@ export interface Proof {
   readonly letters: readonly DeadLetter[]
 }
 
-/** Asks for a record that a steady scan missed: a tombstone when it is gone, else what it is now. */
-export async function prove(source: Source, id: string): Promise<Proof> {
+/** Fetches records that a steady scan missed: a tombstone for what is gone, else what it is now. */
+export async function prove(source: Source, ids: readonly string[]): Promise<Proof> {
   const { stream, taken } = source
-  const found = await fetchOne(source, id, 'proof')
-  if (found.kind === 'record') return { envelopes: [found.envelope], letters: [] }
-  if (found.kind === 'dead') return { envelopes: [], letters: [found.letter] }
-  const origin = `run:${taken.runId} proof`
-  const gone = tombstone(id, {
-    teamId: taken.teamId,
-    stream: stream.name,
-    origin,
-    observedAt: found.observedAt,
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} proof` }
+  const found = await fetchForRun(source, ids, 'proof')
+  const envelopes = found.flatMap((each, at) => {
+    if (each.kind === 'record') return each.envelope
+    return each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : []
   })
-  return { envelopes: [gone], letters: [] }
+  return { envelopes, letters: found.flatMap((each) => (each.kind === 'dead' ? each.letter : [])) }
 }

@@ -7,6 +7,7 @@
 import { resolveUnmet } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
+import { askLater } from './ask-later.ts'
 import { prove, proveDeletes } from './deletes.ts'
 import type { ScanReport, ScanRequest } from './scan.ts'
 import { scanUntilSteady } from './scan-until-steady.ts'
@@ -43,7 +44,7 @@ export async function readList(
       if (deletes.kind === 'held') note = heldNote(stream.name, deletes.missing, deletes.allowed)
       else for (const id of deletes.contested) missed.add(id)
     }
-    if (!options.dry) await resolveUnmet(session.db, place)
+    if (!options.dry) await resolveUnmet(session.db, place, { except: [...source.patience.later.keys()] })
   } else if (!last.steady) {
     note = stream.entryAt === undefined ? unsteadyNote(all) : partlyReadNote(last)
   }
@@ -53,6 +54,7 @@ export async function readList(
     await settleContested(source, session, missed, prove)
   }
   if (!options.dry) {
+    await askLater(source, session)
     await last.ledger.keepSummaries(place)
     await settleSlice(session.db, taken, {
       scanned_at: last.startedAt,

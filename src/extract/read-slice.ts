@@ -1,6 +1,7 @@
 /** A slice read in the way that its stream says. */
 import { instantOf } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
+import { laterNote } from './ask-later.ts'
 import { readCheckpoint } from './checkpoint.ts'
 import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
@@ -9,6 +10,12 @@ import { everythingNote, joined, type SliceNote, type SliceOptions } from './sli
 import type { Source } from './source.ts'
 
 export async function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
+  const note = await readByItsWay(source, session, options)
+  const later = laterNote(source)
+  return later.text === null ? note : joined(note, later)
+}
+
+async function readByItsWay(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
   const { reading } = source.stream
   if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
   // Whole lists are read whatever the checkpoint says; one that is abnormal is reported all the same, and replaced.

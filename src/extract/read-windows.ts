@@ -11,6 +11,7 @@ import { instantOf } from '../core/time.ts'
 import { resolveUnmet, waitingIds } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
+import { askLater } from './ask-later.ts'
 import type { Checkpoint } from './checkpoint.ts'
 import { readList } from './read-list.ts'
 import type { ScanReport } from './scan.ts'
@@ -102,6 +103,7 @@ async function readWindow(
     await tryAgain(source, session, options)
   }
   if (!options.dry) {
+    await askLater(source, session)
     await last.ledger.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
     const newest = reaches && last.steady ? later(last.newest, held.newest) : held.newest
     await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady, ...held, newest })
@@ -115,7 +117,7 @@ async function tryAgain(source: Source, session: Session, { dry }: SliceOptions)
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
   const ids = await waitingIds(session.db, place, MOST_TRIED)
   await settleContested(source, session, new Set(ids), refetch)
-  if (!dry) await resolveUnmet(session.db, place, ids)
+  if (!dry) await resolveUnmet(session.db, place, { ids, except: [...source.patience.later.keys()] })
 }
 
 function later<T extends string>(a: T | null, b: T | null): T | null {

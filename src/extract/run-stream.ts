@@ -14,6 +14,7 @@ import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
+import { newPatience } from './fetch-by-id.ts'
 import { LEDGER_PLANNER } from './ledger.ts'
 import { readSlice } from './read-slice.ts'
 import type { SliceNote } from './slice-note.ts'
@@ -83,7 +84,7 @@ async function readAndLoad(
     load: runId !== null ? loadBatch : migrated ? compareBatch : countBatch,
     meter,
     tally,
-    refusals: { count: 0 },
+    patience: newPatience(),
     onProgress: options.onProgress.bind(null, team.name, stream.name),
   }
   return await readSlice(source, session, { allowMassDelete, dry, migrated, window })

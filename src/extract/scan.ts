@@ -17,7 +17,7 @@ import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts
 import { type Reading, type ReadRecord, readRecord } from '../load/read-record.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
-import { fetchOne } from './fetch-one.ts'
+import { fetchForRun } from './fetch-by-id.ts'
 import { type Ledger, openLedger, type Place } from './ledger.ts'
 import type { Source } from './source.ts'
 
@@ -165,30 +165,26 @@ async function loadEntries(
     return isSummary(read.envelope.content!.payload, apiVersion) ? [read.envelope] : []
   })
   const known = everySummary ? NONE : await ledger.unchangedSummaries(placeOf(source), summaries)
-  const fetched = new Map<string, Promise<ReadRecord>>()
+  const wanted: Envelope[] = []
   for (const summary of summaries) {
     if (known.has(summary.id)) {
       ledger.addSummary(summary)
       source.tally.unchanged += 1
-    } else {
-      fetched.set(
-        summary.id,
-        fetchWhole(source, summary).then((read) => {
-          // What could not be had, or not as it should be, is asked for again the next time.
-          const isWhole = read.kind === 'record' && read.envelope.content?.problems.length === 0
-          if (isWhole && isPast(summary)) ledger.addSummary(summary)
-          return read
-        }),
-      )
-    }
+    } else wanted.push(summary)
   }
-  const reads = await Promise.all(
-    entries.flatMap((read) => {
-      if (read.kind !== 'record') return read
-      if (known.has(read.envelope.id)) return []
-      return fetched.get(read.envelope.id) ?? read
-    }),
-  )
+  const whole = await fetchWhole(source, wanted)
+  for (const summary of wanted) {
+    // What could not be had, or not as it should be, is asked for again the next time.
+    const read = whole.get(summary.id)
+    const isWhole = read?.kind === 'record' && read.envelope.content?.problems.length === 0
+    if (isWhole && isPast(summary)) ledger.addSummary(summary)
+  }
+  const reads = entries.flatMap((read) => {
+    if (read.kind !== 'record') return read
+    const { id } = read.envelope
+    if (known.has(id)) return []
+    return whole.has(id) ? (whole.get(id) ?? []) : read
+  })
   await batcher.add(
     reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
     reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
@@ -211,14 +207,27 @@ function placeOf({ taken, stream }: Source): Place {
   return { teamId: taken.teamId, stream: stream.name }
 }
 
-/** The record that a list entry summarises. One that is not found leaves what is held of it, and is reported. */
-async function fetchWhole(source: Source, { id, content, origin }: Envelope): Promise<ReadRecord> {
-  const found = await fetchOne(source, id, 'fetch')
-  if (found.kind === 'record') return found
-  const body = content?.text ?? 'null'
-  if (found.kind === 'dead') return { kind: 'dead', letter: { ...found.letter, body } }
-  return {
-    kind: 'dead',
-    letter: { recordId: id, origin, reason: 'is in the list, but not found by its id', body },
-  }
+/**
+ * The records that list entries summarise, by id. One that is not found leaves what is stored of it, and is reported; one
+ * that is to be fetched later is null.
+ */
+async function fetchWhole(
+  source: Source,
+  summaries: readonly Envelope[],
+): Promise<ReadonlyMap<string, ReadRecord | null>> {
+  const byId = new Map(summaries.map((summary) => [summary.id, summary]))
+  const ids = [...byId.keys()]
+  const found = await fetchForRun(source, ids, 'fetch')
+  return new Map(
+    ids.map((id, at): [string, ReadRecord | null] => {
+      const each = found[at]!
+      const { content, origin } = byId.get(id)!
+      const body = content?.text ?? 'null'
+      if (each.kind === 'record') return [id, each]
+      if (each.kind === 'later') return [id, null]
+      if (each.kind === 'dead') return [id, { kind: 'dead', letter: { ...each.letter, body } }]
+      const reason = 'is in the list, but not found by its id'
+      return [id, { kind: 'dead', letter: { recordId: id, origin, reason, body } }]
+    }),
+  )
 }

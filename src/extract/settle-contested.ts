@@ -6,32 +6,31 @@
  * while it was asked is not: it may be newer than the answer.
  */
 import { sql } from 'kysely'
-import type { Envelope } from '../core/envelope.ts'
-import { type Instant, instantOf, laterOf, microsOf } from '../core/time.ts'
+import { above, type Envelope } from '../core/envelope.ts'
 import { tombstone } from '../load/read-record.ts'
-import { versionsHeld } from '../load/versions-held.ts'
+import { type StoredVersion, storedVersions } from '../load/stored-versions.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { openBatcher } from './batcher.ts'
 import type { Proof } from './deletes.ts'
-import { fetchOne } from './fetch-one.ts'
+import { fetchForRun } from './fetch-by-id.ts'
 import type { Source } from './source.ts'
 
 export interface Asked extends Proof {
-  /** The tombstone of a record that is not there, for what no scan has missed. */
-  readonly gone?: Envelope
+  /** Tombstones of records that are not there, though no scan has missed them. */
+  readonly gone?: readonly Envelope[]
 }
 
 /** Rounds of asking before the answer overrules what is held, and the pause that lets the clocks move on. */
 const ROUNDS = 4
 const PAUSE_MS = 700
 
-const NO_VERSIONS: ReadonlyMap<string, Instant> = new Map()
+const NO_VERSIONS: ReadonlyMap<string, StoredVersion> = new Map()
 
 export async function settleContested(
   source: Source,
   session: Session,
   contested: ReadonlySet<string>,
-  ask: (source: Source, id: string) => Promise<Asked>,
+  ask: (source: Source, ids: readonly string[]) => Promise<Asked>,
 ): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name }
@@ -41,9 +40,8 @@ export async function settleContested(
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const overrule = round === ROUNDS
     // Before the service is asked: what is loaded meanwhile may be newer than its answer.
-    const held = overrule ? await versionsHeld(session, place, ids) : NO_VERSIONS
-    const found = await Promise.all(ids.map((id) => ask(source, id)))
-    const gone = found.flatMap((each) => each.gone ?? [])
+    const held = overrule ? await storedVersions(session.db, place, ids) : NO_VERSIONS
+    const { envelopes, letters, gone = [] } = await ask(source, ids)
     const undone = await undoneDeletes(source, session, gone)
     if (overrule) {
       source.logger.warn(
@@ -53,10 +51,9 @@ export async function settleContested(
     }
     // What agrees with the service is left as it is; the rest is merged.
     const batcher = openBatcher(source, 'sift')
-    const envelopes = [...found.flatMap((each) => each.envelopes), ...undone]
     await batcher.add(
-      envelopes.map((envelope) => above(envelope, held.get(envelope.id))),
-      found.flatMap((each) => each.letters),
+      [...envelopes, ...undone].map((envelope) => above(envelope, held.get(envelope.id))),
+      letters,
     )
     ids = await batcher.finish()
   }
@@ -64,16 +61,18 @@ export async function settleContested(
   source.tally.unchanged = unchanged
 }
 
-/** The record as it is now. One that is gone was in the list a moment ago: unless a delete was undone, the next scan will miss it. */
-export async function refetch(source: Source, id: string): Promise<Asked> {
+/** Records as they are now. One that is gone was in the list a moment ago: unless a delete was undone, the next scan will miss it. */
+export async function refetch(source: Source, ids: readonly string[]): Promise<Asked> {
   const { stream, taken } = source
-  const found = await fetchOne(source, id, 'refetch')
-  if (found.kind === 'record') return { envelopes: [found.envelope], letters: [] }
-  if (found.kind === 'dead') return { envelopes: [], letters: [found.letter] }
-  const origin = `run:${taken.runId} refetch`
-  const { observedAt } = found
-  const gone = tombstone(id, { teamId: taken.teamId, stream: stream.name, origin, observedAt })
-  return { envelopes: [], letters: [], gone }
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} refetch` }
+  const found = await fetchForRun(source, ids, 'refetch')
+  return {
+    envelopes: found.flatMap((each) => (each.kind === 'record' ? each.envelope : [])),
+    letters: found.flatMap((each) => (each.kind === 'dead' ? each.letter : [])),
+    gone: found.flatMap((each, at) =>
+      each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : [],
+    ),
+  }
 }
 
 /** Of records that are not there, those of which a delete was known before what is held: a page was dated after it. */
@@ -93,11 +92,4 @@ async function undoneDeletes(
     where before.deleted`.execute(db)
   const ids = new Set(rows.map(({ id }) => id))
   return gone.filter(({ id }) => ids.has(id))
-}
-
-/** The same state with a version above what is held. */
-function above(envelope: Envelope, held: Instant | undefined): Envelope {
-  if (held === undefined) return envelope
-  const next = instantOf(microsOf(held) + 1)
-  return { ...envelope, version: laterOf(envelope.version, next) }
 }

@@ -7,6 +7,7 @@ import type { loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
 import type { TakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
+import type { Patience } from './fetch-by-id.ts'
 
 export interface Source {
   readonly client: Client
@@ -25,8 +26,8 @@ export interface Source {
   readonly load: typeof loadBatch
   readonly meter: Meter
   readonly tally: Tally
-  /** How many records in a row the service refused to give by id. */
-  readonly refusals: { count: number }
+  /** With a service that is asked for records and files by id. */
+  readonly patience: Patience
   /** Told of each page and batch. */
   readonly onProgress: (progress: Progress) => void
 }

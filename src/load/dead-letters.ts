@@ -115,11 +115,14 @@ export async function waitingIds(
   return rows.flatMap(({ record_id }) => (record_id === null ? [] : [record_id]))
 }
 
-/** After a complete scan, or after these records were asked for: what was no longer met needs nobody. */
+/**
+ * After a complete scan, or after these records were asked for: what was no longer met needs nobody, except of records
+ * that could not be had.
+ */
 export async function resolveUnmet(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string },
-  ids?: readonly string[],
+  { ids, except = [] }: { readonly ids?: readonly string[]; readonly except?: readonly string[] } = {},
 ): Promise<void> {
   if (ids?.length === 0) return
   await db
@@ -131,6 +134,7 @@ export async function resolveUnmet(
     .where('origin', 'like', 'run:%')
     .where('last_run_id', 'is distinct from', place.runId)
     .$if(ids !== undefined, (query) => query.where('record_id', 'in', [...ids!]))
+    .where(sql<boolean>`(record_id is null or record_id <> all(${except}::text[]))`)
     .execute()
 }
 

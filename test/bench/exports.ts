@@ -12,6 +12,7 @@ import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { readExports } from '../../src/extract/exports/read-exports.ts'
+import { newPatience } from '../../src/extract/fetch-by-id.ts'
 import { LEDGER_PLANNER } from '../../src/extract/ledger.ts'
 import { emptyTally } from '../../src/extract/source.ts'
 import { EVERYTHING } from '../../src/extract/window.ts'
@@ -86,7 +87,7 @@ export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>)
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally: emptyTally(),
-    refusals: { count: 0 },
+    patience: newPatience(),
     onProgress: () => {},
   }
   await readExports(source, session, {

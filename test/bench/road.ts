@@ -9,6 +9,7 @@ import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { isObject, parseJson } from '../../src/core/json.ts'
+import { newPatience } from '../../src/extract/fetch-by-id.ts'
 import { LEDGER_PLANNER } from '../../src/extract/ledger.ts'
 import { readList } from '../../src/extract/read-list.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
@@ -45,7 +46,7 @@ export async function runRoad(
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally,
-    refusals: { count: 0 },
+    patience: newPatience(),
     onProgress: () => {},
   }
   await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window: EVERYTHING })

@@ -72,7 +72,7 @@ it('a summary that is not found by its id, or that the service refuses, is set a
   at.service.interfere = ({ url }, response) => {
     if (!/forms\/f[12]$/.test(url)) return false
     response
-      .writeHead(url.endsWith('f1') ? 404 : 500, { 'content-type': 'application/json' })
+      .writeHead(url.endsWith('f1') ? 404 : 400, { 'content-type': 'application/json' })
       .end('{"detail":"no"}')
     return true
   }

@@ -176,8 +176,8 @@ it.each([
   },
 )
 
-it.each([400, 401, 403, 410, 500])(
-  'a record that no list shows, and whose own answer is %i, is not taken for deleted: only 404 says so',
+it.each([400, 401, 403, 405, 500])(
+  'a record that no list shows, and whose own answer is %i, is not taken for deleted: only 404 and 410 say so',
   async (status) => {
     await using at = await scene(20)
     await at.run()

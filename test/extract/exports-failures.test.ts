@@ -110,7 +110,7 @@ describe('a file that the service does not give', () => {
   test.each([
     [404, 'is in the list, but its file is not found (404)'],
     [400, 'the service does not give the file (400)'],
-    [500, 'the service does not give the file (500)'],
+    [422, 'the service does not give the file (422)'],
   ])(
     'with %i is a dead letter, keeps what is loaded, and is resolved when it is given again',
     async (status, reason) => {
@@ -126,7 +126,37 @@ describe('a file that the service does not give', () => {
     },
   )
 
-  test('and breaks off each time is a dead letter; one that breaks off once is read', async () => {
+  test.each([401, 403, 405, 406, 302])('with %i stops the stream, and sets nothing aside', async (status) => {
+    await run()
+    const before = await rowVersions(database.url)
+    refuse(status)
+    service.put('z', good('new'))
+    await expect(run()).rejects.toMatchObject({ verdict: 'stop', status, mend: expect.any(String) })
+    expect(await letters()).toEqual([])
+    expect((await rowVersions(database.url)).length).toBe(before.length)
+  })
+
+  test.each([500, 503])('with %i is left to the next run, which the note says', async (status) => {
+    await run()
+    service.put('bad', malformed)
+    await run()
+    refuse(status)
+    service.put('z', good('new'))
+    const { tally, note } = await run()
+    expect(tally).toMatchObject({ fetched: 3, changed: 1, deadLetters: 0 })
+    expect(note).toMatchObject({ attention: true, text: expect.stringContaining('1 could not be fetched') })
+    expect(note.text).toContain(`(${status})`)
+    // Nobody has seen that the malformed file is gone.
+    expect(await letters()).toMatchObject([{ record_id: 'bad', status: 'waiting' }])
+    expect(await cells()).toEqual(['a', 'bad', 'new'])
+    service.interfere = () => false
+    service.put('bad', good('mended'))
+    await run()
+    expect(await cells()).toEqual(['a', 'mended', 'new'])
+    expect(await letters()).toMatchObject([{ status: 'resolved' }])
+  })
+
+  test('and breaks off each time is left to the next run; one that breaks off once is read', async () => {
     let breaks = 1
     service.interfere = (request, response) => {
       if (idIn(request) !== 'bad' || breaks-- <= 0) return false
@@ -135,13 +165,14 @@ describe('a file that the service does not give', () => {
       setTimeout(() => response.destroy(), 20)
       return true
     }
-    expect((await run()).tally).toMatchObject({ deadLetters: 0 })
+    expect(await run()).toMatchObject({ tally: { deadLetters: 0 }, note: { text: null } })
     expect(await cells()).toEqual(['a', 'bad', 'z'])
     breaks = 100
-    expect((await run()).tally).toMatchObject({ deadLetters: 1, unchanged: 3 })
-    expect(await letters()).toMatchObject([
-      { record_id: 'bad', reason: 'the file broke off before its end, each time it was asked for' },
-    ])
+    expect(await run()).toMatchObject({
+      tally: { deadLetters: 0, unchanged: 3 },
+      note: { attention: true, text: expect.stringContaining('the connection broke') },
+    })
+    expect(await letters()).toEqual([])
     expect(await cells()).toEqual(['a', 'bad', 'z'])
   })
 

@@ -4,8 +4,9 @@ import pino from 'pino'
 import type { ClientOptions } from '../../src/api/client.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { readExports } from '../../src/extract/exports/read-exports.ts'
+import { newPatience } from '../../src/extract/fetch-by-id.ts'
 import { LEDGER_PLANNER } from '../../src/extract/ledger.ts'
+import { readSlice } from '../../src/extract/read-slice.ts'
 import type { SliceNote, SliceOptions } from '../../src/extract/slice-note.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
 import { EVERYTHING } from '../../src/extract/window.ts'
@@ -59,11 +60,11 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
     load: dry ? compareBatch : loadBatch,
     meter,
     tally,
-    refusals: { count: 0 },
+    patience: newPatience(),
     onProgress: () => {},
   }
   const slice = { allowMassDelete, dry, migrated: true, window: EVERYTHING }
-  const note = await readExports(source, session, slice)
+  const note = await readSlice(source, session, slice)
   return { note, tally, requests: meter.requests }
 }
 

@@ -1,5 +1,6 @@
 /** What events leave in doubt is asked of the service, under its rules, and its answer decides. */
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import type http from 'node:http'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
 import { openRefetcher, type RefetcherOptions } from '../../src/extract/refetch/refetcher.ts'
@@ -231,6 +232,137 @@ test('refused credentials hold the records back, and are told', async () => {
   await systemClock.sleep(200)
   expect(service.received.length).toBe(1)
   expect(await scene.asked()).toEqual(['patients p1 partial'])
+})
+
+const answering =
+  (status: number, body: unknown = { detail: 'No.' }, headers = {}) =>
+  (response: http.ServerResponse) =>
+    json(response, body, status, headers)
+
+function cut(response: http.ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': 5000 })
+  response.write('{"id":"p1"')
+  setTimeout(() => response.destroy(), 5)
+}
+
+describe('an answer by id', () => {
+  /** Two records of a stream and one of another, all to be fetched; `p1` is answered so. */
+  async function fetchThree(answer: (response: http.ServerResponse) => void) {
+    service.records.patients.push(patient('p1'), patient('p2'))
+    service.records.forms.push({ id: 'f1', name: 'Form', questions: [] })
+    await scene.store([
+      ...['p1', 'p2'].map((id) => ({ ...patientEvent(id, 1), data: { id } })),
+      { ...patientEvent('f1', 1), source: 'form', data: { id: 'f1' } },
+    ])
+    await scene.drain()
+    service.interfere = ({ url }, response) => {
+      if (!url.endsWith('/p1')) return false
+      answer(response)
+      return true
+    }
+    await hurry()
+  }
+
+  const state = async () => ({
+    asked: await scene.rows(
+      'select id, attempts, due_at <= now() as due from intake_ops.refetches order by id',
+    ),
+    letters: await scene.rows('select record_id, reason from intake_ops.dead_letters'),
+    forms: (await scene.rows('select id from intake.forms')).length,
+  })
+
+  const hasty = {
+    ...systemClock,
+    sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 20), signal),
+  }
+
+  test.each([
+    ['401', answering(401), 'INTAKE_API_KEY'],
+    ['403', answering(403), 'INTAKE_API_KEY'],
+    ['405', answering(405), '`paths`'],
+    ['406', answering(406), 'INTAKE_BASE_URL'],
+    ['a redirect', answering(307, {}, { location: 'http://elsewhere.invalid/' }), 'INTAKE_BASE_URL'],
+  ])('that is %s stops the stream, with a hint; what was asked for stays due', async (_, answer, hint) => {
+    await fetchThree(answer)
+    await using refetcher = open()
+    await expect.poll(() => refetcher.trouble(), { timeout: 10_000 }).toContain(hint)
+    await refetcher.idle()
+    const seen = () => service.received.filter(({ url }) => url.endsWith('/p1')).length
+    expect(seen()).toBe(1)
+    await systemClock.sleep(200)
+    expect(seen()).toBe(1)
+    const { asked, letters } = await state()
+    expect(letters).toEqual([])
+    expect(asked).toMatchObject([
+      { id: 'p1', attempts: 0, due: true },
+      { id: 'p2', attempts: 0, due: true },
+    ])
+    expect((await state()).forms).toBe(1)
+    expect(refetcher.trouble()).toContain(hint)
+  })
+
+  test.each([
+    ['500', answering(500)],
+    ['503', answering(503)],
+    ['cut off', cut],
+  ])('that is %s is asked for later, and stops nothing', async (_, answer) => {
+    await fetchThree(answer)
+    {
+      await using _refetcher = open({ clock: hasty })
+      await expect.poll(async () => (await state()).asked[0]?.attempts, { timeout: 10_000 }).toBe(1)
+    }
+    const { asked, letters, forms } = await state()
+    expect([letters, forms]).toEqual([[], 1])
+    expect(asked).toEqual([{ id: 'p1', attempts: 1, due: false }])
+    service.interfere = () => false
+    await refetch()
+    expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p2'])
+  })
+
+  test.each([
+    ['404', answering(404)],
+    ['410', answering(410)],
+  ])('that is %s leaves a record of which an event held a part to a scan', async (_, answer) => {
+    await fetchThree(answer)
+    await using _refetcher = open()
+    await expect.poll(async () => (await state()).asked[0]?.attempts, { timeout: 10_000 }).toBe(1)
+    expect(await state()).toMatchObject({ letters: [], forms: 1 })
+    expect((await held()).map(({ id }) => id)).toEqual(['p2'])
+  })
+
+  test.each([
+    ['400', answering(400), 'the service does not give the record by its id (400)'],
+    ['422', answering(422), 'the service does not give the record by its id (422)'],
+    [
+      'no JSON',
+      (response: http.ServerResponse) => response.end('<p>'),
+      'the record fetched by id cannot be read',
+    ],
+    ['empty', (response: http.ServerResponse) => response.end(), 'not an object'],
+    ['without an id', answering(200, {}), 'has no id'],
+    ['another record', answering(200, patient('p9')), 'the record fetched by id has another id'],
+  ])('that is %s is a dead letter', async (_, answer, reason) => {
+    await fetchThree(answer)
+    await refetch({ clock: hasty })
+    expect(await state()).toEqual({ asked: [], letters: [{ record_id: 'p1', reason }], forms: 1 })
+    expect((await held()).map(({ id }) => id)).toEqual(['p2'])
+  })
+
+  test('of a retried dead letter stops and waits as any other', async () => {
+    await fetchThree(answering(400))
+    await refetch()
+    const retried = await runCommand(['dead-letters', 'retry', '--all'], { DATABASE_URL: scene.url })
+    expect(retried.code).toBe(0)
+    service.interfere = ({ url }, response) => {
+      if (url.endsWith('/p1')) json(response, {}, 405)
+      return url.endsWith('/p1')
+    }
+    await hurry()
+    await using refetcher = open()
+    await expect.poll(() => refetcher.trouble(), { timeout: 10_000 }).toContain('405')
+    expect(await scene.rows(`select 1 from intake_ops.dead_letters where status = 'waiting'`)).toEqual([])
+    expect(await scene.asked()).toEqual(['patients p1 contested'])
+  })
 })
 
 test('a record that the service refuses to give, or that is another, is set aside', async () => {

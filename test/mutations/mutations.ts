@@ -62,8 +62,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the tombstone of a proved delete is dropped',
     file: 'src/extract/deletes.ts',
-    from: 'return { envelopes: [gone], letters: [] }',
-    to: 'return { envelopes: gone.content === null ? [] : [gone], letters: [] }',
+    from: "return each.kind === 'gone' ? tombstone(",
+    to: "return each.kind === 'gone' && ids.length === 0 ? tombstone(",
     tests: PAGES,
   },
   {
@@ -407,9 +407,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a record fetched by id is believed whatever id it has',
-    file: 'src/extract/fetch-one.ts',
-    from: "if (read.kind !== 'record' || read.envelope.id === id) return read",
-    to: "if (read.kind !== 'record' || read.envelope.id !== '') return read",
+    file: 'src/extract/fetch-by-id.ts',
+    from: 'if (read.envelope.id === id) return read',
+    to: "if (read.envelope.id !== '') return read",
     tests: ['test/e2e/distrust.test.ts', 'test/e2e/changes.test.ts', 'test/extract/refetch.test.ts'],
   },
   {
@@ -449,9 +449,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a refusal (403) is taken for a deletion',
-    file: 'src/extract/fetch-one.ts',
-    from: 'error.status === 404)',
-    to: '(error.status === 404 || error.status === 403))',
+    file: 'src/extract/fetch-by-id.ts',
+    from: "if (verdict === 'gone') return 'gone'",
+    to: "if (verdict === 'gone' || code === 'bad_credentials') return 'gone'",
     tests: ['test/e2e/healing.test.ts'],
   },
   {
@@ -513,8 +513,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a run leaves a record alive whose delete its page overtook, though the service says that it is gone',
     file: 'src/extract/settle-contested.ts',
-    from: 'each.envelopes), ...undone]',
-    to: 'each.envelopes)]',
+    from: '[...envelopes, ...undone].map(',
+    to: '[...envelopes].map(',
     tests: ['test/extract/overtaken-delete.test.ts'],
   },
   {

@@ -59,7 +59,7 @@ function endsWhole({ last }: Spooled, contentType: string | undefined): boolean 
 }
 
 /** True for a body that may come whole another time. */
-export function brokeOff(error: unknown): boolean {
+function brokeOff(error: unknown): boolean {
   return error instanceof ApiError && (error.code === 'connection_lost' || error.code === 'timeout')
 }
 

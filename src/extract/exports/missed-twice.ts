@@ -41,8 +41,9 @@ export async function deleteMissedTwice(
     [],
   )
   const contested = new Set(await batcher.finish())
-  await settleContested(source, session, contested, async ({ serviceClock, clock }, id) => {
-    return { envelopes: [gone(id, serviceClock.observedAt(clock.now()) as Instant)], letters: [] }
+  await settleContested(source, session, contested, async ({ serviceClock, clock }, ids) => {
+    const now = serviceClock.observedAt(clock.now()) as Instant
+    return { envelopes: ids.map((id) => gone(id, now)), letters: [] }
   })
   if (!dry) {
     const once = missing.filter((id) => !again.has(id))
@@ -51,8 +52,8 @@ export async function deleteMissedTwice(
   return isHeld ? heldNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
 }
 
-/** Those of the missing that the steady list before missed too. */
-async function missedBefore(
+/** Those of the missing that the steady list of an earlier run missed too. */
+export async function missedBefore(
   { taken }: Source,
   { db }: Session,
   missing: readonly string[],

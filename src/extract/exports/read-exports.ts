@@ -21,7 +21,7 @@ import { NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from 
 import type { Source } from '../source.ts'
 import { deleteMissedTwice } from './missed-twice.ts'
 import { readFile } from './read-file.ts'
-import { openRelisting } from './relist.ts'
+import { refetchFromList } from './relist.ts'
 
 /** Each holds one of the client's requests in flight while it is fetched. */
 const FILES_AT_ONCE = 2
@@ -31,16 +31,17 @@ export async function readExports(
   session: Session,
   options: SliceOptions,
 ): Promise<SliceNote> {
-  const { stream, taken } = source
+  const { stream, taken, patience } = source
   const { last, all, contested } = await scanUntilSteady(source, session, options)
   // An entry that was gone may lose to its tombstone by a hair: it has to be there before its file is read.
-  if (options.migrated) await settleContested(source, session, contested, openRelisting())
+  if (options.migrated) await settleContested(source, session, contested, refetchFromList)
   await readFiles(source, session, await last.ledger.ids(), options)
   let note: SliceNote = last.steady ? NOTHING_TO_SAY : unsteadyNote(all)
   if (last.steady && options.migrated) note = await deleteMissedTwice(source, session, last, options)
   if (options.dry) return note
   if (last.steady) {
-    await resolveUnmet(session.db, { teamId: taken.teamId, stream: stream.name, runId: taken.runId })
+    const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
+    await resolveUnmet(session.db, place, { except: [...patience.later.keys()] })
   }
   // Entries that changed, and forms that did, leave files as they are.
   await joinProblems(session.db, taken.teamId)

@@ -2,9 +2,11 @@
  * One listed export: its file fetched, compared with the one that is loaded, and loaded when it is another.
  *
  * Invariant: a file that is the same writes nothing. One that the service does not give, or that cannot be read, becomes
- * a dead letter, and the other exports go on; a service that gives none of them ends the stream.
+ * a dead letter, and the other exports go on; one that cannot be had because the service fails is left to the next run;
+ * a service that gives none of them ends the stream.
  */
 import { ApiError } from '../../api/errors.ts'
+import type { IntakeError } from '../../core/errors.ts'
 import { breakFile } from '../../load/exports/break-file.ts'
 import { dropFiles, type ExportFile, type HeldExport, isUnchanged } from '../../load/exports/export-file.ts'
 import { comesAsJsonString } from '../../load/exports/export-text.ts'
@@ -15,9 +17,9 @@ import { openLines } from '../../load/lines.ts'
 import { assertOurs } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
-import { isOfThisRecord, isTooOften } from '../fetch-one.ts'
+import { meaningOf } from '../fetch-by-id.ts'
 import type { Source } from '../source.ts'
-import { brokeOff, type Downloaded, download } from './download.ts'
+import { type Downloaded, download } from './download.ts'
 
 /** `held` is what the warehouse has of the export; for a dry run nothing is written. */
 export async function readFile(
@@ -52,7 +54,7 @@ export async function readFile(
   tally.unchanged = Math.max(0, tally.unchanged - 1)
 }
 
-/** Null when the service does not give the file; that is said in a dead letter. */
+/** Null when the service does not give the file: that is said in a dead letter, or the next run asks again. */
 async function fetchFile(
   source: Source,
   session: Session,
@@ -60,20 +62,22 @@ async function fetchFile(
   known: string | null,
   dry: boolean,
 ): Promise<ExportFile | null> {
-  const { client, stream, taken, timezone, tally, refusals, load } = source
+  const { client, stream, taken, timezone, tally, patience, load } = source
   const origin = `run:${taken.runId} file`
   let downloaded: Downloaded
   try {
     downloaded = await download(source, id, known, (pieces) => spool(dry ? null : session, pieces))
   } catch (error) {
-    if (!(isOfThisRecord(error) || brokeOff(error)) || isTooOften(source, error)) throw error
-    refusals.count += 1
+    if (meaningOf(error, patience, 'file') === 'later') {
+      patience.later.set(id, (error as IntakeError).message)
+      return null
+    }
     const letter = { recordId: id, origin, reason: refusalReason(error), body: 'null' }
     await load(session, { stream, taken, lines: openLines(stream).build(), deadLetters: [letter] }, 'merge')
     tally.deadLetters += 1
     return null
   }
-  refusals.count = 0
+  patience.inRow = 0
   const { spooled, contentType, observedAt } = downloaded
   const { last: _, ...measures } = spooled
   const isJsonString = comesAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0))
@@ -89,7 +93,6 @@ async function fetchFile(
 }
 
 function refusalReason(error: unknown): string {
-  if (brokeOff(error)) return 'the file broke off before its end, each time it was asked for'
   if (!(error instanceof ApiError))
     return error instanceof Error ? error.message : 'the file cannot be fetched'
   if (error.status === 404) return 'is in the list, but its file is not found (404)'

@@ -1,46 +1,40 @@
 /**
- * Asking again for entries of a list of which none can be asked for by its id: the list is read once more, for all that
- * are asked for at the same time.
+ * The list read once more, for entries that cannot be fetched by id.
  *
- * Invariant: an entry is as it is listed after it was asked for; one that is listed no more is nothing.
+ * Invariant: memory holds the wanted entries alone, each as its greatest state; an entry that is listed no more is in
+ * none of the results.
  */
+import { type Envelope, supersedes } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { readRecord } from '../../load/read-record.ts'
-import type { Proof } from '../deletes.ts'
+import type { Asked } from '../settle-contested.ts'
 import type { Source } from '../source.ts'
 
-const NOTHING: Proof = { envelopes: [], letters: [] }
-
-/** For `settleContested`, in place of a fetch by id. */
-export function openRelisting(): (source: Source, id: string) => Promise<Proof> {
-  let listing: Promise<ReadonlyMap<string, Proof>> | null = null
-  return async (source, id) => {
-    listing ??= list(source).finally(() => {
-      listing = null
-    })
-    return (await listing).get(id) ?? NOTHING
-  }
-}
-
-async function list(source: Source): Promise<ReadonlyMap<string, Proof>> {
+export async function relist(
+  source: Source,
+  ids: readonly string[],
+  purpose: 'refetch' | 'repair',
+): Promise<readonly Envelope[]> {
   const { client, stream, taken, serviceClock, meter, signal } = source
-  const entries = new Map<string, Proof>()
-  for await (const page of client.pages(client.paths[stream.list!], {
-    resource: stream.list!,
-    meter,
-    signal,
-  })) {
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} ${purpose}` }
+  const wanted = new Set(ids)
+  const found = new Map<string, Envelope>()
+  const resource = stream.listedAs ?? stream.list!
+  for await (const page of client.pages(client.paths[stream.list!], { resource, meter, signal })) {
     serviceClock.sample(page)
+    const observedAt = serviceClock.observedAt(page.startedAt) as Instant
     for (const value of page.records) {
-      const read = readRecord(value, {
-        teamId: taken.teamId,
-        stream: stream.name,
-        origin: `run:${taken.runId} refetch`,
-        observedAt: serviceClock.observedAt(page.startedAt) as Instant,
-        invalidUtf8: page.invalidUtf8,
-      })
-      if (read.kind === 'record') entries.set(read.envelope.id, { envelopes: [read.envelope], letters: [] })
+      const read = readRecord(value, { ...place, observedAt, invalidUtf8: page.invalidUtf8 })
+      if (read.kind !== 'record' || !wanted.has(read.envelope.id)) continue
+      const before = found.get(read.envelope.id)
+      if (before === undefined || supersedes(read.envelope, before))
+        found.set(read.envelope.id, read.envelope)
     }
   }
-  return entries
+  return [...found.values()]
+}
+
+/** For `settleContested`, in place of a fetch by id. */
+export async function refetchFromList(source: Source, ids: readonly string[]): Promise<Asked> {
+  return { envelopes: await relist(source, ids, 'refetch'), letters: [] }
 }

@@ -25,17 +25,19 @@ export interface DueRow {
 /** Longer than any request waits for its turn, but for a service that allows next to none. */
 const LEASE_SECONDS = 120
 
-/** Which of these teams have rows that are due, or will be within `milliseconds`. */
+/** Which of these teams have rows of the streams named beside them that are due, or will be within `milliseconds`. */
 export async function teamsDue(
   db: Kysely<Warehouse>,
-  teamIds: readonly number[],
+  asked: readonly { readonly teamId: number; readonly streams: readonly StreamName[] }[],
   milliseconds = 0,
 ): Promise<readonly number[]> {
+  const pairs = asked.flatMap(({ teamId, streams }) => streams.map((stream) => ({ teamId, stream })))
   const { rows } = await sql<{ team_id: number }>`
     select distinct team_id from intake_ops.refetches
-    where team_id = any (${teamIds}::smallint[]) and due_at <= now() + ${milliseconds} * interval '1 millisecond'`.execute(
-    db,
-  )
+    where (team_id, stream) in (
+        select * from unnest(${pairs.map(({ teamId }) => teamId)}::smallint[], ${pairs.map(({ stream }) => stream)}::text[])
+      )
+      and due_at <= now() + ${milliseconds} * interval '1 millisecond'`.execute(db)
   return rows.map((row) => row.team_id)
 }
 
@@ -118,6 +120,18 @@ export async function putOff(
     where (asked_for.team_id, asked_for.stream, asked_for.id) = (put_off.team_id, put_off.stream, put_off.id)`.execute(
     db,
   )
+}
+
+/** The event that asked, and that its word was not taken. */
+export function originOf({ origin }: DueRow): string {
+  return `${origin} refetch`
+}
+
+/** Milliseconds before a record that lost, could not be asked for or was not there is asked for again. */
+const BACKOFF = { least: 1_000, most: 600_000 } as const
+
+export function pauseBefore({ attempts }: DueRow): number {
+  return Math.min(BACKOFF.least * 2 ** Math.min(attempts, 20), BACKOFF.most)
 }
 
 const teams = (rows: readonly DueRow[]) => rows.map((row) => row.teamId)

@@ -1,8 +1,8 @@
 /**
  * Asks the service for the records that events left in doubt, for as long as it is open (intake_ops.refetches).
  *
- * Invariant: a team whose service fails, or refuses the credentials, holds up no other. Several processes may do this
- * side by side.
+ * Invariant: a team whose service fails, or refuses the credentials, holds up no other, and a stream whose records cannot
+ * be fetched no other stream. Several processes may do this side by side.
  */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
@@ -11,10 +11,13 @@ import { ApiError } from '../../api/errors.ts'
 import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
 import { openBell } from '../../core/bell.ts'
 import type { Clock } from '../../core/clock.ts'
+import type { IntakeError } from '../../core/errors.ts'
+import type { StreamName } from '../../core/streams.ts'
 import { openLoaders } from '../../load/loaders.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { TeamSource } from '../backfill-options.ts'
+import type { Patience } from '../fetch-by-id.ts'
 import { teamsDue } from './due-rows.ts'
 import { refetchRound } from './round.ts'
 
@@ -38,15 +41,15 @@ export interface RefetcherOptions {
 
 export interface Refetcher extends AsyncDisposable {
   wake(): void
-  /** Resolves when no record of these teams is due or about to be, but of those whose credentials are refused. */
+  /** Resolves when no record of these teams is due or about to be, except of streams that stopped. */
   idle(): Promise<void>
   /** Why records are not fetched; null while they are. */
   trouble(): string | null
   close(): Promise<void>
 }
 
-/** Pause of a team whose credentials are refused: a person has to act. */
-const REFUSED_MS = 60_000
+/** Pause of a stream that stopped: a person has to act. */
+const STOPPED_MS = 60_000
 /** Clocks drift: after this the offset between the service's and ours is measured anew. */
 const CLOCK_MICROS = 600_000_000
 /** Sessions of all teams, two of one: a team whose records are locked leaves the rest to the others. */
@@ -77,8 +80,8 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     while (!closing.signal.aborted) {
       const heard = bell.rung
       try {
-        const waiting = desks.filter((desk) => !desk.busy && clock.now() >= desk.pausedUntil)
-        const due = waiting.length === 0 ? [] : await loaders.run(({ db }) => teamsDue(db, idsOf(waiting)))
+        const waiting = desks.filter((desk) => !desk.busy)
+        const due = await loaders.run(({ db }) => teamsDue(db, waiting.map(openTo)))
         for (const desk of waiting) if (due.includes(desk.team.teamId)) start(desk)
         lost = null
       } catch (error) {
@@ -103,22 +106,40 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     const { team, client } = desk
     const meter = { requests: 0, throttled: 0 }
     try {
-      const asked = { client, serviceClock: desk.serviceClock(), meter }
+      const { patience } = desk
+      const asked = { client, serviceClock: desk.serviceClock(), meter, patience, signal: closing.signal }
       const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
-      const { gone, failure } = await refetchRound(own, asked, streams)
+      const asking = openTo(desk).streams
+      const { gone, failure, stopped, records } = await refetchRound(own, asked, asking)
       if (failure !== null && desk.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       desk.failure = failure
+      if (records > 0) for (const name of asking) desk.stopped.delete(name)
+      for (const [name, error] of stopped) stop(desk, name, error)
       if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)
     } catch (error) {
       if (closing.signal.aborted) return
-      const told = warehouseError(error)
-      const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
-      desk.pausedUntil = clock.now() + (isRefused ? REFUSED_MS : 1_000) * 1_000
-      desk.isRefused = isRefused
-      desk.failure = told.message
-      logger.error({ team: team.name, code: told.code }, `records cannot be fetched: ${told.message}`)
+      const { code, message } = warehouseError(error)
+      desk.pausedUntil = clock.now() + 1_000_000
+      desk.failure = message
+      logger.error({ team: team.name, code }, `records cannot be fetched: ${message}`)
     }
+  }
+
+  /** Refused credentials stop every stream of the team, anything else the one that it happened to. */
+  function stop({ stopped, team }: Desk, stream: StreamName, error: IntakeError): void {
+    const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
+    const reason = error.mend === undefined ? error.message : `${error.message} — ${error.mend}`
+    const until = clock.now() + STOPPED_MS * 1_000
+    for (const name of isRefused ? streams : [stream]) stopped.set(name, { until, reason })
+    logger.error({ team: team.name, stream, code: error.code }, `records cannot be fetched: ${reason}`)
+  }
+
+  /** The streams of a team whose records may be fetched now. */
+  function openTo({ team, stopped, pausedUntil }: Desk) {
+    const now = clock.now()
+    const open = streams.filter((name) => now >= (stopped.get(name)?.until ?? pausedUntil))
+    return { teamId: team.teamId, streams: now >= pausedUntil ? open : [] }
   }
 
   const running = run()
@@ -135,14 +156,23 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     wake: bell.ring,
     async idle() {
       while (!closing.signal.aborted) {
-        const ids = idsOf(desks.filter((desk) => !(desk.isRefused && clock.now() < desk.pausedUntil)))
-        const due = await loaders.run(({ db }) => teamsDue(db, ids, SOON_MS))
+        const asked = desks.map(({ team, stopped }) => {
+          const open = streams.filter((name) => clock.now() >= (stopped.get(name)?.until ?? 0))
+          return { teamId: team.teamId, streams: open }
+        })
+        const due = await loaders.run(({ db }) => teamsDue(db, asked, SOON_MS))
         if (busy.size === 0 && due.length === 0) return
         bell.ring()
         await clock.sleep(50, closing.signal).catch(() => {})
       }
     },
-    trouble: () => lost ?? desks.find((desk) => desk.failure !== null)?.failure ?? null,
+    trouble: () => {
+      const failures = desks.flatMap(({ failure, stopped }) => [
+        ...(failure === null ? [] : [failure]),
+        ...[...stopped.values()].map(({ reason }) => reason),
+      ])
+      return lost ?? failures[0] ?? null
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -154,8 +184,11 @@ interface Desk {
   readonly client: Client
   serviceClock(): ServiceClock
   busy: boolean
+  /** After a failure of the warehouse. */
   pausedUntil: number
-  isRefused: boolean
+  /** Streams that a person has to do something about, and when they are tried again. */
+  readonly stopped: Map<StreamName, { readonly until: number; readonly reason: string }>
+  readonly patience: Map<StreamName, Patience>
   failure: string | null
 }
 
@@ -171,11 +204,8 @@ function openDesk(team: Desk['team'], client: Client, clock: Clock): Desk {
     },
     busy: false,
     pausedUntil: 0,
-    isRefused: false,
+    stopped: new Map(),
+    patience: new Map(),
     failure: null,
   }
-}
-
-function idsOf(desks: readonly Desk[]): readonly number[] {
-  return desks.map((desk) => desk.team.teamId)
 }

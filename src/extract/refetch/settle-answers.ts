@@ -7,28 +7,26 @@
  * that was ahead, and is overruled. A record that is gone gets a tombstone only where it was in doubt, seen or not:
  * of any other a scan proves that it is gone (law 6).
  */
-import { sql } from 'kysely'
-import type { Envelope } from '../../core/envelope.ts'
-import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
+import { above, type Envelope } from '../../core/envelope.ts'
+import type { Instant } from '../../core/time.ts'
 import { type DeadLetter, setAside } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
 import { countFinding, type Findings, linesOf, noFindings } from '../../load/lines.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { tombstone } from '../../load/read-record.ts'
+import { type StoredVersion, storedVersions } from '../../load/stored-versions.ts'
 import { prepareStaging, writeBatch } from '../../load/write-batch.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
-import { originOf, refused, type Told } from './ask.ts'
-import { type DueRow, lockRows, putOff, settleRows } from './due-rows.ts'
+import type { Fetched } from '../fetch-by-id.ts'
+import { type DueRow, lockRows, originOf, pauseBefore, putOff, settleRows } from './due-rows.ts'
 
 export interface Answered {
   readonly row: DueRow
-  readonly told: Told
+  readonly told: Fetched
 }
 
-/** Milliseconds before a record that lost, could not be asked for or was not there is asked for again. */
-const BACKOFF = { least: 1_000, most: 600_000 } as const
 /** Of a record that is told of in part and is not there: it may not be readable yet. */
 const MOST_GONE = 4
 /** Answers that lost before the next one overrules a state that is dated ahead. */
@@ -41,7 +39,9 @@ export async function settleAnswers(
   answers: readonly Answered[],
   present: Instant,
 ): Promise<void> {
-  const held = await heldOf(session, stream, answers)
+  const place = { teamId: answers[0]!.row.teamId, stream: stream.name }
+  const ids = answers.map(({ row }) => row.id)
+  const held = await storedVersions(session.db, place, ids)
   try {
     await settleInOneTransaction(session, stream, answers, held, present)
   } catch (error) {
@@ -56,21 +56,17 @@ export async function settleAnswers(
     }
     const { row, told } = answers[0]!
     const body = told.kind === 'record' ? told.envelope.content!.text : 'null'
-    const letter = { ...refused(row, `the warehouse refused the record (SQLSTATE ${state})`), body }
+    const reason = `the warehouse refused the record (SQLSTATE ${state})`
+    const letter = { recordId: row.id, origin: originOf(row), reason, body }
     await settleInOneTransaction(session, stream, [{ row, told: { kind: 'dead', letter } }], held, present)
   }
-}
-
-interface Held {
-  readonly version: Instant
-  readonly deleted: boolean
 }
 
 async function settleInOneTransaction(
   session: Session,
   stream: Stream,
   answers: readonly Answered[],
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, StoredVersion>,
   present: Instant,
 ): Promise<void> {
   const { client, db } = session
@@ -100,7 +96,7 @@ async function settleInOneTransaction(
 function sortAnswers(
   stream: Stream,
   answers: readonly Answered[],
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, StoredVersion>,
   present: Instant,
 ) {
   const states: Envelope[] = []
@@ -111,8 +107,8 @@ function sortAnswers(
   for (const { row, told } of answers) {
     const now = held.get(row.id)
     const isOverruled = row.attempts >= LOST_BEFORE && now !== undefined && now.version > present
-    const state = (envelope: Envelope) => states.push(isOverruled ? above(envelope, now.version) : envelope)
-    if (told.kind === 'failed') again.push(row)
+    const state = (envelope: Envelope) => states.push(isOverruled ? above(envelope, now) : envelope)
+    if (told.kind === 'later') again.push(row)
     else if (told.kind === 'gone' && row.reason !== 'contested' && row.attempts + 1 < MOST_GONE)
       again.push(row)
     else {
@@ -140,27 +136,4 @@ function findingsOf(teamId: number, missing: number): Findings {
   for (let times = 0; times < missing; times++)
     countFinding(findings.problemsAt, teamId, 'id', 'of an event; the service has no such record')
   return findings
-}
-
-/** The same state with a version above what is held. */
-function above(envelope: Envelope, held: Instant): Envelope {
-  return { ...envelope, version: laterOf(envelope.version, instantOf(microsOf(held) + 1)) }
-}
-
-function pauseBefore({ attempts }: DueRow): number {
-  return Math.min(BACKOFF.least * 2 ** Math.min(attempts, 20), BACKOFF.most)
-}
-
-async function heldOf(
-  session: Session,
-  stream: Stream,
-  answers: readonly Answered[],
-): Promise<ReadonlyMap<string, Held>> {
-  const ids = answers.map(({ row }) => row.id)
-  const { rows } = await sql<{ id: string; version: string; deleted: boolean }>`
-    select id, to_char(version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version, deleted from intake_raw.records
-    where team_id = ${answers[0]!.row.teamId} and stream = ${stream.name} and id = any (${ids}::text[])`.execute(
-    session.db,
-  )
-  return new Map(rows.map(({ id, version, deleted }) => [id, { version: parseInstant(version)!, deleted }]))
 }

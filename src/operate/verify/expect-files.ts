@@ -6,7 +6,9 @@
  */
 import { sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
+import type { IntakeError } from '../../core/errors.ts'
 import { download } from '../../extract/exports/download.ts'
+import { meaningOf } from '../../extract/fetch-by-id.ts'
 import type { Source } from '../../extract/source.ts'
 import { heldExports } from '../../load/exports/export-file.ts'
 import { comesAsJsonString } from '../../load/exports/export-text.ts'
@@ -54,11 +56,9 @@ export async function expectFiles(source: Source, session: Session, tables: Expe
       await client.query('commit')
     } catch (error) {
       await client.query('rollback').catch(() => {})
-      if (
-        (error as { verdict?: string }).verdict !== 'set_aside' &&
-        (error as { status?: number }).status !== 404
-      )
-        throw error
+      const { patience } = source
+      if (meaningOf(error, patience, 'file') === 'later')
+        patience.later.set(exportId, (error as IntakeError).message)
       await sql`insert into ${UNREAD_FILES} (id) values (${exportId})`.execute(db)
     }
   }

@@ -11,7 +11,7 @@ import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import { FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
-import { fetchOne } from '../../extract/fetch-one.ts'
+import { fetchForRun } from '../../extract/fetch-by-id.ts'
 import type { Source } from '../../extract/source.ts'
 import { linesOf } from '../../load/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -142,10 +142,11 @@ export async function compareIds(
 
 /** Expects of these records what the service now says of each. */
 async function expectById({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
-  const found = await Promise.all(ids.map(async (id) => ({ id, ...(await fetchOne(source, id, 'refetch')) })))
+  const found = await fetchForRun(source, ids, 'refetch')
   const envelopes = found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : []))
   await expectEnvelopes(session, tables, ids, envelopes)
-  for (const { id, kind } of found) if (kind === 'dead') await noteUnknown(session, id)
+  for (const [at, { kind }] of found.entries())
+    if (kind === 'dead' || kind === 'later') await noteUnknown(session, ids[at]!)
 }
 
 export async function expectEnvelopes(

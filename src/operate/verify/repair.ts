@@ -8,16 +8,16 @@
  * are laid down anew though its payload be the same, and what came meanwhile stays; a tombstone is written only on the
  * terms of law 6. What is said to be repaired was compared again and agrees.
  */
-import type { Envelope } from '../../core/envelope.ts'
-import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
+import { above, type Envelope } from '../../core/envelope.ts'
+import type { Instant } from '../../core/time.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../../extract/deletes.ts'
-import { fetchOne } from '../../extract/fetch-one.ts'
+import { fetchForRun } from '../../extract/fetch-by-id.ts'
 import { countLive } from '../../extract/ledger.ts'
 import { heldNote } from '../../extract/slice-note.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
 import { linesOf } from '../../load/lines.ts'
 import { tombstone } from '../../load/read-record.ts'
-import { versionsHeld } from '../../load/versions-held.ts'
+import { storedVersions } from '../../load/stored-versions.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
 import { expectForgotten } from './expect-forgotten.ts'
@@ -100,14 +100,15 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
   const { stream, taken, loaders, load } = source
   const ids = found.map(({ id }) => id)
   // Before the service is asked: what an event brings meanwhile may be newer than the answer, and stands.
-  const held = await versionsHeld(session, { teamId: taken.teamId, stream: stream.name }, ids)
-  const { envelopes, gone, letters } =
-    stream.one === null ? await relisted(source, found) : await fetched(source, found)
+  const held = await storedVersions(session.db, { teamId: taken.teamId, stream: stream.name }, ids)
+  const { envelopes, gone, letters, unknown } =
+    stream.one === null ? await relisted(source, session, found) : await fetched(source, found)
   const states = [...envelopes, ...gone].map((envelope) => above(envelope, held.get(envelope.id)))
   await loaders.run((loader) =>
     load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters: letters }, 'merge'),
   )
-  await expectEnvelopes(session, tables, ids, envelopes)
+  const known = ids.filter((id) => !unknown.includes(id))
+  await expectEnvelopes(session, tables, known, envelopes)
   const isLog = stream.entryAt !== undefined
   if (isLog) await expectForgotten(session, tables, taken.teamId, ids)
   // Rows that no record is behind, of a stream in which nothing can be proved gone; entries that a log has forgotten.
@@ -122,6 +123,8 @@ export interface Again {
   readonly envelopes: readonly Envelope[]
   readonly gone: readonly Envelope[]
   readonly letters: readonly DeadLetter[]
+  /** Ids of which the service gave no state: what was expected of them still is. */
+  readonly unknown: readonly string[]
 }
 
 async function fetched(source: Looking['source'], found: readonly Difference[]): Promise<Again> {
@@ -130,23 +133,25 @@ async function fetched(source: Looking['source'], found: readonly Difference[]):
   const envelopes: Envelope[] = []
   const gone: Envelope[] = []
   const letters: DeadLetter[] = []
-  await Promise.all(
-    found.map(async ({ id, kind }) => {
-      const came = await fetchOne(source, id, 'refetch')
-      if (came.kind === 'record') envelopes.push({ ...came.envelope, origin })
-      else if (came.kind === 'dead') letters.push({ ...came.letter, origin })
-      // What the list held a moment ago is for the next list to miss.
-      else if (kind === 'extra') {
-        const { observedAt } = came
-        gone.push(tombstone(id, { teamId: taken.teamId, stream: stream.name, origin, observedAt }))
-      }
-    }),
+  const unknown: string[] = []
+  const answers = await fetchForRun(
+    source,
+    found.map(({ id }) => id),
+    'refetch',
   )
-  return { envelopes, gone, letters }
-}
-
-/** The same state with a version above what is held. */
-function above(envelope: Envelope, held: Instant | undefined): Envelope {
-  if (held === undefined) return envelope
-  return { ...envelope, version: laterOf(envelope.version, instantOf(microsOf(held) + 1)) }
+  for (const [at, { id, kind }] of found.entries()) {
+    const came = answers[at]!
+    if (came.kind === 'record') envelopes.push({ ...came.envelope, origin })
+    else if (came.kind === 'later') unknown.push(id)
+    else if (came.kind === 'dead') {
+      unknown.push(id)
+      letters.push({ ...came.letter, origin })
+    }
+    // What the list held a moment ago is for the next list to miss.
+    else if (kind === 'extra') {
+      const { observedAt } = came
+      gone.push(tombstone(id, { teamId: taken.teamId, stream: stream.name, origin, observedAt }))
+    }
+  }
+  return { envelopes, gone, letters, unknown }
 }

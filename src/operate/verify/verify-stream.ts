@@ -7,6 +7,7 @@
 
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
+import { laterNote } from '../../extract/ask-later.ts'
 import { LEDGER_PLANNER } from '../../extract/ledger.ts'
 import type { Source } from '../../extract/source.ts'
 import { cursorOf } from '../../load/slice.ts'
@@ -84,7 +85,7 @@ export async function verifyStream(
     mend === null || differences.length === 0
       ? { repaired: 0, note: null }
       : await repair(looking, differences, { ...mend, steady: read.steady })
-  const notes = [unsaid, read.note, repaired.note].filter((note) => note !== null)
+  const notes = [unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
   return {
     missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),
     extra: differences.filter(({ kind }) => kind === 'extra').map(({ id }) => id),

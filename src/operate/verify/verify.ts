@@ -8,6 +8,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/streams.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
+import { newPatience } from '../../extract/fetch-by-id.ts'
 import { emptyTally, type Progress, type Source } from '../../extract/source.ts'
 import { loadBatch } from '../../load/load.ts'
 import { type Loaders, openLoaders } from '../../load/loaders.ts'
@@ -137,7 +138,7 @@ function sourceOf({ options, loaders, team }: Run, stream: Stream, taken: TakenS
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally: emptyTally(),
-    refusals: { count: 0 },
+    patience: newPatience(),
     onProgress: (progress) => onProgress(team.name, stream.name, progress),
   }
 }
@@ -164,7 +165,9 @@ async function verified(run: Run, stream: Stream): Promise<StreamResult> {
     const source = sourceOf(run, stream, taken)
     const found = await verifyStream(source, run.desks, repair)
     await storeVerified(control, { runId, ...key }, found)
-    return { stream: stream.name, status: isMended(found) ? 'succeeded' : 'needs_attention', verified: found }
+    // What could not be fetched was not compared.
+    const isDone = isMended(found) && source.patience.later.size === 0
+    return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
   } catch (error) {
     if (signal.aborted) return { stream: stream.name, status: 'interrupted', error: 'stopped by a signal' }
     const failure = warehouseError(error)

@@ -8,6 +8,7 @@ import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
+import { newPatience } from '../../../src/extract/fetch-by-id.ts'
 import { LEDGER_PLANNER } from '../../../src/extract/ledger.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../../src/load/load.ts'
@@ -73,7 +74,7 @@ export async function openRig(): Promise<Rig> {
         load: loadBatch,
         meter: { requests: 0, throttled: 0 },
         tally: emptyTally(),
-        refusals: { count: 0 },
+        patience: newPatience(),
         onProgress: () => {},
         ...over,
       }

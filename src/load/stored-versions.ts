@@ -1,0 +1,21 @@
+/** The versions of records as intake_raw stores them; a record that is not there has none. */
+import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../core/streams.ts'
+import { type Instant, parseInstant } from '../core/time.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface StoredVersion {
+  readonly version: Instant
+  readonly deleted: boolean
+}
+
+export async function storedVersions(
+  db: Kysely<Warehouse>,
+  { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, StoredVersion>> {
+  const { rows } = await sql<{ id: string; version: string; deleted: boolean }>`
+    select id, to_char(version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version, deleted from intake_raw.records
+    where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[])`.execute(db)
+  return new Map(rows.map(({ id, version, deleted }) => [id, { version: parseInstant(version)!, deleted }]))
+}
