@@ -19,7 +19,7 @@ select p.team_id,
 from intake.patients p
 cross join intake_ops.analytics_key k
 cross join lateral (
-  select case when isfinite(p.date_birth) then extract(year from age(current_date, p.date_birth))::int end as age
+  select case when isfinite(p.date_birth) then extract(year from age((now() at time zone 'UTC')::date, p.date_birth))::int end as age
 ) born
 cross join lateral (select substring(trim(p.zipcode) from '^([0-9]{3})[0-9]{2}(?:-?[0-9]{4})?$') as area) zip
 left join (
@@ -56,7 +56,7 @@ comment on view intake_analytics.patients is 'One row per patient, without anyth
 comment on column intake_analytics.patients.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.patients.patient is 'Pseudonym: HMAC-SHA256 of team and id. The same in every view, as long as the key stays.';
 comment on column intake_analytics.patients.birth_year is 'Year of birth; null from the age of 90.';
-comment on column intake_analytics.patients.age_band is 'Age today in bands of ten years; 90+ from the age of 90.';
+comment on column intake_analytics.patients.age_band is 'Age today (the day in UTC) in bands of ten years; 90+ from the age of 90.';
 comment on column intake_analytics.patients.zip3 is 'First three digits of the ZIP code; 000 where that area has 20,000 people or fewer; null for anything but a ZIP code.';
 comment on column intake_analytics.patients.state is 'State or territory of the United States, two letters; null for anything else.';
 comment on column intake_analytics.patients.sex_at_birth is 'Female, Male, Intersex, Other or Unknown; null for any other word.';

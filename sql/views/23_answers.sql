@@ -12,7 +12,7 @@ select a.team_id, a.response_id, a.position, a.value_position,
   case when (q.shows = 'everything' and q.kind <> 'date') or (q.shows = 'structured' and q.kind = 'number')
     then a.value_number end as value_number,
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then a.value_boolean end as value_boolean,
-  case when q.shows = 'everything' and dated.year > extract(year from current_date) - 90 then dated.year end as value_year,
+  case when q.shows = 'everything' and dated.year > extract(year from (now() at time zone 'UTC')::date) - 90 then dated.year end as value_year,
   case
     when q.shows = 'everything' and q.kind <> 'date' and a.value_date is null
       and (a.question_text is null or a.question_text = q.question_text or exists (

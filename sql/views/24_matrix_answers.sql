@@ -8,7 +8,7 @@ select c.team_id, c.response_id, c.position,
   case when q.shows = 'everything' then coalesce(c.row_text, c.row_id) end as row_text,
   case when q.shows = 'everything' then coalesce(c.column_text, c.column_id) end as column_text,
   case when q.shows = 'everything' and read.as_date is null then c.value_text end as value_text,
-  case when q.shows = 'everything' and left(read.as_date, 4)::int > extract(year from current_date) - 90
+  case when q.shows = 'everything' and left(read.as_date, 4)::int > extract(year from (now() at time zone 'UTC')::date) - 90
     then left(read.as_date, 4)::int end as value_year
 from intake.response_matrix_cells c
 join intake.responses r on r.team_id = c.team_id and r.id = c.response_id

@@ -13,7 +13,7 @@ select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.positi
   case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then
     case lower(trim(c.value)) when 'confirmed' then true when 'true' then true when 'yes' then true when 'false' then false when 'no' then false end
   end as value_boolean,
-  case when q.shows = 'everything' and read.year::int > extract(year from current_date) - 90 then read.year::int end as value_year,
+  case when q.shows = 'everything' and read.year::int > extract(year from (now() at time zone 'UTC')::date) - 90 then read.year::int end as value_year,
   case when q.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text
 from intake.export_cells c
 join intake.exports e on e.team_id = c.team_id and e.id = c.export_id
