@@ -35,6 +35,8 @@ export interface DrainWatch {
     events: { done: number; dead: number; retried: number },
     visibleSeconds: readonly number[],
   ): void
+  /** An error of our own code, for which events of a batch are tried one by one. */
+  defect(kind: string): void
   /** Records fetched again by id: how many requests, of them answered 404. */
   refetched(team: string, requests: number, gone: number): void
 }

@@ -15,6 +15,7 @@ await using drain = openDrain({
       for (const each of seconds) visible.push(each)
     },
     refetched() {},
+    defect() {},
   },
 })
 process.stdout.write('ready\n')

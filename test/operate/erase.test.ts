@@ -58,7 +58,7 @@ async function store(...bodies: (string | object)[]): Promise<void> {
 
 async function drain(): Promise<void> {
   const logger = pino({ level: 'silent' })
-  const watch = { drained: () => {}, refetched: () => {} }
+  const watch = { drained: () => {}, refetched: () => {}, defect: () => {} }
   const teams = [{ name: 'default', teamId: 1 }]
   await using draining = openDrain({ url: scene.url, teams, clock: systemClock, logger, watch })
   await draining.idle()

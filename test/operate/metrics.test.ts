@@ -93,6 +93,7 @@ async function everything(): Promise<readonly Metric[]> {
   ingest.committed(7, 0.004)
   drain.drained('north', { done: 2, dead: 1, retried: 0 }, [0.02, 3])
   drain.refetched('north', 5, 1)
+  drain.defect('TypeError')
   const gauges = openGauges({
     ...{ url: warehouse.url, registry, clock: systemClock, inboxDays: 30 },
     inFlight: () => ({ events: 3, bytes: 700 }),
@@ -163,7 +164,7 @@ it('is well-formed: help and type on each, units and _total at the end of names,
     expect(name).toMatch(new RegExp(`^${metric.name}${suffix}$`))
     if (/^intake_(?:process|nodejs)_/.test(name)) continue
     for (const label of Object.keys(labels))
-      expect(['team', 'stream', 'reason', 'outcome', 'cause', 'le']).toContain(label)
+      expect(['team', 'stream', 'reason', 'outcome', 'cause', 'kind', 'le']).toContain(label)
   }
 })
 

@@ -22,7 +22,7 @@ import { ORIGIN, VERSION } from './service.ts'
 import type { SimulatedWarehouse } from './warehouse.ts'
 
 const logger = pino({ enabled: false })
-const NO_WATCH = { committed() {}, drained() {}, refetched() {} }
+const NO_WATCH = { committed() {}, drained() {}, refetched() {}, defect() {} }
 
 export interface Serve {
   readonly actor: Actor

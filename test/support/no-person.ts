@@ -25,8 +25,10 @@ const PERSONAL = new RegExp(
 /** Commands whose results are values. */
 const VALUES = new Set(['api', 'demo', 'emulator', 'patients'])
 
-/** Hands the command's end back; throws when it said what it must not. */
+/** Returns the command's end; throws when it said what it must not, or met a defect of ours. */
 export function withoutPersons(words: readonly string[], ended: Ended): Ended {
+  const defect = ended.stderr.split('\n').find((each) => /(?:defect|fault) of intake-sync/.test(each))
+  if (defect !== undefined) throw new Error(`${words.join(' ')} met a defect: ${defect.slice(0, 2_000)}`)
   const mayShow = VALUES.has(words[0] ?? '') || words.includes('--show-values')
   const said = mayShow ? ended.stderr : ended.output
   const line = said.split('\n').find((each) => PERSONAL.test(each))

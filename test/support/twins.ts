@@ -53,7 +53,7 @@ export interface Twins extends AsyncDisposable {
 }
 
 export const silent = pino({ level: 'silent' })
-export const unwatched = { drained: () => {}, refetched: () => {} }
+export const unwatched = { drained: () => {}, refetched: () => {}, defect: () => {} }
 export const ENCRYPTION_KEY = Buffer.alloc(32, 7).toString('base64')
 
 export async function openTwins(): Promise<Twins> {

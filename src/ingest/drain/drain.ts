@@ -12,6 +12,7 @@ import type { Logger } from 'pino'
 import { openBell } from '../../core/bell.ts'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
+import { reportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './held.ts'
@@ -126,6 +127,7 @@ export function openDrain(options: DrainOptions): Drain {
         await session.client.query('begin')
         const rows = await take()
         await session.client.query('rollback')
+        await noteDefect(session, error, rows)
         report(await settleOneByOne(session, loading, rows))
         return await look(session)
       } catch (thrown) {
@@ -161,8 +163,19 @@ export function openDrain(options: DrainOptions): Drain {
     } catch (error) {
       if (!isOfSomeEvent(error)) throw error
       await session.client.query('rollback')
+      await noteDefect(session, error, prepared.rows)
       report(await settleOneByOne(session, loading, prepared.rows))
     }
+  }
+
+  /** A batch that our own code failed on is drained event by event, which is slow: it must not go unnoticed. */
+  async function noteDefect(session: Session, error: unknown, rows: readonly InboxRow[]): Promise<void> {
+    await reportDefect(session, error, {
+      logger,
+      teamIds: rows.map((row) => row.teamId),
+      consequence: `${rows.length} events are tried one by one`,
+      onDefect: ({ kind }) => watch.defect(kind),
+    })
   }
 
   function report(outcome: Outcome): void {

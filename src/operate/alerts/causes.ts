@@ -68,6 +68,12 @@ const WORDS = {
     cleared: 'what is not known here did not come for a week',
     mend: 'intake-sync status; they are kept in _extra and in intake_ops.drift',
   },
+  defect: {
+    raised: ({ kinds = 0, count = 0 }) =>
+      `intake-sync failed in its own code: ${counted(kinds, 'defect')}, ${count} times`,
+    cleared: 'no defect occurred for a week',
+    mend: 'report the lines of the log that say "a defect of intake-sync"; intake_ops.defects lists them',
+  },
   inbox_old: {
     raised: ({ pending, minutes = 0 }) =>
       `${counted(pending, 'event')} in the inbox, the oldest for ${counted(minutes, 'minute')}`,

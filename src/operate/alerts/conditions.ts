@@ -39,13 +39,13 @@ export interface Found {
 
 /** Causes that a run in progress may still change. */
 const OF_STREAMS: readonly Cause[] = CAUSES.filter(
-  (cause) => cause !== 'inbox_old' && cause !== 'webhooks_silent' && cause !== 'backfill_overdue',
+  (cause) => !['inbox_old', 'webhooks_silent', 'backfill_overdue', 'defect'].includes(cause),
 )
 
 const OF_RUNS: readonly Cause[] = CAUSES.filter((cause) => /^(?:backfill|verify|replay)_/.test(cause))
 
 /** Milliseconds of each look; together with the webhooks of all teams less than half of a round. */
-const BUDGETS = { inbox: 3_000, runs: 3_000, letters: 2_000, drift: 2_000 } as const
+const BUDGETS = { inbox: 3_000, runs: 3_000, letters: 2_000, drift: 2_000, defects: 2_000 } as const
 
 /** Throws where the warehouse is away; a look that takes too long is left out, and no other waits for it. */
 export async function findConditions(db: Kysely<Warehouse>, options: LookOptions): Promise<Found> {
@@ -78,6 +78,7 @@ export async function findConditions(db: Kysely<Warehouse>, options: LookOptions
       conditions.push(...((await look('letters', ['dead_letters'], () => readLetters(db))) ?? []))
       conditions.push(...((await look('drift', ['drift'], () => readDrift(db))) ?? []))
     }
+    conditions.push(...((await look('defects', ['defect'], () => readDefects(db))) ?? []))
     const webhooks = await webhookChecks.look(db, teams)
     for (const { team } of webhooks) heard.add(team)
     conditions.push(...webhooks.flatMap(silenceOf))
@@ -109,6 +110,17 @@ async function readDrift(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
     group by 1, 2 having max(drift.last_seen) > now() - interval '7 days'`.execute(db)
   return rows.map(({ team, stream, fields }) => {
     return { team, cause: 'drift', stream, mark: fields, figures: { fields } }
+  })
+}
+
+/** Told again for each that is new; over when none occurred for a week. */
+async function readDefects(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
+  const { rows } = await sql<{ team: string; kinds: number; count: number }>`
+    select team.name as team, count(*)::int as kinds, sum(defect.count)::int as count
+    from intake_ops.defects defect join intake.teams team using (team_id)
+    group by 1 having max(defect.last_seen) > now() - interval '7 days'`.execute(db)
+  return rows.map(({ team, kinds, count }) => {
+    return { team, cause: 'defect', stream: '', mark: kinds, figures: { kinds, count } }
   })
 }
 

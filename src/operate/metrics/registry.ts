@@ -109,7 +109,14 @@ function drainWatch(registry: Registry): DrainWatch {
     labelNames: ['team'],
     registers,
   })
+  const defects = new Counter({
+    name: 'intake_defects_total',
+    help: 'Errors of intake-sync itself while events were drained, by kind. Each is in the log with its stack.',
+    labelNames: ['kind'],
+    registers,
+  })
   return {
+    defect: (kind) => defects.inc({ kind }),
     drained(team, outcomes, visibleSeconds) {
       for (const outcome of ['done', 'dead', 'retried'] as const) {
         drained.inc({ team, outcome }, outcomes[outcome])

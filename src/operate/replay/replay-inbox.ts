@@ -69,7 +69,7 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
       const apiVersion = versions.get(name)
       return { name, teamId, ...(apiVersion === undefined ? {} : { apiVersion }) }
     })
-    const watch = { drained: () => {}, refetched: () => {} }
+    const watch = { drained: () => {}, refetched: () => {}, defect: () => {} }
     await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
     // Those that nobody drained yet are drained first, as they were stored.
     await drained(session, teamIds, last, signal)

@@ -50,7 +50,7 @@ export interface Storing {
 
 export const silent = pino({ level: 'silent' })
 
-export const unwatched: DrainWatch = { drained: () => {}, refetched: () => {} }
+export const unwatched: DrainWatch = { drained: () => {}, refetched: () => {}, defect: () => {} }
 
 /** A drain of one team that nobody watches: the first of its warehouse. */
 export function openClinicDrain(url: string): Drain {

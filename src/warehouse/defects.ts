@@ -1,0 +1,68 @@
+/**
+ * Defects: errors of our own code, such as a TypeError, met where work goes on without the record or event at hand.
+ *
+ * Invariant: a defect is never silent. It is logged with its stack, counted in intake_ops.defects (status, an alert) and
+ * published for tests, which fail. Of the error only its kind and its stack frames are used: its message may quote data.
+ */
+import { channel } from 'node:diagnostics_channel'
+import { sql } from 'kysely'
+import type { Logger } from 'pino'
+import type { Session } from './connect.ts'
+import { warehouseError } from './sqlstate.ts'
+
+/** Each defect is published here, as a `Defect`, in the process in which it occurred. */
+export const DEFECTS = channel('intake-sync:defect')
+
+export interface Defect {
+  /** Name of the error's class. */
+  readonly kind: string
+  /** `file.ts:line` that threw it; empty where unknown. */
+  readonly place: string
+  /** Lines of the stack below the message. */
+  readonly frames: readonly string[]
+}
+
+/** The defect that an error is; null for errors with a known cause outside our code. */
+export function defectIn(error: unknown): Defect | null {
+  if (warehouseError(error).code !== 'internal') return null
+  if (!(error instanceof Error)) return { kind: typeof error, place: '', frames: [] }
+  const frames = (error.stack ?? '')
+    .split('\n')
+    .flatMap((line) => (/^\s+at /.test(line) ? [line.trim()] : []))
+  const place = /([\w.-]+:\d+):\d+\)?$/.exec(frames[0] ?? '')?.[1] ?? ''
+  return { kind: error.name, place, frames }
+}
+
+export interface Reporting {
+  readonly logger: Logger
+  /** Teams whose events or records were being processed. */
+  readonly teamIds: readonly number[]
+  /** What goes on without it, for the log. */
+  readonly consequence: string
+  readonly onDefect?: (defect: Defect) => void
+}
+
+/** Reports an error if it is a defect. On a session outside of a transaction; a warehouse that is away is no obstacle. */
+export async function reportDefect(
+  { db }: Session,
+  error: unknown,
+  { logger, teamIds, consequence, onDefect }: Reporting,
+): Promise<void> {
+  const defect = defectIn(error)
+  if (defect === null) return
+  const { kind, place, frames } = defect
+  logger.error(
+    { kind, frames },
+    `a defect of intake-sync: unexpected ${kind}; ${consequence}. Please report this line`,
+  )
+  DEFECTS.publish(defect)
+  onDefect?.(defect)
+  await sql`
+    insert into intake_ops.defects as known (team_id, kind, place)
+    select distinct team_id, ${kind}, ${place} from unnest(${[...teamIds]}::smallint[]) as team (team_id) order by team_id
+    on conflict (team_id, kind, place) do update set count = known.count + 1, last_seen = now()`
+    .execute(db)
+    .catch((cause: unknown) =>
+      logger.warn({ code: warehouseError(cause).code }, 'the defect could not be counted'),
+    )
+}

@@ -1,0 +1,106 @@
+/** An error of our own code while events are drained is loud, holds no value, and keeps no other event from its table. */
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { teamIdOf } from '../../../src/load/teams.ts'
+import { findConditions } from '../../../src/operate/alerts/conditions.ts'
+import { patients } from '../../../src/streams/patients.ts'
+import type { Stream } from '../../../src/streams/stream.ts'
+import { takeDefects } from '../../support/defects.ts'
+import { openScene, patientEvent, type Scene, unwatched } from './scene.ts'
+
+let scene: Scene
+let other: number
+
+beforeEach(async () => {
+  scene = await openScene()
+  other = await teamIdOf(scene.session.db, 'other')
+})
+
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+/** Reading a record of this id throws, while `work` runs. */
+async function withDefect(id: string, work: () => Promise<void>): Promise<void> {
+  const stream = patients as { -readonly [Field in keyof Stream]: Stream[Field] }
+  const { isOrdered } = stream
+  stream.isOrdered = (record) => {
+    if (record.id === id) throw new TypeError(`cannot read Kanarienvogel of ${id}`)
+    return isOrdered?.(record) ?? false
+  }
+  try {
+    await work()
+  } finally {
+    if (isOrdered === undefined) delete (stream as { isOrdered?: unknown }).isOrdered
+    else stream.isOrdered = isOrdered
+  }
+}
+
+test('it is logged with its stack, counted and raised as an alert, and the other events are loaded', async () => {
+  await scene.store([patientEvent('p1', 1), patientEvent('bad', 1), patientEvent('p2', 1)])
+  await scene.store([patientEvent('p1', 1)], { teamId: other })
+  const logged: string[] = []
+  const kinds: string[] = []
+  await withDefect('bad', () =>
+    scene.drain({
+      teams: [
+        { name: 'default', teamId: scene.teamId },
+        { name: 'other', teamId: other },
+      ],
+      backoffMs: [],
+      logger: pino({}, { write: (line: string) => logged.push(line) }),
+      watch: { ...unwatched, defect: (kind) => kinds.push(kind) },
+    }),
+  )
+  expect(await scene.rows('select team_id, id from intake.patients order by 1, 2')).toEqual([
+    { team_id: scene.teamId, id: 'p1' },
+    { team_id: scene.teamId, id: 'p2' },
+    { team_id: other, id: 'p1' },
+  ])
+  expect(await scene.inbox()).toEqual({ dead: 1, done: 3 })
+  const [defect, ...more] = takeDefects()
+  expect(more).toEqual([])
+  expect(defect).toMatchObject({ kind: 'TypeError', place: expect.stringMatching(/^defects\.test\.ts:\d+$/) })
+  expect(kinds).toEqual(['TypeError'])
+  const lines = logged
+    .map((line) => JSON.parse(line))
+    .filter(({ msg }) => msg.includes('a defect of intake-sync'))
+  expect(lines).toMatchObject([
+    {
+      level: 50,
+      kind: 'TypeError',
+      frames: expect.arrayContaining([expect.stringContaining('read-record')]),
+    },
+  ])
+  expect(logged.join('')).not.toContain('Kanarienvogel')
+  expect(await scene.rows('select team_id, kind, count::int from intake_ops.defects order by 1')).toEqual([
+    { team_id: scene.teamId, kind: 'TypeError', count: 1 },
+    { team_id: other, kind: 'TypeError', count: 1 },
+  ])
+
+  const conditions = async () => {
+    const found = await findConditions(scene.session.db, {
+      ...{
+        teams: ['default'],
+        inboxSeconds: 1e9,
+        maxAgeHours: null,
+        thorough: true,
+        raised: new Set<string>(),
+      },
+      webhookChecks: { look: async () => [] } as never,
+    })
+    expect(found.isJudged({ team: 'default', cause: 'defect', stream: '' })).toBe(true)
+    return found.conditions.filter(({ cause }) => cause === 'defect')
+  }
+  expect(await conditions()).toMatchObject([{ team: 'default', mark: 1, figures: { kinds: 1, count: 1 } }])
+  await scene.rows(`update intake_ops.defects set last_seen = now() - interval '8 days'`)
+  expect(await conditions()).toEqual([])
+})
+
+test('what Postgres refuses of an event is no defect', async () => {
+  await scene.store([patientEvent('p1', 1), patientEvent(`${'x'.repeat(1_100_000)}`, 1)])
+  await scene.drain({ backoffMs: [] })
+  expect(takeDefects()).toEqual([])
+  expect(await scene.rows('select id from intake.patients')).toEqual([{ id: 'p1' }])
+  expect(await scene.rows('select from intake_ops.defects')).toEqual([])
+})
