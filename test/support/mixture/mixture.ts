@@ -53,8 +53,12 @@ export interface MixtureOptions {
   /** Deliveries, to within those of one record a team and stream. */
   readonly events: number
   readonly teams?: readonly string[]
+  /** All four when left out. */
+  readonly streams?: readonly MixedStream[]
   /** The last moment at the service, in milliseconds; an hour ago when left out. */
   readonly endsAt?: number
+  /** Every event arrives once, whole and in its order, and nothing is deleted: what the mixture is measured by. */
+  readonly inOrder?: boolean
 }
 
 /** How a record's events and states are stamped. */
@@ -79,8 +83,8 @@ const SECOND = 1_000_000
 /** Virtual events a second, all teams together. */
 const RATE = 500
 
-export function makeMixture({ seed, events, ...options }: MixtureOptions): Mixture {
-  const teams = options.teams ?? ['a', 'b', 'c']
+export function makeMixture({ seed, events, inOrder = false, ...options }: MixtureOptions): Mixture {
+  const { teams = ['a', 'b', 'c'], streams = MIXED_STREAMS } = options
   const choice = openChoice(seed)
   const span = Math.ceil(events / RATE) * SECOND
   const begins = ((options.endsAt ?? Date.now() - 3_600_000) - 300_000) * 1_000 - span
@@ -101,12 +105,14 @@ export function makeMixture({ seed, events, ...options }: MixtureOptions): Mixtu
   const lost = new Map(teams.map((team) => [team, 0]))
   for (let number = 0; arrivals.length < events; number++) {
     for (const team of teams) {
-      for (const stream of MIXED_STREAMS) {
+      for (const stream of streams) {
         const record = { team, stream, id: `same-${number}`, number }
-        const changes = lifeOf(choice, record, begins + choice.below(span))
+        const life = lifeOf(choice, record, begins + choice.below(span))
+        const changes = inOrder ? life.filter(({ type }, at) => at === 0 || type === 'updated') : life
         const last = changes.at(-1)!
         records.get(team)![stream].set(record.id, last.type === 'deleted' ? null : last.state)
-        arrivals.push(...arrivalsOf(choice, record, changes, kinds, lost))
+        if (inOrder) arrivals.push(...changes.map((change, at) => onceArrived(record, change, at)))
+        else arrivals.push(...arrivalsOf(choice, record, changes, kinds, lost))
       }
     }
   }
@@ -167,6 +173,22 @@ function pauseAfter(choice: Choice): number {
 function stamped(choice: Choice, stamps: Stamps, at: number): number {
   if (stamps === 'whole seconds') return Math.floor(at / SECOND) * SECOND
   return stamps === 'asynchronous' ? at + choice.below(20_000) : at
+}
+
+function onceArrived(
+  { team, stream, number }: RecordPlace,
+  { at, type, state }: Change,
+  place: number,
+): Arrival {
+  const eventId = `event-${stream}-${number}-${place}`
+  const envelope = {
+    id: eventId,
+    timestamp: stampOf(at),
+    event_type: type,
+    source: SOURCES[stream],
+    data: state.payload,
+  }
+  return { at, team, stream, eventId, body: Buffer.from(JSON.stringify(envelope)) }
 }
 
 function arrivalsOf(
