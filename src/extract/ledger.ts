@@ -89,16 +89,18 @@ export async function openLedger(session: Session): Promise<Ledger> {
       const ids = dated.map(({ id }) => id)
       const hashes = dated.map(({ content }) => content!.hash)
       const { rows } = await sql<{ id: string }>`
-        with entry as materialized (
-          select id, hash from intake_raw.list_entries
-          where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[])
-        ), held as materialized (
-          select id from intake_raw.records
-          where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[]) and not deleted
-        )
-        select came.id from unnest(${ids}::text[], ${hashes}::text[]) as came (id, hash)
-        join entry on entry.id = came.id and entry.hash = decode(came.hash, 'hex')
-        join held on held.id = came.id`.execute(session.db)
+        select incoming.id from unnest(${ids}::text[], ${hashes}::text[]) as incoming (id, hash)
+        cross join lateral (
+          select hash from intake_raw.list_entries entry
+          where team_id = ${teamId} and stream = ${stream} and entry.id = incoming.id
+          offset 0
+        ) entry
+        cross join lateral (
+          select from intake_raw.records current
+          where team_id = ${teamId} and stream = ${stream} and current.id = incoming.id and not deleted
+          offset 0
+        ) current
+        where entry.hash = decode(incoming.hash, 'hex')`.execute(session.db)
       return new Set(rows.map(({ id }) => id))
     },
     async keepSummaries({ teamId, stream }) {

@@ -27,22 +27,22 @@ export async function withoutUnchanged(
   const own = first.origin.replace(/ .*$/s, ' ')
   // Before what is held is looked at: an event that is loaded between the two is seen there.
   const spokenFor = await idsInInbox(session, first, ids)
-  // What is held is looked up by key first, whatever the planner thinks of the tables' sizes, and compared then.
+  // Each current state by its key, whatever the statistics say: a join might read the whole stream.
   const { rows } = await sql<{ place: number; before: Instant | null }>`
-    with held as materialized (
-      select id, hash, version, observed_at, starts_with(origin, ${own}) as is_own from intake_raw.records
-      where team_id = ${first.teamId} and stream = ${first.stream} and id = any(${ids}::text[]) and not deleted
-    )
-    select came.place::int as place,
-      case when ${isLog} and not held.is_own and came.version in (held.version, came.observed)
-        then to_char(greatest(held.version, held.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
+    select incoming.place::int as place,
+      case when ${isLog} and not current.is_own and incoming.version in (current.version, incoming.observed)
+        then to_char(greatest(current.version, current.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
     from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[], ${observed}::timestamptz[])
-      with ordinality as came (id, hash, version, observed, place)
-    left join held on held.id = came.id
-    where (held.hash is distinct from decode(came.hash, 'hex') or came.id = any (${spokenFor}::text[]))
-      and not (${isLog} and held.version is not null and held.version > came.version
-        and (held.is_own or came.version <> came.observed))
-    order by came.place`.execute(session.db)
+      with ordinality as incoming (id, hash, version, observed, place)
+    left join lateral (
+      select hash, version, observed_at, starts_with(origin, ${own}) as is_own from intake_raw.records stored
+      where team_id = ${first.teamId} and stream = ${first.stream} and stored.id = incoming.id and not deleted
+      offset 0
+    ) current on true
+    where (current.hash is distinct from decode(incoming.hash, 'hex') or incoming.id = any (${spokenFor}::text[]))
+      and not (${isLog} and current.version is not null and current.version > incoming.version
+        and (current.is_own or incoming.version <> incoming.observed))
+    order by incoming.place`.execute(session.db)
   return rows.map(({ place, before }) => {
     const envelope = envelopes[place - 1]!
     return before === null ? envelope : after(before, envelope)

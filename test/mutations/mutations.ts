@@ -148,8 +148,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'unchanged records are skipped although an event waits that speaks for them',
     file: 'src/load/unchanged.ts',
-    from: 'or came.id = any (${spokenFor}::text[]))',
-    to: 'or came.id = any (${spokenFor}::text[]) and false)',
+    from: 'or incoming.id = any (${spokenFor}::text[]))',
+    to: 'or incoming.id = any (${spokenFor}::text[]) and false)',
     tests: ['test/load/unchanged.test.ts', 'test/ingest/drain/any-order.test.ts'],
   },
   {

@@ -77,9 +77,13 @@ export async function recordsOf(
   ids: readonly string[],
 ): Promise<readonly Envelope[]> {
   const { rows } = await sql<Held>`
-    select ${HELD} from intake_raw.records
-    where team_id = ${teamId} and stream = ${stream} and id = any(${ids}::text[])
-    order by id`.execute(db)
+    select current.* from (select distinct id from unnest(${ids}::text[]) as id) wanted
+    cross join lateral (
+      select ${HELD} from intake_raw.records stored
+      where team_id = ${teamId} and stream = ${stream} and stored.id = wanted.id
+      offset 0
+    ) current
+    order by current.id`.execute(db)
   return rows.map((row) => envelopeOf(row, teamId, stream))
 }
 

@@ -81,14 +81,21 @@ async function rewriteFound(session: Session, { teamId, tables }: Part): Promise
   const { stream, root, children } = tables
   const { rows: found } = await sql<{ any: boolean }>`select exists (select from ${FOUND}) as any`.execute(db)
   if (found[0]?.any !== true) return { rewritten: 0, removed: 0 }
-  const raw = sql`raw.team_id = ${teamId} and raw.stream = ${stream.name}`
+  const raw = sql`raw.team_id = ${teamId} and raw.stream = ${stream.name} and raw.id = differing.id`
+  // Each by its key, in the order of keys.
+  const differing = sql`(select distinct id from ${FOUND} order by id) differing`
   await sql`
-    select from intake_raw.records raw where ${raw} and id in (select id from ${FOUND}) order by id for share`.execute(
-    db,
-  )
+    select count(*) from (
+      select from ${differing}
+      cross join lateral (select from intake_raw.records raw where ${raw} for share) locked
+    ) current`.execute(db)
   await sql`
-    select from ${sql.table(root.name)} held where held.team_id = ${teamId} and id in (select id from ${FOUND})
-    order by id for update`.execute(db)
+    select count(*) from (
+      select from ${differing}
+      cross join lateral (
+        select from ${sql.table(root.name)} held where held.team_id = ${teamId} and held.id = differing.id for update
+      ) locked
+    ) current`.execute(db)
   // What is expected must still be what intake_raw holds, and of what is not expected it must hold nothing.
   await sql`create temporary table if not exists ${MENDED} (id text primary key) on commit delete rows`.execute(
     db,
@@ -97,7 +104,9 @@ async function rewriteFound(session: Session, { teamId, tables }: Part): Promise
     insert into ${MENDED}
     select differing.id from (select distinct id from ${FOUND}) differing
     left join ${sql.table(root.expected)} expected on expected.id = differing.id
-    left join intake_raw.records raw on ${raw} and raw.id = differing.id
+    left join lateral (
+      select id, version, deleted, origin, hash from intake_raw.records raw where ${raw} offset 0
+    ) raw on true
     where case when expected.id is null then raw.id is null
       else raw.version = expected._version and raw.deleted = (expected._deleted_at is not null)
         and raw.origin = expected._origin and raw.hash = coalesce(expected._hash, '') end`.execute(db)
@@ -111,8 +120,14 @@ async function replaceChildren(
   { name, expected, parent, columns }: ExpectedTable,
 ): Promise<void> {
   await sql`
-    delete from ${sql.table(name)} held
-    where held.team_id = ${teamId} and held.${sql.ref(parent)} in (select id from ${MENDED})`.execute(db)
+    delete from ${sql.table(name)} where ctid = any (array(
+      select child.ctid from ${MENDED} mended
+      cross join lateral (
+        select child.ctid from ${sql.table(name)} child
+        where child.team_id = ${teamId} and child.${sql.ref(parent)} = mended.id
+        offset 0
+      ) child
+    ))`.execute(db)
   await sql`
     insert into ${sql.table(name)} (${refs(columns)})
     select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${MENDED})`.execute(
@@ -128,9 +143,13 @@ async function replaceRoots(
   const own = sql`id in (select id from ${MENDED})`
   const removed = await sql<{ ids: string }>`
     with gone as (
-      delete from ${sql.table(name)} held
-      where held.team_id = ${teamId} and ${own}
-        and not exists (select from ${sql.table(expected)} expected where expected.id = held.id)
+      delete from ${sql.table(name)} where ctid = any (array(
+        select held.ctid from ${MENDED} mended
+        cross join lateral (
+          select held.ctid from ${sql.table(name)} held where held.team_id = ${teamId} and held.id = mended.id offset 0
+        ) held
+        where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)
+      ))
     )
     select count(*) as ids from ${MENDED} mended
     where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)`.execute(db)
