@@ -1,0 +1,117 @@
+/** Two teams in one warehouse: what is counted, discarded or kept for a time is counted, discarded and kept of one. */
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
+import { removeSettledBodies } from '../../src/load/settled-bodies.ts'
+import { dropOldCounts } from '../../src/operate/received.ts'
+import { littlePatient } from '../e2e/support/little-service.ts'
+import { query } from '../e2e/support/scene.ts'
+import { changesBetween, rowsOfTeam } from '../support/team-rows.ts'
+import { lettersOf, NOBODY, openTwins, type Twins } from '../support/twins.ts'
+
+let twins: Twins
+
+beforeEach(async () => {
+  twins = await openTwins()
+})
+
+afterEach(async () => {
+  await twins[Symbol.asyncDispose]()
+})
+
+const patientsOf = (count: number) =>
+  Array.from({ length: count }, (_, at) => littlePatient(`p${String(at).padStart(4, '0')}`, 'first'))
+
+it('the guard against mass deletes goes by the live records of the stream and the team', async () => {
+  const { url, north, south } = twins
+  north.service.records.patients = patientsOf(60)
+  south.service.records.patients = patientsOf(1_300)
+  for (const { service } of [north, south]) service.pageSize = 500
+  await twins.done([0], 'backfill', '--streams', 'patients')
+  // Fifty go without a person, of 1,300 sixty-five.
+  north.service.records.patients = patientsOf(8)
+  south.service.records.patients = patientsOf(1_240)
+  await twins.done([4], 'backfill', '--full', '--streams', 'patients')
+  const live = await query(
+    url,
+    'select team_id, count(*)::int from intake.patients where _deleted_at is null group by 1 order by 1',
+  )
+  expect(live).toEqual([
+    { team_id: north.teamId, count: 60 },
+    { team_id: south.teamId, count: 1_240 },
+  ])
+})
+
+it('a discard is of one team: of the other the same thing waits, and is counted when it is met again', async () => {
+  const { url, north, south } = twins
+  for (const { service } of [north, south]) service.records.patients = [NOBODY as never]
+  await twins.done([4], 'backfill', '--streams', 'patients')
+  const [letter] = await lettersOf(url, north.teamId, 'waiting', 'has no id')
+  await twins.done([0], 'dead-letters', 'discard', String(letter))
+  const status = () =>
+    query(url, 'select team_id, status, seen::int from intake_ops.dead_letters order by team_id')
+  await twins.done([0], 'backfill', '--full', '--streams', 'patients', '--team', 'north')
+  await twins.done([4], 'backfill', '--full', '--streams', 'patients', '--team', 'south')
+  expect(await status()).toEqual([
+    { team_id: north.teamId, status: 'discarded', seen: 2 },
+    { team_id: south.teamId, status: 'waiting', seen: 2 },
+  ])
+  await twins.done([4], 'backfill', '--full', '--streams', 'patients')
+  expect(await status()).toEqual([
+    { team_id: north.teamId, status: 'discarded', seen: 3 },
+    { team_id: south.teamId, status: 'waiting', seen: 3 },
+  ])
+})
+
+it('what is old of one team goes, and everything of the other that is not stays', async () => {
+  const { url, north, south } = twins
+  const day = '2026-01-05'
+  await query(url, 'select intake_raw.add_inbox_day($1, 0)', [day])
+  for (const { teamId, name } of [north, south]) {
+    const old = name === 'north'
+    const [status, settled] = old ? ['discarded', '2026-01-06'] : ['waiting', null]
+    await query(
+      url,
+      `with letter as (
+         insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason, status, settled_at)
+         values ($1, 'patients', 'p', 'same', 'event:e', 'planted', $2, $3::timestamptz) returning id
+       ) insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from letter`,
+      [teamId, status, settled],
+    )
+    // One in a day of its own, one in the partition of those that have none.
+    for (const received of [day, '2026-01-07']) {
+      await query(
+        url,
+        `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, settled_at)
+         values ($1, 'e', '\\x00', $2::date, $2::date, '{}', case when $3::timestamptz is null then 'pending' else 'done' end, $3)`,
+        [teamId, received, settled],
+      )
+    }
+    await query(
+      url,
+      `insert into intake_ops.events_received (team_id, hour, events, last_at) values ($1, $2, 1, $2)`,
+      [teamId, old ? '2026-01-05T00:00:00Z' : new Date().toISOString()],
+    )
+  }
+  const before = await rowsOfTeam(url, south.teamId)
+  const age = { days: 30, now: new Date() }
+  for (let time = 0; time < 2; time += 1) await keepInboxDays(url, age)
+  expect(await removeSettledBodies(url, age)).toBe(1)
+  await dropOldCounts(url)
+  // Where an event stands, and so which transaction put it there, is the partition's business.
+  const moved = changesBetween(before, await rowsOfTeam(url, south.teamId)).filter(
+    (line) => !/^[-+] intake_raw\.inbox /.test(line),
+  )
+  expect(moved).toEqual([])
+  const inbox = (teamId: number) =>
+    query(
+      url,
+      'select received_on::text as day, status from intake_raw.inbox where team_id = $1 order by 1',
+      [teamId],
+    )
+  expect(await inbox(south.teamId)).toEqual([
+    { day, status: 'pending' },
+    { day: '2026-01-07', status: 'pending' },
+  ])
+  const counts = await query(url, 'select team_id from intake_ops.events_received')
+  expect(counts).toEqual([{ team_id: south.teamId }])
+})
