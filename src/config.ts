@@ -37,6 +37,8 @@ export interface Config {
   readonly alerts: AlertConfig | null
   /** Those whose service can be asked; empty where its variables are not set: what needs no service still works. */
   readonly teams: readonly TeamConfig[]
+  /** False where nothing names or describes a team: `default` is only assumed then. */
+  readonly namesTeams: boolean
   /** All, those whose service cannot be asked among them; never empty. */
   readonly ingestTeams: readonly IngestTeamConfig[]
 }
@@ -118,6 +120,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       allowHttp: value('INTAKE_ALLOW_HTTP') === '1',
     }),
     teams: Object.freeze(teams.filter(isReachable)),
+    namesTeams: TEAM_SETTINGS.some((name) => (settings.get(name) ?? '') !== ''),
     ingestTeams: Object.freeze(
       teams.map(({ name, webhookSecrets }) => Object.freeze({ name, webhookSecrets })),
     ),
@@ -146,6 +149,16 @@ const TEAM_VARIABLES: Readonly<Record<string, string>> = {
   apiKey: 'INTAKE_API_KEY',
   apiSecret: 'INTAKE_API_SECRET',
 }
+
+/** What names a team, or says something that only a team has. */
+const TEAM_SETTINGS = [
+  'INTAKE_CONFIG',
+  'INTAKE_TEAM',
+  'INTAKE_BASE_URL',
+  'INTAKE_API_KEY',
+  'INTAKE_API_SECRET',
+  'INTAKE_WEBHOOK_SECRETS',
+] as const
 
 /** The teams of the configuration file, else the one that the environment describes. */
 function teamsOf(settings: Settings): readonly (TeamConfig | IngestTeamConfig)[] {

@@ -50,8 +50,18 @@ test('without any variable everything has its default', () => {
     logLevel: 'info',
     alerts: null,
     teams: [],
+    namesTeams: false,
     ingestTeams: [{ name: 'default', webhookSecrets: [] }],
   })
+})
+
+test.each([
+  [{ INTAKE_TEAM: 'default' }, true],
+  [{ INTAKE_WEBHOOK_SECRETS: 'a-secret' }, true],
+  [{ INTAKE_BASE_URL: 'https://x', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }, true],
+  [{ INTAKE_TEAM: '', LOG_LEVEL: 'error', INTAKE_CRON: 'off' }, false],
+])('%j names a team: %j', (env, expected) => {
+  expect(readConfig(env).namesTeams).toBe(expected)
 })
 
 test('a variable that is set to nothing counts as not set', () => {

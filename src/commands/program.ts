@@ -23,6 +23,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   api: async (context) => (await import('./api.ts')).apiCommand(context),
   classify: async (context) => (await import('./classify.ts')).classifyCommand(context),
   access: async (context) => (await import('./access.ts')).accessCommand(context),
+  teams: async (context) => (await import('./teams.ts')).teamsCommand(context),
   runs: async (context) => (await import('./runs.ts')).runsCommand(context),
   explain: async (context) => (await import('./explain.ts')).explainCommand(context),
   'dead-letters': async (context) => (await import('./dead-letters.ts')).deadLettersCommand(context),

@@ -23,6 +23,7 @@ export async function scheduledBackfill(
   logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill begins')
   const summary = await backfill({
     ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
+    removedTeams: 'leave out',
     window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
     ...{ clock: systemClock, random: Math.random, logger, signal, version },
     onProgress: () => {},

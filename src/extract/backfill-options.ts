@@ -39,6 +39,11 @@ export interface BackfillOptions {
   readonly window: WindowOptions
   /** Fetch and compare, write nothing. */
   readonly dry: boolean
+  /**
+   * What a team that was removed means: a person who starts a run with it in the configuration wants it back; a process
+   * that goes on with an old configuration leaves it out.
+   */
+  readonly removedTeams: 'bring back' | 'leave out'
   /** False when the warehouse has no tables yet, as a dry run may find it. */
   readonly migrated: boolean
   readonly clock: Clock

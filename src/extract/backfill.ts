@@ -16,7 +16,7 @@ import { matchQuestions } from '../load/exports/match-questions.ts'
 import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
 import { lockStreams } from '../load/stream-locks.ts'
-import { noteEnvironment, teamIdOf } from '../load/teams.ts'
+import { bringBack, isRemovedError, noteEnvironment, teamIdOf } from '../load/teams.ts'
 import { refreshAnalytics } from '../warehouse/analytics/refresh.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -150,10 +150,26 @@ async function openTeams(options: BackfillOptions, control: Session): Promise<re
   for (const team of options.teams) {
     const teamId = options.dry
       ? await knownTeamId(options, control, team.name)
-      : await teamIdOf(control.db, team.name)
-    numbered.push({ ...team, teamId })
+      : await numberOf(options, control, team.name)
+    if (teamId !== null) numbered.push({ ...team, teamId })
   }
   return numbered
+}
+
+/** Null for a team that was removed and is left out. */
+async function numberOf(
+  { removedTeams, logger }: BackfillOptions,
+  control: Session,
+  name: string,
+): Promise<number | null> {
+  if (removedTeams === 'bring back') return await bringBack(control, name)
+  try {
+    return await teamIdOf(control.db, name)
+  } catch (error) {
+    if (!isRemovedError(error)) throw error
+    logger.warn({ team: name }, 'left out: the team was removed; restart with a configuration without it')
+    return null
+  }
 }
 
 /** A dry run gives no numbers: a team that the warehouse does not know has none of its rows. */

@@ -6,7 +6,7 @@
 import { isSigned } from '../core/signature.ts'
 import type { SecretSource } from './secrets.ts'
 
-export type Genuineness = 'genuine' | 'signature' | 'no_secret' | 'unavailable'
+export type Genuineness = 'genuine' | 'signature' | 'no_secret' | 'unavailable' | 'unknown_team'
 
 const SIGNATURE = /^[0-9a-f]{64}$/i
 
@@ -24,7 +24,7 @@ export function judge(
 async function lookAgain(body: Buffer, signature: string, secrets: SecretSource): Promise<Genuineness> {
   try {
     const fresh = await secrets.refresh()
-    if (fresh.length === 0) return 'no_secret'
+    if (fresh.length === 0) return secrets.isRemoved() ? 'unknown_team' : 'no_secret'
     return isSigned(body, signature, fresh) ? 'genuine' : 'signature'
   } catch {
     return 'unavailable'

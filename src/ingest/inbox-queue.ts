@@ -6,9 +6,10 @@
  */
 import type { IntakeError } from '../core/errors.ts'
 import type { InboxEvent } from './event.ts'
-import { keyOf } from './inbox-statement.ts'
+import { type Fate, keyOf } from './inbox-statement.ts'
 
-export type Outcome = 'stored' | 'duplicate'
+/** `removed`: it was not stored, because its team was removed. */
+export type Outcome = Fate
 
 export interface Waiting {
   readonly event: InboxEvent
@@ -63,7 +64,8 @@ export function openQueue(): InboxQueue {
     add(event, deadline) {
       const key = keyOf(event)
       const same = all.get(key)
-      if (same !== undefined) return same.outcome.then(() => 'duplicate')
+      if (same !== undefined)
+        return same.outcome.then((outcome) => (outcome === 'stored' ? 'duplicate' : outcome))
       let resolve!: Waiting['resolve']
       let reject!: Waiting['reject']
       const outcome = new Promise<Outcome>((yes, no) => {

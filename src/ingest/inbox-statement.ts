@@ -1,8 +1,8 @@
 /**
  * The one statement that stores a batch of events.
  *
- * Invariant: it stores every event of the batch that neither today's nor yesterday's part of the inbox holds, and
- * tells which those were. The rows are written in the order of their keys, so that two processes that were sent the
+ * Invariant: it stores every event of the batch that neither today's nor yesterday's part of the inbox holds, but of
+ * teams that were removed, and tells which those were. The rows are written in the order of their keys, so that two processes that were sent the
  * same events wait for each other and never deadlock.
  *
  * All bodies travel as one binary parameter, which neither side has to decode, and are cut apart by offset; so do the
@@ -24,7 +24,9 @@ export const INBOX_PLANNER = [
 const HASH_BYTES = 32
 
 const TEXT = `
-  with stored as (
+  with hold as materialized (
+    select intake_raw.hold_inbox_of($3::int2[]) as removed
+  ), stored as (
     insert into intake_raw.inbox
       (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
     select given.team_id, given.event_id, given.body_hash, (now() at time zone 'UTC')::date, now(),
@@ -35,7 +37,7 @@ const TEXT = `
       from unnest($3::int2[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[])
         with ordinality as row (team_id, event_id, event_type, source, record_id, start, length, number)
     ) as given
-    where (
+    where given.team_id <> all ((select removed from hold)::int2[]) and (
       select true from intake_raw.inbox as held
       where held.received_on = (now() at time zone 'UTC')::date - 1
         and held.team_id = given.team_id
@@ -46,11 +48,17 @@ const TEXT = `
     returning team_id, body_hash
   )
   select count(*)::int,
-    case when count(*) < $10::int then string_agg(team_id || ':' || encode(body_hash, 'hex'), ' ') end
+    case when count(*) < $10::int then string_agg(team_id || ':' || encode(body_hash, 'hex'), ' ') end,
+    (select removed from hold)
   from stored`
 
-/** What the statement answers: how many were stored and, when some were not, the keys of those that were. */
-export type StoredRow = readonly [count: number, keys: string | null]
+/**
+ * What the statement answers: how many were stored and, when some were not, the keys of those that were; and the
+ * teams that were removed, of which none was.
+ */
+export type StoredRow = readonly [count: number, keys: string | null, removed: readonly number[]]
+
+export type Fate = 'stored' | 'duplicate' | 'removed'
 
 /** Bytes are the same for the same team only; the id is part of them. */
 export function keyOf(event: InboxEvent): string {
@@ -100,9 +108,16 @@ function quoted(text: string | null): string {
   return /["\\]/.test(text) ? `"${text.replaceAll(/["\\]/g, '\\$&')}"` : `"${text}"`
 }
 
-/** Of `events` those that were stored now; the others were held already. */
-export function storedOf(events: readonly InboxEvent[], [count, keys]: StoredRow): ReadonlySet<InboxEvent> {
-  if (keys === null) return new Set(count === 0 ? [] : events)
-  const stored = new Set(keys.split(' '))
-  return new Set(events.filter((event) => stored.has(keyOf(event))))
+/** What became of each event: those that were not stored now were held already, or their team was removed. */
+export function fatesOf(
+  events: readonly InboxEvent[],
+  [count, keys, removed]: StoredRow,
+): ReadonlyMap<InboxEvent, Fate> {
+  const stored = keys === null ? null : new Set(keys.split(' '))
+  return new Map(
+    events.map((event) => {
+      const isStored = stored === null ? count > 0 : stored.has(keyOf(event))
+      return [event, isStored ? 'stored' : removed.includes(event.teamId) ? 'removed' : 'duplicate']
+    }),
+  )
 }

@@ -10,14 +10,14 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { InboxEvent } from './event.ts'
 import { closeInTime, TOO_LATE, tooLate } from './in-time.ts'
-import { INBOX_PLANNER, type StoredRow, storedOf, storeStatement } from './inbox-statement.ts'
+import { type Fate, fatesOf, INBOX_PLANNER, type StoredRow, storeStatement } from './inbox-statement.ts'
 
 export interface Writer {
   readonly isConnected: boolean
   /** Connected, and without a batch. */
   readonly isFree: boolean
-  /** Those of `events` that were stored now. Rejects with an `IntakeError`; then some may be stored all the same. */
-  store(events: readonly InboxEvent[]): Promise<ReadonlySet<InboxEvent>>
+  /** What became of each event. Rejects with an `IntakeError`; then some may be stored all the same. */
+  store(events: readonly InboxEvent[]): Promise<ReadonlyMap<InboxEvent, Fate>>
   /** Connects anew, unless a batch is on its way: its answer will tell. */
   renew(): void
   /** Gives up a batch whose time is over at `now`, in the clock's microseconds. To be called often while it is busy. */
@@ -104,7 +104,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
           giveUp = () => reject(tooLate())
           used.client.query<StoredRow>(storeStatement(events)).then(({ rows }) => resolve(rows[0]!), reject)
         })
-        return storedOf(events, row)
+        return fatesOf(events, row)
       } catch (error) {
         const failure = warehouseError(error)
         if (ENDED.has(failure.code)) lose(used)

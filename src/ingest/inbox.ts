@@ -5,7 +5,7 @@
  * `storeMs` whatever the warehouse does, at once while that is known to be away. Everything that arrived while the
  * last groups committed goes in one statement; two are in flight, so that one is written while the other is prepared.
  *
- *   store ──► queue ──► free writer ──► one statement ──► commit ──► each event: stored | duplicate
+ *   store ──► queue ──► free writer ──► one statement ──► commit ──► each event: stored | duplicate | removed
  *                └── too old, or the warehouse is away: rejected
  */
 import type { Logger } from 'pino'
@@ -100,15 +100,15 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     for (const waiting of group) waiting.tries += 1
     flying += group.length
     try {
-      const stored = await writer.store(group.map(({ event }) => event)).finally(() => {
+      const fates = await writer.store(group.map(({ event }) => event)).finally(() => {
         flying -= group.length
       })
       if (failed !== null && away === null) logger.info('events are stored again')
       failed = null
       if (away !== null) onChange(null)
       watch.committed(group.length, (clock.now() - begun) / 1_000_000)
-      for (const waiting of group) queue.settle(waiting, stored.has(waiting.event) ? 'stored' : 'duplicate')
-      if (stored.size > 0) {
+      for (const waiting of group) queue.settle(waiting, fates.get(waiting.event)!)
+      if (group.some(({ event }) => fates.get(event) === 'stored')) {
         notices.send()
         onStored()
       }

@@ -7,6 +7,7 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { keyOf, open } from '../core/secret-box.ts'
+import { removedAmong } from '../load/teams.ts'
 import { glance } from '../warehouse/glance.ts'
 import { heldBoxes, placeOf } from '../warehouse/webhook-secrets.ts'
 
@@ -15,6 +16,8 @@ export interface SecretSource {
   current(): readonly string[]
   /** Those that are stored now, or were a moment ago. Rejects when that cannot be known. */
   refresh(): Promise<readonly string[]>
+  /** Whether the team had been removed when that was last looked up: its stored secrets went with it. */
+  isRemoved(): boolean
 }
 
 export interface SecretSourceOptions {
@@ -38,6 +41,7 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
   const key = encryptionKey === null ? null : keyOf(encryptionKey)
   const warned = new Set<string>()
   let known = configured
+  let removed = false
   let lookedAt = Number.NEGATIVE_INFINITY
   let looking: Promise<readonly string[]> | null = null
   /** How the last look ended. */
@@ -49,9 +53,10 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
     logger.warn({ team: team.name }, message)
   }
   const look = async (): Promise<readonly string[]> => {
-    const boxes = await glance({ url, purpose: 'ingest secrets', milliseconds: LOOK_MS }, (db) =>
-      heldBoxes(db, team.teamId),
-    )
+    const boxes = await glance({ url, purpose: 'ingest secrets', milliseconds: LOOK_MS }, async (db) => {
+      removed = (await removedAmong(db, [team.teamId])).length > 0
+      return await heldBoxes(db, team.teamId)
+    })
     if (key === null) {
       if (boxes.size > 0) {
         warn('', 'stored signature secrets cannot be opened: INTAKE_ENCRYPTION_KEY is not set')
@@ -92,5 +97,6 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
       return known
     },
     refresh,
+    isRemoved: () => removed,
   }
 }

@@ -98,6 +98,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
       const outcome = await inbox.store(readEvent(team.teamId, body)).catch(() => null)
       if (closing !== null) response.setHeader('connection', 'close')
       if (outcome === null) return refuse(response, 'unavailable', team)
+      if (outcome === 'removed') return refuse(response, 'unknown_team', team)
       watch.stored(team.name, outcome === 'duplicate')
       answerStored(response, outcome)
     } finally {

@@ -1,9 +1,46 @@
-/** The rows of intake.teams. */
-import type { Kysely } from 'kysely'
+/**
+ * The rows of intake.teams, and which of the teams were removed (intake_ops.removed_teams).
+ *
+ * Invariant: a removed team comes back only when a person starts something that has it in its configuration
+ * (`bringBack`), never because a process that still runs goes on with it.
+ */
+import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
+import { IntakeError } from '../core/errors.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
-/** The team's number in this warehouse, given to it when it is first named. */
+/** The team's number in this warehouse, given to it when it is first named. Throws for a team that was removed. */
 export async function teamIdOf(db: Kysely<Warehouse>, name: string): Promise<number> {
+  const teamId = await numberOf(db, name)
+  if ((await removedAmong(db, [teamId])).length > 0) throw removedError(name)
+  return teamId
+}
+
+/** As `teamIdOf`; a team that was removed with its data kept is there again, with the events that waited then. */
+export async function bringBack(session: Session, name: string): Promise<number> {
+  const teamId = await numberOf(session.db, name)
+  if ((await removedAmong(session.db, [teamId])).length === 0) return teamId
+  // Whoever removes it holds this lock.
+  if (!(await tryLock(session, 'team', name))) throw beingRemoved(name)
+  try {
+    await session.db.transaction().execute(async (transaction) => {
+      const { rows } = await sql<{ data: string }>`
+        select data from intake_ops.removed_teams where team_id = ${teamId} for update`.execute(transaction)
+      if (rows[0] === undefined) return
+      if (rows[0].data === 'deleted') throw halfDeleted(name)
+      await sql`
+        update intake_raw.inbox set status = 'pending', due_at = null, settled_at = null
+        where team_id = ${teamId} and status = 'dead' and due_at = 'infinity'`.execute(transaction)
+      await sql`delete from intake_ops.removed_teams where team_id = ${teamId}`.execute(transaction)
+    })
+  } finally {
+    await unlock(session, 'team', name)
+  }
+  return teamId
+}
+
+async function numberOf(db: Kysely<Warehouse>, name: string): Promise<number> {
   const held = await db
     .selectFrom('intake.teams')
     .select('team_id')
@@ -21,6 +58,49 @@ export async function teamIdOf(db: Kysely<Warehouse>, name: string): Promise<num
     .where('name', '=', name)
     .executeTakeFirstOrThrow()
   return team_id
+}
+
+/** Of these teams those that were removed. */
+export async function removedAmong(
+  db: Kysely<Warehouse>,
+  teamIds: readonly number[],
+): Promise<readonly number[]> {
+  const { rows } = await sql<{ team_id: number }>`
+    select team_id from intake_ops.removed_teams where team_id = any (${teamIds}::smallint[])`.execute(db)
+  return rows.map(({ team_id }) => team_id)
+}
+
+/** Whether the team with this number was removed. */
+export function isRemoved(teamId: Expression<unknown>): RawBuilder<boolean> {
+  return sql`exists (select from intake_ops.removed_teams removed where removed.team_id = ${teamId})`
+}
+
+export function isRemovedError(error: unknown): boolean {
+  return error instanceof IntakeError && error.code === 'team_removed'
+}
+
+function removedError(name: string): IntakeError {
+  return new IntakeError(`team ${name} was removed from this warehouse`, {
+    code: 'team_removed',
+    verdict: 'stop',
+    mend: 'take it out of the configuration; a backfill, or a start of serve, with it in the configuration brings it back',
+  })
+}
+
+function beingRemoved(name: string): IntakeError {
+  return new IntakeError(`team ${name} is being removed`, {
+    code: 'held_by_another_run',
+    verdict: 'stop',
+    mend: 'wait until teams remove has ended',
+  })
+}
+
+function halfDeleted(name: string): IntakeError {
+  return new IntakeError(`the rows of team ${name} are deleted in part`, {
+    code: 'team_removed',
+    verdict: 'stop',
+    mend: `take it out of the configuration and end it: intake-sync teams remove ${name} --delete-data; after that the name is free`,
+  })
 }
 
 /** Notes what the service last called its environment, unless that is no name; writes only when it changed. */

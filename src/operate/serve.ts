@@ -11,7 +11,7 @@ import { openGate } from '../api/rate/gate.ts'
 import type { Clock } from '../core/clock.ts'
 import type { TeamSource } from '../extract/backfill-options.ts'
 import type { Ingester } from '../ingest/server.ts'
-import { teamIdOf } from '../load/teams.ts'
+import { bringBack } from '../load/teams.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { openAdmin } from './admin.ts'
 import type { AlertSettings } from './alerts/round.ts'
@@ -171,6 +171,6 @@ async function numberTeams(
 ): Promise<ReadonlyMap<string, number>> {
   await using session = await openSession({ url, purpose: 'serve' })
   const numbers = new Map<string, number>()
-  for (const { name } of teams) numbers.set(name, await teamIdOf(session.db, name))
+  for (const { name } of teams) numbers.set(name, await bringBack(session, name))
   return numbers
 }

@@ -6,6 +6,7 @@
  * here, or by which something reached the inbox. Other receivers of the team are none of our business.
  */
 import { type Kysely, sql } from 'kysely'
+import { isRemoved } from '../load/teams.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import type { Signs } from './silence.ts'
@@ -26,7 +27,8 @@ export async function readSigns(
   { inboxDays, team }: SignsAsked,
 ): Promise<readonly TeamSigns[]> {
   const { rows: asked } = await sql<{ team_id: number }>`
-    select team_id from intake.teams where ${team ?? null}::text is null or name = ${team ?? null}`.execute(
+    select team_id from intake.teams 
+    where (${team ?? null}::text is null or name = ${team ?? null}) and not ${isRemoved(sql.ref('teams.team_id'))}`.execute(
     db,
   )
   const ids = asked.map(({ team_id }) => team_id)

@@ -1,5 +1,6 @@
 /** The state of each team and stream, read in one go. Holds counts and times, no value of a record. */
 import { type Kysely, sql } from 'kysely'
+import { isRemoved } from '../load/teams.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -84,6 +85,7 @@ async function readStreams(db: Kysely<Warehouse>): Promise<readonly Omit<StreamS
           and run.finished_at is not null
         order by run.run_id desc limit 1
       ) last_success on true
+      where not ${isRemoved(sql.ref('team.team_id'))}
       order by team.name, stream.place`.execute(db)
   return rows
 }

@@ -1,5 +1,6 @@
 /** What waits and what comes, by team: inbox, refetches, dead letters of events, silence. Counts and times only. */
 import { type Kysely, sql } from 'kysely'
+import { isRemoved } from '../load/teams.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { judgeSilence, type Verdict } from './silence.ts'
@@ -38,6 +39,7 @@ export async function readInbox(db: Kysely<Warehouse>): Promise<readonly InboxSt
         as pending_by_stream,
       (select count(*)::int from intake_ops.refetches refetch where refetch.team_id = team.team_id) as refetches
     from intake.teams team left join waiting using (team_id)
+    where not ${isRemoved(sql.ref('team.team_id'))}
     group by team.team_id, team.name
     order by team.name`.execute(db)
   return rows
@@ -116,7 +118,7 @@ async function readUnknown(
         where letter.team_id = team.team_id and letter.stream = 'inbox' and letter.status = 'waiting') as dead_letters,
       (select count(*)::int from intake_ops.drift drift
         where drift.team_id = team.team_id and drift.stream = 'inbox') as drift
-    from intake.teams team`.execute(db)
+    from intake.teams team where not ${isRemoved(sql.ref('team.team_id'))}`.execute(db)
   return rows
 }
 
@@ -147,6 +149,7 @@ export async function readTrouble(db: Kysely<Warehouse>): Promise<readonly Troub
     select team.name as team, stream, coalesce(letters.waiting, 0) as dead_letters,
       runs.last_at as last_run_at, runs.is_ok as last_run_ok, runs.success_at as last_success_at
     from letters full join runs using (team_id, stream) join intake.teams team using (team_id)
+    where not ${isRemoved(sql.ref('team_id'))}
     order by 1, 2`.execute(db)
   return rows
 }

@@ -5,6 +5,7 @@
  * who was not looked at comes first the next time.
  */
 import { type Kysely, sql } from 'kysely'
+import { isRemoved } from '../load/teams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { withinBudget } from '../warehouse/within-budget.ts'
 import { readWebhooks, type WebhookStatus } from './team-status.ts'
@@ -55,6 +56,9 @@ export function openWebhookChecks({
 }
 
 async function namesOf(db: Kysely<Warehouse>): Promise<string[]> {
-  const { rows } = await sql<{ name: string }>`select name from intake.teams order by team_id`.execute(db)
+  const { rows } = await sql<{ name: string }>`
+    select name from intake.teams where not ${isRemoved(sql.ref('teams.team_id'))} order by team_id`.execute(
+    db,
+  )
   return rows.map(({ name }) => name)
 }

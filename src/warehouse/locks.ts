@@ -6,7 +6,7 @@ import { type Expression, type RawBuilder, sql } from 'kysely'
 import type { Session } from './connect.ts'
 
 /** First half of the keys of our locks; the second is a hash of what is locked. */
-const CLASSES = { stream: 7_204_311, run: 7_204_312, alerts: 7_204_314 } as const
+const CLASSES = { stream: 7_204_311, run: 7_204_312, alerts: 7_204_314, team: 7_204_317 } as const
 
 /** Takes the lock of `name` if nobody holds it. */
 export async function tryLock(

@@ -18,6 +18,8 @@ export const SQLSTATE = {
   cannotConnectNow: '57P03',
   queryCanceled: '57014',
   readOnly: '25006',
+  /** Our own, of intake_ops.hold_erasures. */
+  teamRemoved: 'IT001',
 } as const
 
 const MEANING: Readonly<
@@ -28,6 +30,12 @@ const MEANING: Readonly<
     'retry',
     'a table of the warehouse is locked by another session',
     'end or wait for the session that holds it (pg_locks, pg_stat_activity), then run again',
+  ],
+  [SQLSTATE.teamRemoved]: [
+    'team_removed',
+    'stop',
+    'the team was removed from this warehouse',
+    'take it out of the configuration; a backfill, or a start of serve, with it in the configuration brings it back',
   ],
   [SQLSTATE.deadlock]: [
     'deadlock',

@@ -14,7 +14,7 @@ const FLAGS = ['--max-semi-space-size=4']
 
 /** `onStored` wakes a drain. */
 export function openBenchIngester(url: string, onStored = () => {}): Promise<Ingester> {
-  const secrets = { current: () => [SECRET], refresh: async () => [SECRET] }
+  const secrets = { current: () => [SECRET], isRemoved: () => false, refresh: async () => [SECRET] }
   return openIngester({
     url,
     host: '127.0.0.1',

@@ -144,6 +144,7 @@ export function openProcesses(options: ProcessOptions): Processes {
           window: kind === 'everything' ? EVERYTHING : USUAL,
           dry: false,
           migrated: true,
+          removedTeams: 'bring back',
           clock: scheduler.clockOf(actor),
           random: choice.share,
           logger,

@@ -301,6 +301,11 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     change(service, 'p11', { city: `${name} moved`, updated_at: MOMENT(90) })
     records.exports = records.exports.filter(({ id }) => id !== 'e2')
     await query(url, 'insert into intake_ops.access (login, team_id) values ($1, $2)', ['somebody', teamId])
+    await query(
+      url,
+      "insert into intake_ops.defects (team_id, kind, place) values ($1, 'TypeError', 'a:1')",
+      [teamId],
+    )
   }
   await done([4], 'backfill', '--full')
   await using received = openReceived({ url, logger: silent })

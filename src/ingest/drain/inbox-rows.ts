@@ -54,6 +54,7 @@ export async function takeDue(
   return rows.sort((a, b) => Number(a.seq) - Number(b.seq))
 }
 
+/** Of these teams, those that are not removed and have events that are due. */
 async function withDueEvents(session: Session, teamIds: readonly number[]): Promise<readonly number[]> {
   const { rows } = await session.client.query<{ id: number }>({
     name: 'drain teams',
@@ -63,7 +64,8 @@ async function withDueEvents(session: Session, teamIds: readonly number[]): Prom
         select from intake_raw.inbox
         where status = 'pending' and team_id = team.id and (due_at is null or due_at <= now())
         limit 1
-      ) as due`,
+      ) as due
+      where not exists (select from intake_ops.removed_teams removed where removed.team_id = team.id)`,
     values: [teamIds],
   })
   return rows.map(({ id }) => id)
@@ -75,10 +77,13 @@ interface TeamPlace {
   readonly after: string
 }
 
-/** Team by team through the index: events that wait for other teams are not looked at. */
+/** Team by team through the index: events of other teams, and of teams that were removed, are not looked at. */
 export const TAKE_SHARES = `
   with due as materialized (
-    select event.* from unnest($1::smallint[], $2::bigint[]) as team (id, after)
+    select event.* from (
+      select id, after from unnest($1::smallint[], $2::bigint[]) as team (id, after)
+      where not exists (select from intake_ops.removed_teams removed where removed.team_id = team.id)
+    ) as team
     cross join lateral (
       select seq, team_id, event_id, received_on, received_at, attempts, source, record_id, body
       from intake_raw.inbox

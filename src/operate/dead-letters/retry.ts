@@ -123,6 +123,9 @@ async function takeLetter(db: Kysely<Warehouse>, id: number): Promise<Waiting | 
 
 async function giveTry(session: Session, letter: Waiting, stream: Stream | undefined): Promise<Tried> {
   const { id, teamId, recordId, origin } = letter
+  const { rows: held } = await sql<{ removed: readonly number[] }>`
+    select intake_raw.hold_inbox_of(array[${teamId}::smallint]) as removed`.execute(session.db)
+  if (held[0]!.removed.length > 0) return notPossible(id, 'its team was removed')
   const eventId = /^event:(.*?)( refetch)?$/s.exec(origin)
   if (eventId !== null && eventId[2] === undefined) return await backToInbox(session.db, letter, eventId[1]!)
   if (stream === undefined) return notPossible(id, 'it names no stream that is known')

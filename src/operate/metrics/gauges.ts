@@ -126,6 +126,8 @@ function inboxGauges(gauge: MakeGauge): (teams: readonly InboxStatus[]) => void 
   ])
   const refetches = gauge('refetches_pending', 'Records that wait to be asked for by id.', ['team'])
   return (teams) => {
+    // A team that was removed has no figures any more.
+    for (const each of [pending, oldest, refetches]) each.reset()
     for (const { team, ...inbox } of teams) {
       pending.set({ team }, inbox.pending)
       oldest.set({ team }, inbox.oldest_pending_seconds ?? 0)
@@ -150,7 +152,7 @@ function troubleGauges(gauge: MakeGauge): (rows: readonly TroubleStatus[]) => vo
   )
   return (rows) => {
     // A dead letter that was the last of its stream leaves no row.
-    letters.reset()
+    for (const each of [letters, run, ok, success]) each.reset()
     for (const { team, stream, ...row } of rows) {
       letters.set({ team, stream }, row.dead_letters)
       if (row.last_run_at !== null) run.set({ team, stream }, row.last_run_at.getTime() / 1000)

@@ -1,5 +1,6 @@
 /** The teams that the warehouse holds, whatever the configuration says. */
 import { UsageError } from '../../core/errors.ts'
+import { isRemoved } from '../../load/teams.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 export interface KnownTeam {
@@ -7,11 +8,12 @@ export interface KnownTeam {
   readonly name: string
 }
 
-/** The named one, or all. Throws `UsageError` for a name that the warehouse does not know. */
+/** The named one, or all, but those that were removed. Throws `UsageError` for a name that is none of them. */
 export async function teamsNamed({ db }: Session, name?: string): Promise<readonly KnownTeam[]> {
   const all = await db
     .selectFrom('intake.teams')
     .select(['team_id as teamId', 'name'])
+    .where(({ ref, not }) => not(isRemoved(ref('intake.teams.team_id'))))
     .orderBy('team_id')
     .execute()
   const named = name === undefined ? all : all.filter((team) => team.name === name)

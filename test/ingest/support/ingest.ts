@@ -39,7 +39,7 @@ export interface InboxRow {
 export const PATIENT = { storeMs: 60_000, statementMs: 60_000 }
 
 export function known(...secrets: string[]): SecretSource {
-  return { current: () => secrets, refresh: async () => secrets }
+  return { current: () => secrets, isRemoved: () => false, refresh: async () => secrets }
 }
 
 export function openTold(): { told: Told; watch: IngesterOptions['watch']; logger: pino.Logger } {

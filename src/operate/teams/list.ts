@@ -1,0 +1,40 @@
+/** The teams of a warehouse, in counts and times: what `teams list` shows. */
+import { sql } from 'kysely'
+import { openSession } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+
+export interface ListedTeam {
+  readonly name: string
+  readonly team_id: number
+  readonly environment: string | null
+  /** Live records, of all streams. */
+  readonly rows: number
+  readonly pending_events: number
+  /** When the newest run that read it began. */
+  readonly last_run_at: string | null
+  /** Null for a team that was not removed. */
+  readonly removed_at: string | null
+  /** What became of the tables of a removed one; a team whose deletion ended is not listed. */
+  readonly data: 'kept' | 'deleted' | null
+}
+
+export async function listTeams(url: string): Promise<readonly ListedTeam[]> {
+  await using session = await openSession({ url, purpose: 'teams list' })
+  try {
+    const { rows } = await sql<ListedTeam>`
+      select team.name, team.team_id, team.environment,
+        (select count(*)::int from intake_raw.records record
+          where record.team_id = team.team_id and not record.deleted) as rows,
+        (select count(*)::int from intake_raw.inbox event
+          where event.team_id = team.team_id and event.status = 'pending') as pending_events,
+        (select to_json(max(run.started_at)) #>> '{}'
+          from intake_ops.run_streams part join intake_ops.runs run using (run_id)
+          where part.team_id = team.team_id) as last_run_at,
+        to_json(removed.removed_at) #>> '{}' as removed_at, removed.data
+      from intake.teams team left join intake_ops.removed_teams removed using (team_id)
+      order by team.name`.execute(session.db)
+    return rows
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
