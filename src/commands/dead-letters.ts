@@ -59,8 +59,8 @@ export function deadLettersCommand(context: Context): Command {
 
 const RETRY_HELP = `
 An event goes back to the inbox and is drained by serve; a record that has an id
-is asked for by it, by serve too; any other is read again from what was set
-aside. What fails again is a new dead letter. Exit 4 when one cannot be tried.`
+is fetched by it, by serve or the next backfill; any other is read again from
+what was set aside. What fails again is a new dead letter. Exit 4 when one cannot be tried.`
 
 function command(name: string, description: string): Command {
   return new Command(name).description(description).option('--json', 'print one JSON document')

@@ -54,7 +54,7 @@ export type Fetched =
   | { readonly kind: 'gone'; readonly observedAt: Instant }
   | { readonly kind: 'later'; readonly error: IntakeError }
 
-/** Fetches records for a run; `purpose` says why, in their origin. What is to be asked for later is noted in the source. */
+/** Fetches records for a run; `purpose` says why, in their origin. */
 export async function fetchForRun(
   source: Source,
   ids: readonly string[],
@@ -63,18 +63,13 @@ export async function fetchForRun(
   const { client, serviceClock, meter, signal, stream, taken, patience } = source
   const by = { client, serviceClock, meter, signal, stream, patience, teamId: taken.teamId }
   const origin = `run:${taken.runId} ${purpose}`
-  const found = await fetchEach(
+  return await fetchEach(
     by,
     ids.map((id) => ({ id, origin })),
   )
-  for (const [at, each] of found.entries()) {
-    if (each.kind === 'later') patience.later.set(ids[at]!, each.error.message)
-    else patience.later.delete(ids[at]!)
-  }
-  return found
 }
 
-/** Fetches records side by side; the answers are in the order of `wanted`. Throws what stops the stream. */
+/** Fetches records side by side; the answers are in the order of `wanted`. Notes what is left for later; throws what stops the stream. */
 export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promise<readonly Fetched[]> {
   const stop = new AbortController()
   const signal = by.signal === undefined ? stop.signal : AbortSignal.any([by.signal, stop.signal])
@@ -86,7 +81,13 @@ export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promis
     }),
   )
   await Promise.allSettled(found)
-  return await Promise.all(found)
+  const answers = await Promise.all(found)
+  const { later } = by.patience
+  for (const [at, each] of answers.entries()) {
+    if (each.kind === 'later') later.set(wanted[at]!.id, each.error.message)
+    else later.delete(wanted[at]!.id)
+  }
+  return answers
 }
 
 async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSignal): Promise<Fetched> {

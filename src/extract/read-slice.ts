@@ -6,11 +6,14 @@ import { readCheckpoint } from './checkpoint.ts'
 import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
 import { readWindows } from './read-windows.ts'
+import { fetchDue } from './refetch/fetch-due.ts'
 import { everythingNote, joined, type SliceNote, type SliceOptions } from './slice-note.ts'
 import type { Source } from './source.ts'
 
 export async function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
   const note = await readByItsWay(source, session, options)
+  // After the list: what stops here leaves what was read.
+  if (!options.dry && source.stream.one !== null) await fetchDue(source)
   const later = laterNote(source)
   return later.text === null ? note : joined(note, later)
 }

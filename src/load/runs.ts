@@ -29,8 +29,10 @@ export interface StreamReport {
   readonly note: string | null
 }
 
+export type RunKind = 'backfill' | 'verify' | 'replay'
+
 /** Begins a run on `session`, which must stay open until `finishRun`. */
-export async function beginRun(session: Session, kind: string, options: unknown): Promise<string> {
+export async function beginRun(session: Session, kind: RunKind, options: unknown): Promise<string> {
   await markInterrupted(session)
   // The lock outlives the transaction and is taken before anybody can see the run, so nobody finds it without.
   return await session.db.transaction().execute(async (db) => {

@@ -127,6 +127,7 @@ export interface Warehouse {
     since: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     asked: BigInt_
     attempts: ColumnType<number, number | undefined, number>
+    failures: ColumnType<number, number | undefined, number>
     requested_at: Timestamp
     due_at: Timestamp
   }

@@ -267,3 +267,55 @@ describe.concurrent('what stops', () => {
     expect(await letters(team)).toEqual([])
   })
 })
+
+describe.concurrent('what others asked for', () => {
+  const ask = (team: Team, id: string) =>
+    team.rows(`
+      insert into intake_ops.refetches (team_id, stream, id, reason, origin)
+      select OURS, 'patients', '${id}', 'partial', 'event:e1' returning id`)
+
+  it('is fetched by the next backfill, where nobody serves', async () => {
+    await using service = await startLittleService(littlePatients(5))
+    const team = teamOf(service, 'asked')
+    expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
+    service.unlisted.add('p9')
+    service.records.patients.push(littlePatient('p9', 'asked'))
+    await ask(team, 'p9')
+    expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
+    expect(await asked(team)).toEqual([])
+    expect(
+      await team.rows(`select origin from intake_raw.records where team_id = OURS and id = 'p9'`),
+    ).toEqual([{ origin: 'event:e1 refetch' }])
+  })
+
+  it('and stops the stream leaves what its list brought, and waits', async () => {
+    await using service = await startLittleService(littlePatients(5))
+    const team = teamOf(service, 'asked.stop')
+    expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
+    await ask(team, 'p7')
+    service.records.patients.push(littlePatient('p6', 'new'))
+    answerOf(service, '/v2/patients/p7', status(405))
+    const run = await team.run('backfill', '--streams', 'patients')
+    expect([run.code, run.stdout]).toEqual([1, expect.stringContaining('(405)')])
+    expect(await asked(team)).toEqual([{ id: 'p7', reason: 'partial' }])
+    expect(await team.rows(`select id from intake.patients where team_id = OURS and id = 'p6'`)).toHaveLength(
+      1,
+    )
+  })
+
+  it('and cannot be had is said by each run until it can', async () => {
+    await using service = await startLittleService(littlePatients(5))
+    const team = teamOf(service, 'asked.later')
+    expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
+    await ask(team, 'p7')
+    answerOf(service, '/v2/patients/p7', status(500))
+    const run = await team.run('backfill', '--streams', 'patients')
+    expect([run.code, run.stdout]).toEqual([4, expect.stringContaining('1 could not be fetched')])
+    service.unlisted.add('p7')
+    service.records.patients.push(littlePatient('p7', 'at last'))
+    service.interfere = () => false
+    await team.rows(`update intake_ops.refetches set due_at = now() where team_id = OURS returning id`)
+    expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
+    expect(await asked(team)).toEqual([])
+  })
+})

@@ -148,6 +148,28 @@ test('a record told of in part that is not there is asked for a few times, and t
   expect(await held()).toMatchObject([{ id: 'p1', gone: false }])
 })
 
+test('failures of the service are no answers: a record is given up only after the service had none so often', async () => {
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  const counts = async () =>
+    (await scene.rows('select attempts, failures from intake_ops.refetches'))[0] ?? 'settled'
+  const roundUntil = async (expected: unknown) => {
+    await hurry()
+    await using _refetcher = open({
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+    })
+    await expect.poll(counts, { timeout: 10_000 }).toEqual(expected)
+  }
+  service.interfere = (_, response) => {
+    json(response, { detail: 'Sorry.' }, 500)
+    return true
+  }
+  for (let failures = 1; failures <= 5; failures++) await roundUntil({ attempts: 0, failures })
+  service.interfere = () => false
+  for (let attempts = 1; attempts <= 3; attempts++) await roundUntil({ attempts, failures: 5 })
+  await roundUntil('settled')
+})
+
 test('an answer that loses is asked for again; a state dated ahead of the service is overruled then', async () => {
   service.records.patients.push(patient('p1', { last_name: 'true' }))
   const ahead = instantOf(systemClock.now() + 200_000_000)
@@ -209,7 +231,7 @@ test('a service that fails is asked again later, and nothing is set aside for it
     expect(refetcher.trouble()).not.toContain('p1')
   }
   expect(
-    await scene.rows('select attempts > 0 as tried, due_at > now() as later from intake_ops.refetches'),
+    await scene.rows('select failures > 0 as tried, due_at > now() as later from intake_ops.refetches'),
   ).toEqual([{ tried: true, later: true }])
   expect(await scene.rows('select 1 from intake_ops.dead_letters')).toEqual([])
   service.interfere = () => false
@@ -265,7 +287,7 @@ describe('an answer by id', () => {
 
   const state = async () => ({
     asked: await scene.rows(
-      'select id, attempts, due_at <= now() as due from intake_ops.refetches order by id',
+      'select id, attempts, failures, due_at <= now() as due from intake_ops.refetches order by id',
     ),
     letters: await scene.rows('select record_id, reason from intake_ops.dead_letters'),
     forms: (await scene.rows('select id from intake.forms')).length,
@@ -294,8 +316,8 @@ describe('an answer by id', () => {
     const { asked, letters } = await state()
     expect(letters).toEqual([])
     expect(asked).toMatchObject([
-      { id: 'p1', attempts: 0, due: true },
-      { id: 'p2', attempts: 0, due: true },
+      { id: 'p1', attempts: 0, failures: 0, due: true },
+      { id: 'p2', attempts: 0, failures: 0, due: true },
     ])
     expect((await state()).forms).toBe(1)
     expect(refetcher.trouble()).toContain(hint)
@@ -309,11 +331,11 @@ describe('an answer by id', () => {
     await fetchThree(answer)
     {
       await using _refetcher = open({ clock: hasty })
-      await expect.poll(async () => (await state()).asked[0]?.attempts, { timeout: 10_000 }).toBe(1)
+      await expect.poll(async () => (await state()).asked[0]?.failures, { timeout: 10_000 }).toBe(1)
     }
     const { asked, letters, forms } = await state()
     expect([letters, forms]).toEqual([[], 1])
-    expect(asked).toEqual([{ id: 'p1', attempts: 1, due: false }])
+    expect(asked).toEqual([{ id: 'p1', attempts: 0, failures: 1, due: false }])
     service.interfere = () => false
     await refetch()
     expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p2'])

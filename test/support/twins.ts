@@ -337,7 +337,15 @@ export async function troubleTwins(twins: Twins): Promise<void> {
   await received.close()
   await verifyTwins(twins, [north, south])
   await alertTwins(twins, [north.name, south.name])
-  for (const { name, store } of [north, south]) await store(...eventsOf(name, 'second', 60))
+  for (const { name, teamId, store } of [north, south]) {
+    await store(...eventsOf(name, 'second', 60))
+    await query(
+      url,
+      `insert into intake_ops.refetches (team_id, stream, id, reason, origin, due_at)
+       values ($1, 'patients', 'p5', 'contested', 'event:x', now() + interval '1 day') on conflict do nothing`,
+      [teamId],
+    )
+  }
 }
 
 /** Dead letters that name their records. */

@@ -17,7 +17,10 @@ export interface DueRow {
   /** The event that first asked. */
   readonly origin: string
   readonly asked: string
+  /** Answers that did not settle it. */
   readonly attempts: number
+  /** Requests that the service failed. */
+  readonly failures: number
   /** When it was taken, before the service was asked, in the clock of the warehouse. */
   readonly takenAt: string
 }
@@ -65,7 +68,7 @@ export async function takeDue(
     update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second'
     from due where (asked_for.team_id, asked_for.stream, asked_for.id) = (due.team_id, due.stream, due.id)
     returning asked_for.team_id as "teamId", asked_for.stream, asked_for.id, asked_for.reason, asked_for.origin,
-      asked_for.asked::text as asked, asked_for.attempts,
+      asked_for.asked::text as asked, asked_for.attempts, asked_for.failures,
       now()::text as "takenAt"`.execute(db)
   return rows
 }
@@ -99,22 +102,23 @@ export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[])
       where (asked_for.team_id, asked_for.stream, asked_for.id, asked_for.asked)
         = (settled.team_id, settled.stream, settled.id, settled.asked)
     )
-    update intake_ops.refetches asked_for set due_at = now(), attempts = 0 from settled
+    update intake_ops.refetches asked_for set due_at = now(), attempts = 0, failures = 0 from settled
     where (asked_for.team_id, asked_for.stream, asked_for.id) = (settled.team_id, settled.stream, settled.id)
       and asked_for.asked <> settled.asked`.execute(db)
 }
 
-/** Leaves rows to be asked for again, each so many milliseconds from now; `tried` counts the attempt. */
+/** Leaves rows to be asked for again, each so many milliseconds from now; `counted` says what became of the request. */
 export async function putOff(
   db: Kysely<Warehouse>,
   rows: readonly DueRow[],
   milliseconds: (row: DueRow) => number,
-  tried = true,
+  counted: 'attempt' | 'failure' | 'nothing' = 'attempt',
 ): Promise<void> {
   if (rows.length === 0) return
   await sql`
     update intake_ops.refetches asked_for
-    set attempts = attempts + ${tried ? 1 : 0}, due_at = now() + put_off.milliseconds * interval '1 millisecond'
+    set attempts = attempts + ${counted === 'attempt' ? 1 : 0}, failures = failures + ${counted === 'failure' ? 1 : 0},
+      due_at = now() + put_off.milliseconds * interval '1 millisecond'
     from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map(milliseconds)}::int[])
       as put_off (team_id, stream, id, milliseconds)
     where (asked_for.team_id, asked_for.stream, asked_for.id) = (put_off.team_id, put_off.stream, put_off.id)`.execute(
@@ -130,8 +134,8 @@ export function originOf({ origin }: DueRow): string {
 /** Milliseconds before a record that lost, could not be asked for or was not there is asked for again. */
 const BACKOFF = { least: 1_000, most: 600_000 } as const
 
-export function pauseBefore({ attempts }: DueRow): number {
-  return Math.min(BACKOFF.least * 2 ** Math.min(attempts, 20), BACKOFF.most)
+export function pauseBefore({ attempts, failures }: DueRow): number {
+  return Math.min(BACKOFF.least * 2 ** Math.min(attempts + failures, 20), BACKOFF.most)
 }
 
 const teams = (rows: readonly DueRow[]) => rows.map((row) => row.teamId)

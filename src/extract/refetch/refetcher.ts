@@ -114,6 +114,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
       if (failure !== null && desk.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       desk.failure = failure
+      for (const { later } of patience.values()) later.clear()
       if (records > 0) for (const name of asking) desk.stopped.delete(name)
       for (const [name, error] of stopped) stop(desk, name, error)
       if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)

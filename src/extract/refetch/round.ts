@@ -71,7 +71,9 @@ export async function refetchRound(
         const error = warehouseError(result.reason)
         // A service that is away is asked again with growing pauses, as if each record had been asked for.
         const isAway = verdictOf(error) === 'retry'
-        await loaders.run(({ db }) => putOff(db, own, isAway ? pauseBefore : () => 0, isAway))
+        await loaders.run(({ db }) =>
+          isAway ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
+        )
         if (isAway) failures.push(error.message)
         else stopped.set(stream.name, error)
         failed += own.length
@@ -101,5 +103,5 @@ function fetchPart(
 
 /** Without the warehouse the lease ends by itself. */
 async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void> {
-  await loaders.run(({ db }) => putOff(db, rows, () => 0, false)).catch(() => {})
+  await loaders.run(({ db }) => putOff(db, rows, () => 0, 'nothing')).catch(() => {})
 }

@@ -90,6 +90,7 @@ async function settleInOneTransaction(
     sorted.settled.filter((row) => !lost.has(row.id)),
   )
   await putOff(db, [...sorted.again, ...sorted.settled.filter((row) => lost.has(row.id))], pauseBefore)
+  await putOff(db, sorted.failed, pauseBefore, 'failure')
   await client.query('commit')
 }
 
@@ -103,12 +104,13 @@ function sortAnswers(
   const letters: DeadLetter[] = []
   const settled: DueRow[] = []
   const again: DueRow[] = []
+  const failed: DueRow[] = []
   let missing = 0
   for (const { row, told } of answers) {
     const now = held.get(row.id)
     const isOverruled = row.attempts >= LOST_BEFORE && now !== undefined && now.version > present
     const state = (envelope: Envelope) => states.push(isOverruled ? above(envelope, now) : envelope)
-    if (told.kind === 'later') again.push(row)
+    if (told.kind === 'later') failed.push(row)
     else if (told.kind === 'gone' && row.reason !== 'contested' && row.attempts + 1 < MOST_GONE)
       again.push(row)
     else {
@@ -127,7 +129,7 @@ function sortAnswers(
       else if (now === undefined) missing += 1
     }
   }
-  return { states, letters, settled, again, missing }
+  return { states, letters, settled, again, failed, missing }
 }
 
 /** Records that events told of and that are not there: they leave no row, so they are counted. */

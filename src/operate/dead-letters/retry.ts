@@ -2,7 +2,7 @@
  * What was set aside, given another try.
  *
  *     an event           ─► pending in the inbox again            drained by serve
- *     a record with a path ─► asked for by its id                 fetched by serve
+ *     a record with a path ─► asked for by its id                 fetched by serve, or the next backfill
  *     any other record   ─► read from what was set aside          loaded here and now
  *
  * Invariant: a letter becomes `retried` in the transaction that gives it its try, and not where none can be given. What

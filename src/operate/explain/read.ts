@@ -76,7 +76,7 @@ export async function readKept(db: Kysely<Warehouse>, key: Key): Promise<KeptRec
     where letter.team_id = ${teamId} and letter.stream = ${stream.name} and letter.record_id = ${id}
     order by letter.id`.execute(db)
   const { rows: refetches } = await sql<Refetch>`
-    select reason, origin, attempts, to_json(requested_at) #>> '{}' as requested_at, to_json(due_at) #>> '{}' as due_at
+    select reason, origin, attempts + failures as attempts, to_json(requested_at) #>> '{}' as requested_at, to_json(due_at) #>> '{}' as due_at
     from intake_ops.refetches where ${own}`.execute(db)
   const events = await eventsAbout(db, key)
   return { states, events, letters, refetch: refetches[0] ?? null, runs: await runsIn(db, states) }
