@@ -2,12 +2,12 @@
 import { createInterface } from 'node:readline'
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
-import { openDrain } from '../../src/ingest/drain/drain.ts'
+import { type DrainTeam, openDrain } from '../../src/ingest/drain/drain.ts'
 
 let visible: number[] = []
 await using drain = openDrain({
   url: process.argv[2]!,
-  teams: [{ name: 'bench', teamId: 1 }],
+  teams: JSON.parse(process.argv[3]!) as DrainTeam[],
   clock: systemClock,
   logger: pino({ level: 'silent' }),
   watch: {
@@ -15,7 +15,8 @@ await using drain = openDrain({
       for (const each of seconds) visible.push(each)
     },
     refetched() {},
-    defect() {},
+    // A figure of a drain that stumbled over its own code is none.
+    defect: () => process.exit(1),
   },
 })
 process.stdout.write('ready\n')

@@ -92,9 +92,12 @@ interface DrainChild extends AsyncDisposable {
   idle(): Promise<number[]>
 }
 
-async function openDrainChild(url: string): Promise<DrainChild> {
+export async function openDrainChild(
+  url: string,
+  teams: readonly { readonly name: string; readonly teamId: number }[] = [{ name: 'bench', teamId: 1 }],
+): Promise<DrainChild> {
   const file = programOf('drain-child')
-  const child = spawn(process.execPath, [...process.execArgv, file, url], {
+  const child = spawn(process.execPath, [...process.execArgv, file, url, JSON.stringify(teams)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const ended = once(child, 'exit')

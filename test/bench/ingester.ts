@@ -13,13 +13,17 @@ export const SECRET = 'a secret of the benchmark'
 const FLAGS = ['--max-semi-space-size=4']
 
 /** `onStored` wakes a drain. */
-export function openBenchIngester(url: string, onStored = () => {}): Promise<Ingester> {
+export function openBenchIngester(
+  url: string,
+  onStored = () => {},
+  teams: readonly { readonly name: string; readonly teamId: number }[] = [{ name: 'bench', teamId: 1 }],
+): Promise<Ingester> {
   const secrets = { current: () => [SECRET], isRemoved: () => false, refresh: async () => [SECRET] }
   return openIngester({
     url,
     host: '127.0.0.1',
     port: 0,
-    teams: [{ name: 'bench', teamId: 1, secrets }],
+    teams: teams.map((team) => ({ ...team, secrets })),
     clock: systemClock,
     logger: pino({ level: 'silent' }),
     watch: { stored() {}, rejected() {}, committed() {} },

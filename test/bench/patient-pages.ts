@@ -30,7 +30,7 @@ export function person(index: number) {
   }
 }
 
-function patient(index: number): unknown {
+export function patient(index: number) {
   const { first_name, last_name, ...others } = person(index)
   const stamp = stampOf(index)
   return {

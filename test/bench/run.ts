@@ -20,17 +20,20 @@ import { benchIngest } from './ingest.ts'
 import { benchLoad } from './load.ts'
 import { forgetPeak, peakOf, watchStolen } from './machine.ts'
 import { benchMemory } from './memory.ts'
+import { benchMixture } from './mixture.ts'
+import { benchNights } from './nights.ts'
 import { patientSample } from './patient-pages.ts'
 import { benchRate } from './rate.ts'
 import { responseSample } from './response-pages.ts'
 import type { BenchRow } from './row.ts'
+import { benchTeams } from './teams.ts'
 import { type BenchWarehouse, openBenchWarehouse } from './warehouse.ts'
 
 const USAGE = `npm run bench -- [--quick] [--json FILE] [--only SECTION,SECTION]
 
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
-  --only A,B   some of load, responses, exports, drain, ingest, memory, analytics, emulator, rate`
+  --only A,B   some of load, nights, responses, exports, drain, mixture, teams, ingest, memory, analytics, emulator, rate`
 
 const { values } = readWords(USAGE, {
   quick: { type: 'boolean' },
@@ -66,6 +69,7 @@ const { quick = false } = values
 const json = values.json === undefined ? null : fileToWrite('--json', values.json)
 const sections: readonly Section[] = [
   beside('load', (warehouse) => benchLoad(warehouse, patientSample, quick ? 20_000 : 100_000)),
+  beside('nights', (warehouse) => benchNights(warehouse, quick ? 20_000 : 100_000)),
   beside('responses', async (warehouse) => {
     const records = quick ? 20_000 : 200_000
     const rows = await benchLoad(warehouse, responseSample, records)
@@ -73,6 +77,8 @@ const sections: readonly Section[] = [
   }),
   beside('exports', (warehouse) => benchExports(warehouse, quick ? 5_000 : 30_000)),
   beside('drain', (warehouse) => benchDrain(warehouse, quick ? 20_000 : 220_000)),
+  beside('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
+  beside('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
   beside('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
   beside('memory', (warehouse) => benchMemory(warehouse, patients, quick ? 100_000 : 1_000_000)),
   beside('analytics', (warehouse) => benchAnalytics(warehouse, quick ? 20_000 : 200_000)),
