@@ -1,0 +1,211 @@
+/** Dead letters beside those of another team, stream and run that are the same: what counts, waits, resolves and goes. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  countWaiting,
+  type DeadLetter,
+  resolveUnmet,
+  setAside,
+  waitingIds,
+} from '../../src/load/dead-letters.ts'
+import { removeSettledBodies } from '../../src/load/settled-bodies.ts'
+import { teamIdOf } from '../../src/load/teams.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { rowsOf } from './loading.ts'
+
+let database: TestDatabase
+let session: Session
+let teamId: number
+let otherId: number
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  session = await openSession({ url: database.url, purpose: 'dead letters' })
+  teamId = await teamIdOf(session.db, 'one')
+  otherId = await teamIdOf(session.db, 'other')
+})
+
+afterEach(async () => {
+  await session.close()
+  await database.drop()
+})
+
+const letter = (over: Partial<DeadLetter> = {}): DeadLetter => ({
+  ...{ recordId: 'p', origin: 'run:1 page:1', reason: 'r', body: '{"id":"p"}' },
+  ...over,
+})
+const place = (over: { teamId?: number; stream?: 'patients' | 'forms'; runId?: string } = {}) => ({
+  ...{ teamId, stream: 'patients' as const, runId: '1' },
+  ...over,
+})
+const put = (letters: readonly DeadLetter[], over = {}) => setAside(session.db, place(over), letters)
+const all = () =>
+  rowsOf<{
+    id: string
+    team: number
+    stream: string
+    record_id: string
+    status: string
+    seen: number
+    run: string
+  }>(
+    session,
+    `select id::text, team_id as team, stream, record_id, status, seen::int, last_run_id::text as run
+     from intake_ops.dead_letters order by id`,
+  )
+const bodies = () =>
+  rowsOf<{ body: Buffer }>(session, 'select body from intake_raw.set_aside order by dead_letter_id')
+const mark = (status: string, where = 'true') =>
+  rowsOf(
+    session,
+    `update intake_ops.dead_letters set status = $1,
+       settled_at = case when $1 = 'waiting' then null else now() end where ${where}`,
+    [status],
+  )
+
+describe('setting aside', () => {
+  test('the same again counts it; what differs in record, reason, body, team or stream is another', async () => {
+    expect(await put([letter(), letter()])).toBe(2)
+    expect(await all()).toMatchObject([
+      { team: teamId, stream: 'patients', seen: 2, run: '1', status: 'waiting' },
+    ])
+    expect(await bodies()).toHaveLength(1)
+    await put([letter({ origin: 'run:2 page:9' })], { runId: '2' })
+    expect(await all()).toMatchObject([{ seen: 3, run: '2' }])
+    const others = [{ recordId: 'q' }, { recordId: null }, { reason: 's' }, { body: '{"id":"q"}' }]
+    for (const over of others) await put([letter(over)])
+    await put([letter()], { teamId: otherId })
+    await put([letter()], { stream: 'forms' })
+    expect((await all()).map(({ seen }) => seen)).toEqual([3, 1, 1, 1, 1, 1, 1])
+    expect(await bodies()).toHaveLength(7)
+  })
+
+  test('keeps the body byte for byte, as text or as bytes, which are the same thing', async () => {
+    const bytes = Buffer.from([0, 255, 10, 92, 195, 40])
+    await put([letter({ body: bytes }), letter({ body: 'é\\n' }), letter({ body: Buffer.from('é\\n') })])
+    expect((await bodies()).map(({ body }) => body)).toEqual([bytes, Buffer.from('é\\n')])
+    expect((await all()).map(({ seen }) => seen)).toEqual([1, 2])
+  })
+
+  test('what was discarded is counted, and waits no more; of another team or stream it waits', async () => {
+    await put([letter()])
+    await mark('discarded')
+    expect(await put([letter()], { runId: '5' })).toBe(0)
+    expect(await all()).toMatchObject([{ status: 'discarded', seen: 2, run: '5' }])
+    expect(await put([letter()], { teamId: otherId })).toBe(1)
+    expect(await put([letter()], { stream: 'forms' })).toBe(1)
+    expect((await all()).map(({ status }) => status)).toEqual(['discarded', 'waiting', 'waiting'])
+  })
+
+  test('what was resolved, and comes again, is a new one that waits', async () => {
+    await put([letter()])
+    await mark('resolved')
+    expect(await put([letter()])).toBe(1)
+    expect((await all()).map(({ status, seen }) => [status, seen])).toEqual([
+      ['resolved', 1],
+      ['waiting', 1],
+    ])
+  })
+})
+
+describe('what waits', () => {
+  /** One of each kind, the first two of which an earlier run left. */
+  async function mixture() {
+    await put([letter({ recordId: 'a' }), letter({ recordId: 'b' })])
+    await put([letter({ recordId: 'b', reason: 'another' })])
+    await put([letter({ recordId: 'now' })], { runId: '2' })
+    await put([letter({ recordId: null })])
+    await put([letter({ recordId: 'event', origin: 'event:e1' })])
+    await put([letter({ recordId: 'discarded' })])
+    await mark('discarded', `record_id = 'discarded'`)
+    await put([letter({ recordId: 'other' })], { teamId: otherId })
+    await put([letter({ recordId: 'form' })], { stream: 'forms' })
+  }
+
+  test('of earlier runs has the ids of records that a page or fetch brought, each once, up to so many', async () => {
+    await mixture()
+    const now = { teamId, stream: 'patients', runId: '2' } as const
+    expect([...(await waitingIds(session.db, now, 10))].sort()).toEqual(['a', 'b'])
+    expect(await waitingIds(session.db, now, 1)).toHaveLength(1)
+    expect(await waitingIds(session.db, { ...now, runId: '1' }, 10)).toEqual(['now'])
+    await rowsOf(session, `update intake_ops.dead_letters set last_run_id = null where record_id = 'a'`)
+    expect(await waitingIds(session.db, { ...now, runId: '1' }, 10)).toContain('a')
+  })
+
+  test('is resolved after a scan that did not meet it, but for what events brought, other teams and streams', async () => {
+    await mixture()
+    await resolveUnmet(session.db, { teamId, stream: 'patients', runId: '2' })
+    const waiting = (await all()).filter(({ status }) => status === 'waiting').map((each) => each.record_id)
+    expect(waiting).toEqual(['now', 'event', 'other', 'form'])
+    const settled = await rowsOf(
+      session,
+      `select status, settled_at is not null as dated from intake_ops.dead_letters where status <> 'waiting'`,
+    )
+    expect(settled.filter(({ status }) => status === 'resolved')).toHaveLength(4)
+    expect(settled.every(({ dated }) => dated)).toBe(true)
+  })
+
+  test('is resolved of the ids that were asked for alone; of none, none', async () => {
+    await mixture()
+    const now = { teamId, stream: 'patients', runId: '2' } as const
+    await resolveUnmet(session.db, now, { ids: [] })
+    await resolveUnmet(session.db, now, { ids: ['b', 'now', 'event', 'other', 'form'] })
+    const resolved = (await all()).filter(({ status }) => status === 'resolved').map((each) => each.record_id)
+    expect(resolved).toEqual(['b', 'b'])
+  })
+
+  test('is resolved but for what could not be asked for, and what has no id is', async () => {
+    await mixture()
+    await resolveUnmet(session.db, { teamId, stream: 'patients', runId: '2' }, { except: ['b'] })
+    const resolved = (await all()).filter(({ status }) => status === 'resolved').map((each) => each.record_id)
+    expect(resolved).toEqual(['a', null])
+  })
+
+  test('is counted for these streams of this team', async () => {
+    await mixture()
+    expect(await countWaiting(session.db, teamId, ['patients'])).toBe(6)
+    expect(await countWaiting(session.db, teamId, ['patients', 'forms'])).toBe(7)
+    expect(await countWaiting(session.db, otherId, ['patients', 'forms'])).toBe(1)
+    expect(await countWaiting(session.db, teamId, ['packets'])).toBe(0)
+  })
+})
+
+describe('bodies of letters', () => {
+  const now = new Date('2026-03-31T00:00:00Z')
+  const remove = (days = 30) => removeSettledBodies(database.url, { days, now })
+  const settle = (id: string, status: string, at: string) =>
+    rowsOf(session, `update intake_ops.dead_letters set status = $2, settled_at = $3 where record_id = $1`, [
+      id,
+      status,
+      at,
+    ])
+
+  test('are removed once they were settled for so many days; letters stay, and so does what waits', async () => {
+    const ids = ['old', 'older', 'young', 'waiting']
+    await put(ids.map((recordId) => letter({ recordId, body: recordId })))
+    await settle('old', 'resolved', '2026-02-28T23:59:59Z')
+    await settle('older', 'discarded', '2026-01-01T00:00:00Z')
+    await settle('young', 'resolved', '2026-03-01T00:00:00Z')
+    // It was settled once, and is wanted again.
+    await settle('waiting', 'waiting', '2026-01-01T00:00:00Z')
+    expect(await remove()).toBe(2)
+    expect((await bodies()).map(({ body }) => body.toString()).sort()).toEqual(['waiting', 'young'])
+    expect(await all()).toHaveLength(4)
+    expect(await remove()).toBe(0)
+    expect(await remove(1)).toBe(1)
+  })
+
+  test('are removed all, though they are more than a portion', async () => {
+    await rowsOf(
+      session,
+      `with letters as (
+         insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason, status, settled_at)
+         select $1, 'patients', 'p' || n, 'f' || n, 'run:1', 'r', 'resolved', '2026-01-01' from generate_series(1, 2500) n
+         returning id)
+       insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from letters`,
+      [teamId],
+    )
+    expect(await remove()).toBe(2_500)
+    expect(await bodies()).toEqual([])
+  })
+})
