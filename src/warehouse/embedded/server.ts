@@ -43,6 +43,8 @@ const LOCK_PATIENCE_MILLISECONDS = 300_000
 /** Another process started the server while we waited, or it is just ending. */
 const SHORT_MILLISECONDS = 20
 const LEAVE_ATTEMPTS = 3
+/** Supervisors that are killed while they start before we give up. */
+const KILLED_ATTEMPTS = 10
 const SLOW_MILLISECONDS = 5_000
 
 /** Starts the server of `dataDir`, or joins the one that runs. Throws `UsageError` where none can run. */
@@ -85,6 +87,7 @@ async function use(home: Home, unsafe: boolean, onNotice: (line: string) => void
   const slow = setTimeout(() => {
     onNotice('the embedded Postgres is still starting; after a crash it first recovers')
   }, SLOW_MILLISECONDS)
+  let killed = 0
   try {
     for (;;) {
       const attached = await attach(home)
@@ -94,7 +97,9 @@ async function use(home: Home, unsafe: boolean, onNotice: (line: string) => void
         if ((await readAddress(home)) !== undefined) return sleep(SHORT_MILLISECONDS)
         const binaries = await prepareBinaries(home, onNotice)
         await initialise(home, binaries, unsafe)
-        await startSupervisor({ home, bin: binaries.bin, unsafe })
+        if ((await startSupervisor({ home, bin: binaries.bin, unsafe })) === 'started') return
+        killed += 1
+        if (killed === KILLED_ATTEMPTS) throw notStarted(home)
       })
     }
   } finally {

@@ -28,8 +28,11 @@ export interface Orders {
 const RECENT_LINES = 20
 const POLL_MILLISECONDS = 10
 
-/** Returns when the supervisor can be attached to; the server may still be starting then. */
-export async function startSupervisor(orders: Orders): Promise<void> {
+/**
+ * `started`: it can be attached to; the server may still be starting then. `killed`: somebody ended it before that, and
+ * another may fare better. Throws when it ended by itself.
+ */
+export async function startSupervisor(orders: Orders): Promise<'started' | 'killed'> {
   const suffix = extname(fileURLToPath(import.meta.url))
   const program = fileURLToPath(new URL(`./supervisor${suffix}`, import.meta.url))
   const logPath = join(orders.home.directory, 'supervisor.log')
@@ -43,12 +46,20 @@ export async function startSupervisor(orders: Orders): Promise<void> {
     windowsHide: true,
   })
   closeSync(log)
-  let over = false
-  child.once('exit', () => (over = true)).once('error', () => (over = true))
+  let over: 'ended' | 'killed' | undefined
+  child
+    .once('exit', (_, signal) => {
+      over = signal === null ? 'ended' : 'killed'
+    })
+    .once('error', () => {
+      over = 'ended'
+    })
   child.stdin?.on('error', () => undefined).end(JSON.stringify(orders))
   child.unref()
-  while (!over && (await readAddress(orders.home)) === undefined) await sleep(POLL_MILLISECONDS)
-  if (over && (await readAddress(orders.home)) === undefined) throw notStarted(orders.home)
+  while (over === undefined && (await readAddress(orders.home)) === undefined) await sleep(POLL_MILLISECONDS)
+  if (over === undefined || (await readAddress(orders.home)) !== undefined) return 'started'
+  if (over === 'killed') return 'killed'
+  throw notStarted(orders.home)
 }
 
 /** The server did not start: with what its log says about it. */

@@ -17,7 +17,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readAddress, type SupervisorAddress, writeAddress } from './control.ts'
-import { stopPostmaster } from './postmaster.ts'
+import { findPostmaster, stopPostmaster } from './postmaster.ts'
 import { identityOf } from './process-identity.ts'
 import { type RunningServer, startServer } from './start-server.ts'
 import type { Orders } from './supervise.ts'
@@ -26,6 +26,11 @@ type State = 'starting' | 'ready' | 'stopping' | 'failed'
 
 /** How long a server waits for its first user, who asked for it and may have been killed since. */
 const FIRST_USER_MILLISECONDS = 30_000
+/**
+ * How long a server that was taken over is kept for those who used it under the supervisor before: they come back as
+ * soon as they see that it was killed.
+ */
+const RETURN_MILLISECONDS = 2_000
 /** Starts that fail in a row before the supervisor gives up. */
 const ATTEMPTS = 6
 
@@ -35,17 +40,21 @@ const token = randomBytes(24).toString('base64url')
 const users = new Set<Socket>()
 let state: State = 'starting'
 let server: RunningServer | undefined
-const farewells: (() => void)[] = []
+/** Users who left last, and wait until the server is gone. */
+const leaving: Socket[] = []
+/** Not before that, in milliseconds of the process, is a server stopped which another supervisor started. */
+let keptUntil = 0
 let stopped: Promise<void> | undefined
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)
 
 if ((await readAddress(home)) === undefined) {
+  if (findPostmaster(home) !== undefined) keptUntil = performance.now() + RETURN_MILLISECONDS
   const control = createServer(receive)
   await new Promise<void>((resolve) => control.listen({ port: 0, host: '127.0.0.1' }, resolve))
   const address = { identity: identityOf(process.pid)!, port: portOf(control), token }
   await writeAddress(home, address)
-  setTimeout(() => stopWithoutUsers(), FIRST_USER_MILLISECONDS).unref()
+  setTimeout(stopWithoutUsers, FIRST_USER_MILLISECONDS).unref()
   await keepRunning()
   await stopped
   control.close()
@@ -95,6 +104,7 @@ function receive(socket: Socket): void {
 
 function welcome(socket: Socket): void {
   users.add(socket)
+  for (const last of leaving.splice(0)) last.end('left\n')
   socket.once('close', () => {
     if (users.delete(socket)) stopWithoutUsers()
   })
@@ -103,13 +113,21 @@ function welcome(socket: Socket): void {
 
 function leave(socket: Socket): void {
   users.delete(socket)
-  if (users.size > 0) socket.end('left\n')
-  else stopWithoutUsers(() => socket.end('stopped\n'))
+  if (users.size > 0) {
+    socket.end('left\n')
+    return
+  }
+  leaving.push(socket)
+  stopWithoutUsers()
 }
 
-function stopWithoutUsers(farewell?: () => void): void {
-  if (farewell !== undefined) farewells.push(farewell)
+function stopWithoutUsers(): void {
   if (users.size > 0 || isStopping()) return
+  const early = keptUntil - performance.now()
+  if (early > 0) {
+    setTimeout(stopWithoutUsers, early)
+    return
+  }
   state = 'stopping'
   stopped = stop()
 }
@@ -123,7 +141,7 @@ async function stop(): Promise<void> {
 async function leaveHome(address: SupervisorAddress): Promise<void> {
   const current = await readAddress(home)
   if (current?.token === address.token) rmSync(join(home.directory, 'supervisor.json'), { force: true })
-  for (const farewell of farewells) farewell()
+  for (const last of leaving) last.end('stopped\n')
   // Time for the last line to leave the socket before the process goes.
   await sleep(20)
 }
