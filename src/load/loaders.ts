@@ -7,7 +7,7 @@
  * whose batches wait for a lock leaves the sessions beyond its own limit to the others.
  */
 import type { Clock } from '../core/clock.ts'
-import { verdictOf } from '../core/errors.ts'
+import { IntakeError, verdictOf } from '../core/errors.ts'
 import { openFairQueue } from '../core/fair-queue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -76,10 +76,17 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
 
   async function persist<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries++) {
+      // What the work itself met, a service that is away say, passes no sooner with another session.
+      let isOfWork = false
       try {
-        return await attempt(work)
+        return await attempt((session) =>
+          work(session).catch((error: unknown) => {
+            isOfWork = error instanceof IntakeError
+            throw error
+          }),
+        )
       } catch (error) {
-        if (verdictOf(error) !== 'retry' || tries === ATTEMPTS) throw error
+        if (isOfWork || verdictOf(error) !== 'retry' || tries === ATTEMPTS) throw error
         options.onRetry?.((error as { code?: string }).code ?? 'unknown', tries)
         await clock.sleep(PAUSE_MS * tries)
       }

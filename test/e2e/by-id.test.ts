@@ -190,7 +190,7 @@ describe.concurrent('a record that differs', () => {
       expect(patients).toMatchObject({ different: [], note: expect.stringContaining('1 record(s)') })
     if (meaning === 'later') {
       expect([run.code, patients.different]).toEqual([4, []])
-      expect(patients.note).toContain('1 could not be fetched')
+      expect(patients.note).toMatch(/^1 could not be fetched/)
     }
   })
 
@@ -211,6 +211,41 @@ describe.concurrent('a record that differs', () => {
       `select last_name from intake.patients where team_id = OURS and id = 'p7'`,
     )
     expect(mended).toEqual({ last_name: 'first' })
+  })
+})
+
+describe.concurrent('the file of an export', () => {
+  const file = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Q\np1,A,,,,,,x\n'
+
+  it.each([
+    ['403', 'stop', status(403)],
+    ['405', 'stop', status(405)],
+    ['404', 'dead', status(404)],
+    ['400', 'dead', status(400)],
+    ['500', 'later', status(500)],
+    ['a cut body', 'later', cut],
+  ] as const)('that answers verify with %s: %s', async (name, meaning, answer) => {
+    await using service = await startLittleService()
+    service.records.exports.push({ id: 'e1', name: 'E', form: { id: 'f1', name: 'F' } })
+    let answerFile: Answer = (response) => response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    service.interfere = ({ method }, response) => {
+      if (method !== 'POST') return false
+      answerFile(response)
+      return true
+    }
+    const team = teamOf(service, `file.${name.replaceAll(' ', '-')}`)
+    expect((await team.run('backfill', '--streams', 'exports')).code).toBe(0)
+    answerFile = answer
+    const run = await team.run('verify', '--streams', 'exports', '--json')
+    const { exports } = JSON.parse(run.stdout).streams
+    expect(await letters(team)).toEqual([])
+    expect(run.code).toBe(meaning === 'stop' ? 1 : meaning === 'later' ? 4 : 0)
+    if (meaning === 'stop') expect(exports.error).toMatch(/Check |Set |set /)
+    if (meaning === 'later') expect(exports.note).toMatch(/^1 could not be fetched/)
+    if (meaning === 'dead') expect(exports.note).toContain('1 file(s) could not be compared')
+    if (meaning !== 'stop') expect(exports).toMatchObject({ missing: [], extra: [], different: [] })
+    const cells = await team.rows('select value from intake.export_cells where team_id = OURS')
+    expect(cells).toEqual([{ value: 'x' }])
   })
 })
 

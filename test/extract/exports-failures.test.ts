@@ -242,6 +242,23 @@ describe('a file that the service does not give', () => {
     expect(await letters()).toHaveLength(100)
   })
 
+  test('because the service fails ten times in a row ends the stream, which asks for none of them again', async () => {
+    for (let nth = 0; nth < 30; nth++) service.put(`e${nth}`, good('x'))
+    const asked = new Map<string, number>()
+    service.interfere = (request, response) => {
+      if (request.method !== 'POST') return false
+      const id = idIn(request)!
+      asked.set(id, (asked.get(id) ?? 0) + 1)
+      response.writeHead(500, { 'content-type': 'application/json' }).end('{"detail":"Sorry."}')
+      return true
+    }
+    await expect(run()).rejects.toMatchObject({ code: 'unavailable', verdict: 'retry' })
+    expect(asked.size).toBeLessThanOrEqual(12)
+    // Six attempts of one request.
+    expect(Math.max(...asked.values())).toBe(6)
+    expect(await letters()).toEqual([])
+  })
+
   test('because it cannot be reached ends the stream, and sets nothing aside', async () => {
     await run()
     const before = await rowVersions(database.url)

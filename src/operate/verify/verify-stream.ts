@@ -13,6 +13,7 @@ import type { Source } from '../../extract/source.ts'
 import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { describeTables, type ExpectedTables } from '../expected/tables.ts'
+import { UNREAD_FILES } from './expect-files.ts'
 import { UNKNOWN } from './expect-lines.ts'
 import { expectRaw, type SourceRead } from './expect-raw.ts'
 import { expectSource } from './expect-source.ts'
@@ -76,16 +77,18 @@ export async function verifyStream(
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
     : await lookUntilSure(looking, { startedAt: read.startedAt, from })
   const { differences } = looks
-  const unknown = await countUnknown(session)
-  const unsaid =
-    unknown === 0
+  const laterIds = [...source.patience.later.keys()]
+  const unsaid = [
+    uncomparedNote('record', await countIds(session, UNKNOWN, laterIds)),
+    tables.files.length === 0
       ? null
-      : `${unknown} record(s) could not be compared: the service gives them in no form that can be loaded`
+      : uncomparedNote('file', await countIds(session, UNREAD_FILES, laterIds)),
+  ]
   const repaired: Repaired =
     mend === null || differences.length === 0
       ? { repaired: 0, note: null }
       : await repair(looking, differences, { ...mend, steady: read.steady })
-  const notes = [unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
+  const notes = [...unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
   return {
     missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),
     extra: differences.filter(({ kind }) => kind === 'extra').map(({ id }) => id),
@@ -129,7 +132,13 @@ async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<
   return read === null ? null : instantOf(microsOf(read) - LISTED_LATE_MICROS)
 }
 
-async function countUnknown({ db }: Session): Promise<number> {
-  const { rows } = await sql<{ ids: string }>`select count(distinct id) as ids from ${UNKNOWN}`.execute(db)
+function uncomparedNote(what: 'record' | 'file', count: number): string | null {
+  if (count === 0) return null
+  return `${count} ${what}(s) could not be compared: the service gives them in no form that can be loaded`
+}
+
+async function countIds({ db }: Session, table: typeof UNKNOWN, except: readonly string[]): Promise<number> {
+  const { rows } = await sql<{ ids: string }>`
+    select count(distinct id) as ids from ${table} where id <> all (${except}::text[])`.execute(db)
   return Number(rows[0]!.ids)
 }
