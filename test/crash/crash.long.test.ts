@@ -16,3 +16,12 @@ it('no acknowledged event is lost and every table is as the events say, whoever 
   expect(verdict.faults, lines.join('\n')).toEqual([])
   expect(verdict.acknowledged).toBeGreaterThan(100)
 })
+
+it('the same of a mixture: several teams and streams, the same ids, and the service asked for what is in doubt', async () => {
+  stage = await openStage()
+  const lines: string[] = []
+  const options = { kills: 6, seed: 7, mixture: true, say: (line: string) => void lines.push(line) }
+  const verdict = await crash({ ...stage, ...options })
+  expect(verdict.faults, lines.join('\n')).toEqual([])
+  expect(verdict.acknowledged).toBeGreaterThan(1_000)
+})

@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { builtFile } from '../support/built.ts'
 import { type Cast, type Member, openCast } from './cast.ts'
+import { openMixtureLoad } from './mixture.ts'
 import { query } from './query.ts'
 import { startSending } from './sender.ts'
 import { judge, type Verdict } from './verdict.ts'
@@ -22,24 +23,40 @@ export interface CrashOptions {
   readonly folder: string
   /** Free ports, one an ingester. */
   readonly ports: readonly number[]
+  /** True for events of several teams and streams, and what they ask the service for; else for those of patients alone. */
+  readonly mixture?: boolean
   readonly say: (line: string) => void
 }
 
 const SECRET = 'a secret of the crash test'
 
+/** Events of a mixture for each kill, which come in about as fast as those of patients alone. */
+const EVENTS_A_KILL = 300
+/** From one kill to the next, on average, and what a kill takes. */
+const KILL_MS = 1_000
+
 export async function crash(options: CrashOptions): Promise<Verdict> {
-  const { kills, url, ports, say } = options
-  const random = seeded(options.seed)
-  const cast = openCast(builtFile('cli.js'), options.folder)
-  const members = startAll(cast, url, ports)
-  try {
-    await Promise.all(members.map((member) => member.ready()))
-    const urls = ports.map((port) => `http://127.0.0.1:${port}`)
+  return await (options.mixture === true ? crashMixture(options) : crashPatients(options))
+}
+
+async function crashMixture(options: CrashOptions): Promise<Verdict> {
+  const { seed, kills, url, folder, say } = options
+  await using load = await openMixtureLoad({ seed, events: kills * EVENTS_A_KILL, folder })
+  return await amid(options, load.env, async (urls, strikes) => {
+    const sender = load.send(urls, kills * KILL_MS)
+    await strikes()
+    await sender.finish()
+    const { sent, acknowledged, unavailable, broken } = sender.counts
+    say(`sent ${sent}, acknowledged ${acknowledged}, 503 ${unavailable}, broken ${broken}`)
+    return await sender.judge(url)
+  })
+}
+
+async function crashPatients(options: CrashOptions): Promise<Verdict> {
+  const { url, say } = options
+  return await amid(options, { INTAKE_WEBHOOK_SECRETS: SECRET }, async (urls, strikes, random) => {
     const sender = startSending({ urls, secret: SECRET, patients: 200, lanes: 16, pauseMs: 4, random })
-    for (let kill = 1; kill <= kills; kill++) {
-      await sleep(100 + random() * 900)
-      say(`${kill}: ${await strike(options, members, random)}`)
-    }
+    await strikes()
     await sleep(1_000)
     await sender.stop()
     say(
@@ -47,18 +64,49 @@ export async function crash(options: CrashOptions): Promise<Verdict> {
     )
     await emptied(url)
     return await judge(url, sender)
+  })
+}
+
+/** Runs `work` beside ingesters and drains; `strikes` kills as often as was asked for. */
+async function amid(
+  options: CrashOptions,
+  env: Readonly<Record<string, string>>,
+  work: (urls: readonly string[], strikes: () => Promise<void>, random: () => number) => Promise<Verdict>,
+): Promise<Verdict> {
+  const { kills, url, ports, say } = options
+  const random = seeded(options.seed)
+  const cast = openCast(builtFile('cli.js'), options.folder)
+  const members = startAll(cast, url, ports, env)
+  const strikes = async () => {
+    for (let kill = 1; kill <= kills; kill++) {
+      await sleep(100 + random() * 900)
+      say(`${kill}: ${await strike(options, members, random)}`)
+    }
+  }
+  try {
+    await Promise.all(members.map((member) => member.ready()))
+    return await work(
+      ports.map((port) => `http://127.0.0.1:${port}`),
+      strikes,
+      random,
+    )
   } finally {
     await cast.dismiss()
   }
 }
 
-function startAll(cast: Cast, url: string, ports: readonly number[]): readonly Member[] {
+function startAll(
+  cast: Cast,
+  url: string,
+  ports: readonly number[],
+  own: Readonly<Record<string, string>>,
+): readonly Member[] {
   const env = {
     PATH: process.env.PATH,
     DATABASE_URL: url,
-    INTAKE_WEBHOOK_SECRETS: SECRET,
     INTAKE_ADMIN_PORT: '0',
     LOG_LEVEL: 'warn',
+    ...own,
   }
   const ingesters = ports.map((port, at) =>
     cast.add(`ingester ${at + 1}`, ['serve', '--no-drain', '--no-schedule'], {

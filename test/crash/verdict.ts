@@ -19,6 +19,8 @@ interface Stored {
 export interface Verdict {
   readonly acknowledged: number
   readonly stored: number
+  /** From the last event until nothing was left to do, where that was waited for. */
+  readonly seconds?: number
   /** Empty when all is well; else what is wrong, a line each. */
   readonly faults: readonly string[]
 }
