@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../src/core/time.ts'
-import { isInWindow, planWindow } from '../../src/extract/window.ts'
+import { EVERYTHING, isInWindow, planWindow, reachesBack } from '../../src/extract/window.ts'
 
 const at = (text: string) => parseInstant(text)!
 const NOW = at('2026-03-20T02:00:00Z')
@@ -62,6 +62,53 @@ describe('what a run asks for', () => {
         const day = instantOf(submitted + minutes * 60_000_000).slice(0, 10)
         expect(exclusive ? day > after! : day >= after!).toBe(true)
         expect(isInWindow(instantOf(submitted), after!)).toBe(true)
+      }),
+    )
+  })
+})
+
+describe('everything is read again', () => {
+  const swept = (micros: number) =>
+    planWindow({ ...CURSOR, swept_at: instantOf(microsOf(NOW) - micros) }, NIGHTLY, NOW).after
+
+  it('at the end of the days that were given, to the microsecond', () => {
+    expect(swept(7 * 86_400_000_000 - 1)).toBe('2026-03-15')
+    expect(swept(7 * 86_400_000_000)).toBeNull()
+  })
+
+  it('whatever was read before, where everything is asked for', () => {
+    expect(planWindow(CURSOR, EVERYTHING, NOW)).toMatchObject({ after: null, note: null })
+  })
+})
+
+it('keeps what the checkpoint holds, for whoever settles after a part', () => {
+  expect(planWindow(CURSOR, NIGHTLY, NOW).held).toEqual({
+    newest: '2026-03-19T22:15:00.123456Z',
+    swept_at: '2026-03-18T02:00:00.000001Z',
+  })
+})
+
+it('asks for no day before the first of the calendar', () => {
+  expect(planWindow(null, { ...NIGHTLY, since: at('0001-01-01') }, NOW).after).toBe('0001-01-02')
+})
+
+describe('a checkpoint may move on', () => {
+  it.each([
+    ['2026-03-17', true],
+    ['2026-03-16', true],
+    ['2026-03-18', false],
+  ])('when what was asked for began two days before it or earlier: %s %s', (after, moves) => {
+    expect(reachesBack(after, at('2026-03-19T00:00:00Z'))).toBe(moves)
+    expect(reachesBack(after, at('2026-03-19T23:59:59.999999Z'))).toBe(moves)
+  })
+
+  it('after every window that a run plans by itself', () => {
+    const moment = fc.integer({ min: microsOf(at('2020-01-01')), max: microsOf(NOW) })
+    fc.assert(
+      fc.property(moment, fc.nat(5), (checkpoint, lookbackDays) => {
+        const cursor = { newest: instantOf(checkpoint), swept_at: instantOf(microsOf(NOW) - 1_000_000) }
+        const { after } = planWindow(cursor, { ...NIGHTLY, lookbackDays }, NOW)
+        expect(reachesBack(after!, instantOf(checkpoint))).toBe(true)
       }),
     )
   })

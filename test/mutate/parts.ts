@@ -16,14 +16,24 @@ export const PARTS: readonly Part[] = [
     name: 'core',
     mutate: ['src/core/*.ts'],
     tests: of('core', [
-      ...['canonical', 'clock', 'deadline', 'envelope', 'errors', 'identifiers', 'json', 'secret-box'],
-      ...['signature', 'storable', 'time'],
+      ...['canonical', 'clock', 'deadline', 'envelope', 'errors', 'fair-queue', 'identifiers', 'json'],
+      ...['secret-box', 'signature', 'storable', 'time'],
     ]),
   },
   {
     name: 'streams',
     mutate: ['src/streams/*.ts'],
     tests: of('streams', ['answers', 'emulated-shapes', 'mapping']),
+  },
+  {
+    name: 'reading',
+    mutate: [
+      ...['checkpoint', 'slice-note', 'window'].map((name) => `src/extract/${name}.ts`),
+      ...['cell-text', 'csv-records', 'export-text', 'json-string', 'leading-columns', 'utf8-watch'].map(
+        (name) => `src/load/exports/${name}.ts`,
+      ),
+    ],
+    tests: of('extract', ['checkpoint', 'exports-csv', 'slice-note', 'window']),
   },
   { name: 'api', mutate: ['src/api/**/*.ts'], tests: ['test/api/**/*.test.ts'] },
 ]

@@ -46,7 +46,7 @@ for (const { name, mutate } of PARTS.filter((part) => chosen.includes(part.name)
     incremental: true,
     incrementalFile: `${FOLDER}/${name}.json`,
     force: values.force === true,
-    reporters: ['clear-text', 'json'],
+    reporters: ['clear-text', 'progress-append-only', 'json'],
     clearTextReporter: { logTests: false, reportTests: false, allowColor: false },
     jsonReporter: { fileName: `${FOLDER}/${name}-report.json` },
     thresholds: { high: 95, low: LEAST, break: LEAST },

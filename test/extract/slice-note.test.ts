@@ -1,0 +1,87 @@
+/** What there is to say of a slice: only what a person has to act on asks for attention. */
+import { describe, expect, test } from 'vitest'
+import type { ScanReport } from '../../src/extract/scan.ts'
+import {
+  everythingNote,
+  heldNote,
+  joined,
+  NOTHING_TO_SAY,
+  partlyReadNote,
+  sinceNote,
+  unsteadyNote,
+} from '../../src/extract/slice-note.ts'
+
+const scan = (over: Partial<ScanReport> = {}): ScanReport =>
+  ({ count: 7, distinct: 5, listed: 4, complete: true, reason: 'count_mismatch', ...over }) as ScanReport
+
+describe('a list that was read several times and never steady', () => {
+  test('in the same way each time needs a person: its count is wrong', () => {
+    expect(unsteadyNote([scan(), scan(), scan()])).toEqual({
+      text: 'the service counts 7 but lists 5 distinct records, each time the same; deletes are not looked for while its count is wrong',
+      attention: true,
+    })
+  })
+
+  test('that ends early each time tells the records up to there', () => {
+    const early = scan({ complete: false, distinct: 9 })
+    expect(unsteadyNote([early, scan({ complete: false, distinct: 6 })])).toEqual({
+      text: 'the service counts 7 but its pages end after 4 records, each time the same; deletes are not looked for while its count is wrong',
+      attention: true,
+    })
+  })
+
+  test.each<[string, readonly ScanReport[]]>([
+    ['found others each time', [scan({ distinct: 6 }), scan()]],
+    ['was counted otherwise each time', [scan({ count: 8 }), scan()]],
+    ['was unsteady for another reason each time', [scan({ reason: 'short_page' }), scan()]],
+    ['has no count', [scan({ count: null }), scan({ count: null })]],
+    ['has the count that was found', [scan({ count: 5 }), scan({ count: 5 })]],
+  ])('and %s is read again the next time, and needs nobody', (_, scans) => {
+    expect(unsteadyNote(scans)).toEqual({
+      text: 'the list kept changing while it was read (count_mismatch); deletes are looked for next time',
+      attention: false,
+    })
+  })
+
+  test('says that it was unsteady where nothing else is known', () => {
+    const changing = [scan({ reason: null, distinct: 1 }), scan({ reason: null })]
+    expect(unsteadyNote(changing).text).toContain('(unsteady)')
+  })
+})
+
+test('of a log that was read in part says so, with the count where there is one', () => {
+  expect(partlyReadNote(scan())).toEqual({
+    text: 'not all entries of the log were listed, of 7 that the service counts (count_mismatch); it is read again next time',
+    attention: false,
+  })
+  expect(partlyReadNote(scan({ count: null, reason: null })).text).toBe(
+    'not all entries of the log were listed (unsteady); it is read again next time',
+  )
+})
+
+test('of deletes that wait says how many, how many may go, and how to let them', () => {
+  expect(heldNote('forms', 60, 50)).toEqual({
+    text: '60 forms are missing from a complete list, more than the 50 that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete',
+    attention: true,
+  })
+})
+
+test('of everything that was read in place of a part says why, and needs nobody', () => {
+  expect(everythingNote('why')).toEqual({ text: 'why; everything was read', attention: false })
+  expect(sinceNote('doubt')).toEqual({
+    text: 'doubt; what was asked for with --since was read, and the next run reads everything',
+    attention: false,
+  })
+})
+
+test('joined notes say all that each says, and need a person where one does', () => {
+  const [a, b] = [
+    { text: 'a', attention: false },
+    { text: 'b', attention: true },
+  ]
+  expect(joined()).toEqual(NOTHING_TO_SAY)
+  expect(joined(NOTHING_TO_SAY, NOTHING_TO_SAY)).toEqual({ text: null, attention: false })
+  expect(joined(NOTHING_TO_SAY, a)).toEqual(a)
+  expect(joined(a, b)).toEqual({ text: 'a; b', attention: true })
+  expect(joined(b, a, NOTHING_TO_SAY)).toEqual({ text: 'b; a', attention: true })
+})
