@@ -17,6 +17,11 @@ export interface Mutation {
 
 const ORDER = ['test/probes/order.test.ts', 'test/load/any-order.test.ts', 'test/load/unchanged.test.ts']
 const MEANING = ['test/ingest/drain/meaning.test.ts', 'test/ingest/drain/drain.test.ts']
+const MIXTURE = [
+  'test/load/merge.test.ts',
+  'test/ingest/drain/mixture.test.ts',
+  'test/ingest/drain/any-order.test.ts',
+]
 const CLOCKS = ['test/extract/clocks-apart.test.ts']
 const ENDPOINT = ['test/ingest/endpoint.test.ts', 'test/ingest/inbox.test.ts']
 const PAGES = ['test/api/pages.test.ts', 'test/probes/pages.test.ts']
@@ -558,5 +563,89 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'if (isWhole && isPast(summary))',
     to: "if (isWhole && (isPast(summary) || summary.id !== ''))",
     tests: CLOCKS,
+  },
+  {
+    bug: 'staging is not emptied between the merges of a transaction',
+    file: 'src/load/write-batch.ts',
+    from: '  await client.query(statements.emptyStaging)\n',
+    to: '',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'children of another team’s record with the same id are replaced too',
+    file: 'src/load/statements.ts',
+    from: 'where (child.team_id, child.${sql.ref(parent)}) = (incoming.team_id, incoming.id)',
+    to: 'where child.${sql.ref(parent)} = incoming.id',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'what loses in one team is dropped in all',
+    file: 'src/load/statements.ts',
+    from: 'where (staged.team_id, staged.${sql.ref(parent)}) = (loser.team_id, loser.id)',
+    to: 'where staged.${sql.ref(parent)} = loser.id',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'an event that wins although its record was updated earlier is believed',
+    file: 'src/load/statements.ts',
+    from: 'merge(records, byStamps, sql`${AT_ONE_TIME} or ${UPDATED_LATER}`)',
+    to: 'merge(records, byStamps, AT_ONE_TIME)',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'an event that wins in its batch although its record was updated earlier is believed',
+    file: 'src/ingest/drain/gather.ts',
+    from: '    stampsDisagree(envelope, current.envelope)\n',
+    to: '    (stampsDisagree(envelope, current.envelope) && false)\n',
+    tests: [...MIXTURE, ...MEANING],
+  },
+  {
+    bug: 'of two packet responses the one sent later stays, though it was updated earlier',
+    file: 'src/streams/stream.ts',
+    from: 'return list === null && one === null',
+    to: 'return list === null && one !== null',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'the merge judges rows that it has not locked',
+    file: 'src/load/write-batch.ts',
+    from: '  await client.query(statements.lockCurrent)\n',
+    to: '',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'a record that another session inserts meanwhile is no conflict',
+    file: 'src/load/statements.ts',
+    from: 'when judged.is_new then written.replaced is not false',
+    to: 'when judged.is_new then written.replaced is null',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'a page that shows an older stamp than the current state is believed',
+    file: 'src/load/statements.ts',
+    from: 'pages: merge(records, byStamps, sql`${loadedSince(root)} or ${UPDATED_LATER}`)',
+    to: 'pages: merge(records, byStamps, loadedSince(root))',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'the usual fields of one team are taken for another’s',
+    file: 'src/ingest/drain/held.ts',
+    from: 'const cacheKey = (teamId: number) => `${teamId}/${stream.name}`',
+    to: 'const cacheKey = (teamId: number) => `${teamId < 0}/${stream.name}`',
+    tests: MIXTURE,
+  },
+  {
+    bug: 'a record of another team with an erased id is skipped',
+    file: 'src/load/erased-lines.ts',
+    from: '    if (!line.startsWith(own)) return\n',
+    to: '    if (own === line) return\n',
+    tests: [...MIXTURE, 'test/load/erasures.test.ts'],
+  },
+  {
+    bug: 'events that our own code fails on are tried one by one in silence',
+    file: 'src/ingest/drain/drain.ts',
+    from: '      await noteDefect(session, error, prepared.rows)\n',
+    to: '',
+    tests: ['test/ingest/drain/defects.test.ts'],
   },
 ]
