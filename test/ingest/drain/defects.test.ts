@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { findConditions } from '../../../src/operate/alerts/conditions.ts'
 import { patients } from '../../../src/streams/patients.ts'
-import type { Stream } from '../../../src/streams/stream.ts'
+import type { Child, Stream } from '../../../src/streams/stream.ts'
 import { takeDefects } from '../../support/defects.ts'
 import { openScene, patientEvent, type Scene, unwatched } from './scene.ts'
 
@@ -20,82 +20,103 @@ afterEach(async () => {
   await scene[Symbol.asyncDispose]()
 })
 
-/** Reading a record of this id throws, while `work` runs. */
-async function withDefect(id: string, work: () => Promise<void>): Promise<void> {
-  const stream = patients as { -readonly [Field in keyof Stream]: Stream[Field] }
+type Writable<Type> = { -readonly [Field in keyof Type]: Type[Field] }
+
+/** While `work` runs, a record of the id `bad` cannot be read, or not be mapped to rows. */
+async function withDefect(where: 'reading' | 'mapping', work: () => Promise<void>): Promise<void> {
+  const fail = (id: unknown) => {
+    if (id === 'bad') throw new TypeError(`cannot read Kanarienvogel of ${id}`)
+  }
+  const stream: Writable<Stream> = patients
+  const child: Writable<Child> = patients.children[0]!
   const { isOrdered } = stream
-  stream.isOrdered = (record) => {
-    if (record.id === id) throw new TypeError(`cannot read Kanarienvogel of ${id}`)
-    return isOrdered?.(record) ?? false
+  const { rows } = child
+  if (where === 'reading') {
+    stream.isOrdered = (record) => {
+      fail(record.id)
+      return false
+    }
+  } else {
+    child.rows = (record, problems) => {
+      fail(record.id)
+      return rows(record, problems)
+    }
   }
   try {
     await work()
   } finally {
-    if (isOrdered === undefined) delete (stream as { isOrdered?: unknown }).isOrdered
+    child.rows = rows
+    if (isOrdered === undefined) delete stream.isOrdered
     else stream.isOrdered = isOrdered
   }
 }
 
-test('it is logged with its stack, counted and raised as an alert, and the other events are loaded', async () => {
-  await scene.store([patientEvent('p1', 1), patientEvent('bad', 1), patientEvent('p2', 1)])
-  await scene.store([patientEvent('p1', 1)], { teamId: other })
-  const logged: string[] = []
-  const kinds: string[] = []
-  await withDefect('bad', () =>
-    scene.drain({
-      teams: [
-        { name: 'default', teamId: scene.teamId },
-        { name: 'other', teamId: other },
-      ],
-      backoffMs: [],
-      logger: pino({}, { write: (line: string) => logged.push(line) }),
-      watch: { ...unwatched, defect: (kind) => kinds.push(kind) },
-    }),
-  )
-  expect(await scene.rows('select team_id, id from intake.patients order by 1, 2')).toEqual([
-    { team_id: scene.teamId, id: 'p1' },
-    { team_id: scene.teamId, id: 'p2' },
-    { team_id: other, id: 'p1' },
-  ])
-  expect(await scene.inbox()).toEqual({ dead: 1, done: 3 })
-  const [defect, ...more] = takeDefects()
-  expect(more).toEqual([])
-  expect(defect).toMatchObject({ kind: 'TypeError', place: expect.stringMatching(/^defects\.test\.ts:\d+$/) })
-  expect(kinds).toEqual(['TypeError'])
-  const lines = logged
-    .map((line) => JSON.parse(line))
-    .filter(({ msg }) => msg.includes('a defect of intake-sync'))
-  expect(lines).toMatchObject([
-    {
-      level: 50,
+test.each(['reading', 'mapping'] as const)(
+  'it is logged with its stack, counted and raised as an alert, and the other events are loaded (%s)',
+  async (where) => {
+    await scene.store([patientEvent('p1', 1), patientEvent('bad', 1), patientEvent('p2', 1)])
+    await scene.store([patientEvent('p1', 1)], { teamId: other })
+    const logged: string[] = []
+    const kinds: string[] = []
+    await withDefect(where, () =>
+      scene.drain({
+        teams: [
+          { name: 'default', teamId: scene.teamId },
+          { name: 'other', teamId: other },
+        ],
+        backoffMs: [],
+        logger: pino({}, { write: (line: string) => logged.push(line) }),
+        watch: { ...unwatched, defect: (kind) => kinds.push(kind) },
+      }),
+    )
+    expect(await scene.rows('select team_id, id from intake.patients order by 1, 2')).toEqual([
+      { team_id: scene.teamId, id: 'p1' },
+      { team_id: scene.teamId, id: 'p2' },
+      { team_id: other, id: 'p1' },
+    ])
+    expect(await scene.inbox()).toEqual({ dead: 1, done: 3 })
+    const [defect, ...more] = takeDefects()
+    expect(more).toEqual([])
+    expect(defect).toMatchObject({
       kind: 'TypeError',
-      frames: expect.arrayContaining([expect.stringContaining('read-record')]),
-    },
-  ])
-  expect(logged.join('')).not.toContain('Kanarienvogel')
-  expect(await scene.rows('select team_id, kind, count::int from intake_ops.defects order by 1')).toEqual([
-    { team_id: scene.teamId, kind: 'TypeError', count: 1 },
-    { team_id: other, kind: 'TypeError', count: 1 },
-  ])
-
-  const conditions = async () => {
-    const found = await findConditions(scene.session.db, {
-      ...{
-        teams: ['default'],
-        inboxSeconds: 1e9,
-        maxAgeHours: null,
-        thorough: true,
-        raised: new Set<string>(),
-      },
-      webhookChecks: { look: async () => [] } as never,
+      place: expect.stringMatching(/^defects\.test\.ts:\d+$/),
     })
-    expect(found.isJudged({ team: 'default', cause: 'defect', stream: '' })).toBe(true)
-    return found.conditions.filter(({ cause }) => cause === 'defect')
-  }
-  expect(await conditions()).toMatchObject([{ team: 'default', mark: 1, figures: { kinds: 1, count: 1 } }])
-  await scene.rows(`update intake_ops.defects set last_seen = now() - interval '8 days'`)
-  expect(await conditions()).toEqual([])
-})
+    expect(kinds).toEqual(['TypeError'])
+    const lines = logged
+      .map((line) => JSON.parse(line))
+      .filter(({ msg }) => msg.includes('a defect of intake-sync'))
+    expect(lines).toMatchObject([
+      {
+        level: 50,
+        kind: 'TypeError',
+        frames: expect.arrayContaining([expect.stringMatching(/read-record|lines\.ts/)]),
+      },
+    ])
+    expect(logged.join('')).not.toContain('Kanarienvogel')
+    expect(await scene.rows('select team_id, kind, count::int from intake_ops.defects order by 1')).toEqual([
+      { team_id: scene.teamId, kind: 'TypeError', count: 1 },
+      { team_id: other, kind: 'TypeError', count: 1 },
+    ])
+
+    const conditions = async () => {
+      const found = await findConditions(scene.session.db, {
+        ...{
+          teams: ['default'],
+          inboxSeconds: 1e9,
+          maxAgeHours: null,
+          thorough: true,
+          raised: new Set<string>(),
+        },
+        webhookChecks: { look: async () => [] } as never,
+      })
+      expect(found.isJudged({ team: 'default', cause: 'defect', stream: '' })).toBe(true)
+      return found.conditions.filter(({ cause }) => cause === 'defect')
+    }
+    expect(await conditions()).toMatchObject([{ team: 'default', mark: 1, figures: { kinds: 1, count: 1 } }])
+    await scene.rows(`update intake_ops.defects set last_seen = now() - interval '8 days'`)
+    expect(await conditions()).toEqual([])
+  },
+)
 
 test('what Postgres refuses of an event is no defect', async () => {
   await scene.store([patientEvent('p1', 1), patientEvent(`${'x'.repeat(1_100_000)}`, 1)])

@@ -167,12 +167,14 @@ describe('three teams with the same ids, four streams, one batch', () => {
   test('a record that one team erased stays in the others', async () => {
     for (const { teamId } of teams)
       await scene.store([event('patient', 1, stateOf('patient', 1, 1, 1))], { teamId })
+    await scene.store([event('patient', 1, stateOf('patient', 1, 2, 1))], { teamId: teams[1]!.teamId })
     const erasures = await hashesOf(scene.session.db, teams[1]!.teamId)
     await noteErased(scene.session.db, erasures, 'r1', [{ stream: 'patients', id: 'r1' }])
     expect(await drainAll()).toEqual([])
-    expect(await scene.rows('select team_id from intake.patients order by 1')).toEqual([
-      { team_id: teams[0]!.teamId },
-      { team_id: teams[2]!.teamId },
+    expect(await scene.rows('select team_id, id from intake.patients order by 1')).toEqual([
+      { team_id: teams[0]!.teamId, id: 'r1' },
+      { team_id: teams[1]!.teamId, id: 'r2' },
+      { team_id: teams[2]!.teamId, id: 'r1' },
     ])
   })
 
