@@ -78,7 +78,6 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
       since,
     },
     dry,
-    removedTeams: 'bring back',
     migrated: !behind || !dry,
     clock: systemClock,
     random: Math.random,

@@ -147,7 +147,6 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
     window: EVERYTHING,
     dry: false,
     migrated: true,
-    removedTeams: 'bring back',
     clock: systemClock,
     random: Math.random,
     logger: openLogger(progress, readConfig(ownSettings(context.env))),

@@ -19,14 +19,16 @@ export async function scheduledBackfill(
   { url, config, logger, version }: Place,
   teams: readonly TeamSource[],
   signal: AbortSignal,
+  onTeamEnded: (team: string) => void = () => {},
 ): Promise<void> {
   logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill begins')
   const summary = await backfill({
     ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
-    removedTeams: 'leave out',
+    isScheduled: true,
     window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
     ...{ clock: systemClock, random: Math.random, logger, signal, version },
     onProgress: () => {},
+    onTeamEnded,
   })
   const level = summary.status === 'succeeded' ? 'info' : 'warn'
   logger[level](figuresOf(summary), `scheduled backfill: ${summary.status.replace('_', ' ')}`)

@@ -53,7 +53,8 @@ async function runServe(context: Context, options: Options): Promise<void> {
     inboxDays: config.inboxDays,
     encryptionKey: config.encryptionKey,
     alerts: config.alerts,
-    backfill: (teams, signal) => scheduledBackfill({ ...place, config, logger }, teams, signal),
+    backfill: (teams, signal, onTeamEnded) =>
+      scheduledBackfill({ ...place, config, logger }, teams, signal, onTeamEnded),
     clock: systemClock,
     random: Math.random,
     logger,

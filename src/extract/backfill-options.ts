@@ -40,10 +40,10 @@ export interface BackfillOptions {
   /** Fetch and compare, write nothing. */
   readonly dry: boolean
   /**
-   * What a team that was removed means: a person who starts a run with it in the configuration wants it back; a process
-   * that goes on with an old configuration leaves it out.
+   * True for a run that nobody waits for: a team that was removed, or that another run holds, is left out, and the others
+   * are read. A person who starts a run wants all of its teams or none, and one that was removed back.
    */
-  readonly removedTeams: 'bring back' | 'leave out'
+  readonly isScheduled?: boolean
   /** False when the warehouse has no tables yet, as a dry run may find it. */
   readonly migrated: boolean
   readonly clock: Clock
@@ -52,6 +52,8 @@ export interface BackfillOptions {
   readonly signal: AbortSignal
   readonly version?: string
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
+  /** A team's part of the run is over: another run may begin with it. */
+  readonly onTeamEnded?: (team: string) => void
 }
 
 export interface OpenTeam extends AsyncDisposable {

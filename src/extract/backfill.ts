@@ -8,6 +8,7 @@
  * answers nothing, delays no other.
  */
 import { setMaxListeners } from 'node:events'
+import { sql } from 'kysely'
 import PQueue from 'p-queue'
 import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
 import type { StreamName } from '../core/streams.ts'
@@ -15,12 +16,12 @@ import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/match-questions.ts'
 import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
-import { lockStreams } from '../load/stream-locks.ts'
+import { lockStreams, unlockStreams } from '../load/stream-locks.ts'
 import { bringBack, isRemovedError, noteEnvironment, teamIdOf } from '../load/teams.ts'
 import { refreshAnalytics } from '../warehouse/analytics/refresh.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import { type BackfillOptions, openTeam, type TeamSource } from './backfill-options.ts'
+import { type BackfillOptions, type OpenTeam, openTeam, type TeamSource } from './backfill-options.ts'
 import { runStream } from './run-stream.ts'
 
 export interface BackfillSummary {
@@ -30,9 +31,16 @@ export interface BackfillSummary {
   readonly teams: readonly TeamSummary[]
 }
 
+export interface StreamSummary {
+  readonly stream: StreamName
+  readonly report: StreamReport
+}
+
 export interface TeamSummary {
   readonly name: string
-  readonly streams: readonly { readonly stream: StreamName; readonly report: StreamReport }[]
+  readonly streams: readonly StreamSummary[]
+  /** Why what follows its streams failed; null where it did not. */
+  readonly failure: string | null
   /** Dead letters of these streams that wait for a person. */
   readonly waiting: number
 }
@@ -55,8 +63,8 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
   setMaxListeners(0, lost.signal)
   await using control = await openSession({ url, purpose: 'backfill' })
   try {
-    const teams = await openTeams(options, control)
-    if (!dry) await lockStreams(control, options.streams, teams)
+    const known = await openTeams(options, control)
+    const teams = dry ? known : await lockTeams(options, control, known)
     const asked = { streams: options.streams.map((each) => each.name), teams: teams.map((team) => team.name) }
     const runId = dry
       ? null
@@ -79,7 +87,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
     }
     const summaries = await allOf(
       teams.map((team) => runTeam(run, team)),
-      run,
+      (reason) => lost.abort(reason),
     )
     const stale = runId === null ? null : await refreshAnalytics(control.db)
     if (stale !== null) options.logger.warn(stale)
@@ -104,41 +112,76 @@ interface Run {
   readonly lost: AbortController
 }
 
-/** The results of all; when one fails the others are told to stop, and what they use is closed only after them. */
-async function allOf<T>(work: readonly Promise<T>[], { lost }: Run): Promise<readonly T[]> {
-  for (const each of work) each.catch((error: unknown) => lost.abort(warehouseError(error)))
+/** The results of all; when one fails the others have to stop, and what they use is closed only after them. */
+async function allOf<T>(work: readonly Promise<T>[], stop: (reason: unknown) => void): Promise<readonly T[]> {
+  for (const each of work) each.catch((error: unknown) => stop(warehouseError(error)))
   await Promise.allSettled(work)
   return await Promise.all(work)
 }
 
+/** Throws only what ends the run; what fails of one team leaves the others to go on. */
 async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
-  const { options, control, runId, queue, notebook } = run
-  const loaders = run.loaders.ofTeam(team.teamId)
+  const { options, control, runId, notebook } = run
   await using opened = openTeam(team, options)
   run.lost.signal.addEventListener('abort', () => opened.giveUp(run.lost.signal.reason))
-  const streams = await allOf(
+  const streams: StreamSummary[] = []
+  let waiting = 0
+  let failure: string | null = null
+  try {
+    await readStreams(run, team, opened, streams)
+    waiting = await finishTeam(run, team, opened)
+  } catch (error) {
+    // Without its session the run has lost its locks, and this throws.
+    await notebook.add(() => sql`select 1`.execute(control.db))
+    const { code, message } = warehouseError(error)
+    options.logger.error({ team: team.name, code }, message)
+    failure = message
+  }
+  if (runId !== null) await notebook.add(() => unlockStreams(control, options.streams, team))
+  options.onTeamEnded?.(team.name)
+  return { name: team.name, streams, waiting, failure }
+}
+
+async function readStreams(
+  run: Run,
+  team: NumberedTeam,
+  opened: OpenTeam,
+  done: StreamSummary[],
+): Promise<void> {
+  const { options, control, runId, queue, notebook } = run
+  const loaders = run.loaders.ofTeam(team.teamId)
+  await allOf(
     options.streams.map((stream) =>
       queue.add(team.teamId, async () => {
         const report = await runStream({ options, team: opened, stream, loaders, runId })
         const key = { teamId: team.teamId, stream: stream.name }
         if (runId !== null) await notebook.add(() => recordStream(control.db, { runId, ...key }, report))
-        return { stream: stream.name, report }
+        done.push({ stream: stream.name, report })
       }),
     ),
-    run,
+    opened.giveUp,
   )
+  const place = (name: StreamName) => options.streams.findIndex((stream) => stream.name === name)
+  done.sort((a, b) => place(a.stream) - place(b.stream))
+}
+
+/** Returns how many dead letters wait. */
+async function finishTeam(
+  { options, control, runId, notebook }: Run,
+  team: NumberedTeam,
+  { client }: OpenTeam,
+): Promise<number> {
   // Forms may have been read after the files whose columns ask their questions.
   if (runId !== null && options.streams.some((stream) => stream.reading?.kind === 'exports')) {
     await notebook.add(() => matchQuestions(control.db, team.teamId))
   }
-  const { environment } = opened.client
+  const { environment } = client
   if (runId !== null && environment !== null) {
     await notebook.add(() => noteEnvironment(control.db, team.teamId, environment))
   }
+  if (!options.migrated) return 0
   const names = options.streams.map((stream) => stream.name)
-  const count = () => countWaiting(control.db, team.teamId, names)
-  const waiting = options.migrated ? await notebook.add(count) : 0
-  return { name: team.name, streams, waiting }
+  return await notebook.add(() => countWaiting(control.db, team.teamId, names))
 }
 
 export interface NumberedTeam extends TeamSource {
@@ -156,13 +199,37 @@ async function openTeams(options: BackfillOptions, control: Session): Promise<re
   return numbered
 }
 
+/** Those whose streams are locked now. */
+async function lockTeams(
+  { isScheduled = false, streams, logger }: BackfillOptions,
+  control: Session,
+  teams: readonly NumberedTeam[],
+): Promise<readonly NumberedTeam[]> {
+  if (!isScheduled || teams.length < 2) {
+    await lockStreams(control, streams, teams)
+    return teams
+  }
+  const locked: NumberedTeam[] = []
+  for (const team of teams) {
+    try {
+      await lockStreams(control, streams, [team])
+      locked.push(team)
+    } catch (error) {
+      const { code, message } = warehouseError(error)
+      if (code !== 'held_by_another_run') throw error
+      logger.warn({ team: team.name }, `left out: ${message}`)
+    }
+  }
+  return locked
+}
+
 /** Null for a team that was removed and is left out. */
 async function numberOf(
-  { removedTeams, logger }: BackfillOptions,
+  { isScheduled = false, logger }: BackfillOptions,
   control: Session,
   name: string,
 ): Promise<number | null> {
-  if (removedTeams === 'bring back') return await bringBack(control, name)
+  if (!isScheduled) return await bringBack(control, name)
   try {
     return await teamIdOf(control.db, name)
   } catch (error) {
@@ -185,7 +252,7 @@ async function knownTeamId(options: BackfillOptions, control: Session, name: str
 
 function statusOf(teams: readonly TeamSummary[]): RunStatus {
   const statuses = teams.flatMap((team) => team.streams.map(({ report }) => report.status))
-  if (statuses.includes('failed')) return 'failed'
+  if (statuses.includes('failed') || teams.some(({ failure }) => failure !== null)) return 'failed'
   const setAside = teams.some(
     (team) => team.waiting > 0 || team.streams.some(({ report }) => report.deadLetters > 0),
   )
@@ -194,10 +261,11 @@ function statusOf(teams: readonly TeamSummary[]): RunStatus {
 }
 
 function notesOf(teams: readonly TeamSummary[]): string | null {
-  const notes = teams.flatMap((team) =>
-    team.streams.flatMap(({ stream, report }) =>
-      report.note === null ? [] : [`${team.name}/${stream}: ${report.note}`],
+  const notes = teams.flatMap(({ name, streams, failure }) => [
+    ...streams.flatMap(({ stream, report }) =>
+      report.note === null ? [] : [`${name}/${stream}: ${report.note}`],
     ),
-  )
+    ...(failure === null ? [] : [`${name}: ${failure}`]),
+  ])
   return notes.length === 0 ? null : notes.join('\n')
 }

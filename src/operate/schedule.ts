@@ -1,8 +1,8 @@
 /**
  * The schedule of `serve`: runs a job at each moment that a cron expression names.
  *
- * Invariant: at most one run at a time; a moment that comes during a run is skipped, and said. A run that fails ends
- * nothing but itself.
+ * Invariant: at most one run of a team at a time; a team whose run before is still under way skips a moment that comes
+ * meanwhile, which is logged, and the others are run. A run that fails ends nothing but itself.
  */
 import { randomUUID } from 'node:crypto'
 import { createTask } from 'node-cron'
@@ -18,8 +18,12 @@ export interface ScheduleOptions {
   readonly expression: string
   readonly job: string
   readonly teams: readonly string[]
-  /** Runs the job for those of the teams whose moment is ours. */
-  readonly run: (teams: readonly string[], signal: AbortSignal) => Promise<void>
+  /** Runs the job for those of the teams whose moment is ours; calls `onTeamEnded` for a team that ends before the others. */
+  readonly run: (
+    teams: readonly string[],
+    signal: AbortSignal,
+    onTeamEnded: (team: string) => void,
+  ) => Promise<void>
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -27,7 +31,7 @@ export interface ScheduleOptions {
 export interface Schedule extends AsyncDisposable {
   /** The next moment. */
   next(): Date | null
-  /** Tells the run under way to stop and waits for it. */
+  /** Tells the runs under way to stop and waits for them. */
   close(): Promise<void>
 }
 
@@ -40,19 +44,25 @@ const LATE_MS = 600_000
 export function openSchedule(options: ScheduleOptions): Schedule {
   const { expression, job, logger } = options
   const stop = new AbortController()
-  let running: Promise<void> = Promise.resolve()
+  /** Teams of each run under way. */
+  const running = new Map<Promise<void>, Set<string>>()
   const quiet = { info() {}, warn() {}, error() {}, debug() {} }
-  const task = createTask(
-    expression,
-    ({ date }) => {
-      running = runTick(options, new Date(date), stop.signal)
-      return running
-    },
-    { noOverlap: true, missedExecutionTolerance: LATE_MS, logger: quiet },
-  )
-  task.on('execution:overlap', ({ date }) =>
-    logger.warn({ job, due: new Date(date) }, 'skipped: the run before is still under way'),
-  )
+  const task = createTask(expression, ({ date }) => begin(new Date(date)), {
+    missedExecutionTolerance: LATE_MS,
+    logger: quiet,
+  })
+  async function begin(due: Date): Promise<void> {
+    const busy = options.teams.filter((team) => [...running.values()].some((teams) => teams.has(team)))
+    const free = options.teams.filter((team) => !busy.includes(team))
+    if (busy.length > 0) logger.warn({ job, due, teams: busy }, 'skipped: the run before is still under way')
+    if (free.length === 0) return
+    const mine = new Set(free)
+    const run = runTick({ ...options, teams: free }, due, stop.signal, (team) => mine.delete(team)).finally(
+      () => running.delete(run),
+    )
+    running.set(run, mine)
+    await run
+  }
   task.on('execution:missed', ({ date }) =>
     logger.warn({ job, due: new Date(date) }, 'missed: the process did not get to it in time'),
   )
@@ -60,20 +70,26 @@ export function openSchedule(options: ScheduleOptions): Schedule {
   const close = async () => {
     stop.abort(new Error('the schedule is closed'))
     await task.destroy()
-    await running
+    await Promise.all(running.keys())
   }
   return { next: () => task.getNextRun(), close, [Symbol.asyncDispose]: close }
 }
 
 /** Never throws. */
-async function runTick(options: ScheduleOptions, date: Date, signal: AbortSignal): Promise<void> {
+async function runTick(
+  options: ScheduleOptions,
+  date: Date,
+  signal: AbortSignal,
+  onTeamEnded: (team: string) => void,
+): Promise<void> {
   const { job, teams, logger } = options
   const due = new Date(Math.floor(date.getTime() / 1000) * 1000)
   try {
     const ours = await takeWithPatience(options, { job, due, teams, by: randomUUID() }, signal)
     if (ours.length === 0) return logger.info({ job, due }, 'another process runs this one')
     if (ours.length < teams.length) logger.info({ job, due, teams: ours }, 'another process runs the others')
-    await options.run(ours, signal)
+    for (const team of teams) if (!ours.includes(team)) onTeamEnded(team)
+    await options.run(ours, signal, onTeamEnded)
   } catch (error) {
     if (signal.aborted) return
     const { code, message, mend } = error instanceof IntakeError ? error : warehouseError(error)

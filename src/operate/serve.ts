@@ -51,7 +51,11 @@ export interface ServeOptions {
   /** Under which secrets are stored in the warehouse. */
   readonly encryptionKey: string | null
   /** What the schedule runs, for some of `teams`. */
-  readonly backfill: (teams: readonly TeamSource[], signal: AbortSignal) => Promise<void>
+  readonly backfill: (
+    teams: readonly TeamSource[],
+    signal: AbortSignal,
+    onTeamEnded: (team: string) => void,
+  ) => Promise<void>
   /** Null, or left out: nothing is posted. */
   readonly alerts?: AlertSettings | null
   /** Between two looks for alerts. */
@@ -158,9 +162,9 @@ function scheduleOf(options: ServeOptions, teams: readonly TeamSource[], onEnded
     expression: cron!,
     job: 'backfill',
     teams: teams.map(({ name }) => name),
-    run(names, signal) {
+    run(names, signal, onTeamEnded) {
       const ours = teams.filter(({ name }) => names.includes(name))
-      return backfill(ours, signal).finally(onEnded)
+      return backfill(ours, signal, onTeamEnded).finally(onEnded)
     },
   })
 }

@@ -64,7 +64,6 @@ async function readAll(
           allowMassDelete: false,
           dry: false,
           migrated: true,
-          removedTeams: 'bring back',
           onProgress() {},
         },
         ...{ clock: systemClock, random: Math.random, logger: pino({ level: 'silent' }) },

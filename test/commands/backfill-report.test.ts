@@ -23,6 +23,7 @@ test('seconds of several teams are a number of milliseconds', () => {
     name: `team ${at}`,
     streams: [{ stream: 'patients' as const, report: report(seconds) }],
     waiting: 0,
+    failure: null,
   }))
   const said = backfillDocument({ runId: '1', status: 'succeeded', teams })
   expect(said).toMatchObject({ streams: { patients: { seconds: 0.7, fetched: 6, requests: 3 } } })

@@ -1,13 +1,15 @@
 /** Teams of one run read side by side, each at the pace of its own service. */
 import type http from 'node:http'
+import pino from 'pino'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { scheduledBackfill } from '../../src/commands/serve-backfill.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { type Received, type Service, startService } from '../api/support/service.ts'
 import { startCli } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { littlePatients, startLittleService } from './support/little-service.ts'
-import { openWarehouse, query } from './support/scene.ts'
+import { connect, openWarehouse, query } from './support/scene.ts'
 import { configOf, type TeamEntry, teamOf, teamsIn } from './support/teams.ts'
 
 let warehouse: TestDatabase
@@ -113,7 +115,85 @@ it('eight teams of which seven are never answered: the eighth is read whole mean
     `select from intake.patients join intake.teams team using (team_id) where team.name = 'answered'`,
   )
   expect(patients).toHaveLength(25)
+  // Its part of the run is over: another run may begin with it.
+  expect((await runCommand(['backfill', '--team', 'answered'], env(teams))).code).toBe(0)
+  expect((await runCommand(['backfill', '--team', 'silent.3'], env(teams))).code).toBe(3)
   run.kill('SIGTERM')
   expect((await run.ended).code).toBe(143)
   for (const service of silent) await service[Symbol.asyncDispose]()
 }, 90_000)
+
+it('what fails after the streams of a team fails that team alone', async () => {
+  let goOn = () => {}
+  const permitted = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  await using failing = await startLittleService(littlePatients(3))
+  await using other = await startLittleService(littlePatients(25))
+  failing.interfere = (_, response) => {
+    response.setHeader('x-service-environment', 'production')
+    return false
+  }
+  // The other team is still read when the first has failed.
+  let waits = true
+  other.interfere = (request, response) => {
+    if (!waits || !request.url.startsWith('/v2/patients')) return false
+    waits = false
+    void permitted.then(() =>
+      response
+        .writeHead(503, { 'retry-after': '0', 'content-type': 'application/json' })
+        .end('{"detail":"later"}'),
+    )
+    return true
+  }
+  await query(
+    warehouse.url,
+    `create function pg_temp_refuse() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$`,
+  )
+  await query(
+    warehouse.url,
+    `create trigger refuse before update on intake.teams for each row when (new.name = 'failing') execute function pg_temp_refuse()`,
+  )
+  const teams = [entry('failing', failing), entry('other', other)]
+  const run = runCommand(['backfill', '--json'], env(teams))
+  const read = () =>
+    query(
+      warehouse.url,
+      `select from intake_ops.run_streams join intake.teams team using (team_id) where team.name = 'failing'`,
+    )
+  await vi.waitFor(async () => expect(await read()).toHaveLength(9), LONG)
+  setTimeout(goOn, 500)
+  const ended = await run
+  expect(ended.code).toBe(1)
+  const statuses = Object.values(teamsIn(ended).other!.streams).map(({ status }) => status)
+  expect(statuses).toEqual(Array(9).fill('succeeded'))
+  const [row] = await query<{ status: string; error: string }>(
+    warehouse.url,
+    'select status, error from intake_ops.runs order by run_id desc limit 1',
+  )
+  expect(row).toEqual({ status: 'failed', error: expect.stringMatching(/^failing: /) })
+  await query(warehouse.url, 'drop trigger refuse on intake.teams')
+})
+
+it('a team that another run holds is left out of a scheduled run, and the others are read', async () => {
+  await using held = await startLittleService(littlePatients(3))
+  await using free = await startLittleService(littlePatients(3))
+  const teams = [entry('held', held), entry('free', free)]
+  expect((await runCommand(['backfill'], env(teams))).code).toBe(0)
+  const [team] = await query<{ team_id: number }>(
+    warehouse.url,
+    "select team_id from intake.teams where name = 'held'",
+  )
+  const session = await connect(warehouse.url)
+  await session.query('select pg_advisory_lock(7204311, hashtext($1))', [`${team!.team_id}/forms`])
+  const asked = [held, free].map(({ received }) => received.length)
+  const warned: string[] = []
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void warned.push(line) })
+  const place = { url: warehouse.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
+  const sources = teams.map((each) => ({ ...each, apiVersion: 'v2.1', concurrency: 4 }))
+  await scheduledBackfill(place, sources, new AbortController().signal)
+  expect(warned.join('')).toContain('left out: another run holds forms of held')
+  expect(held.received.length).toBe(asked[0])
+  expect(free.received.length).toBeGreaterThan(asked[1]!)
+  await session.end()
+})

@@ -144,7 +144,6 @@ export function openProcesses(options: ProcessOptions): Processes {
           window: kind === 'everything' ? EVERYTHING : USUAL,
           dry: false,
           migrated: true,
-          removedTeams: 'bring back',
           clock: scheduler.clockOf(actor),
           random: choice.share,
           logger,

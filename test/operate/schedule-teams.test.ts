@@ -1,0 +1,35 @@
+/** A schedule of several teams: one whose run goes on skips the next moment, and only that one. */
+import pino from 'pino'
+import { expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { openSchedule } from '../../src/operate/schedule.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
+
+it('a team whose run goes on is skipped, and named; a team that has ended is run at each moment', async () => {
+  await using warehouse = await openWarehouse()
+  await query(warehouse.url, "insert into intake.teams (name) values ('slow'), ('quick')")
+  const said: { msg: string; teams?: string[] }[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void said.push(JSON.parse(line)) })
+  const runs: (readonly string[])[] = []
+  let stopped = 0
+  const schedule = openSchedule({
+    ...{ url: warehouse.url, expression: '* * * * * *', job: 'backfill', clock: systemClock, logger },
+    teams: ['slow', 'quick'],
+    async run(teams, signal, onTeamEnded) {
+      runs.push(teams)
+      onTeamEnded('quick')
+      if (!teams.includes('slow')) return
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      stopped += 1
+    },
+  })
+  await expect.poll(() => runs.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(3)
+  await schedule.close()
+  expect(runs[0]).toEqual(['slow', 'quick'])
+  for (const teams of runs.slice(1)) expect(teams).toEqual(['quick'])
+  const skipped = said.filter(({ msg }) => msg.startsWith('skipped: '))
+  expect(skipped.length).toBeGreaterThanOrEqual(2)
+  for (const { teams } of skipped) expect(teams).toEqual(['slow'])
+  // Closing waited for the run that went on.
+  expect(stopped).toBe(1)
+})
