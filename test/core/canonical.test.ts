@@ -1,8 +1,9 @@
 /** Equal contents have one text and one hash, different contents have not. */
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
-import { canonicalText, contentHash } from '../../src/core/canonical.ts'
+import { LosslessNumber } from 'lossless-json'
+import { describe, expect, test } from 'vitest'
+import { canonicalText, contentHash, isWithinNumeric, rewrittenNumbersMet } from '../../src/core/canonical.ts'
 import { isLosslessNumber, parseText } from '../../src/core/json.ts'
 import { naughtyJson, tameJson } from './naughty.ts'
 
@@ -127,4 +128,57 @@ test('the hash is the first half of the SHA-256', () => {
   expect(contentHash('')).toBe('e3b0c44298fc1c149afbf4c8996fb924')
   expect(contentHash('abc')).toBe('ba7816bf8f01cfea414140de5dae2223')
   expect(contentHash('é')).toBe(contentHash('\u00e9'))
+})
+
+test.each<[string, boolean]>([
+  ['1e2', true],
+  ['1E2', true],
+  ['-0', true],
+  ['-0.0', true],
+  ['-0.00', true],
+  ['0', false],
+  ['-0.5', false],
+  ['10.50', false],
+  ['7', false],
+])('a number that jsonb writes otherwise is told: %s %s', (text, isRewritten) => {
+  const met = rewrittenNumbersMet()
+  canonicalText(new LosslessNumber(text))
+  expect(rewrittenNumbersMet() - met).toBe(isRewritten ? 1 : 0)
+})
+
+test.each<[string, boolean]>([
+  ['9'.repeat(10_000), true],
+  ['9'.repeat(10_001), false],
+  ['1e9999', true],
+  ['1E9999', true],
+  ['1e10000', false],
+  ['1E10000', false],
+  ['12e-9998', true],
+  ['12e-9999', false],
+])('numeric surely holds ten thousand digits, those of the exponent among them (%#)', (text, isHeld) => {
+  expect(isWithinNumeric(text)).toBe(isHeld)
+  // What it does not hold stands in the text as no JSON.
+  expect(canonicalText([new LosslessNumber(text)])).toBe(isHeld ? `[${text}]` : `[\\u${text}]`)
+})
+
+describe('nested', () => {
+  const nested = (levels: number, wrap: (inner: unknown, level: number) => unknown) => {
+    let value: unknown = 1
+    for (let level = 0; level < levels; level++) value = wrap(value, level)
+    return value
+  }
+  test.each<[string, (inner: unknown, level: number) => unknown]>([
+    ['arrays', (inner) => [inner]],
+    ['objects', (inner) => ({ a: inner })],
+    ['both in turns', (inner, level) => (level % 2 === 0 ? [inner] : { a: inner })],
+  ])('%s are written to 401 levels, and refused beyond', (_, wrap) => {
+    expect(canonicalText(nested(401, wrap))).toContain('1')
+    expect(() => canonicalText(nested(402, wrap))).toThrow('nested more than 400 levels deep')
+  })
+})
+
+test('what is no JSON at all is null, and an empty object or list is empty', () => {
+  expect(canonicalText({ a: undefined, b: null, c: {}, d: [], e: true })).toBe(
+    '{"a":null,"b":null,"c":{},"d":[],"e":true}',
+  )
 })

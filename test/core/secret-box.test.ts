@@ -95,3 +95,28 @@ test('a key of another length is wrong configuration, and is not shown', () => {
   expect(reading).toThrow(UsageError)
   expect(reading).toThrow(/^INTAKE_ENCRYPTION_KEY is not 32 bytes in base64$/)
 })
+
+test('what a person reads says what to do, and no more', () => {
+  expect(refusal(Buffer.alloc(0))).toMatchObject({
+    code: 'secret_unreadable',
+    verdict: 'stop',
+    message: 'a stored secret cannot be opened',
+    mend: 'Set INTAKE_ENCRYPTION_KEY to the key it was stored under; if that is lost, create the webhook anew.',
+  })
+  expect(() => keyOf('c2hvcnQ=')).toThrow(
+    expect.objectContaining({
+      message: 'INTAKE_ENCRYPTION_KEY is not 32 bytes in base64',
+      mend: 'set INTAKE_ENCRYPTION_KEY to 32 bytes in base64',
+      variable: 'INTAKE_ENCRYPTION_KEY',
+    }),
+  )
+})
+
+test('a box is its version, a nonce of 12 bytes, a tag of 16, and the secret in UTF-8', () => {
+  const box = seal('é', key, place)
+  expect(box.length).toBe(1 + 12 + 16 + 2)
+  expect(box[0]).toBe(1)
+  for (let length = 0; length < 29; length++) {
+    expect(refusal(box.subarray(0, length))).toMatchObject({ code: 'secret_unreadable' })
+  }
+})

@@ -1,7 +1,7 @@
 /** Signatures are those of RFC 4231, and nothing else passes for one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isSigned, sign } from '../../src/core/signature.ts'
+import { isSigned, SIGNATURE_HEADER, sign } from '../../src/core/signature.ts'
 
 const VECTORS: readonly (readonly [string, string, Buffer, string])[] = [
   [
@@ -31,7 +31,8 @@ test.each(VECTORS)('test case %s of RFC 4231', (_, secret, body, expected) => {
 
 describe('a signature', () => {
   const body = Buffer.from('{"a":1}')
-  const good = sign(body, 'secret')
+  // As another library makes it: `echo -n '{"a":1}' | openssl dgst -sha256 -hmac secret`.
+  const good = 'aa9e2e3575f5d7098b6caccd790888c36d5fdb63342a73bada2d6a51747a8494'
 
   test('is good in either case', () => {
     expect(isSigned(body, good.toUpperCase(), ['secret'])).toBe(true)
@@ -90,4 +91,8 @@ describe('a signature', () => {
       }),
     )
   })
+})
+
+test('the header has the name of the specification, in lower case as Node shows it', () => {
+  expect(SIGNATURE_HEADER).toBe('x-service-signature')
 })

@@ -16,7 +16,17 @@ export const PARTS: readonly Part[] = [
     name: 'core',
     mutate: ['src/core/*.ts'],
     tests: of('core', [
-      ...['canonical', 'clock', 'deadline', 'envelope', 'errors', 'fair-queue', 'identifiers', 'json'],
+      ...[
+        'bell',
+        'canonical',
+        'clock',
+        'deadline',
+        'envelope',
+        'errors',
+        'fair-queue',
+        'identifiers',
+        'json',
+      ],
       ...['secret-box', 'signature', 'storable', 'time'],
     ]),
   },
