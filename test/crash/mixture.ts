@@ -17,8 +17,8 @@ import type { Verdict } from './verdict.ts'
 
 const SECRET = 'a secret of the crash test'
 const LANES = 16
-/** Nobody helps: what a process that was killed had asked for is asked for anew when its lease ends. */
-const PATIENCE_MS = 180_000
+/** Nobody helps: what a process that was killed had asked for is asked for anew when its lease ends. Seconds are enough. */
+const PATIENCE_MS = 60_000
 
 export interface MixtureLoad extends AsyncDisposable {
   /** For the processes. */

@@ -1,8 +1,9 @@
 /**
  * Rows of intake_ops.refetches in the hands of a refetcher.
  *
- * Invariant: taking a row moves its due time on, as a lease, so that nobody else asks meanwhile and a process that dies
- * holds nothing up; what settles a row deletes it only where nobody asked for it again since it was taken.
+ * Invariant: taking a row moves its due time on, as a lease that is renewed while the service is asked, so that nobody
+ * else asks meanwhile and a process that dies holds it up for seconds; what settles a row deletes it only where nobody
+ * asked for it again since it was taken.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
@@ -25,8 +26,10 @@ export interface DueRow {
   readonly takenAt: string
 }
 
-/** Longer than any request waits for its turn, but for a service that allows next to none. */
-const LEASE_SECONDS = 120
+/** Of rows in the hands of a process that does not renew it: one that was killed holds them up no longer. */
+const LEASE_SECONDS = 15
+/** Pause between two renewals: one may fail. */
+export const RENEW_MS = 5_000
 
 /** Which of these teams have rows of the streams named beside them that are due, or will be within `milliseconds`. */
 export async function teamsDue(
@@ -71,6 +74,24 @@ export async function takeDue(
       asked_for.asked::text as asked, asked_for.attempts, asked_for.failures,
       now()::text as "takenAt"`.execute(db)
   return rows
+}
+
+/** Keeps rows in hand, but those that are being settled or are due anew. */
+export async function renewLease(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
+  if (rows.length === 0) return
+  await sql`
+    with held as (
+      select team_id, stream, id from intake_ops.refetches
+      where (team_id, stream, id) in (
+          select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[])
+        )
+        and due_at > now()
+      for update skip locked
+    )
+    update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second' from held
+    where (asked_for.team_id, asked_for.stream, asked_for.id) = (held.team_id, held.stream, held.id)`.execute(
+    db,
+  )
 }
 
 /**

@@ -13,7 +13,7 @@ import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Fetched, type Fetching, fetchEach, newPatience, type Patience } from '../fetch-by-id.ts'
-import { type DueRow, originOf, pauseBefore, putOff, takeDue } from './due-rows.ts'
+import { type DueRow, originOf, pauseBefore, putOff, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
 import { settleAnswers } from './settle-answers.ts'
 
 /** Where a team's service is asked; patience is kept from round to round. */
@@ -54,6 +54,8 @@ export async function refetchRound(
   const failures: string[] = []
   let failed = 0
   let gone = 0
+  const over = new AbortController()
+  const renewing = renewUntil(over.signal, { loaders, clock }, open)
   try {
     const fetched = await Promise.allSettled(parts.map((part) => fetchPart(asked, teamId, part)))
     asked.signal?.throwIfAborted()
@@ -85,6 +87,21 @@ export async function refetchRound(
   } catch (error) {
     await release(loaders, [...open])
     throw error
+  } finally {
+    over.abort()
+    await renewing
+  }
+}
+
+/** Keeps the lease of those that are still `open`; without the warehouse it ends, and somebody else may ask. */
+async function renewUntil(
+  over: AbortSignal,
+  { loaders, clock }: Pick<Place, 'loaders' | 'clock'>,
+  open: ReadonlySet<DueRow>,
+): Promise<void> {
+  while (open.size > 0 && !over.aborted) {
+    await clock.sleep(RENEW_MS, over).catch(() => {})
+    if (!over.aborted) await loaders.run(({ db }) => renewLease(db, [...open])).catch(() => {})
   }
 }
 

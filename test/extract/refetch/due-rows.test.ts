@@ -7,6 +7,7 @@ import {
   originOf,
   pauseBefore,
   putOff,
+  renewLease,
   settleRows,
   takeDue,
   teamsDue,
@@ -92,7 +93,7 @@ describe('taking', () => {
     expect(idsOf(await takeDue(db(), rig.otherId, ['patients'], 9))).toEqual(['a'])
   })
 
-  test('leases a row for two minutes, and counts no attempt', async () => {
+  test('leases a row for fifteen seconds, and counts no attempt', async () => {
     await stopTime()
     await ask(['p'])
     await ask(['p'])
@@ -103,7 +104,7 @@ describe('taking', () => {
     })
     const [{ now }] = (await rig.rows<{ now: string }>('select now()::text as now')) as [{ now: string }]
     expect(row!.takenAt).toBe(now)
-    expect(await left()).toMatchObject([{ seconds: 120, attempts: 0, asked: 2 }])
+    expect(await left()).toMatchObject([{ seconds: 15, attempts: 0, asked: 2 }])
   })
 
   test('steps over what another refetcher has in its hands', async () => {
@@ -115,6 +116,32 @@ describe('taking', () => {
       await other.client.query('commit')
     })
     expect(await take()).toEqual([])
+  })
+
+  test('is renewed of what is in hand, not of what is due anew or is being settled', async () => {
+    await ask(['held', 'anew', 'settled', 'other'])
+    const taken = (await take()).filter(({ id }) => id !== 'other')
+    for (const { id } of [...taken, { id: 'other' }]) await dueIn(id, 5_000)
+    await dueIn('anew', -1_000)
+    await rig.loaders.run(async (other) => {
+      await other.client.query('begin')
+      await settleRows(
+        other.db,
+        taken.filter(({ id }) => id === 'settled'),
+      )
+      // It waits for nobody.
+      await renewLease(db(), taken)
+      await other.client.query('rollback')
+    })
+    const seconds = await rig.rows(
+      `select id, ceil(extract(epoch from due_at - now()) / 5)::int as fives from intake_ops.refetches order by id`,
+    )
+    expect(seconds).toEqual([
+      { id: 'anew', fives: 0 },
+      { id: 'held', fives: 3 },
+      { id: 'other', fives: 1 },
+      { id: 'settled', fives: 1 },
+    ])
   })
 
   test('settles a member that is held as submitted since it changed, and no other', async () => {
@@ -158,7 +185,7 @@ describe('settling', () => {
     expect(await left()).toEqual([
       { team: rig.teamId, stream: 'forms', id: 'a', attempts: 3, failures: 2, asked: 1, seconds: 0 },
       { team: rig.teamId, stream: 'patients', id: 'b', attempts: 0, failures: 0, asked: 2, seconds: 0 },
-      { team: rig.teamId, stream: 'patients', id: 'c', attempts: 3, failures: 2, asked: 1, seconds: 120 },
+      { team: rig.teamId, stream: 'patients', id: 'c', attempts: 3, failures: 2, asked: 1, seconds: 15 },
       { team: rig.otherId, stream: 'patients', id: 'a', attempts: 3, failures: 2, asked: 1, seconds: 0 },
     ])
     expect(idsOf(await take())).toEqual(['b'])
@@ -184,7 +211,7 @@ describe('putting off', () => {
       { stream: 'forms', id: 'a', attempts: 0, seconds: 0 },
       { id: 'a', attempts: 1, seconds: 5 },
       { id: 'b', attempts: 1, seconds: 7 },
-      { id: 'c', attempts: 0, seconds: 120 },
+      { id: 'c', attempts: 0, seconds: 15 },
       { team: rig.otherId, id: 'a', attempts: 0 },
     ])
   })

@@ -1,8 +1,9 @@
 /** One round of a team: what is fetched, what is settled, and what is due again, whatever ends it. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
-import { systemClock } from '../../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
+import { RENEW_MS } from '../../../src/extract/refetch/due-rows.ts'
 import { type Asked, refetchRound } from '../../../src/extract/refetch/round.ts'
 import { askAgain, type RefetchReason } from '../../../src/load/refetches.ts'
 import { json } from '../../api/support/service.ts'
@@ -228,4 +229,37 @@ test('a round that ends early leaves every row that is not settled due again at 
     { id: 'f', attempts: 0, failures: 0, due: true },
     { id: 'p', attempts: 0, failures: 0, due: true },
   ])
+})
+
+test('a round keeps what it asks for while the service takes its time', async () => {
+  rig.service.records.patients = [person('p')]
+  await ask(['p'])
+  let answers = () => {}
+  rig.service.interfere = (request, response) => {
+    if (!request.url.endsWith('/p')) return false
+    answers = () => json(response, person('p'))
+    return true
+  }
+  let renew = () => {}
+  const clock: Clock = {
+    ...systemClock,
+    sleep: (milliseconds, signal) =>
+      milliseconds === RENEW_MS
+        ? new Promise((resolve) => {
+            renew = resolve
+            signal?.addEventListener('abort', () => resolve())
+          })
+        : systemClock.sleep(milliseconds, signal),
+  }
+  const running = refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock }, asked, ['patients'])
+  await expect.poll(() => rig.service.received.length).toBe(1)
+  // As if ten seconds had passed.
+  await rig.rows(`update intake_ops.refetches set due_at = due_at - interval '10 seconds'`)
+  renew()
+  const lasts = () =>
+    rig.rows(`select due_at > now() + interval '10 seconds' as long from intake_ops.refetches`)
+  await expect.poll(lasts).toEqual([{ long: true }])
+  answers()
+  expect(await running).toMatchObject({ records: 1, failure: null })
+  expect(await left()).toEqual([])
 })
