@@ -3,13 +3,16 @@
  *
  * Invariant: the sums never exceed their limits, and are 0 when every request was answered; so memory is bounded
  * whatever is sent, and however slowly. Large bodies leave a quarter of it to small ones, so that a few senders who
- * stall do not shut out the others.
+ * stall do not shut out the others; and where there are several teams, each leaves a quarter of everything to the
+ * others, so that what is sent to one of them does not shut out another.
  */
 import type { IngestLimits } from './limits.ts'
 
 /** In bytes; what is larger is no usual event. */
 const LARGE = 64 * 1024
 const PART_OF_LARGE = 0.75
+/** Of one team among several. */
+const PART_OF_A_TEAM = 0.75
 
 /** The part of one request. */
 export interface Hold {
@@ -21,13 +24,28 @@ export interface Hold {
 export interface InFlight {
   readonly events: number
   readonly bytes: number
-  /** Null when no further request fits. */
-  enter(): Hold | null
+  /** Null when no further request fits, or none of this team. */
+  enter(teamId: number): Hold | null
 }
 
-export function openInFlight(limits: Pick<IngestLimits, 'eventsInFlight' | 'bytesInFlight'>): InFlight {
+export function openInFlight(
+  limits: Pick<IngestLimits, 'eventsInFlight' | 'bytesInFlight' | 'connections'>,
+  teams: number,
+): InFlight {
+  const part = teams > 1 ? PART_OF_A_TEAM : 1
+  const mostOfTeam = {
+    events: Math.min(limits.eventsInFlight, teams > 1 ? limits.connections : Number.POSITIVE_INFINITY) * part,
+    bytes: limits.bytesInFlight * part,
+  }
+  const byTeam = new Map<number, { events: number; bytes: number }>()
   let events = 0
   let bytes = 0
+
+  function teamOf(teamId: number) {
+    const known = byTeam.get(teamId) ?? { events: 0, bytes: 0 }
+    byTeam.set(teamId, known)
+    return known
+  }
   return {
     get events() {
       return events
@@ -35,21 +53,27 @@ export function openInFlight(limits: Pick<IngestLimits, 'eventsInFlight' | 'byte
     get bytes() {
       return bytes
     },
-    enter() {
-      if (events >= limits.eventsInFlight) return null
+    enter(teamId) {
+      const team = teamOf(teamId)
+      if (events >= limits.eventsInFlight || team.events >= mostOfTeam.events) return null
       events += 1
+      team.events += 1
       let held = 0
       return {
         grow(more) {
-          const most = limits.bytesInFlight * (held + more > LARGE ? PART_OF_LARGE : 1)
-          if (bytes + more > most) return false
+          const large = held + more > LARGE ? PART_OF_LARGE : 1
+          if (bytes + more > limits.bytesInFlight * large) return false
+          if (team.bytes + more > mostOfTeam.bytes * large) return false
           bytes += more
+          team.bytes += more
           held += more
           return true
         },
         release() {
           events -= 1
           bytes -= held
+          team.events -= 1
+          team.bytes -= held
         },
       }
     },

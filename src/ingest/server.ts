@@ -58,7 +58,7 @@ export interface Ingester extends AsyncDisposable {
 export async function openIngester(options: IngesterOptions): Promise<Ingester> {
   const { url, host, port, teams, clock, logger, watch } = options
   const limits: IngestLimits = { ...LIMITS, ...options.limits }
-  const inFlight = openInFlight(limits)
+  const inFlight = openInFlight(limits, teams.length)
   const refusals = openRefusalLog(clock, logger)
   const byName = new Map(teams.map((team) => [team.name, team]))
   const unnamed = teams.length === 1 ? teams[0] : byName.get('default')
@@ -87,7 +87,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     if (team === undefined) return refuse(response, 'unknown_team')
     if (Number(request.headers['content-length'] ?? 0) > limits.body)
       return refuse(response, 'too_large', team)
-    const hold = inFlight.enter()
+    const hold = inFlight.enter(team.teamId)
     if (hold === null) return refuse(response, 'overload', team)
     try {
       const body = await readRawBody(request, limits.body, hold)

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { startOwnTime } from '../support/own-time.ts'
-import { eventOf, inboxOf, openScene, post, query } from './support/ingest.ts'
+import { eventOf, inboxOf, known, openScene, post, query, SECRET } from './support/ingest.ts'
 import { chunksOf, headOf, openRaw } from './support/raw.ts'
 
 describe('an event', () => {
@@ -157,6 +157,21 @@ describe('more than fits at once', () => {
     await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
     expect((await post(scene.ingester.url, large('again'))).status).toBe(200)
     expect(await inboxOf(scene.url)).toHaveLength(2)
+  })
+
+  it('is of one team: the others are still answered', async () => {
+    const teams = ['clinic', 'hospital'].map((name, at) => ({ name, teamId: at + 1, secrets: known(SECRET) }))
+    await using scene = await openScene({ teams, limits: { eventsInFlight: 8 } })
+    const { url } = scene.ingester
+    const stalled = await Promise.all(Array.from({ length: 6 }, () => openRaw(url)))
+    for (const raw of stalled) raw.write(headOf(eventOf()).replace('/webhooks ', '/webhooks/clinic '))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(6)
+    expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(503)
+    expect((await post(url, eventOf(), { path: '/webhooks/hospital' })).status).toBe(200)
+    expect(scene.told.rejected).toEqual(['overload clinic'])
+    for (const raw of stalled) raw.socket.destroy()
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
+    expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(200)
   })
 
   it('in events is answered 503 too', async () => {
