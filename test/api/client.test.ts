@@ -6,7 +6,16 @@ import { getPatient } from '../../src/api/patients.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { startOwnTime } from '../support/own-time.ts'
 import { openHurriedClock } from './support/hurried-clock.ts'
-import { clientOf, errorOf, type Handler, json, KEY, SECRET, startService } from './support/service.ts'
+import {
+  CLOCK_APART_MS,
+  clientOf,
+  errorOf,
+  type Handler,
+  json,
+  KEY,
+  SECRET,
+  startService,
+} from './support/service.ts'
 
 const PRIVATE = 'jane.doe@example.com'
 const PATIENCE = { timeout: 60_000, interval: 5 }
@@ -324,7 +333,13 @@ describe.concurrent('throttling', () => {
   })
 
   test.each([
-    ['a date', (): [object, unknown] => [{ 'retry-after': new Date(Date.now() + 1000).toUTCString() }, {}]],
+    [
+      'a date',
+      (): [object, unknown] => [
+        { 'retry-after': new Date(Date.now() + CLOCK_APART_MS + 1000).toUTCString() },
+        {},
+      ],
+    ],
     [
       'the sentence alone',
       (): [object, unknown] => [{}, { detail: 'Request was throttled. Expected available in 1 seconds.' }],
@@ -526,8 +541,8 @@ describe('what is sent', () => {
       'user-agent': 'intake-sync/1.2.3',
       accept: 'application/json',
     })
-    expect(answer.serviceDate!).toBeGreaterThan(before - 2000)
-    expect(answer.serviceDate!).toBeLessThanOrEqual(Date.now())
+    expect(answer.serviceDate!).toBeGreaterThan(before + CLOCK_APART_MS - 2000)
+    expect(answer.serviceDate!).toBeLessThanOrEqual(Date.now() + CLOCK_APART_MS)
     expect(answer.startedAt).toBeLessThanOrEqual(answer.receivedAt)
   })
 

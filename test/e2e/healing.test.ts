@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { setAside } from '../../src/load/dead-letters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { json } from '../api/support/service.ts'
+import { CLOCK_APART_MS, json } from '../api/support/service.ts'
 import { runCommand } from '../support/run-command.ts'
 import { withoutPauses } from './support/impatient.ts'
 import { type LittleRecord, type LittleService, startLittleService } from './support/little-service.ts'
@@ -33,6 +33,7 @@ function response(nth: number, text = 'first'): LittleRecord {
  */
 async function scene(count: number) {
   const service = await startLittleService()
+  service.clockApartMs = CLOCK_APART_MS
   const refused = new Map<string, number>()
   const slipped = new Set<string>()
   for (let nth = 0; nth < count; nth++) service.records.responses.push(response(nth))

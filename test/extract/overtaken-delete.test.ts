@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
-import { json } from '../api/support/service.ts'
+import { CLOCK_APART_MS, json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openScene, patient, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -13,6 +13,7 @@ let service: LittleService
 beforeEach(async () => {
   scene = await openScene()
   service = await startLittleService([patient('p1', {}), patient('p2', {})])
+  service.clockApartMs = CLOCK_APART_MS
 })
 
 afterEach(async () => {

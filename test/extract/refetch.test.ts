@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
 import { openRefetcher, type RefetcherOptions } from '../../src/extract/refetch/refetcher.ts'
-import { json } from '../api/support/service.ts'
+import { CLOCK_APART_MS, json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -15,6 +15,7 @@ let service: LittleService
 beforeEach(async () => {
   scene = await openScene()
   service = await startLittleService()
+  service.clockApartMs = CLOCK_APART_MS
 })
 
 afterEach(async () => {

@@ -1,5 +1,6 @@
 /** What is held and not listed: entries that a log has forgotten, exports that may be gone, rows that were never a record. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { CLOCK_APART_MS } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { Ended } from '../support/cli.ts'
@@ -28,6 +29,7 @@ let warehouse: TestDatabase
 beforeAll(async () => {
   warehouse = await openWarehouse()
   service = await startLittleService()
+  service.clockApartMs = CLOCK_APART_MS
   service.interfere = ({ method }, response) => {
     if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(FILE)
     return method === 'POST'

@@ -1,7 +1,8 @@
 /**
  * A real HTTP server that misbehaves as told, and a client for it.
  *
- * Invariant: each test has its own server, which is closed with all its connections when the test ends.
+ * Invariant: each test has its own server, which is closed with all its connections when the test ends. Its clock is not
+ * ours, as that of no service is: what reads the one for the other shows.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -24,7 +25,11 @@ export interface Service extends AsyncDisposable {
 
 export type Handler = (request: Received, response: http.ServerResponse, index: number) => void
 
-export async function startService(handler: Handler): Promise<Service> {
+/** How far the service's clock is from ours unless a test says otherwise: more than any pause, less than a day. */
+export const CLOCK_APART_MS = -3_607_000
+
+/** `clockApartMs` says what `Date` adds to our clock. */
+export async function startService(handler: Handler, clockApartMs = () => CLOCK_APART_MS): Promise<Service> {
   const received: Received[] = []
   const server = http.createServer((request, response) => {
     const pieces: Buffer[] = []
@@ -37,6 +42,7 @@ export async function startService(handler: Handler): Promise<Service> {
       },
     }
     received.push(seen)
+    response.setHeader('date', new Date(Date.now() + clockApartMs()).toUTCString())
     request
       .on('data', (piece: Buffer) => pieces.push(piece))
       .on('end', () => handler(seen, response, received.length - 1))

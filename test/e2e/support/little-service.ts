@@ -40,6 +40,8 @@ export interface LittleService extends AsyncDisposable {
   readonly env: Variables
   /** Ten, unless a test says otherwise. */
   pageSize: number
+  /** What its clock is ahead of ours: as long as a test does not say, nothing. */
+  clockApartMs: number
 }
 
 const PAGE = 10
@@ -50,9 +52,12 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
   ) as unknown as LittleService['records']
   const records = { ...none, patients }
   const unlisted = new Set<string>()
-  const service = await startService((request, response) => {
-    if (!little.interfere(request, response)) answer(request, response)
-  })
+  const service = await startService(
+    (request, response) => {
+      if (!little.interfere(request, response)) answer(request, response)
+    },
+    () => little.clockApartMs,
+  )
   const little: LittleService = {
     url: service.url,
     received: service.received,
@@ -60,6 +65,7 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
     unlisted,
     interfere: () => false,
     pageSize: PAGE,
+    clockApartMs: 0,
     env: { INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'little-key', INTAKE_API_SECRET: 'little-secret' },
     [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
   }
