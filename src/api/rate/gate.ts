@@ -106,6 +106,8 @@ export function openGate(options: GateOptions): Gate {
       const onAbort = (event: Event) => {
         unlisten()
         line.delete(caller)
+        // A timer that nobody waits for would keep the process alive.
+        if (anew.size + repeated.size === 0) wake?.abort()
         reject((event.target as AbortSignal).reason)
       }
       for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true })

@@ -133,6 +133,24 @@ describe('a call that is throttled', () => {
     expect(clock.now()).toBeGreaterThanOrEqual(mine.since + 15 * MINUTE)
   })
 
+  test('leaves no timer behind when the last who waits is aborted: it would keep the process alive', async () => {
+    const pauses: AbortSignal[] = []
+    const sleep = (_: number, signal?: AbortSignal) => {
+      pauses.push(signal!)
+      return systemClock.sleep(60_000, signal)
+    }
+    const clock = { ...systemClock, sleep }
+    const gate = openGate({ concurrency: 2, clock, logger: pino({ level: 'silent' }) })
+    ;(await gate.enter([], call())).throttled(600_000)
+    const aborts = [new AbortController(), new AbortController()]
+    const waiting = aborts.map(({ signal }) => gate.enter([signal], call()).catch(() => 'gone'))
+    aborts[0]!.abort()
+    expect(pauses.at(-1)!.aborted).toBe(false)
+    aborts[1]!.abort()
+    expect(await Promise.all(waiting)).toEqual(['gone', 'gone'])
+    expect(pauses.every((pause) => pause.aborted)).toBe(true)
+  })
+
   test('ends at once when it is aborted', async () => {
     const gate = openGate({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
     const abort = new AbortController()
