@@ -197,3 +197,20 @@ it('a team that another run holds is left out of a scheduled run, and the others
   expect(free.received.length).toBeGreaterThan(asked[1]!)
   await session.end()
 })
+
+it('a team that is never answered keeps no other from being verified', async () => {
+  await using silent = await startService(() => {})
+  await using little = await startLittleService(littlePatients(12))
+  const teams = [entry('never', silent), entry('compared', little)]
+  expect((await runCommand(['backfill', '--team', 'compared'], env(teams))).code).toBe(0)
+  const run = startCli(['verify'], env(teams))
+  const verified = () =>
+    query<{ is_equal: boolean }>(
+      warehouse.url,
+      `select is_equal from intake_ops.verifications join intake.teams team using (team_id) where team.name = 'compared'`,
+    )
+  await vi.waitFor(async () => expect(await verified()).toHaveLength(9), { timeout: 40_000, interval: 100 })
+  expect((await verified()).every(({ is_equal }) => is_equal)).toBe(true)
+  run.kill('SIGTERM')
+  expect((await run.ended).code).toBe(143)
+}, 90_000)

@@ -1,17 +1,19 @@
 /**
  * Reads the source again and compares the tables with what a fresh load of it would write.
  *
- * Invariant: a stream that cannot be read leaves the others to be compared, and the run says so. Comparing takes no
+ * Invariant: a stream that cannot be read leaves the others to be compared, and the run says so; a team whose service is
+ * slow delays no other. Comparing takes no
  * lock and holds nothing up; a repair holds the locks of its streams from the start, as any run that writes them.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { openFairQueue } from '../../core/fair-queue.ts'
 import type { StreamName } from '../../core/streams.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
 import { newPatience } from '../../extract/fetch-by-id.ts'
 import { emptyTally, type Progress, type Source } from '../../extract/source.ts'
 import { loadBatch } from '../../load/load.ts'
-import { type Loaders, openLoaders } from '../../load/loaders.ts'
+import { type Loaders, type OpenLoaders, openLoaders } from '../../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
 import { type TakenSlice, takeSlice } from '../../load/slice.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
@@ -33,6 +35,11 @@ import {
   type StreamVerified,
   verifyStream,
 } from './verify-stream.ts'
+
+/** Teams that are compared side by side: each has two sessions, and one service that may be slow. */
+const TEAMS_AT_ONCE = 8
+/** Loading connections of all teams, for repairs. */
+const LOADERS = 4
 
 export interface VerifyOptions {
   /** Of the warehouse. */
@@ -86,19 +93,15 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
     await using loaders = openLoaders({
       url,
       clock,
+      total: LOADERS,
       onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a passing failure'),
     })
-    const done: TeamVerified[] = []
-    for (const team of teams) {
-      await using opened = openTeam(team, options)
-      await using desks = await openDesks(url)
-      const run: Run = { options, control, loaders, runId, desks, team: opened }
-      const results: StreamResult[] = []
-      for (const stream of streams) results.push(await verified(run, stream))
-      const isRead = results.every((each) => 'verified' in each)
-      const deep = options.deep && isRead ? await channelsOf(run) : null
-      done.push({ name: team.name, streams: results, deep })
-    }
+    const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
+    const done = await Promise.all(
+      teams.map((team) =>
+        queue.add(team.teamId, () => verifyTeam({ options, control, loaders, runId }, team)),
+      ),
+    )
     const results = done.flatMap((team) => team.streams)
     const disagree = done.some(({ deep }) => deep !== null && deep.differences.length > 0)
     const status = statusOf([
@@ -113,13 +116,45 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
   }
 }
 
-interface Run {
+interface Shared {
   readonly options: VerifyOptions
   readonly control: Session
-  readonly loaders: Loaders
+  readonly loaders: OpenLoaders
   readonly runId: string
+}
+
+interface Run extends Omit<Shared, 'loaders'> {
+  readonly loaders: Loaders
   readonly desks: Desks
   readonly team: OpenTeam
+}
+
+/** Never throws: what keeps a team from being compared fails its streams, and the other teams go on. */
+async function verifyTeam(
+  shared: Shared,
+  team: TeamSource & { readonly teamId: number },
+): Promise<TeamVerified> {
+  const { options } = shared
+  const results: StreamResult[] = []
+  let deep: Channels | null = null
+  try {
+    await using opened = openTeam(team, options)
+    await using desks = await openDesks(options.url)
+    const loaders = shared.loaders.ofTeam(team.teamId)
+    const run: Run = { ...shared, loaders, desks, team: opened }
+    for (const stream of options.streams) results.push(await verified(run, stream))
+    const isRead = results.every((each) => 'verified' in each)
+    deep = options.deep && isRead ? await channelsOf(run) : null
+  } catch (error) {
+    // After the last stream come the exports once more, against the responses.
+    const unread = options.streams.slice(results.length).map(({ name }) => name)
+    const failed = unread.length > 0 ? unread : ['exports' as const]
+    const kept = results.filter(({ stream }) => !failed.includes(stream))
+    results.splice(0, results.length, ...kept)
+    for (const stream of failed)
+      results.push({ stream, ...failureOf(options, { team: team.name, stream }, error) })
+  }
+  return { name: team.name, streams: results, deep }
 }
 
 function sourceOf({ options, loaders, team }: Run, stream: Stream, taken: TakenSlice): Source {
@@ -157,7 +192,7 @@ function untaken({ team, runId }: Run, stream: Stream): TakenSlice {
 
 async function verified(run: Run, stream: Stream): Promise<StreamResult> {
   const { options, control, runId, team } = run
-  const { logger, repair, signal } = options
+  const { repair } = options
   const key = { teamId: team.teamId, stream: stream.name }
   try {
     const taken =
@@ -169,12 +204,20 @@ async function verified(run: Run, stream: Stream): Promise<StreamResult> {
     const isDone = isMended(found) && source.patience.later.size === 0
     return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
   } catch (error) {
-    if (signal.aborted) return { stream: stream.name, status: 'interrupted', error: 'stopped by a signal' }
-    const failure = warehouseError(error)
-    const told = failure.mend === undefined ? failure.message : `${failure.message} — ${failure.mend}`
-    logger.error({ team: team.name, stream: stream.name, code: failure.code }, told)
-    return { stream: stream.name, status: 'failed', error: told }
+    return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
   }
+}
+
+function failureOf(
+  { logger, signal }: VerifyOptions,
+  place: { readonly team: string; readonly stream: StreamName },
+  error: unknown,
+): { readonly status: 'failed' | 'interrupted'; readonly error: string } {
+  if (signal.aborted) return { status: 'interrupted', error: 'stopped by a signal' }
+  const { code, message, mend } = warehouseError(error)
+  const note = mend === undefined ? message : `${message} — ${mend}`
+  logger.error({ ...place, code }, note)
+  return { status: 'failed', error: note }
 }
 
 /** What both channels say in this run; what differs is looked at a second time, since they are not read at once. */
