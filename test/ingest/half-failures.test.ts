@@ -80,12 +80,12 @@ it('one that cannot connect again leaves the work to the other, and comes back w
 
 it('one that cannot connect at the start is missed by nobody', async () => {
   const { inbox, told, writers, allow } = await openScene(1)
-  expect(await writers()).toHaveLength(1)
-  expect(inbox.trouble()).toBeNull()
+  // Two that come at the same moment may both be sent away, and come again.
+  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(1)
+  await expect.poll(() => inbox.trouble()).toBeNull()
+  const said = told.logged.length
   expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
-  expect(
-    told.logged.filter((line) => line.includes('are answered 503') && line.includes('"level":50')),
-  ).toEqual([])
+  expect(told.logged.slice(said).filter((line) => line.includes('503'))).toEqual([])
   await allow(10)
   await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
 })
