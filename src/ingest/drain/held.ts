@@ -24,6 +24,8 @@ export interface UsualFields {
 }
 
 const SAMPLE = 20
+/** Records looked at for the sample: those that are to be fetched are few, or everything is new. */
+const CANDIDATES = 200
 const REMEMBERED_MICROS = 60_000_000
 
 export function openUsualFields(clock: Clock): UsualFields {
@@ -60,9 +62,17 @@ async function sampleFields(
   const { rows } = await sql<{ team_id: number; fields: string[] }>`
     select team.id as team_id, sample.fields from unnest(${[...teamIds]}::smallint[]) as team (id)
     cross join lateral (
-      select array(select jsonb_object_keys(payload)) as fields from intake_raw.records
-      where team_id = team.id and stream = ${stream.name} and not deleted
-      order by id limit ${SAMPLE}
+      select array(select jsonb_object_keys(payload)) as fields from (
+        select id, payload from intake_raw.records
+        where team_id = team.id and stream = ${stream.name} and not deleted
+        order by id limit ${CANDIDATES}
+      ) stored
+      -- A record that is still to be fetched may be stored as an event told it in part.
+      where (
+        select true from intake_ops.refetches asked
+        where asked.team_id = team.id and asked.stream = ${stream.name} and asked.id = stored.id limit 1
+      ) is null
+      limit ${SAMPLE}
     ) sample`.execute(session.db)
   for (const { team_id, fields } of rows) samples.set(team_id, [...(samples.get(team_id) ?? []), fields])
   return samples
