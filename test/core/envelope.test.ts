@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  above,
   type Envelope,
   FUTURE_TOLERANCE_SECONDS,
   stampsDisagree,
@@ -110,5 +111,82 @@ describe('where the records own stamps decide', () => {
   ])('%s', (_, winner, loser) => {
     expect(supersedes(winner, loser, true)).toBe(true)
     expect(supersedes(loser, winner, true)).toBe(false)
+  })
+})
+
+describe('of two states', () => {
+  const state = (over: Partial<Envelope>): Envelope => ({
+    ...{
+      teamId: 1,
+      stream: 'patients',
+      id: 'a',
+      version: at(5),
+      observedAt: at(5),
+      updatedAt: null,
+      origin: 'test',
+    },
+    content: { payload: {}, text: '{}', asItCame: null, hash: '80', problems: [] },
+    ...over,
+  })
+  const gone = (over: Partial<Envelope>) => state({ ...over, content: null })
+  const hashed = (hash: string) => state({ content: { ...state({}).content!, hash } })
+
+  // Each beats the next in one part, and loses to it in all that come after.
+  test.each<[string, Envelope, Envelope]>([
+    ['the later version', state({ version: at(6), observedAt: at(1) }), gone({ observedAt: at(9) })],
+    ['at one version the deletion', gone({ observedAt: at(1) }), state({ observedAt: at(9) })],
+    ['of two alike the one read later', { ...hashed('00'), observedAt: at(6) }, hashed('ff')],
+    ['at one time the greater hash', hashed('81'), hashed('80')],
+  ])('%s stays, whatever else says, and whatever their own stamps say', (_, winner, loser) => {
+    for (const [a, b] of [
+      [winner, loser],
+      [
+        { ...winner, updatedAt: at(1) },
+        { ...loser, updatedAt: at(2) },
+      ],
+    ] as const) {
+      expect(supersedes(a, b)).toBe(true)
+      expect(supersedes(b, a)).toBe(false)
+    }
+  })
+
+  test('neither stays above itself', () => {
+    for (const each of [state({}), gone({}), state({ updatedAt: at(1) })]) {
+      expect(supersedes(each, { ...each })).toBe(false)
+      expect(supersedes(each, { ...each }, true)).toBe(false)
+    }
+  })
+
+  test('stamps decide where they are said to, and only between records that both have one', () => {
+    const early = state({ version: at(9), observedAt: at(9), updatedAt: at(1) })
+    const late = state({ version: at(2), observedAt: at(2), updatedAt: at(2) })
+    expect([supersedes(late, early, true), supersedes(early, late, true)]).toEqual([true, false])
+    expect([supersedes(late, early), supersedes(early, late)]).toEqual([false, true])
+    const unstamped = state({ version: at(3), observedAt: at(1) })
+    expect([supersedes(unstamped, late, true), supersedes(late, unstamped, true)]).toEqual([true, false])
+    const deleted = gone({ version: at(3), observedAt: at(1), updatedAt: at(0) })
+    expect([supersedes(deleted, late, true), supersedes(late, deleted, true)]).toEqual([true, false])
+    // Of one stamp, the one that was read later stays.
+    expect(supersedes({ ...late, observedAt: at(3) }, { ...late, version: at(9) }, true)).toBe(true)
+  })
+
+  test.each([
+    [at(1), at(2), true],
+    [at(2), at(2), false],
+    [at(2), at(1), false],
+    [null, at(2), false],
+    [at(1), null, false],
+    [null, null, false],
+  ])('stamps %s and %s disagree with the order: %s', (winner, loser, disagree) => {
+    expect(stampsDisagree(state({ updatedAt: winner }), state({ updatedAt: loser }))).toBe(disagree)
+  })
+
+  test('a decision stands a microsecond above what is stored, or where it was', () => {
+    const decided = state({})
+    expect(above(decided, undefined)).toBe(decided)
+    expect(above(decided, { version: at(7) })).toEqual({ ...decided, version: at(8) })
+    expect(above(decided, { version: at(5) })).toEqual({ ...decided, version: at(6) })
+    expect(above(decided, { version: at(4) })).toEqual(decided)
+    expect(above(decided, { version: at(1) })).toEqual(decided)
   })
 })

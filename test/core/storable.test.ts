@@ -82,3 +82,26 @@ test.each([
   expect(problems.map((problem) => problem.path)).toEqual(['[0]'])
   expect(maybeUnstorable(canonicalText(parseText(`[${number}]`)))).toBe(true)
 })
+
+test.each<[string, boolean, string]>([
+  ['\udc80', true, '\\x80'],
+  ['\udcff', true, '\\xff'],
+  ['\udc7f', true, '\\udc7f'],
+  ['\udd00', true, '\\udd00'],
+  ['\udbff', true, '\\udbff'],
+  ['\udc80', false, '\\udc80'],
+])(
+  'a lone half is a byte only where a body held bytes that are not UTF-8, and only from 80 to ff (%#)',
+  (text, invalidUtf8, expected) => {
+    expect(storableText(text, invalidUtf8)).toBe(expected)
+  },
+)
+
+test('reasons say what was done, and no value', () => {
+  const { problems } = stored('{"a":"\\u0000","b":1e99999,"c\\u0000":1}')
+  expect(problems.map(({ path, reason }) => [path, reason])).toEqual([
+    ['a', 'holds what Postgres cannot; written visibly'],
+    ['b', 'a number beyond what Postgres can hold; kept as text'],
+    ['c\\u0000', 'a field name that Postgres cannot hold; written visibly'],
+  ])
+})

@@ -1,0 +1,108 @@
+/** A file on its way: measured, cut into chunks, kept byte for byte, and nothing of the file before it. */
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { keepSpool, spool, spooledChunk } from '../../../src/load/exports/spool.ts'
+import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { rowsOf } from '../loading.ts'
+
+const MIB = 1024 * 1024
+let database: TestDatabase
+let session: Session
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  session = await openSession({ url: database.url, purpose: 'spool' })
+})
+afterAll(async () => {
+  await session.close()
+  await database.drop()
+})
+
+async function* pieces(...all: readonly Buffer[]) {
+  yield* all
+}
+/** Bytes of which no two chunks are alike. */
+const bytesOf = (length: number, seed = 0) =>
+  Buffer.from(
+    Uint32Array.from({ length: Math.ceil(length / 4) }, (_, at) => at * 2_654_435_761 + seed).buffer,
+  ).subarray(0, length)
+const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+const chunksOf = async (spooled: Awaited<ReturnType<typeof spool>>) => {
+  const all: Buffer[] = []
+  for (let number = 1; number <= spooled.chunks; number++)
+    all.push(await spooledChunk(session, spooled, number))
+  return all
+}
+
+test.each([0, 1, MIB - 1, MIB, MIB + 1, 8 * MIB, 8 * MIB + 1, 10 * MIB + 5])(
+  'of %i bytes every byte is in a chunk of a mebibyte, in order, however many stay in memory',
+  async (length) => {
+    const bytes = bytesOf(length)
+    const cut = Math.min(length, 700_001)
+    const spooled = await spool(session, pieces(bytes.subarray(0, cut), bytes.subarray(cut)))
+    expect(spooled).toMatchObject({ hash: sha(bytes), bytes: length, chunks: Math.ceil(length / MIB) })
+    expect(spooled.last).toBe(bytes.at(-1))
+    expect(spooled.first.length).toBe(Math.min(8, spooled.chunks))
+    const chunks = await chunksOf(spooled)
+    expect(chunks.slice(0, -1).every((chunk) => chunk.length === MIB)).toBe(true)
+    expect(Buffer.concat(chunks).equals(bytes)).toBe(true)
+  },
+)
+
+test('does not depend on how the file is cut, and empty pieces are nothing', async () => {
+  const lengths = fc.array(fc.integer({ min: 0, max: 900_000 }), { minLength: 1, maxLength: 8 })
+  await fc.assert(
+    fc.asyncProperty(lengths, fc.nat(), async (cuts, seed) => {
+      const whole = bytesOf(
+        cuts.reduce((sum, each) => sum + each, 0),
+        seed,
+      )
+      const ends = cuts.map((_, nth) => cuts.slice(0, nth + 1).reduce((sum, each) => sum + each, 0))
+      const spooled = await spool(
+        session,
+        pieces(...ends.map((end, nth) => whole.subarray(end - cuts[nth]!, end))),
+      )
+      expect(spooled).toMatchObject({ hash: sha(whole), bytes: whole.length })
+      const lengths = (await chunksOf(spooled)).map((chunk) => chunk.length)
+      expect(lengths.slice(0, -1).every((length) => length === MIB)).toBe(true)
+      expect(Buffer.concat(await chunksOf(spooled)).equals(whole)).toBe(true)
+      expect(spooled.last).toBe(whole.at(-1))
+    }),
+    { numRuns: 12 },
+  )
+})
+
+test('a second file takes the place of a larger one before it, in the table too', async () => {
+  await spool(session, pieces(bytesOf(12 * MIB, 1)))
+  const bytes = bytesOf(9 * MIB + 3, 2)
+  const spooled = await spool(session, pieces(bytes))
+  const file = { teamId: 3, exportId: 'e', isLoaded: true }
+  await rowsOf(
+    session,
+    `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
+     values (3, 'e', true, '\\x00', 1, false, '', 'UTC', now(), 'run:1 file')`,
+  )
+  await keepSpool(session, spooled, file)
+  const kept = await rowsOf<{ number: number; body: Buffer }>(
+    session,
+    `select number, body from intake_raw.export_chunks where (team_id, export_id, is_loaded) = (3, 'e', true) order by number`,
+  )
+  expect(kept.map(({ number }) => number)).toEqual(Array.from({ length: 10 }, (_, at) => at + 1))
+  expect(Buffer.concat(kept.map(({ body }) => body)).equals(bytes)).toBe(true)
+})
+
+test('without a session a file is measured alone', async () => {
+  const bytes = bytesOf(3 * MIB)
+  const spooled = await spool(null, pieces(bytes))
+  expect(spooled).toEqual({ hash: sha(bytes), bytes: 3 * MIB, chunks: 0, first: [], last: bytes.at(-1) })
+})
+
+test('fails as its pieces fail', async () => {
+  async function* broken() {
+    yield bytesOf(10)
+    throw new Error('broke off')
+  }
+  await expect(spool(session, broken())).rejects.toThrow('broke off')
+})
