@@ -13,10 +13,10 @@ export type {
   StreamOptions,
 } from './api/client.ts'
 export { openClient } from './api/client.ts'
-export { getDocument, listDocuments } from './api/documents.ts'
+export { getDocument, listDocuments } from './api/resources/documents.ts'
 export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
-export { listExports, readExport, streamExport } from './api/exports.ts'
-export { getForm, listForms } from './api/forms.ts'
+export { listExports, readExport, streamExport } from './api/resources/exports.ts'
+export { getForm, listForms } from './api/resources/forms.ts'
 export {
   cancelMessage,
   cancelScheduledMessage,
@@ -26,10 +26,10 @@ export {
   listMessages,
   type MessageFilters,
   sendMessage,
-} from './api/messages.ts'
-export { getPacket, listPackets } from './api/packets.ts'
-export type { Page, Scan, ScanOutcome } from './api/page.ts'
-export { getPatientUpload, type UploadFile, uploadPatients } from './api/patient-uploads.ts'
+} from './api/resources/messages.ts'
+export { getPacket, listPackets } from './api/resources/packets.ts'
+export type { Page, Scan, ScanOutcome } from './api/paging/page.ts'
+export { getPatientUpload, type UploadFile, uploadPatients } from './api/resources/patient-uploads.ts'
 export {
   changePatient,
   createPatient,
@@ -38,9 +38,9 @@ export {
   listPatients,
   type PatientFilters,
   replacePatient,
-} from './api/patients.ts'
-export type { CallOptions, FilterOptions, Got, ListOptions } from './api/resource.ts'
-export { getResponse, listResponses, type ResponseFilters } from './api/responses.ts'
+} from './api/resources/patients.ts'
+export type { CallOptions, FilterOptions, Got, ListOptions } from './api/resources/resource.ts'
+export { getResponse, listResponses, type ResponseFilters } from './api/resources/responses.ts'
 export { Document } from './api/shapes/document.ts'
 export { Export, ExportContent } from './api/shapes/export.ts'
 export { Form, Question } from './api/shapes/form.ts'
@@ -69,8 +69,8 @@ export {
   listWebhookConfigs,
   replaceWebhookConfig,
   testWebhookConfig,
-} from './api/webhook-configs.ts'
-export { listWebhookDeliveries } from './api/webhook-deliveries.ts'
+} from './api/resources/webhook-configs.ts'
+export { listWebhookDeliveries } from './api/resources/webhook-deliveries.ts'
 export { type Clock, systemClock } from './core/clock.ts'
 export { IntakeError, UsageError, type Verdict } from './core/errors.ts'
 export { isSigned, SIGNATURE_HEADER, sign } from './core/signature.ts'

@@ -7,7 +7,7 @@ import { Ajv } from 'ajv'
 import addFormats from 'ajv-formats'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
-import { readConfig } from '../src/config.ts'
+import { readConfig } from '../src/config/config.ts'
 import { expectCommand, expectVariables } from './shipping/known.ts'
 
 /** Lints what no container engine is needed for: docker-compose.yml and Dockerfile. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import { openEmbedded } from '../src/warehouse/embedded/server.ts'
+import { openEmbedded } from '../src/embedded/server.ts'
 import { type Running, startCli } from './support/cli.ts'
 import { cleanUp, isServed, query, temporaryDirectory, until } from './support/embedded-fixture.ts'
 

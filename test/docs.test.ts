@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
-import { readConfig } from '../src/config.ts'
+import { readConfig } from '../src/config/config.ts'
 import { runCommand } from './support/run-command.ts'
 
 /** What the documents say exists: commands, options, variables, scripts, files; and the lock file is whole. */

@@ -7,16 +7,16 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import type { Answer, Meter, RequestOptions, StreamOptions } from './answer.ts'
-import { openAttempts } from './attempts.ts'
-import { ACCEPTED_ENCODINGS, isTooLarge } from './encodings.ts'
-import type { Failure } from './failures.ts'
-import { outcomeOf } from './outcome.ts'
-import { type PagesOptions, type Scan, scanPages } from './pages.ts'
+import type { Answer, Meter, RequestOptions, StreamOptions } from './http/answer.ts'
+import { openAttempts } from './http/attempts.ts'
+import { ACCEPTED_ENCODINGS, isTooLarge } from './http/encodings.ts'
+import type { Failure } from './http/failures.ts'
+import { outcomeOf } from './http/outcome.ts'
+import { type PagesOptions, type Scan, scanPages } from './paging/pages.ts'
 import { type Paths, pathsWith } from './paths.ts'
-import { type Gate, openGate } from './rate/gate.ts'
-import { endKnownBy, type Streamed, unpackedStream } from './stream.ts'
-import { DEFAULT_TIMEOUTS, openWire, type Timeouts, type Wire } from './wire.ts'
+import { type Gate, openGate } from './budget/gate.ts'
+import { endKnownBy, type Streamed, unpackedStream } from './http/read-stream.ts'
+import { DEFAULT_TIMEOUTS, openWire, type Timeouts, type Wire } from './http/wire.ts'
 
 export interface ClientOptions {
   /** Where the service is; may hold a path, which then leads every request's path. */
@@ -78,8 +78,8 @@ export interface Client {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-export type { Answer, Meter, RequestOptions, StreamOptions } from './answer.ts'
-export type { Streamed } from './stream.ts'
+export type { Answer, Meter, RequestOptions, StreamOptions } from './http/answer.ts'
+export type { Streamed } from './http/read-stream.ts'
 
 const MAX_BYTES = 256 * 1024 * 1024
 const MAX_STREAM_BYTES = 16 * 1024 * 1024 * 1024

@@ -5,7 +5,7 @@
  * holds no text, header or byte of the answer, nor a cause, since errors of the HTTP library may quote them.
  */
 import { IntakeError } from '../core/errors.ts'
-import type { Failure } from './failures.ts'
+import type { Failure } from './http/failures.ts'
 
 export class ApiError extends IntakeError {
   /** The HTTP status, or undefined when no answer came or it was of another kind. */

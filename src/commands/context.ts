@@ -5,8 +5,8 @@
  */
 import pino, { type Logger } from 'pino'
 import { prettyFactory } from 'pino-pretty'
-import type { Config } from '../config.ts'
-import { openEmbedded } from '../warehouse/embedded/server.ts'
+import type { Config } from '../config/config.ts'
+import { openEmbedded } from '../embedded/server.ts'
 
 export interface Context {
   readonly env: NodeJS.ProcessEnv

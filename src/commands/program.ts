@@ -8,29 +8,29 @@ import { Command, CommanderError } from 'commander'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, ExitCode } from './context.ts'
-import { paragraph, refilled, widthOf } from './terminal.ts'
+import { paragraph, refilled, widthOf } from './terminal/terminal.ts'
 
 /** In the order of the help. */
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
-  migrate: async (context) => (await import('./migrate.ts')).migrateCommand(context),
-  backfill: async (context) => (await import('./backfill.ts')).backfillCommand(context),
-  serve: async (context) => (await import('./serve.ts')).serveCommand(context),
-  status: async (context) => (await import('./status.ts')).statusCommand(context),
-  verify: async (context) => (await import('./verify.ts')).verifyCommand(context),
-  replay: async (context) => (await import('./replay.ts')).replayCommand(context),
-  webhooks: async (context) => (await import('./webhooks.ts')).webhooksCommand(context),
-  patients: async (context) => (await import('./patients.ts')).patientsCommand(context),
-  api: async (context) => (await import('./api.ts')).apiCommand(context),
-  classify: async (context) => (await import('./classify.ts')).classifyCommand(context),
-  access: async (context) => (await import('./access.ts')).accessCommand(context),
-  teams: async (context) => (await import('./teams.ts')).teamsCommand(context),
-  runs: async (context) => (await import('./runs.ts')).runsCommand(context),
-  explain: async (context) => (await import('./explain.ts')).explainCommand(context),
-  'dead-letters': async (context) => (await import('./dead-letters.ts')).deadLettersCommand(context),
-  erase: async (context) => (await import('./erase.ts')).eraseCommand(context),
-  doctor: async (context) => (await import('./doctor.ts')).doctorCommand(context),
-  emulator: async (context) => (await import('./emulator.ts')).emulatorCommand(context),
-  demo: async (context) => (await import('./demo.ts')).demoCommand(context),
+  migrate: async (context) => (await import('./manage/migrate.ts')).migrateCommand(context),
+  backfill: async (context) => (await import('./backfill/backfill.ts')).backfillCommand(context),
+  serve: async (context) => (await import('./serve/serve.ts')).serveCommand(context),
+  status: async (context) => (await import('./inspect/status.ts')).statusCommand(context),
+  verify: async (context) => (await import('./reconcile/verify.ts')).verifyCommand(context),
+  replay: async (context) => (await import('./reconcile/replay.ts')).replayCommand(context),
+  webhooks: async (context) => (await import('./webhooks/webhooks.ts')).webhooksCommand(context),
+  patients: async (context) => (await import('./patients/patients.ts')).patientsCommand(context),
+  api: async (context) => (await import('./manage/api.ts')).apiCommand(context),
+  classify: async (context) => (await import('./manage/classify.ts')).classifyCommand(context),
+  access: async (context) => (await import('./manage/access.ts')).accessCommand(context),
+  teams: async (context) => (await import('./manage/teams.ts')).teamsCommand(context),
+  runs: async (context) => (await import('./inspect/runs.ts')).runsCommand(context),
+  explain: async (context) => (await import('./inspect/explain.ts')).explainCommand(context),
+  'dead-letters': async (context) => (await import('./manage/dead-letters.ts')).deadLettersCommand(context),
+  erase: async (context) => (await import('./manage/erase.ts')).eraseCommand(context),
+  doctor: async (context) => (await import('./inspect/doctor.ts')).doctorCommand(context),
+  emulator: async (context) => (await import('./serve/emulator.ts')).emulatorCommand(context),
+  demo: async (context) => (await import('./demo/demo.ts')).demoCommand(context),
 }
 
 /** Of help that no terminal shows. */

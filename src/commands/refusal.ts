@@ -1,7 +1,7 @@
 /** The service's own words about a refusal (`detail`), for the person who asked; for no log and no error. */
 import type { Answer } from '../api/client.ts'
 import { isObject, parseJson } from '../core/json.ts'
-import { shown } from './printable.ts'
+import { shown } from './terminal/printable.ts'
 
 /** One line, or null when the answer says nothing in the form that it should. */
 export function detailOf(refusal: Answer): string | null {

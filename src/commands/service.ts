@@ -4,7 +4,7 @@
  * Invariant: a command that asks the service for one thing never guesses which of several teams was meant.
  */
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
-import { type Config, requireTeams, type TeamConfig } from '../config.ts'
+import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
 import { UsageError } from '../core/errors.ts'
 import { type Context, openLogger } from './context.ts'

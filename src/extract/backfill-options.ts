@@ -7,7 +7,7 @@ import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Progress } from './source.ts'
-import type { WindowOptions } from './window.ts'
+import type { WindowOptions } from './scan/window.ts'
 
 /** One team of the service: where it is and how to get in. */
 export interface TeamSource

@@ -1,6 +1,6 @@
 /** What a slice is told, and what there is to say of it. */
-import type { ScanReport } from './scan.ts'
-import type { WindowOptions } from './window.ts'
+import type { ScanReport } from './scan/scan.ts'
+import type { WindowOptions } from './scan/window.ts'
 
 export interface SliceOptions {
   readonly allowMassDelete: boolean

@@ -7,7 +7,7 @@ import type { loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
 import type { TakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
-import type { Patience } from './fetch-by-id.ts'
+import type { Patience } from './conflicts/fetch-by-id.ts'
 
 export interface Source {
   readonly client: Client

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { StreamName, StreamOrInbox } from '../core/streams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { withoutErasedLetters } from './erased-letters.ts'
+import { withoutErasedLetters } from './erasures/dead-letters.ts'
 
 export interface DeadLetter {
   readonly recordId: string | null

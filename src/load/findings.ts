@@ -2,7 +2,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { StreamOrInbox } from '../core/streams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import type { Findings } from './lines.ts'
+import type { Findings } from '../normalize/lines.ts'
 
 export async function recordFindings(
   db: Kysely<Warehouse>,

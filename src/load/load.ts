@@ -10,10 +10,10 @@ import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import { type DeadLetter, setAside } from './dead-letters.ts'
-import type { BatchLines } from './lines.ts'
+import type { BatchLines } from '../normalize/lines.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
-import { onlyRecord, splitLines, withoutRecords } from './split-lines.ts'
-import { type From, prepareStaging, writeBatch } from './write-batch.ts'
+import { onlyRecord, splitLines, withoutRecords } from '../normalize/split-lines.ts'
+import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
 
 export interface LoadResult {
   /** Records written, new or changed. */

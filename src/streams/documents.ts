@@ -1,8 +1,8 @@
 /** Documents (specification, sections 2.3 and 9): `input_fields` come only when version v2.1 is asked for. */
 import { isObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
-import type { Cell } from './cell.ts'
-import { cellsOf, type Item, itemsOf, objectOf } from './parts.ts'
+import type { Cell } from './parts/cell.ts'
+import { cellsOf, type Item, itemsOf, objectOf } from './parts/parts.ts'
 import { type Child, column, type Stream, text, time } from './stream.ts'
 
 const FIELD_COLUMNS = [

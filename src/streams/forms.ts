@@ -1,9 +1,9 @@
 /** Forms (specification, section 2.3), with their questions and choices. */
 import { isObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
-import { type Cell, readCell } from './cell.ts'
-import { cellsOf, itemsOf, objectOf } from './parts.ts'
-import { holdsQuestions, type Question, questionsOf } from './questions.ts'
+import { type Cell, readCell } from './parts/cell.ts'
+import { cellsOf, itemsOf, objectOf } from './parts/parts.ts'
+import { holdsQuestions, type Question, questionsOf } from './parts/questions.ts'
 import { type Child, column, firstOf, type Stream, text, time } from './stream.ts'
 
 const QUESTION_TEXTS = [text('text'), text('help_text'), column('integer', 'order', 'sort_order')]

@@ -5,8 +5,8 @@
  */
 import { isObject, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
-import { type Cell, readCell } from './cell.ts'
-import { objectOf } from './parts.ts'
+import { type Cell, readCell } from './parts/cell.ts'
+import { objectOf } from './parts/parts.ts'
 import { type Column, column, firstOf, type Stream, text, time } from './stream.ts'
 
 /** A status is text, or stands in an object under one of these. */

@@ -6,8 +6,8 @@
  */
 import type { JsonObject } from '../core/json.ts'
 import { parseInstant } from '../core/time.ts'
-import { type Cell, readCell } from './cell.ts'
-import { itemsOf } from './parts.ts'
+import { type Cell, readCell } from './parts/cell.ts'
+import { itemsOf } from './parts/parts.ts'
 import { type Child, type Column, column, type Related, type Stream, time } from './stream.ts'
 
 const activity: Column = {

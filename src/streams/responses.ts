@@ -3,12 +3,12 @@
  * Their inner shape is not shown; it is read in every shape that such data has been seen in.
  */
 import { isObject } from '../core/json.ts'
-import { formName } from './form-name.ts'
-import { matrixCells } from './matrix-cells.ts'
-import { responseAnswers } from './response-answers.ts'
-import { cleansedResponse } from './response-cleansing.ts'
-import { responseFiles, responseSignatures } from './response-files.ts'
-import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
+import { formName } from './parts/form-name.ts'
+import { matrixCells } from './parts/matrix-cells.ts'
+import { responseAnswers } from './parts/response-answers.ts'
+import { cleansedResponse } from './parts/response-cleansing.ts'
+import { responseFiles, responseSignatures } from './parts/response-files.ts'
+import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './parts/response-parts.ts'
 import { column, type Stream, time } from './stream.ts'
 
 export const responses: Stream = {

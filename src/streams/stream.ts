@@ -7,7 +7,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
-import type { Cell, CellType } from './cell.ts'
+import type { Cell, CellType } from './parts/cell.ts'
 
 /** A column and the fields it may be read from: the first that is there and not null. */
 export interface Column {

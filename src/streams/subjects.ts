@@ -6,8 +6,8 @@
  */
 import type { JsonObject } from '../core/json.ts'
 import type { StreamName } from '../core/streams.ts'
-import type { Cell } from './cell.ts'
-import { cellsOf } from './parts.ts'
+import type { Cell } from './parts/cell.ts'
+import { cellsOf } from './parts/parts.ts'
 import type { Column, Stream } from './stream.ts'
 
 /** A record, by its key within a team. */

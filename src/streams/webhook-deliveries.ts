@@ -6,7 +6,7 @@
  */
 import type { JsonObject } from '../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
-import { readCell } from './cell.ts'
+import { readCell } from './parts/cell.ts'
 import { column, type Stream, text, time } from './stream.ts'
 
 /** Attempts that bear the same time are a microsecond apart, by their number. */

@@ -3,7 +3,7 @@
  * what the wide views cost.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { refreshWideViews } from '../../src/warehouse/analytics/wide-views.ts'
+import { refreshWideViews } from '../../src/analytics/wide-views.ts'
 import { type BenchRow, timed } from './row.ts'
 import type { BenchWarehouse } from './warehouse.ts'
 

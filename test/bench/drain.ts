@@ -8,7 +8,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
+import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { programOf } from './child.ts'
 import { emptyInbox, send } from './ingest.ts'

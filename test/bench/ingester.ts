@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
-import { type Ingester, openIngester } from '../../src/ingest/server.ts'
+import { type Ingester, openIngester } from '../../src/ingest/http/server.ts'
 import { programOf } from './child.ts'
 
 export const SECRET = 'a secret of the benchmark'

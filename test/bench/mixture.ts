@@ -7,8 +7,8 @@
  */
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
-import { openRefetcher } from '../../src/extract/refetch/refetcher.ts'
-import { keepInboxDays } from '../../src/ingest/inbox-days.ts'
+import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
+import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { faultsOf } from '../support/mixture/judge.ts'

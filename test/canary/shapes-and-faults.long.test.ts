@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
-import type * as wire from '../../src/api/wire.ts'
+import type * as wire from '../../src/api/http/wire.ts'
 import { FAULTS } from '../../src/emulator/faults/fired.ts'
 import { isWebhookFault } from '../../src/emulator/faults/webhooks.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
@@ -21,7 +21,7 @@ import { openWitness, type Witness } from './witness.ts'
 withoutPauses()
 
 // A request that is never answered is given up after a minute; that it is, and not how long it takes, is the point.
-vi.mock('../../src/api/wire.ts', async (original: () => Promise<typeof wire>) => {
+vi.mock('../../src/api/http/wire.ts', async (original: () => Promise<typeof wire>) => {
   const actual = await original()
   return { ...actual, DEFAULT_TIMEOUTS: { ...actual.DEFAULT_TIMEOUTS, headers: 300 } }
 })

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
 import { expandPath } from '../../src/api/paths.ts'
-import { dataOf, methodOf, queryPair, targetOf } from '../../src/commands/api-request.ts'
+import { dataOf, methodOf, queryPair, targetOf } from '../../src/commands/manage/api-request.ts'
 import { UsageError } from '../../src/core/errors.ts'
 
 const CANARY = 'canary-of-a-person'

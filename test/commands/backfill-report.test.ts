@@ -1,6 +1,6 @@
 /** The figures of a backfill, added up over its teams. */
 import { expect, test } from 'vitest'
-import { backfillDocument } from '../../src/commands/backfill-report.ts'
+import { backfillDocument } from '../../src/commands/backfill/report.ts'
 import type { StreamReport } from '../../src/load/runs.ts'
 
 const report = (seconds: number): StreamReport => ({

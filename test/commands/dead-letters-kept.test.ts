@@ -1,7 +1,7 @@
 /** What was set aside is kept for as long as somebody may need it, and each body that came is a case of its own. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { setAside } from '../../src/load/dead-letters.ts'
-import { openHousekeeping } from '../../src/operate/housekeeping.ts'
+import { openHousekeeping } from '../../src/operate/serve/housekeeping.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, type Scene, silent } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'

@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import type { Context } from '../../src/commands/context.ts'
-import { eraseCommand } from '../../src/commands/erase.ts'
+import { eraseCommand } from '../../src/commands/manage/erase.ts'
 import { openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 

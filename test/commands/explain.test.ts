@@ -2,7 +2,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { supersedes } from '../../src/core/envelope.ts'
-import { linesOf } from '../../src/load/lines.ts'
+import { linesOf } from '../../src/normalize/lines.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { decide } from '../../src/operate/explain/decide.ts'

@@ -4,10 +4,10 @@
  */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openRefetcher } from '../../src/extract/refetch/refetcher.ts'
+import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
 import { openDrain } from '../../src/ingest/drain/drain.ts'
 import { settleOneByOne } from '../../src/ingest/drain/settle-one-by-one.ts'
-import { openIngester } from '../../src/ingest/server.ts'
+import { openIngester } from '../../src/ingest/http/server.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { silent, unwatched } from '../ingest/drain/scene.ts'

@@ -1,6 +1,6 @@
 /** What there is to say of a slice: only what a person has to act on asks for attention. */
 import { describe, expect, test } from 'vitest'
-import type { ScanReport } from '../../src/extract/scan.ts'
+import type { ScanReport } from '../../src/extract/scan/scan.ts'
 import {
   everythingNote,
   heldNote,

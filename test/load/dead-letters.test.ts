@@ -7,7 +7,7 @@ import {
   setAside,
   waitingIds,
 } from '../../src/load/dead-letters.ts'
-import { removeSettledBodies } from '../../src/load/settled-bodies.ts'
+import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../src/core/envelope.ts'
 import type { DeadLetter } from '../../src/load/dead-letters.ts'
-import { linesOf } from '../../src/load/lines.ts'
+import { linesOf } from '../../src/normalize/lines.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../src/load/load.ts'
 import { type TakenSlice, takeSlice } from '../../src/load/slice.ts'
 import type { Stream } from '../../src/streams/stream.ts'

@@ -1,6 +1,6 @@
 /** Records that are asked for: one request answers all who ask, so it has to answer the one who wants most. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { takeDue } from '../../src/extract/refetch/due-rows.ts'
+import { takeDue } from '../../src/extract/conflicts/due-rows.ts'
 import { type Ask, askAgain } from '../../src/load/refetches.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 

@@ -2,10 +2,10 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openAdmin } from '../../src/operate/admin.ts'
+import { openAdmin } from '../../src/operate/serve/admin.ts'
 import { openGauges } from '../../src/operate/metrics/gauges.ts'
 import { openMetrics } from '../../src/operate/metrics/registry.ts'
-import { reasonsNotReady, type Troubled } from '../../src/operate/readiness.ts'
+import { reasonsNotReady, type Troubled } from '../../src/operate/serve/readiness.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { startOwnTime } from '../support/own-time.ts'
 

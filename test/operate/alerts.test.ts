@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { CAUSES } from '../../src/operate/alerts/causes.ts'
 import { type AlertSettings, goRound } from '../../src/operate/alerts/round.ts'
-import { openWebhookChecks } from '../../src/operate/webhook-checks.ts'
+import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
 import { openReceiver, SECRET, shortOf } from './alerts-receiver.ts'
 

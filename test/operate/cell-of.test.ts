@@ -1,6 +1,6 @@
 /** What a cell of an export may say of an answer. */
 import { expect, it } from 'vitest'
-import { agrees, NOTHING } from '../../src/operate/verify/deep/cell-of.ts'
+import { agrees, NOTHING } from '../../src/reconcile/verify/deep/cell-of.ts'
 
 const column = (type: string, title = 'Q') => ({ title, questionText: 'Q', type })
 const answered = (...answers: (string | null)[][]) => ({

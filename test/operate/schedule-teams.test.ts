@@ -2,7 +2,7 @@
 import pino from 'pino'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openSchedule } from '../../src/operate/schedule.ts'
+import { openSchedule } from '../../src/operate/serve/schedule.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 
 it('a team whose run goes on is skipped, and named; a team that has ended is run at each moment', async () => {

@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openRefetcher } from '../../src/extract/refetch/refetcher.ts'
+import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
 import { setAside } from '../../src/load/dead-letters.ts'
-import { removeSettledBodies } from '../../src/load/settled-bodies.ts'
-import { replayInbox } from '../../src/operate/replay/replay-inbox.ts'
+import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
+import { replayInbox } from '../../src/reconcile/replay/replay-inbox.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { json } from '../api/support/service.ts'
 import {

@@ -2,10 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, it } from 'vitest'
-import { scheduledBackfill } from '../../src/commands/serve-backfill.ts'
+import { scheduledBackfill } from '../../src/commands/serve/backfill.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
-import { openServe, type ServeOptions } from '../../src/operate/serve.ts'
+import { openServe, type ServeOptions } from '../../src/operate/serve/serve.ts'
 import { openScene, query, type Scene } from '../e2e/support/scene.ts'
 
 const ANYWHERE = { host: '127.0.0.1', port: 0 }

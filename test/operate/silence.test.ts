@@ -1,7 +1,7 @@
 /** Webhooks that stop are noticed: what was expected against what came. */
 import { describe, expect, it } from 'vitest'
-import { judgeSilence, type Signs } from '../../src/operate/silence.ts'
-import { readWebhooks } from '../../src/operate/team-status.ts'
+import { judgeSilence, type Signs } from '../../src/operate/health/silence.ts'
+import { readWebhooks } from '../../src/operate/health/team-status.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 

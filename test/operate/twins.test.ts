@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openRefetcher } from '../../src/extract/refetch/refetcher.ts'
+import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
 import { setAside } from '../../src/load/dead-letters.ts'
-import { openReceived } from '../../src/operate/received.ts'
-import { takeTick } from '../../src/operate/ticks.ts'
+import { openReceived } from '../../src/operate/health/received.ts'
+import { takeTick } from '../../src/operate/serve/ticks.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { query } from '../e2e/support/scene.ts'
 import { changesBetween, rowsOfTeam, type TeamRows, tablesOfNoTeam } from '../support/team-rows.ts'

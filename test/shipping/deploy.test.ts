@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { validate as isCron } from 'node-cron'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { expectCommand, expectVariables, wordsAfterCli } from './known.ts'
 
 const deploy = resolve(import.meta.dirname, '../../docs/deploy')

@@ -1,6 +1,6 @@
 /** What the program knows: its variables and its command lines. What a file that ships names has to be among them. */
 import { expect } from 'vitest'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { runCommand } from '../support/run-command.ts'
 
 /** What others than intake-sync read. */

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { parse } from 'yaml'
 import { systemClock } from '../../src/core/clock.ts'
 import { sign } from '../../src/core/signature.ts'
-import { openServe } from '../../src/operate/serve.ts'
+import { openServe } from '../../src/operate/serve/serve.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { lintMetrics, seriesNames } from './promlint.ts'
 

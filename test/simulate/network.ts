@@ -4,7 +4,7 @@
  *
  * Invariant: what is answered is the service's state at the moment of arrival, however late it comes back.
  */
-import type { Wire, WireAnswer } from '../../src/api/wire.ts'
+import type { Wire, WireAnswer } from '../../src/api/http/wire.ts'
 import type { Choice } from './choice.ts'
 import type { History } from './history.ts'
 import type { Actor, Scheduler } from './scheduler.ts'

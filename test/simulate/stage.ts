@@ -1,6 +1,6 @@
 /** A Postgres of the simulation's own, and on it a migrated database for each lane. Leaves nothing behind. */
 import pg from 'pg'
-import { migrate } from '../../src/warehouse/migrate.ts'
+import { migrate } from '../../src/analytics/migrate.ts'
 import { openTestServer } from '../support/server.ts'
 import { type Lane, openLane } from './lane.ts'
 

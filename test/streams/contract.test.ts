@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
-import { withoutUnchanged } from '../../src/load/unchanged.ts'
+import { withoutUnchanged } from '../../src/load/merge/skip-unchanged.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'

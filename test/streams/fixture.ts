@@ -7,7 +7,7 @@
 import type { Envelope } from '../../src/core/envelope.ts'
 import { type JsonObject, parseJson } from '../../src/core/json.ts'
 import type { Instant } from '../../src/core/time.ts'
-import { type ReadRecord, readRecord, tombstone } from '../../src/load/read-record.ts'
+import { type ReadRecord, readRecord, tombstone } from '../../src/normalize/read-record.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import { at } from '../support/envelopes.ts'
 

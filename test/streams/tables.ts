@@ -2,7 +2,7 @@
 import { canonicalText } from '../../src/core/canonical.ts'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
-import { mapRecord, withoutPositions } from '../../src/streams/map.ts'
+import { mapRecord, withoutPositions } from '../../src/normalize/map.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import type { Session } from '../../src/warehouse/connect.ts'
 import { rowsOf } from '../load/loading.ts'

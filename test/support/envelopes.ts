@@ -2,7 +2,7 @@
 import type { Envelope } from '../../src/core/envelope.ts'
 import type { StreamName } from '../../src/core/streams.ts'
 import { type Instant, instantOf } from '../../src/core/time.ts'
-import { readRecord, tombstone } from '../../src/load/read-record.ts'
+import { readRecord, tombstone } from '../../src/normalize/read-record.ts'
 
 /** The instant `micros` microseconds after noon of a day in 2026. */
 export function at(micros: number): Instant {

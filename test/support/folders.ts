@@ -7,10 +7,10 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
+import { identityOf } from '../../src/embedded/process-identity.ts'
 
 const NAME = /^intake-sync-test-(\d+)-/
-/** Leads to the server's files: src/warehouse/embedded/home.ts. */
+/** Leads to the server's files: src/embedded/home.ts. */
 const POINTER = 'server-files-are-in'
 /** A first set-up that lost its command may still be writing. */
 const REMOVE = { recursive: true, force: true, maxRetries: 20, retryDelay: 100 } as const

@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { migrate } from '../../src/warehouse/migrate.ts'
+import { migrate } from '../../src/analytics/migrate.ts'
 import { openTestServer } from './server.ts'
 
 declare module 'vitest' {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { expect, test } from 'vitest'
-import { identityOf } from '../../src/warehouse/embedded/process-identity.ts'
+import { identityOf } from '../../src/embedded/process-identity.ts'
 
 const MODULE = new URL('./interruption.ts', import.meta.url).href
 

@@ -8,7 +8,7 @@ import { accessSync, chmodSync, constants, rmSync, statfsSync } from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import pg from 'pg'
-import { openEmbedded } from '../../src/warehouse/embedded/server.ts'
+import { openEmbedded } from '../../src/embedded/server.ts'
 import { makeFolder, removeForgotten } from './folders.ts'
 
 export interface TestServer {

@@ -10,7 +10,7 @@ import { configOf, teamOf, teamsIn } from '../e2e/support/teams.ts'
 import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
-import { makeLogin } from '../warehouse/analytics/logins.ts'
+import { makeLogin } from '../analytics/logins.ts'
 import { FIXTURE_KEY, FIXTURE_TEAMS } from './history-of-fixture.ts'
 
 const FIXTURE = new URL('../fixtures/warehouse-0.1.sql.gz', import.meta.url)

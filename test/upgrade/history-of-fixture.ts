@@ -9,7 +9,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { freePort } from '../../src/warehouse/embedded/port.ts'
+import { freePort } from '../../src/embedded/port.ts'
 
 /** Of the fixture alone: `webhook_secrets` can be opened with it. */
 export const FIXTURE_KEY = Buffer.from('the fixture of version 0.1 alone').toString('base64')

@@ -6,7 +6,7 @@
  * length is not told, it does not end with a line, or it is empty.
  */
 import { ApiError } from '../../api/errors.ts'
-import { streamExport } from '../../api/exports.ts'
+import { streamExport } from '../../api/resources/exports.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Spooled } from '../../load/exports/spool.ts'

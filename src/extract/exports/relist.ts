@@ -6,8 +6,8 @@
  */
 import { type Envelope, supersedes } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
-import { readRecord } from '../../load/read-record.ts'
-import type { Asked } from '../settle-contested.ts'
+import { readRecord } from '../../normalize/read-record.ts'
+import type { Asked } from '../conflicts/settle-contested.ts'
 import type { Source } from '../source.ts'
 
 export async function relist(

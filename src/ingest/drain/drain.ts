@@ -9,19 +9,19 @@
  * fails is rolled back whole and taken again.
  */
 import type { Logger } from 'pino'
-import { openBell } from '../../core/bell.ts'
+import { openBell } from '../../core/notifier.ts'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { reportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
-import { openUsualFields } from './held.ts'
+import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { openListener } from './listener.ts'
 import { type Prepared, prepare, write } from './load-events.ts'
 import { openSessions } from './sessions.ts'
 import { isOfSomeEvent, type Outcome, settleOneByOne } from './settle-one-by-one.ts'
-import { tell } from './tell.ts'
+import { tell } from './report.ts'
 
 export interface DrainTeam {
   readonly name: string

@@ -4,14 +4,14 @@
  * Invariant: within the transaction that loads the batch, so that an event is either loaded before its patient was
  * erased, and swept then, or removed here. Where nobody was erased the events are not looked at.
  */
-import { subjectsOfBody } from '../../load/erased-letters.ts'
+import { subjectsOfBody } from '../../load/erasures/dead-letters.ts'
 import {
   countSkipped,
   type Erasures,
   erasedAmong,
   openErasuresOf,
   type Skipped,
-} from '../../load/erasures.ts'
+} from '../../load/erasures/erasures.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { type InboxRow, remove } from './inbox-rows.ts'
 

@@ -12,9 +12,9 @@ import { type Envelope, stampsDisagree, supersedes } from '../../core/envelope.t
 import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, laterOf } from '../../core/time.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
-import { countFinding, type Findings, noFindings } from '../../load/lines.ts'
+import { countFinding, type Findings, noFindings } from '../../normalize/lines.ts'
 import type { Ask, RefetchReason } from '../../load/refetches.ts'
-import type { RecordKey } from '../../load/write-batch.ts'
+import type { RecordKey } from '../../load/merge/write-batch.ts'
 import { type Stream, stampsDecide } from '../../streams/stream.ts'
 import { readEvent, type StoredEvent } from './read-event.ts'
 

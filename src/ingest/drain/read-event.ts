@@ -11,12 +11,12 @@ import { isObject, type JsonObject, type ParsedJson, parseJson } from '../../cor
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { DeadLetter } from '../../load/dead-letters.ts'
-import { type Reading, readRecord, tombstone } from '../../load/read-record.ts'
+import { type Reading, readRecord, tombstone } from '../../normalize/read-record.ts'
 import type { RefetchReason } from '../../load/refetches.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
-import type { Drift } from '../../streams/map.ts'
+import type { Drift } from '../../normalize/map.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { isThin } from './thin.ts'
+import { isThin } from './partial.ts'
 
 /** A row of the inbox. */
 export interface StoredEvent {

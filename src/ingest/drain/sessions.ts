@@ -7,7 +7,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { closeInTime, cut, inTime, TOO_LATE } from '../in-time.ts'
+import { closeInTime, cut, inTime, TOO_LATE } from '../http/in-time.ts'
 
 export interface DrainSessions {
   /** One that is free, or a new one. */

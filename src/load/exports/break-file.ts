@@ -6,7 +6,7 @@
  */
 import type { Session } from '../../warehouse/connect.ts'
 import { setAside } from '../dead-letters.ts'
-import { openErasures } from '../erasures.ts'
+import { openErasures } from '../erasures/erasures.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
 import { dropFiles, type ExportFile, keepFile } from './export-file.ts'
 import { keepSpool } from './spool.ts'

@@ -7,7 +7,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Session } from '../../warehouse/connect.ts'
-import { sendCopy } from '../copy.ts'
+import { sendCopy } from '../merge/copy.ts'
 import { openExportText } from './export-text.ts'
 import type { FileLines } from './file-lines.ts'
 

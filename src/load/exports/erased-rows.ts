@@ -7,7 +7,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures.ts'
+import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures/erasures.ts'
 import { decodedCell } from './cell-text.ts'
 import { openExportText } from './export-text.ts'
 

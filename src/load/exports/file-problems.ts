@@ -5,7 +5,7 @@
  * that a file wrong in each of a million rows makes no row of a gigabyte.
  */
 import type { Problem } from '../../core/problem.ts'
-import { countFinding } from '../lines.ts'
+import { countFinding } from '../../normalize/lines.ts'
 
 /** Paths begin with this, which tells them from problems of the list entry. */
 export const FILE_PATH = 'raw_text'

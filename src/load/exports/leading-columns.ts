@@ -5,7 +5,7 @@
  * they are, for a session of Postgres that is set to the team's zone to read them.
  */
 import { parseInstant } from '../../core/time.ts'
-import type { Cell } from '../../streams/cell.ts'
+import type { Cell } from '../../streams/parts/cell.ts'
 
 export interface LeadingColumn {
   readonly name: string

@@ -6,7 +6,7 @@
  * was loaded of an earlier one stays.
  */
 import type { Session } from '../../warehouse/connect.ts'
-import { sendCopy } from '../copy.ts'
+import { sendCopy } from '../merge/copy.ts'
 import { recordFindings } from '../findings.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
 import { copyRecords } from './copy-records.ts'

@@ -8,8 +8,8 @@
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { withinBudget } from '../../warehouse/within-budget.ts'
-import { readInbox, type WebhookStatus } from '../team-status.ts'
-import type { WebhookChecks } from '../webhook-checks.ts'
+import { readInbox, type WebhookStatus } from '../health/team-status.ts'
+import type { WebhookChecks } from '../health/webhook-checks.ts'
 import { CAUSES, type Cause, type Condition, keyOf } from './causes.ts'
 import { readRunsNow } from './runs-now.ts'
 

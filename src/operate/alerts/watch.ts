@@ -3,8 +3,8 @@
  *
  * Invariant: holds up nothing. Several processes may watch one warehouse; of those one goes round at a time.
  */
-import { openBell } from '../../core/bell.ts'
-import { openWebhookChecks } from '../webhook-checks.ts'
+import { openBell } from '../../core/notifier.ts'
+import { openWebhookChecks } from '../health/webhook-checks.ts'
 import { goRound, type Outcome, type RoundOptions } from './round.ts'
 
 export interface WatchOptions extends Omit<RoundOptions, 'signal' | 'webhookChecks'> {

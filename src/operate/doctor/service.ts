@@ -5,7 +5,7 @@
  */
 import type { Logger } from 'pino'
 import { type ClientOptions, openClient } from '../../api/client.ts'
-import { readList } from '../../api/envelope.ts'
+import { readList } from '../../api/paging/list-envelope.ts'
 import { ApiError } from '../../api/errors.ts'
 import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
 import type { Clock } from '../../core/clock.ts'

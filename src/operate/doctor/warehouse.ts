@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { migrationStatus } from '../../warehouse/migrate.ts'
+import { migrationStatus } from '../../analytics/migrate.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 

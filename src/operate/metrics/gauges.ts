@@ -14,8 +14,8 @@ import {
   readTrouble,
   type TroubleStatus,
   type WebhookStatus,
-} from '../team-status.ts'
-import { openWebhookChecks } from '../webhook-checks.ts'
+} from '../health/team-status.ts'
+import { openWebhookChecks } from '../health/webhook-checks.ts'
 
 export interface GaugesOptions {
   readonly url: string

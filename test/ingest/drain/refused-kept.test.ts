@@ -1,7 +1,7 @@
 /** What is stored of a record that is refused holds no more than what is stored of one that is loaded (law 8). */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
-import { openRefetcher } from '../../../src/extract/refetch/refetcher.ts'
+import { openRefetcher } from '../../../src/extract/conflicts/refetcher.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { tablesHolding } from '../../operate/everywhere.ts'
 import { runCommand } from '../../support/run-command.ts'

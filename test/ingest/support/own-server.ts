@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { migrate } from '../../../src/warehouse/migrate.ts'
+import { migrate } from '../../../src/analytics/migrate.ts'
 import { cleanUp, openEmbedded, postmasterOf, temporaryDirectory } from '../../support/embedded-fixture.ts'
 import { freePort } from '../../support/free-port.ts'
 

@@ -1,0 +1,84 @@
+/**
+ * Which logins see which teams (intake_ops.access), where the warehouse holds several.
+ *
+ * Invariant: only a login that is there is granted anything, and only a team that is there; the filter itself is in
+ * every view and policy (intake_ops.teams_of), not here.
+ */
+import { type Kysely, sql } from 'kysely'
+import { UsageError } from '../core/errors.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface Access {
+  readonly login: string
+  readonly team: string
+  /** ISO 8601. */
+  readonly granted_at: string
+  /** False when the role was dropped since. */
+  readonly exists: boolean
+}
+
+export interface Granted {
+  /** False when it was granted before. */
+  readonly changed: boolean
+  /** Whether the login has a role by which it could see anything. */
+  readonly hasRole: boolean
+}
+
+export async function grantAccess(db: Kysely<Warehouse>, login: string, team: string): Promise<Granted> {
+  const teamId = await teamNamed(db, team)
+  const { rows: roles } = await sql<{ has_role: boolean }>`
+    select exists (
+      select from pg_roles granted
+      where granted.rolname in ('intake_analyst', 'intake_clinical') and pg_has_role(login.oid, granted.oid, 'member')
+    ) as has_role
+    from pg_roles login where login.rolname = ${login}`.execute(db)
+  if (roles[0] === undefined) {
+    throw new UsageError(
+      'LOGIN is no role of this Postgres server',
+      'create it first: create role … login in role intake_analyst',
+      'LOGIN',
+    )
+  }
+  const { rows } = await sql`
+    insert into intake_ops.access (login, team_id) values (${login}, ${teamId})
+    on conflict do nothing returning login`.execute(db)
+  return { changed: rows.length > 0, hasRole: roles[0].has_role }
+}
+
+/** False when there was nothing to revoke. The login may be gone already. */
+export async function revokeAccess(db: Kysely<Warehouse>, login: string, team: string): Promise<boolean> {
+  const teamId = await teamNamed(db, team)
+  const { rows } = await sql`
+    delete from intake_ops.access where login = ${login} and team_id = ${teamId} returning login`.execute(db)
+  return rows.length > 0
+}
+
+export async function listAccess(db: Kysely<Warehouse>): Promise<readonly Access[]> {
+  const { rows } = await sql<Access>`
+    select access.login, team.name as team, to_json(access.granted_at) #>> '{}' as granted_at,
+      exists (select from pg_roles where rolname = access.login) as exists
+    from intake_ops.access access join intake.teams team using (team_id)
+    order by access.login, team.name`.execute(db)
+  return rows
+}
+
+export async function teamNames(db: Kysely<Warehouse>): Promise<readonly string[]> {
+  const rows = await db.selectFrom('intake.teams').select('name').orderBy('name').execute()
+  return rows.map(({ name }) => name)
+}
+
+/** The number of a team. Throws `UsageError`, which says the names that there are. */
+export async function teamNamed(db: Kysely<Warehouse>, name: string): Promise<number> {
+  const team = await db
+    .selectFrom('intake.teams')
+    .select('team_id')
+    .where('name', '=', name)
+    .executeTakeFirst()
+  if (team !== undefined) return team.team_id
+  const names = await teamNames(db)
+  throw new UsageError(
+    'TEAM is no team of this warehouse',
+    names.length === 0 ? 'run intake-sync backfill first' : `use one of: ${names.join(', ')}`,
+    'TEAM',
+  )
+}

@@ -1,0 +1,112 @@
+/**
+ * Which questions' answers analysts see (intake_ops.classifications).
+ *
+ * Invariant: a decision is bound to the type and text that the question has when it is taken; once either changes, the
+ * question is hidden until somebody decides again. What no person decided is decided by type, once, when first seen.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface Question {
+  readonly team: string
+  readonly form_id: string
+  readonly form: string | null
+  readonly question_id: string
+  readonly position: number
+  readonly question_text: string | null
+  readonly question_type: string | null
+  readonly concept: string | null
+  /** Null where this wording was not decided on. */
+  readonly decided_by: 'type' | 'person' | null
+  readonly shows: 'nothing' | 'structured' | 'everything'
+}
+
+/** Of which team and form; without them, of all. A form is told by its id or its name. */
+export interface Scope {
+  readonly teamId?: number
+  readonly form?: string
+}
+
+export async function listQuestions(db: Kysely<Warehouse>, scope: Scope): Promise<readonly Question[]> {
+  const { rows } = await sql<Question>`
+    select team.name as team, q.form_id, f.name as form, q.question_id, q.position, q.question_text, q.question_type,
+      q.concept, q.decided_by, q.shows
+    from intake.questions q
+    join intake.teams team on team.team_id = q.team_id
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where ${within(scope)}
+    order by team.name, f.name, q.form_id, q.position`.execute(db)
+  return rows
+}
+
+/** Decides on a question as it is now. How many questions (of several forms or teams) it is; 0 when there is none. */
+export async function decide(
+  db: Kysely<Warehouse>,
+  scope: Scope,
+  questionId: string,
+  isVisible: boolean,
+): Promise<number> {
+  const { rows } = await sql`
+    insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+    select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text), ${isVisible}, 'person'
+    from intake.questions q
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where q.question_id = ${questionId} and ${within(scope)}
+    on conflict (team_id, form_id, question_id, wording)
+      do update set is_visible = excluded.is_visible, decided_by = excluded.decided_by, decided_at = now()
+    returning team_id`.execute(db)
+  return rows.length
+}
+
+/** How many questions (of several forms or teams) it is. */
+export async function countQuestions(
+  db: Kysely<Warehouse>,
+  scope: Scope,
+  questionId: string,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count
+    from intake.questions q
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where q.question_id = ${questionId} and ${within(scope)}`.execute(db)
+  return rows[0]!.count
+}
+
+/** Says, or with an empty text unsays, what a question asks. */
+export async function nameConcept(
+  db: Kysely<Warehouse>,
+  scope: Scope,
+  questionId: string,
+  concept: string,
+): Promise<void> {
+  const chosen = sql`
+    select q.team_id, q.form_id, q.question_id from intake.questions q
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where q.question_id = ${questionId} and ${within(scope)}`
+  await (concept === ''
+    ? sql`delete from intake_raw.question_concepts where (team_id, form_id, question_id) in (${chosen})`
+    : sql`
+      insert into intake_raw.question_concepts (team_id, form_id, question_id, concept)
+      select chosen.*, ${concept} from (${chosen}) chosen
+      on conflict (team_id, form_id, question_id) do update set concept = excluded.concept`
+  ).execute(db)
+}
+
+/** Notes the questions that are new, as their type decides; those that changed stay hidden. */
+export async function noteQuestions(db: Kysely<Warehouse>): Promise<void> {
+  await sql`
+    insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+    select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text),
+      q.shows <> 'nothing', 'type'
+    from intake.questions q
+    where not exists (
+      select from intake_ops.classifications c
+      where c.team_id = q.team_id and c.form_id = q.form_id and c.question_id = q.question_id
+    )
+    on conflict do nothing`.execute(db)
+}
+
+function within({ teamId, form }: Scope) {
+  return sql`(${teamId ?? null}::smallint is null or q.team_id = ${teamId ?? null}::smallint)
+    and (${form ?? null}::text is null or ${form ?? null} in (q.form_id, f.name))`
+}

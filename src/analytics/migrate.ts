@@ -1,0 +1,133 @@
+/**
+ * Brings the schemas of a warehouse up to date.
+ *
+ * Invariant: at most one process migrates a database at a time (an advisory lock of its own, since the migrator takes
+ * its lock only after it has created its tables); either every pending migration is applied or none is.
+ */
+import { Migrator, sql } from 'kysely'
+import { IntakeError } from '../core/errors.ts'
+import { useAnalyticsKey } from './key.ts'
+import { refreshAnalytics } from './refresh.ts'
+import { syncViews } from './views.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { migrationFiles } from '../warehouse/migrations.ts'
+import { ensureRoles } from '../warehouse/roles.ts'
+import { SQLSTATE, sqlstateOf, warehouseError } from '../warehouse/sqlstate.ts'
+
+/** Key of the advisory lock under which a database is migrated. */
+const MIGRATION_LOCK = 7_204_310_001
+
+export interface MigrationStatus {
+  readonly applied: readonly string[]
+  readonly pending: readonly string[]
+}
+
+export interface MigrationReport extends MigrationStatus {
+  /** What this call applied. */
+  readonly migrated: readonly string[]
+  /** Why roles could not be created or granted; null when they are in place. */
+  readonly rolesNote: string | null
+  /** What else is to be known: why views are not up to date, that pseudonyms are others than before. */
+  readonly notes: readonly string[]
+}
+
+export interface MigrationOptions {
+  /** Of the pseudonyms; the one in place stays without it. */
+  readonly analyticsKey?: string | null
+}
+
+/** Applies what is pending and makes the views that changed. Safe to call at any time and from several processes at once. */
+export async function migrate(url: string, options: MigrationOptions = {}): Promise<MigrationReport> {
+  await using session = await openSession({ url, purpose: 'migrate', lockTimeoutMs: 60_000 })
+  try {
+    await sql`select pg_advisory_lock(${sql.lit(MIGRATION_LOCK)})`.execute(session.db)
+    const before = await statusOf(session)
+    refuseNewer(before.unknown)
+    if (before.pending.length > 0) await applyAll(session)
+    await syncViews(session.db)
+    const stale = await refreshAnalytics(session.db)
+    const rekeyed = options.analyticsKey ? await useAnalyticsKey(session.db, options.analyticsKey) : null
+    const rolesNote = await ensureRoles(session.db)
+    const after = await statusOf(session)
+    const notes = [stale, rekeyed].filter((note) => note !== null)
+    return { applied: after.applied, pending: after.pending, migrated: before.pending, rolesNote, notes }
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+/** What is applied and what is pending; changes nothing, and a database without our schemas is all pending. */
+export async function migrationStatus(url: string): Promise<MigrationStatus> {
+  await using session = await openSession({ url, purpose: 'migrate --status' })
+  try {
+    const { unknown, ...status } = await statusOf(session)
+    refuseNewer(unknown)
+    return status
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+/** Refuses, with what to do, a database that is behind this version. */
+export async function requireMigrated(url: string): Promise<void> {
+  const { pending } = await migrationStatus(url)
+  if (pending.length === 0) return
+  throw new IntakeError(`the database is behind this version by ${pending.length} migration(s)`, {
+    code: 'database_behind',
+    verdict: 'stop',
+    mend: 'run: intake-sync migrate',
+  })
+}
+
+async function applyAll(session: Session): Promise<void> {
+  const migrator = new Migrator({
+    db: session.db,
+    provider: migrationFiles,
+    migrationTableSchema: 'intake_ops',
+    migrationTableName: 'migrations',
+    migrationLockTableName: 'migrations_lock',
+  })
+  const { error, results } = await migrator.migrateToLatest()
+  if (error === undefined) return
+  const failed = results?.find((result) => result.status === 'Error')?.migrationName
+  const cause = warehouseError(error)
+  throw new IntakeError(
+    `migration ${failed ?? '(none started)'} failed: ${cause.message}; nothing was changed`,
+    {
+      code: 'migration_failed',
+      verdict: cause.verdict,
+      cause: error,
+      ...(cause.mend === undefined ? {} : { mend: cause.mend }),
+    },
+  )
+}
+
+async function statusOf(session: Session): Promise<MigrationStatus & { unknown: readonly string[] }> {
+  const known = Object.keys(await migrationFiles.getMigrations()).sort()
+  const applied = await appliedNames(session)
+  return {
+    applied: known.filter((name) => applied.includes(name)),
+    pending: known.filter((name) => !applied.includes(name)),
+    unknown: applied.filter((name) => !known.includes(name)),
+  }
+}
+
+async function appliedNames(session: Session): Promise<readonly string[]> {
+  try {
+    const { rows } = await sql<{ name: string }>`select name from intake_ops.migrations`.execute(session.db)
+    return rows.map((row) => row.name)
+  } catch (error) {
+    const state = sqlstateOf(error)
+    if (state === SQLSTATE.undefinedTable || state === '3F000') return []
+    throw error
+  }
+}
+
+function refuseNewer(unknown: readonly string[]): void {
+  if (unknown.length === 0) return
+  throw new IntakeError(`the database was migrated by a newer version (${unknown.join(', ')})`, {
+    code: 'database_ahead',
+    verdict: 'stop',
+    mend: 'use the newer version of intake-sync',
+  })
+}

@@ -1,0 +1,32 @@
+/**
+ * What analysts see, brought up to date after a run: views whose files are newer are made again, new questions are
+ * noted, wide views follow their forms, tables that were filled get statistics.
+ *
+ * Invariant: a run that loaded well does not fail here: what went wrong is told, and tried again by the next one.
+ */
+import type { Kysely } from 'kysely'
+import { ensureRoles } from '../warehouse/roles.ts'
+import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import { noteQuestions } from './classify.ts'
+import { analyzeNew } from './statistics.ts'
+import { isInUse, syncViews } from './views.ts'
+import { refreshWideViews } from './wide-views.ts'
+
+/** Null, or why the views are not as new as the tables. */
+export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | null> {
+  try {
+    await noteQuestions(db)
+    if ((await syncViews(db)).length > 0) await ensureRoles(db)
+    await refreshWideViews(db)
+    await analyzeNew(db)
+    return null
+  } catch (error) {
+    if (isInUse(error)) return `the views are not up to date: ${error.message}; ${error.mend}`
+    const state = sqlstateOf(error)
+    if (state === undefined) throw error
+    return state === SQLSTATE.insufficientPrivilege
+      ? 'the wide views are not up to date: only who owns the schemas may make them; run intake-sync migrate as the owner'
+      : `the wide views are not up to date (SQLSTATE ${state}); the next run tries again`
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * The forms and exports whose wide views are missing, or were made from something else than there is now.
+ *
+ * Invariant: one query, over questions and not over answers; the same questions have the same signature.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export interface Subject {
+  readonly kind: 'form' | 'export'
+  readonly team_id: number
+  readonly subject_id: string
+  readonly name: string | null
+  /** Null for one that has no view yet. */
+  readonly view_name: string | null
+  readonly signature: string
+}
+
+export const SCHEMAS = { form: 'intake', export: 'intake_analytics' } as const
+
+export async function changedSubjects(db: Kysely<Warehouse>): Promise<readonly Subject[]> {
+  const { rows } = await sql<Subject>`
+    with asked as (
+      select * from intake_raw.question_terms where is_asked
+    ), forms as (
+      select 'form' as kind, team_id, form_id as subject_id, md5(string_agg(
+          concat_ws(' ', question_id, asked.kind, md5(asked.question_type), md5(asked.question_text),
+            case when given.repeats then 'repeats' end),
+          ' ' order by asked.position, question_id
+        )) as signature
+      from asked
+      full join intake_raw.answered_questions given using (team_id, form_id, question_id)
+      group by team_id, form_id
+    ), exports as (
+      select 'export' as kind, h.team_id, h.export_id as subject_id, md5(string_agg(
+          concat_ws(' ', h.question_id, q.kind, md5(q.question_type), md5(q.question_text)), ' ' order by h.position
+        )) as signature
+      from intake.export_columns h
+      join intake.exports e on e.team_id = h.team_id and e.id = h.export_id
+      join intake_raw.question_terms q
+        on q.team_id = e.team_id and q.form_id = e.form_id and q.question_id = h.question_id
+      group by h.team_id, h.export_id
+    ), subjects as (select * from forms union all select * from exports)
+    select s.kind, s.team_id, s.subject_id, coalesce(f.name, e.name) as name, v.view_name, s.signature
+    from subjects s
+    left join intake_raw.wide_views v using (team_id, kind, subject_id)
+    left join intake.forms f on s.kind = 'form' and f.team_id = s.team_id and f.id = s.subject_id
+    left join intake.exports e on s.kind = 'export' and e.team_id = s.team_id and e.id = s.subject_id
+    where v.signature is distinct from s.signature
+      or to_regclass(format('%I.%I', case s.kind when 'form' then 'intake' else 'intake_analytics' end, v.view_name)) is null
+    order by s.team_id, s.kind desc, name, s.subject_id`.execute(db)
+  return rows
+}

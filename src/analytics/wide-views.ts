@@ -1,0 +1,174 @@
+/**
+ * The wide views of forms and exports, made again when what they were made from changed.
+ *
+ * Invariant: while nothing changed nothing is made; a view is made in one transaction with the columns it has; two
+ * processes that refresh take turns.
+ */
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import { followAnswers } from './answered-questions.ts'
+import { nameFor } from './column-names.ts'
+import { EXPORT_COLUMNS, exportView } from './export-view.ts'
+import { FORM_COLUMNS, formView } from './form-view.ts'
+import { columnsFor, type WideColumn } from './wide-columns.ts'
+import { questionsOf } from './wide-questions.ts'
+import { changedSubjects, SCHEMAS, type Subject } from './wide-subjects.ts'
+
+/** Key of the advisory lock under which wide views are made. */
+const WIDE_VIEWS_LOCK = 7_204_310_002
+
+/** How long a view waits for somebody who reads it: meanwhile all others who would read it wait too. */
+const PATIENCE = '2s'
+
+/**
+ * Makes the views that are missing or changed; needs the rights of the owner. Returns their names. One that cannot be
+ * made does not keep the others from being made; what went wrong with the first is thrown at the end.
+ */
+export async function refreshWideViews(db: Kysely<Warehouse>): Promise<readonly string[]> {
+  await followAnswers(db)
+  const made: string[] = []
+  const failures: unknown[] = []
+  const changed = await changedSubjects(db)
+  const words = changed.length === 0 ? [] : await reservedWords(db)
+  for (const subject of changed) {
+    try {
+      const name = await db.transaction().execute((within) => makeInTurn(within, subject, words))
+      if (name !== null) made.push(name)
+    } catch (error) {
+      failures.push(error)
+      if (sqlstateOf(error) === undefined || sqlstateOf(error) === SQLSTATE.insufficientPrivilege) break
+    }
+  }
+  if (failures.length > 0) throw failures[0]
+  return made
+}
+
+/** Null when another process made it while this one waited. */
+async function makeInTurn(
+  db: Transaction<Warehouse>,
+  subject: Subject,
+  words: readonly string[],
+): Promise<string | null> {
+  await sql`select pg_advisory_xact_lock(${sql.lit(WIDE_VIEWS_LOCK)})`.execute(db)
+  await sql`set local lock_timeout = ${sql.lit(PATIENCE)}`.execute(db)
+  const { kind, team_id, subject_id } = subject
+  const { rows } = await sql<{ view_name: string }>`
+    select view_name from intake_raw.wide_views
+    where team_id = ${team_id} and kind = ${kind} and subject_id = ${subject_id}`.execute(db)
+  const view_name = rows[0]?.view_name ?? null
+  return view_name === subject.view_name ? await makeView(db, subject, words) : null
+}
+
+async function makeView(
+  db: Transaction<Warehouse>,
+  subject: Subject,
+  words: readonly string[],
+): Promise<string> {
+  const { kind, team_id, subject_id, signature } = subject
+  const name = subject.view_name ?? (await freeName(db, subject))
+  const view = `${SCHEMAS[kind]}.${name}`
+  await sql`
+    insert into intake_raw.wide_views (team_id, kind, subject_id, view_name, signature)
+    values (${team_id}, ${kind}, ${subject_id}, ${name}, ${signature})
+    on conflict (team_id, kind, subject_id) do update set signature = excluded.signature, made_at = now()`.execute(
+    db,
+  )
+  const fixed = kind === 'form' ? FORM_COLUMNS : EXPORT_COLUMNS
+  const columns = columnsFor(
+    await knownColumns(db, subject),
+    await questionsOf(db, subject),
+    new Set([...Object.keys(fixed), ...words]),
+  )
+  await keepColumns(db, subject, columns)
+  const make = kind === 'form' ? formView : exportView
+  await runUnseen(db, make(view, team_id, subject_id, columns))
+  await comment(db, view, subject, fixed, columns)
+  for (const role of await readersOf(db, kind)) {
+    await runUnseen(db, sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
+  }
+  return view
+}
+
+/** The roles that read such views; they may not be there yet, and are granted by sql/roles.sql then. */
+async function readersOf(db: Transaction<Warehouse>, kind: Subject['kind']): Promise<readonly string[]> {
+  const readers = ['intake_loader', 'intake_clinical', ...(kind === 'export' ? ['intake_analyst'] : [])]
+  const { rows } = await sql<{ rolname: string }>`
+    select rolname from pg_roles where rolname = any(${readers}::text[])`.execute(db)
+  return rows.map(({ rolname }) => rolname)
+}
+
+/** A name that nothing in the schema has, for this subject from now on. */
+async function freeName(db: Transaction<Warehouse>, { kind, name, subject_id }: Subject): Promise<string> {
+  const { rows } = await sql<{ name: string }>`
+    select relname as name from pg_class where relnamespace = ${SCHEMAS[kind]}::regnamespace
+    union select view_name from intake_raw.wide_views where kind = ${kind}`.execute(db)
+  const taken = new Set(rows.map((row) => row.name))
+  return nameFor(`${kind} ${name ?? subject_id}`, { empty: kind, prefix: '', taken })
+}
+
+async function knownColumns(db: Transaction<Warehouse>, { kind, team_id, subject_id }: Subject) {
+  const { rows } = await sql<WideColumn>`
+    select place, column_name, question_id, data_type, is_array, question_text, question_type
+    from intake_raw.wide_columns
+    where team_id = ${team_id} and kind = ${kind} and subject_id = ${subject_id}
+    order by place`.execute(db)
+  return rows
+}
+
+async function keepColumns(
+  db: Transaction<Warehouse>,
+  { kind, team_id, subject_id }: Subject,
+  columns: readonly WideColumn[],
+): Promise<void> {
+  await sql`
+    insert into intake_raw.wide_columns
+      (team_id, kind, subject_id, place, column_name, question_id, data_type, is_array, question_text, question_type)
+    select ${team_id}, ${kind}, ${subject_id}, c.place, c.column_name, c.question_id, c.data_type, c.is_array,
+      c.question_text, c.question_type
+    from jsonb_to_recordset(${JSON.stringify(columns)}::jsonb) as c (place int, column_name text, question_id text,
+      data_type text, is_array boolean, question_text text, question_type text)
+    on conflict (team_id, kind, subject_id, place) do update set question_text = excluded.question_text
+      where wide_columns.question_text is distinct from excluded.question_text`.execute(db)
+}
+
+/** Words that cannot be the name of a column without quotes. */
+async function reservedWords(db: Kysely<Warehouse>): Promise<readonly string[]> {
+  const { rows } = await sql<{ word: string }>`
+    select word from pg_get_keywords() where catcode in ('R', 'T')`.execute(db)
+  return rows.map(({ word }) => word)
+}
+
+async function comment(
+  db: Transaction<Warehouse>,
+  view: string,
+  { kind, name, subject_id }: Subject,
+  fixed: Readonly<Record<string, string>>,
+  columns: readonly WideColumn[],
+): Promise<void> {
+  const what = kind === 'form' ? 'One row a response to the form' : 'One row of the export'
+  const texts: [string, string][] = [
+    ...Object.entries(fixed),
+    ...columns.map(({ column_name, question_text, question_id }): [string, string] => [
+      column_name,
+      question_text === null || question_text === '' ? `Question ${question_id}.` : question_text,
+    ]),
+  ]
+  const whole = sql`comment on view ${sql.table(view)} is ${sql.lit(`${what} ${name ?? subject_id}, one column a question.`)}`
+  const each = texts.map(
+    ([column, text]) => sql`comment on column ${sql.table(view)}.${sql.ref(column)} is ${sql.lit(text)}`,
+  )
+  await runUnseen(db, sql`${sql.join([whole, ...each], sql`; `)}`)
+}
+
+/**
+ * Runs statements that hold names of forms and texts of questions, without showing them in pg_stat_activity and in what
+ * the server logs of statements: they go there as a parameter.
+ */
+async function runUnseen(db: Transaction<Warehouse>, statements: RawBuilder<unknown>): Promise<void> {
+  const { sql: text } = statements.compile(db)
+  await sql`select set_config('intake.statements', ${text}, true)`.execute(db)
+  await sql`do $$ begin execute current_setting('intake.statements'); perform set_config('intake.statements', '', true); end $$`.execute(
+    db,
+  )
+}

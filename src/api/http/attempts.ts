@@ -1,0 +1,196 @@
+/**
+ * A call made of attempts: each passes the gate, is judged, and is repeated when that is safe and may help.
+ *
+ * Invariant: a pass is given back whatever happens. Reads are repeated when another attempt may help; a write is
+ * repeated only after 429, which says that nothing was done. 429 uses up none of the attempts that failures have; the
+ * gate decides how long it is waited for. Every failure is an `ApiError`, but an abort, which throws
+ * the signal's own reason.
+ */
+import { setMaxListeners } from 'node:events'
+import { stringify } from 'lossless-json'
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import type { Answer, Meter, RequestOptions } from './answer.ts'
+import { pauseBefore } from './backoff.ts'
+import { BodyFault } from './encodings.ts'
+import { ApiError } from '../errors.ts'
+import { type Failure, failureOfBody, failureOfFault, failureOfThrottling } from './failures.ts'
+import { dateOf } from './outcome.ts'
+import { expandPath } from '../paths.ts'
+import { queryText } from './query.ts'
+import { GAVE_UP, type Gate, type Pass, TOO_LONG } from '../budget/gate.ts'
+import { retryAfterOf } from './retry-after.ts'
+import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
+
+export interface AttemptsOptions {
+  readonly gate: Gate
+  readonly clock: Clock
+  readonly random: () => number
+  readonly logger: Logger
+  /** `host:port` of the service, for errors. */
+  readonly address: string
+  /** Leads every path; may be empty. */
+  readonly prefix: string
+  /** Headers of every request. */
+  readonly standing: { readonly [name: string]: string }
+  /** Signals that end every call. */
+  readonly signals: readonly AbortSignal[]
+}
+
+/** What one attempt brought, for its judge. */
+export interface Attempt {
+  /** As it was requested. */
+  readonly path: string
+  readonly startedAt: number
+  readonly receivedAt: number
+  readonly serviceDate: number | null
+  /** Given back already, but where the body is still to come. */
+  readonly pass: Pass
+  /** The error that a fault becomes which comes only after the judgement, while a body is read. */
+  failed(thrown: unknown, change?: Partial<Failure>): Error
+}
+
+export interface Way<Came extends WireAnswer | WireStream, Result> {
+  readonly accept: string
+  send(request: WireRequest, signals: readonly AbortSignal[]): Promise<Came>
+  judge(came: Came, attempt: Attempt): { readonly result: Result } | { readonly failure: Failure }
+}
+
+export interface Attempts {
+  readonly totals: Readonly<Meter>
+  readonly environment: string | null
+  make<Came extends WireAnswer | WireStream, Result>(
+    method: string,
+    template: string,
+    call: RequestOptions,
+    way: Way<Came, Result>,
+  ): Promise<Result>
+}
+
+export function openAttempts(options: AttemptsOptions): Attempts {
+  const { gate, clock, random, logger, address } = options
+  const totals: Meter = { requests: 0, throttled: 0 }
+  let environment: string | null = null
+
+  async function make<Came extends WireAnswer | WireStream, Result>(
+    method: string,
+    template: string,
+    call: RequestOptions,
+    way: Way<Came, Result>,
+  ): Promise<Result> {
+    const path = options.prefix + expandPath(template, call.params)
+    const target = path + queryText(call.query)
+    const label = call.label ?? template
+    const read = call.read ?? (method === 'GET' || method === 'HEAD')
+    const signals = call.signal === undefined ? options.signals : [...options.signals, call.signal]
+    // Every request that waits for its turn listens; many of them are no leak.
+    setMaxListeners(0, ...signals)
+    const { body, contentType } = encoded(call)
+    const headers = {
+      ...options.standing,
+      accept: way.accept,
+      ...(contentType === null ? {} : { 'content-type': contentType }),
+    }
+
+    const since = clock.now()
+    let failures = 0
+    for (let tries = 1; ; tries++) {
+      const pass = await gate.enter(signals, { since, again: tries > 1 }).catch((reason: unknown) => {
+        if (reason !== GAVE_UP && reason !== TOO_LONG) throw reason
+        const failure = failureOfThrottling(reason === GAVE_UP ? 'gave_up' : 'too_long', gate.giveUpAfterMs)
+        throw new ApiError(method, label, failure, tries - 1, read)
+      })
+      totals.requests += 1
+      if (call.meter) call.meter.requests += 1
+      const startedAt = clock.now()
+      let failure: Failure
+      let refusal: Answer | null = null
+      let retryAfter: number | null = null
+      let mayWait = true
+      try {
+        const came = await way.send({ method, target, headers, body }, signals)
+        const { status } = came
+        const receivedAt = clock.now()
+        const serviceDate = dateOf(came.headers.date)
+        environment = came.headers['x-service-environment'] ?? environment
+        if (status === 429) {
+          totals.throttled += 1
+          if (call.meter) call.meter.throttled += 1
+        }
+        if ((status === 429 || status === 503) && 'body' in came) {
+          retryAfter = retryAfterOf(came.headers['retry-after'], came.body, serviceDate, receivedAt / 1000)
+        }
+        if (status === 429) mayWait = pass.throttled(retryAfter)
+        else if ('body' in came) pass.accepted()
+        const ms = (receivedAt - startedAt) / 1000
+        logger.debug({ method, path: label, status, attempt: tries, ms }, 'request')
+        const failed = (thrown: unknown, change: Partial<Failure> = {}): Error => {
+          const aborted = signals.find((signal) => signal.aborted)
+          if (aborted !== undefined) return aborted.reason
+          return new ApiError(method, label, { ...failureOf(thrown), ...change }, tries, read)
+        }
+        const judged = way.judge(came, { path, startedAt, receivedAt, serviceDate, pass, failed })
+        if ('result' in judged) return judged.result
+        failure = judged.failure
+        if ('body' in came) {
+          const bytes = came.body.length
+          refusal = { ...came, startedAt, receivedAt, serviceDate, bytes, invalidUtf8: false }
+        }
+      } catch (thrown) {
+        pass.lost()
+        for (const signal of signals) signal.throwIfAborted()
+        failure = failureOf(thrown)
+        logger.debug({ method, path: label, code: failure.code, attempt: tries }, 'request failed')
+      }
+      const { again } = failure
+      if (again === 'throttled') {
+        // The gate holds everybody back, this request among them.
+        if (mayWait) continue
+        failure = failureOfThrottling('gave_up', gate.giveUpAfterMs)
+      } else {
+        failures += 1
+        const pause = pauseBefore(read ? again : 'never', failures, retryAfter, random)
+        if (pause !== null) {
+          await sleep(pause, signals)
+          continue
+        }
+      }
+      if (refusal !== null) call.onRefusal?.(refusal)
+      throw new ApiError(method, label, failure, tries, read)
+    }
+  }
+
+  function failureOf(thrown: unknown): Failure {
+    return thrown instanceof BodyFault ? failureOfBody(thrown.fault) : failureOfFault(thrown, address)
+  }
+
+  async function sleep(milliseconds: number, signals: readonly AbortSignal[]): Promise<void> {
+    const abort = new AbortController()
+    const stop = (event: Event) => abort.abort((event.target as AbortSignal).reason)
+    for (const signal of signals) {
+      signal.throwIfAborted()
+      signal.addEventListener('abort', stop, { once: true })
+    }
+    try {
+      await clock.sleep(milliseconds, abort.signal)
+    } finally {
+      for (const signal of signals) signal.removeEventListener('abort', stop)
+    }
+  }
+
+  return {
+    totals,
+    get environment() {
+      return environment
+    },
+    make,
+  }
+}
+
+function encoded(call: RequestOptions): { body: Uint8Array | string | null; contentType: string | null } {
+  if (call.body === undefined) return { body: null, contentType: null }
+  if (call.body instanceof Uint8Array)
+    return { body: call.body, contentType: call.contentType ?? 'application/octet-stream' }
+  // A number that was read without loss is written as it was read.
+  return { body: stringify(call.body) ?? null, contentType: call.contentType ?? 'application/json' }
+}

@@ -1,0 +1,244 @@
+/**
+ * What went wrong with one attempt, and whether another may help: every status and every fault of the network has
+ * its line here.
+ *
+ * Invariant: a failure is built from statuses, error codes and our own words alone. Bodies, reasons, header values
+ * and messages of other libraries (which may quote bytes of the answer) never enter it.
+ */
+import type { Verdict } from '../../core/errors.ts'
+
+/**
+ * - `never`: another attempt would end the same way.
+ * - `backoff`: a few more attempts, with growing pauses.
+ * - `soon`: the host does not answer at all: a few attempts, quickly over, so that a wrong address shows at once.
+ * - `throttled`: 429; the gate of the team decides when, and for how long it is waited for.
+ */
+export type Again = 'never' | 'backoff' | 'soon' | 'throttled'
+
+export interface Failure {
+  readonly code: string
+  readonly verdict: Verdict
+  readonly again: Again
+  /** Completes "GET /v2/patients: …". */
+  readonly what: string
+  readonly mend: string
+  readonly status?: number
+  /** True when the service surely did nothing with the request. */
+  readonly untouched: boolean
+}
+
+const CREDENTIALS =
+  'Check INTAKE_API_KEY and INTAKE_API_SECRET; a sandbox key does not open production, nor the reverse.'
+/** Statuses about the way we ask, not about what we ask for: no other request would fare better. */
+const CONFIGURATION = new Set([402, 406, 407, 411, 415, 417, 421, 426, 428, 431, 501, 505, 511])
+const LATER = 'Run again later; if it goes on, ask the service’s operators.'
+
+/** The failure that an HTTP status is. `one` says that the request names one resource by id. */
+export function failureOfStatus(status: number, one: boolean): Failure {
+  const known = (code: string, verdict: Verdict, again: Again, what: string, mend: string): Failure => ({
+    code,
+    verdict,
+    again,
+    what: `${what} (${status})`,
+    mend,
+    status,
+    untouched: status < 500,
+  })
+  if (status === 401)
+    return known('no_credentials', 'stop', 'never', 'the service saw no credentials', CREDENTIALS)
+  if (status === 403)
+    return known('bad_credentials', 'stop', 'never', 'the service refused the credentials', CREDENTIALS)
+  if (status === 404 || status === 410) {
+    return known(
+      'not_found',
+      'gone',
+      'never',
+      'not found',
+      'The resource is deleted, or another team’s; if every path says so, check INTAKE_BASE_URL.',
+    )
+  }
+  if (status === 405) {
+    return known(
+      'not_allowed',
+      'stop',
+      'never',
+      'the path does not allow this method',
+      'The service has no such endpoint there: set its path in `paths` of the configuration.',
+    )
+  }
+  if (CONFIGURATION.has(status)) {
+    return known(
+      'misconfigured',
+      'stop',
+      'never',
+      'the service takes no requests of this form',
+      'Check INTAKE_BASE_URL, INTAKE_API_VERSION and any proxy in between.',
+    )
+  }
+  if (status === 429) return known('throttled', 'retry', 'throttled', THROTTLED, LATER)
+  if (status === 408 || status === 425)
+    return known('unavailable', 'retry', 'backoff', 'the service did not take the request', LATER)
+  if (status >= 500) return known('unavailable', 'retry', 'backoff', 'the service failed', LATER)
+  if (status >= 400) {
+    return known(
+      'refused',
+      one ? 'set_aside' : 'stop',
+      'never',
+      'the service refused the request as invalid',
+      'Check the filters, the body and `paths` in the configuration against the service’s documentation.',
+    )
+  }
+  return known(
+    'unexpected_status',
+    'stop',
+    'never',
+    'the service answered with a status we cannot use',
+    LATER,
+  )
+}
+
+const THROTTLED = 'the service throttles this team'
+
+/** 429 that is waited for no longer: no request was accepted for so long, or a longer pause was asked for. */
+export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: number): Failure {
+  const limit = durationText(giveUpAfterMs)
+  const reason =
+    why === 'gave_up'
+      ? `, and accepted no request for ${limit}`
+      : ` and asks for a pause longer than ${limit}`
+  return {
+    code: 'throttled',
+    verdict: 'retry',
+    again: 'never',
+    what: `${THROTTLED}${reason} (429)`,
+    mend: `Run fewer clients of this team at a time, or ask the service’s operators for a higher limit; INTAKE_GIVE_UP_AFTER (${limit}) says how long to wait.`,
+    status: 429,
+    untouched: true,
+  }
+}
+
+/** As the configuration writes it: `90s`, `15m`, `2h`. */
+function durationText(milliseconds: number): string {
+  const seconds = milliseconds / 1000
+  if (seconds % 3600 === 0) return `${seconds / 3600}h`
+  return seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`
+}
+
+/** Redirects are never followed: `onlySlash` when the target is our own path but for a slash at its end. */
+export function failureOfRedirect(status: number, onlySlash: boolean): Failure {
+  return {
+    code: 'redirected',
+    verdict: 'stop',
+    again: 'never',
+    what: onlySlash
+      ? `the service redirects to the same path with its slash at the end changed (${status}), and redirects are not followed`
+      : `the service redirects (${status}), and redirects are not followed`,
+    mend: onlySlash
+      ? 'Write the path as the service wants it in `paths` of the configuration.'
+      : 'Set INTAKE_BASE_URL to the address the service really has.',
+    status,
+    // 302 and 303 are also what some services answer to a write that they have carried out.
+    untouched: status !== 302 && status !== 303,
+  }
+}
+
+/** Faults of an answer that came whole but cannot be read. */
+export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'encoding'): Failure {
+  const base = { untouched: false }
+  switch (fault) {
+    case 'not_json':
+      return {
+        ...base,
+        code: 'not_json',
+        verdict: 'retry',
+        again: 'backoff',
+        what: 'the answer is not JSON',
+        mend: 'A proxy may stand in between: check INTAKE_BASE_URL, then run again later.',
+      }
+    case 'encoding':
+      return {
+        ...base,
+        code: 'bad_encoding',
+        verdict: 'retry',
+        again: 'backoff',
+        what: 'the compressed answer cannot be unpacked',
+        mend: LATER,
+      }
+    case 'too_deep':
+      return {
+        ...base,
+        code: 'too_deep',
+        verdict: 'stop',
+        again: 'never',
+        what: 'the answer is nested too deeply to read',
+        mend: 'A record in it nests too deeply: ask the service’s operators to mend it.',
+      }
+    case 'too_large':
+      return {
+        ...base,
+        code: 'too_large',
+        verdict: 'stop',
+        again: 'never',
+        what: 'the answer is larger than we accept',
+        mend: 'Set a smaller `pageSize` in the configuration.',
+      }
+  }
+}
+
+const UNREACHABLE = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+])
+const TIMEOUTS: { readonly [code: string]: string } = {
+  UND_ERR_HEADERS_TIMEOUT: 'no answer came in time',
+  UND_ERR_BODY_TIMEOUT: 'the answer stopped half-way',
+  ATTEMPT_TIMEOUT: 'the answer took too long',
+}
+
+/** The failure that a thrown fault of the network is; `address` is `host:port` of the configured service. */
+export function failureOfFault(thrown: unknown, address: string): Failure {
+  const code = codeOf(thrown)
+  const named = code === null ? '' : ` (${code})`
+  if (code !== null && (UNREACHABLE.has(code) || code === 'UND_ERR_CONNECT_TIMEOUT')) {
+    return {
+      code: 'unreachable',
+      verdict: 'retry',
+      again: 'soon',
+      what: `cannot reach ${address}${named}`,
+      mend: 'Check INTAKE_BASE_URL, the network and any proxy.',
+      untouched: true,
+    }
+  }
+  if (code !== null && /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_|ALTNAME|ERR_OSSL/.test(code)) {
+    return {
+      code: 'tls',
+      verdict: 'stop',
+      again: 'never',
+      what: `no secure connection to ${address}${named}`,
+      mend: 'Check INTAKE_BASE_URL and the certificate; NODE_EXTRA_CA_CERTS adds an authority of your own.',
+      untouched: true,
+    }
+  }
+  const timeout = code === null ? undefined : TIMEOUTS[code]
+  return {
+    code: timeout === undefined ? 'connection_lost' : 'timeout',
+    verdict: 'retry',
+    again: 'backoff',
+    what: timeout ?? `the connection broke before the whole answer came${named}`,
+    mend: LATER,
+    untouched: false,
+  }
+}
+
+function codeOf(thrown: unknown): string | null {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 4; error = error.cause, depth++) {
+    const { code } = error as { code?: unknown }
+    if (typeof code === 'string' && /^[A-Z0-9_]{2,60}$/.test(code) && code !== 'UND_ERR') return code
+    if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0])
+  }
+  return null
+}

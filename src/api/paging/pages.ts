@@ -1,0 +1,109 @@
+/**
+ * Scans a list: every page of it, several at a time where the service tells the count, and a verdict on whether the
+ * pages together can be believed to be the whole list.
+ *
+ *     first page ─► no next ───────────────────────────────────────────► end
+ *         │ next=page|offset, count known ─► the rest, side by side ─► last one's next ─► follow ─► end
+ *         └ otherwise ─────────────────────► follow next, one by one ─► end
+ *
+ * Invariant: at most `concurrency` pages are under way or waiting, beside the one the consumer holds. A page that
+ * came before, or a `next` that did, ends the scan with an error, so a scan always ends. `complete && stable` is said
+ * only of a scan whose pages were all full, all told the same count, and add up to it. Pages are handed over as they
+ * arrive; the verdict is the same in any order of arrival (page-judge.ts).
+ */
+import { setMaxListeners } from 'node:events'
+import { fetchPage } from './fetch-page.ts'
+import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
+import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
+import { type Query, queryText, withOwn } from '../http/query.ts'
+import { fingerprintOf } from '../http/repeats.ts'
+
+export type { Getter, Page, PagesOptions, Scan, ScanOutcome, Unsteady } from './page.ts'
+
+/** Reads the list at `path`. Throws `ApiError` (first page not there, credentials, …) and `ShapeError`. */
+export function scanPages(client: Getter, path: string, options: PagesOptions): Scan {
+  const size = options.pageSize === undefined ? client.pageSize : (options.pageSize ?? undefined)
+  const own = size === undefined ? options.query : withPageSize(options.query, size)
+  const judge = new PageJudge(path, own, size)
+  return Object.defineProperty(scan(client, path, options, judge), 'outcome', {
+    get: () => judge.outcome(),
+  }) as Scan
+}
+
+interface Landed {
+  readonly arrival: Arrival
+  /** Null when there is nothing to hand over. */
+  readonly page: Page | null
+}
+
+async function* scan(
+  client: Getter,
+  path: string,
+  options: PagesOptions,
+  judge: PageJudge,
+): AsyncGenerator<Page, ScanOutcome, undefined> {
+  const width = Math.max(1, options.concurrency ?? client.concurrency)
+  const stop = new AbortController()
+  // Every page under way listens.
+  setMaxListeners(0, stop.signal)
+  const waiting = new Map<number, Promise<Landed>>()
+
+  function request(): void {
+    while (waiting.size < width) {
+      const next = judge.next()
+      if (next === null) return
+      waiting.set(next.number, land(client, path, options, next, stop.signal))
+    }
+  }
+
+  const onAbort = () => stop.abort(options.signal?.reason)
+  options.signal?.addEventListener('abort', onAbort, { once: true })
+  try {
+    options.signal?.throwIfAborted()
+    request()
+    while (waiting.size > 0 && !judge.isOver) {
+      const { arrival, page } = await Promise.race(waiting.values())
+      waiting.delete(arrival.number)
+      judge.arrived(arrival)
+      request()
+      const { failure } = judge
+      if (page !== null && failure?.number !== page.number) yield page
+      if (failure !== null) throw failure.error
+    }
+    return judge.outcome()
+  } finally {
+    options.signal?.removeEventListener('abort', onAbort)
+    stop.abort(new Error('the scan has ended'))
+  }
+}
+
+/** Never rejects: a failure counts when its page's turn comes. */
+async function land(
+  client: Getter,
+  path: string,
+  options: PagesOptions,
+  { number, query }: PageRequest,
+  signal: AbortSignal,
+): Promise<Landed> {
+  try {
+    const fetched = await fetchPage(client, path, options, { number, query, signal })
+    if ('missing' in fetched) return { arrival: { kind: 'missing', number }, page: null }
+    const { records, count, next, tells } = fetched.list
+    const { startedAt, receivedAt, serviceDate, invalidUtf8 } = fetched.answer
+    const fingerprint = records.length === 0 ? null : fingerprintOf(records, options.idsRepeat)
+    const { fits } = options
+    const arrival: Arrival = {
+      ...{ kind: 'page', number, records: records.length, count, next, tells, fingerprint },
+      fits: fits === undefined || records.every(fits),
+    }
+    if (records.length === 0 && number > 1) return { arrival, page: null }
+    const times = { startedAt, receivedAt, serviceDate }
+    return { arrival, page: { number, records, count, ...times, invalidUtf8, last: next === null } }
+  } catch (error) {
+    return { arrival: { kind: 'failed', number, error }, page: null }
+  }
+}
+
+function withPageSize(query: Query | undefined, size: number): Query {
+  return withOwn(queryText(query).slice(1), { page_size: size })
+}

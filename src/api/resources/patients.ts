@@ -1,0 +1,76 @@
+/**
+ * Patients (specification, section 4.1).
+ *
+ * Invariant: every call goes through the client's shared request budget; a write whose outcome is not known is not
+ * repeated. The batch upload has its own file.
+ */
+import type { Client } from '../client.ts'
+import type { Scan } from '../paging/pages.ts'
+import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
+import type { Patient, PatientFields } from '../shapes/patient.ts'
+import { create, remove, update } from '../http/writes.ts'
+
+/** The filters' names are not shown in the specification; a service may ignore those it does not know. */
+export interface PatientFilters {
+  readonly search?: string
+  readonly email?: string
+  readonly first_name?: string
+  readonly last_name?: string
+  readonly phone_number?: string
+  readonly external_id?: string
+}
+
+/** `GET /v2/patients` (section 4.1): pages of patients. Rows must be checked against `filters` by the caller. */
+export function listPatients(client: Client, options?: FilterOptions<PatientFilters>): Scan {
+  return listFiltered(client, 'patients', 'patients', options)
+}
+
+/** `GET /v2/patients/{id}` (section 4.1): one patient; verdict `gone` when there is none of this id. */
+export function getPatient(client: Client, id: string, options?: CallOptions): Promise<Got<Patient>> {
+  return getById<Patient>(client, 'patient', id, options)
+}
+
+/**
+ * `POST /v2/patients` (section 4.1): creates a patient. `record` is null when the service's answer holds none: the
+ * patient is there all the same. Throws `ApiError` with verdict `stop` when the fields are refused, or when nobody
+ * knows whether the patient was created.
+ */
+export function createPatient(
+  client: Client,
+  fields: PatientFields,
+  options?: CallOptions,
+): Promise<Got<Patient | null>> {
+  return create<Patient>(client, 'patients', { body: fields }, options)
+}
+
+/**
+ * `PUT /v2/patients/{id}` (section 4.1): full update; a field that is left out is cleared. Returns the patient as it
+ * is then. Throws as `changePatient`.
+ */
+export function replacePatient(
+  client: Client,
+  id: string,
+  fields: PatientFields,
+  options?: CallOptions,
+): Promise<Got<Patient>> {
+  return update<Patient>(client, 'PUT', 'patient', id, fields, options)
+}
+
+/**
+ * `PATCH /v2/patients/{id}` (section 4.1): replaces each field that is named, as a whole, and no other. Returns the
+ * patient as it is then. Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the fields are
+ * refused, `stop` when nobody knows whether it took effect.
+ */
+export function changePatient(
+  client: Client,
+  id: string,
+  fields: Partial<PatientFields>,
+  options?: CallOptions,
+): Promise<Got<Patient>> {
+  return update<Patient>(client, 'PATCH', 'patient', id, fields, options)
+}
+
+/** `DELETE /v2/patients/{id}` (section 4.1): verdict `gone` when there is none of this id. */
+export function deletePatient(client: Client, id: string, options?: CallOptions): Promise<void> {
+  return remove(client, 'patient', id, options)
+}

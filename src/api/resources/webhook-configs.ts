@@ -1,0 +1,86 @@
+/**
+ * Webhook configurations (specification, section 4.6; the paths but that of create are guesses, see `paths`).
+ *
+ * Invariant: `createWebhookConfig` either returns the signature secret, which is told once only, or throws an error
+ * that says what to do about it.
+ */
+
+import type { Answer, Client } from '../client.ts'
+import { MissingSecretError } from '../errors.ts'
+import type { Scan } from '../paging/pages.ts'
+import { DEFAULT_BODY_KEYS } from '../paths.ts'
+import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
+import type { CreatedWebhookConfig, WebhookConfig, WebhookConfigFields } from '../shapes/webhook-config.ts'
+import { create, remove, update } from '../http/writes.ts'
+
+/** Lists the team's configurations (section 4.6); they hold no secrets. */
+export function listWebhookConfigs(client: Client, options?: ListOptions): Scan {
+  return list(client, 'webhookConfigs', 'webhooks', options)
+}
+
+/**
+ * `POST /v2/webhooks` (section 4.6): creates a configuration and returns it with its `signature_secret`, which cannot
+ * be fetched later (section 2.6). Throws `MissingSecretError` when the answer holds no secret; `ApiError` with verdict
+ * `stop` when the fields are refused, or when nobody knows whether it was created.
+ */
+export async function createWebhookConfig(
+  client: Client,
+  fields: WebhookConfigFields,
+  options?: CallOptions,
+): Promise<Got<CreatedWebhookConfig>> {
+  const { record, answer } = await create<WebhookConfig>(client, 'webhookConfigs', { body: fields }, options)
+  const secret = record?.signature_secret
+  if (record === null || typeof secret !== 'string' || secret === '') {
+    const id = record?.id ?? record?.uid ?? null
+    throw new MissingSecretError(client.paths.webhookConfigs, id === null ? null : String(id))
+  }
+  return { record: record as CreatedWebhookConfig, answer }
+}
+
+/** One configuration by id (section 4.6), without its secret; verdict `gone` when there is none of this id. */
+export function getWebhookConfig(
+  client: Client,
+  id: string,
+  options?: CallOptions,
+): Promise<Got<WebhookConfig>> {
+  return getById<WebhookConfig>(client, 'webhookConfig', id, options)
+}
+
+/** Full update by id, with PUT (section 4.6). Returns the configuration as it is then; throws as `changeWebhookConfig`. */
+export function replaceWebhookConfig(
+  client: Client,
+  id: string,
+  fields: WebhookConfigFields,
+  options?: CallOptions,
+): Promise<Got<WebhookConfig>> {
+  return update<WebhookConfig>(client, 'PUT', 'webhookConfig', id, fields, options)
+}
+
+/**
+ * Partial update by id, with PATCH: only the fields given change (section 4.6). Returns the configuration as it is
+ * then. Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the fields are refused, `stop` when
+ * nobody knows whether it took effect.
+ */
+export function changeWebhookConfig(
+  client: Client,
+  id: string,
+  fields: Partial<WebhookConfigFields>,
+  options?: CallOptions,
+): Promise<Got<WebhookConfig>> {
+  return update<WebhookConfig>(client, 'PATCH', 'webhookConfig', id, fields, options)
+}
+
+/** Deletes by id, which stops all future events to it (section 4.6); verdict `gone` when there is none of this id. */
+export function deleteWebhookConfig(client: Client, id: string, options?: CallOptions): Promise<void> {
+  return remove(client, 'webhookConfig', id, options)
+}
+
+/**
+ * `POST /v2/webhooks/events/test` (section 4.6): has the service send a simulated event to the configuration's URL.
+ * Returns the service's answer; what its body holds is not shown. The id goes under `bodyKeys.webhookTestId` (`id`).
+ * Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the service refuses to send.
+ */
+export function testWebhookConfig(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
+  const body = { [client.bodyKeys.webhookTestId ?? DEFAULT_BODY_KEYS.webhookTestId]: id }
+  return client.request('POST', client.paths.webhookTest, { ...options, body, one: true })
+}

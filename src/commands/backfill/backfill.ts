@@ -1,0 +1,131 @@
+/** `intake-sync backfill`: one run over every stream, or those asked for. */
+import { Command } from 'commander'
+import type { Logger } from 'pino'
+import { readConfig, requireTeams } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { UsageError } from '../../core/errors.ts'
+import { parseInstant } from '../../core/time.ts'
+import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
+import { removeSettledBodies } from '../../load/erasures/settled-bodies.ts'
+import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { migrate, migrationStatus } from '../../analytics/migrate.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { alertsAtEnd } from './alerts-at-end.ts'
+import { backfillDocument, backfillText } from './report.ts'
+import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
+import { openProgress } from './progress.ts'
+
+interface Options {
+  readonly streams?: string
+  readonly team?: string
+  readonly since?: string
+  readonly full?: true
+  readonly dryRun?: true
+  readonly allowMassDelete?: true
+  readonly json?: true
+}
+
+export function backfillCommand(context: Context): Command {
+  return new Command('backfill')
+    .description('read the service into the warehouse: one run')
+    .option(
+      '--streams <names>',
+      `only these, comma-separated: ${STREAMS.map((stream) => stream.name).join(', ')}`,
+    )
+    .option('--team <name>', 'only this team of the configuration')
+    .option('--since <date>', 'read responses submitted since this date, in place of the checkpoint')
+    .option('--full', 'read everything, whatever the checkpoints say, and look for deletes')
+    .option('--dry-run', 'fetch and report what would change; write nothing')
+    .option('--allow-mass-delete', 'delete even where unusually many records are gone')
+    .option('--json', 'print one JSON document')
+    .action(async (options: Options) => {
+      const summary = await runBackfill(context, options)
+      if (options.json) printJson(context, backfillDocument(summary))
+      else context.stdout.write(backfillText(context, summary))
+      const code = exitCodeOf(summary, context)
+      if (code !== 0) throw new ExitCode(code)
+    })
+}
+
+async function runBackfill(context: Context, options: Options): Promise<BackfillSummary> {
+  const config = readConfig(context.env)
+  const teams = requireTeams(config, options.team)
+  const streams = streamsOf(options.streams)
+  const since = options.since === undefined ? null : parseInstant(options.since)
+  if (options.since !== undefined && since === null) {
+    throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
+  }
+  const dry = options.dryRun === true
+  await using warehouse = await openWarehouse(context, config)
+  const behind = (await migrationStatus(warehouse.url)).pending.length > 0
+  const mayMigrate = (behind || config.analyticsKey !== null) && !dry
+  const notes = mayMigrate ? (await migrate(warehouse.url, config)).notes : []
+  using progress = openProgress(context, teams.length > 1)
+  const logger = openLogger(progress, config)
+  for (const note of notes) logger.warn(note)
+  const place = { url: warehouse.url, logger }
+  await using _alerts = alertsAtEnd(context, dry ? { ...config, alerts: null } : config, place)
+  const summary = await backfill({
+    url: warehouse.url,
+    teams,
+    streams,
+    allowMassDelete: options.allowMassDelete === true,
+    window: {
+      lookbackDays: config.lookbackDays,
+      sweepDays: config.sweepDays,
+      full: options.full === true,
+      since,
+    },
+    dry,
+    migrated: !behind || !dry,
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    signal: context.signal,
+    version: context.version,
+    onProgress: progress.update,
+  })
+  if (!dry) await tidy(warehouse.url, config.inboxDays, logger)
+  return summary
+}
+
+/** Where nobody runs `serve`, this is who tidies up; what fails waits for the next run. */
+async function tidy(url: string, days: number, logger: Logger): Promise<void> {
+  try {
+    await removeSettledBodies(url, { days, now: new Date() })
+  } catch (error) {
+    logger.warn({ code: warehouseError(error).code }, 'what old dead letters held could not be removed')
+  }
+}
+
+function streamsOf(names: string | undefined): readonly Stream[] {
+  if (names === undefined) return STREAMS
+  const asked = names.split(',').map((name) => name.trim())
+  const told = asked.find((name) =>
+    ALL_STREAMS.some((stream) => stream.name === name && stream.list === null),
+  )
+  if (told !== undefined) {
+    throw new UsageError(
+      `--streams: no backfill brings ${told}, of which the service has no list`,
+      'leave it out; webhooks bring it: intake-sync serve',
+      '--streams',
+    )
+  }
+  const unknown = asked.find((name) => !STREAMS.some((stream) => stream.name === name))
+  if (unknown !== undefined) {
+    const known = STREAMS.map((stream) => stream.name).join(', ')
+    throw new UsageError(
+      `--streams: there is no stream "${unknown}"`,
+      `use one or more of: ${known}`,
+      '--streams',
+    )
+  }
+  return STREAMS.filter((stream) => asked.includes(stream.name))
+}
+
+function exitCodeOf(summary: BackfillSummary, context: Context): number {
+  if (summary.status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
+  if (summary.status === 'failed') return 1
+  return summary.status === 'needs_attention' ? 4 : 0
+}

@@ -1,0 +1,77 @@
+/**
+ * What an analyst sees in the demo: the views of intake_analytics, asked with the role `intake_analyst`, and the door
+ * that stays shut.
+ *
+ * Invariant: every query is asked with that role and no other; one that asks for names and is answered fails the demo.
+ */
+import { IntakeError } from '../../core/errors.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
+import { ask, type DemoAnswer, type DemoQuery } from './queries.ts'
+import { REWORDED_FORM } from './service.ts'
+
+export interface AnalystSaw {
+  readonly answers: readonly DemoAnswer[]
+  /** What was asked for and refused. */
+  readonly refused: { readonly sql: string; readonly reason: string }
+}
+
+const ANALYST_QUERIES: readonly DemoQuery[] = [
+  {
+    question: 'How old are the patients, and how many live in an area of few?',
+    sql: `select age_band, count(*)::int as patients,
+       count(*) filter (where zip3 = '000')::int as in_small_areas
+from intake_analytics.patients
+group by age_band
+order by age_band`,
+  },
+  {
+    question: 'Of the forms that were asked for by message, how many were answered?',
+    sql: `select channel, count(*)::int as sent,
+       count(*) filter (where is_opened)::int as opened,
+       count(*) filter (where is_answered)::int as answered
+from intake_analytics.message_outcomes
+where is_sent
+group by channel
+order by channel`,
+  },
+  {
+    question: 'How often was each choice of the form "Mood check" taken?',
+    sql: `select choice, count(*)::int as times, count(distinct patient)::int as patients
+from intake_analytics.answers
+where form = 'Mood check' and choice is not null
+group by choice
+order by times desc, choice`,
+  },
+  {
+    question: `Which answers to "${REWORDED_FORM}" are shown? (its choices were, until reworded)`,
+    sql: `select question_text as question, question_type as type,
+       case when is_shown then 'shown' else 'hidden' end as answers
+from intake_analytics.questions
+where form = '${REWORDED_FORM}'
+order by form_id, position`,
+  },
+]
+
+const NAMES = 'select first_name, last_name from intake.patients'
+
+export async function askAsAnalyst(session: Session): Promise<AnalystSaw> {
+  await session.client.query('set role intake_analyst')
+  try {
+    const answers: DemoAnswer[] = []
+    for (const query of ANALYST_QUERIES) answers.push(await ask(session, query))
+    return { answers, refused: { sql: NAMES, reason: await refusal(session) } }
+  } finally {
+    await session.client.query('reset role')
+  }
+}
+
+async function refusal({ client }: Session): Promise<string> {
+  try {
+    await client.query(NAMES)
+  } catch (error) {
+    if (sqlstateOf(error) === SQLSTATE.insufficientPrivilege) return (error as Error).message
+    throw error
+  }
+  throw new IntakeError('the demo: an analyst was shown names', { code: 'demo_failed', verdict: 'stop' })
+}

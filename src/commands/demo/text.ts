@@ -1,0 +1,127 @@
+/** What the demo says to people, step by step. Invariant: holds no password; the people it names are invented. */
+import type { BackfillSummary } from '../../extract/backfill.ts'
+import { backfillText } from '../backfill/report.ts'
+import type { Context } from '../context.ts'
+import type { LiveChange } from './live.ts'
+import type { DemoAnswer } from './queries.ts'
+import type { ChangesMade } from './service.ts'
+import { table } from '../terminal/table.ts'
+import { fittedTable } from '../terminal/terminal.ts'
+
+/** Where the demo can be looked into. */
+export interface DemoPlaces {
+  /** What `INTAKE_DATA_DIR` has to be for other commands to see the demo's warehouse. */
+  readonly dataDir: string
+  /** Where the server's files are. */
+  readonly directory: string
+  readonly port: number
+  /** Variables by which other commands reach the demo's service. */
+  readonly variables: Readonly<Record<string, string>>
+  /** Where the service sends its webhooks. */
+  readonly webhooks: string
+  /** Health and metrics. */
+  readonly admin: string
+}
+
+export function openingText(postgres: string, dataDir: string): string {
+  return [
+    'intake-sync demo. All people, names and answers in it are invented.',
+    '',
+    `warehouse  an embedded Postgres ${postgres}, emptied for this demo, in`,
+    `           ${dataDir}`,
+    '',
+  ].join('\n')
+}
+
+export function serviceText(url: string, records: Readonly<Record<string, number>>): string {
+  const held = Object.entries(records).map(([stream, count]) => `${count} ${stream}`)
+  return `service    an emulator at ${url} with\n           ${held.join(', ')}\n`
+}
+
+export function headingText(number: number, title: string): string {
+  return `\n${number}. ${title}\n\n`
+}
+
+export function runText(
+  context: Context,
+  summary: BackfillSummary,
+  seconds: number,
+  versions: number,
+): string {
+  return `${backfillText(context, summary)}${seconds.toFixed(1)} s, ${versions} row versions written\n`
+}
+
+export function changesText(changes: ChangesMade): string {
+  const { created, updated, deleted, reworded } = changes
+  return `${created} patients created, ${updated} updated, ${deleted} deleted; ${reworded} question reworded.\n\n`
+}
+
+export function liveText(changes: readonly LiveChange[]): string {
+  const rows = changes.map(({ what, seconds }) => [what, `its row was there after ${seconds.toFixed(3)} s`])
+  return table(rows)
+}
+
+export function addedNothingText(seconds: number): string {
+  return `\nA backfill after that found nothing to add to patients and forms (${seconds.toFixed(1)} s).\n`
+}
+
+const INDENT = '  '
+
+export function answerText(context: Context, { question, sql, columns, rows }: DemoAnswer): string {
+  const { isTTY = false, columns: width = 80 } = context.stdout
+  const stdout = { write: () => {}, isTTY, columns: width - INDENT.length }
+  const result = fittedTable({ stdout }, [columns, ...rows], columns.length - 1)
+  return `-- ${question}\n${sql};\n\n${result.replace(/^(?=.)/gm, INDENT)}\n`
+}
+
+export function refusedText({ sql, reason }: { readonly sql: string; readonly reason: string }): string {
+  return [
+    '-- And who are they?',
+    `${sql};`,
+    '',
+    `  refused: ${reason}`,
+    '',
+    'docs/warehouse.md says what each view holds, docs/queries has twenty queries, and',
+    'intake-sync classify shows or hides the answers to a question.',
+    '',
+    '',
+  ].join('\n')
+}
+
+/** How to go on, once the demo has ended and nothing of it runs any more. */
+export function fartherText({ dataDir }: DemoPlaces): string {
+  return [
+    'The tables stay where they are until the next demo. To look further:',
+    '',
+    `  INTAKE_DATA_DIR=${quoted(dataDir)} npx intake-sync status`,
+    '  npm run demo -- --stay           keeps the warehouse and the service running',
+    '  npx intake-sync emulator         a service to try backfill and faults with',
+    '',
+    '',
+  ].join('\n')
+}
+
+/** How to go on while warehouse and service stay. */
+export function stayText({ dataDir, directory, port, variables, webhooks, admin }: DemoPlaces): string {
+  return [
+    'Warehouse and service stay until Ctrl-C, and what changes at the service is in the tables at once:',
+    `webhooks come to ${webhooks}, health and metrics are at ${admin}. From another terminal:`,
+    '',
+    '  # SQL, with a psql of your own; the password stays in its file',
+    `  PGPASSWORD="$(cat ${quoted(`${directory}/password`)})" psql -h 127.0.0.1 -p ${port} -U intake intake`,
+    '',
+    '  # the other commands, with the made-up credentials of the emulator',
+    ...Object.entries({ INTAKE_DATA_DIR: dataDir, ...variables }).map(
+      ([name, value]) => `  export ${name}=${quoted(value)}`,
+    ),
+    '  npx intake-sync backfill',
+    '  npx intake-sync status',
+    '',
+    '',
+  ].join('\n')
+}
+
+/** For a POSIX shell. */
+function quoted(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}

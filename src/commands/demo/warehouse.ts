@@ -1,0 +1,101 @@
+/**
+ * The warehouse of the demo: an embedded server of its own, empty at the start of every demo.
+ *
+ * Invariant: the demo empties only what a demo made. It never sees `DATABASE_URL`, one demo at a time uses a
+ * directory, and a warehouse that holds any other team is refused.
+ */
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { IntakeError, UsageError } from '../../core/errors.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { tryLock } from '../../warehouse/locks.ts'
+import { migrate } from '../../analytics/migrate.ts'
+import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
+import { DEMO_TEAM } from './service.ts'
+
+/** How long the session of a demo that was killed may take to go. */
+const PATIENCE_MS = 5_000
+
+/** Beside the user's own data directory, and never it. */
+export function demoDirectory(dataDir: string): string {
+  return `${resolve(dataDir)}-demo`
+}
+
+/** Makes the warehouse of `session` the demo's own, empty and migrated. Returns the version of Postgres. */
+export async function claimWarehouse(
+  session: Session,
+  url: string,
+  { dataDir, analyticsKey }: { readonly dataDir: string; readonly analyticsKey: string | null },
+): Promise<string> {
+  try {
+    await takeLock(session, dataDir)
+    await refuseForeign(session, dataDir)
+    await sql`drop schema if exists intake, intake_raw, intake_ops, intake_analytics cascade`.execute(
+      session.db,
+    )
+    await migrate(url, { analyticsKey })
+    const { rows } = await sql<{ server_version: string }>`show server_version`.execute(session.db)
+    return rows[0]!.server_version
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+async function takeLock(session: Session, dataDir: string): Promise<void> {
+  for (
+    const deadline = Date.now() + PATIENCE_MS;
+    !(await tryLock(session, 'run', 'demo'));
+    await sleep(100)
+  ) {
+    if (Date.now() < deadline) continue
+    throw new IntakeError(`another demo is running in ${dataDir}`, {
+      code: 'held_by_another_run',
+      verdict: 'stop',
+      mend: 'end it with Ctrl-C, or run this one with another INTAKE_DATA_DIR',
+    })
+  }
+}
+
+async function refuseForeign(session: Session, dataDir: string): Promise<void> {
+  const names = await teamNames(session)
+  if (names.every((name) => name === DEMO_TEAM)) return
+  throw new UsageError(
+    `${dataDir} holds a warehouse that is not the demo’s, and the demo would empty it`,
+    'set INTAKE_DATA_DIR to another directory; the demo uses one beside it, with -demo at the end',
+    'INTAKE_DATA_DIR',
+  )
+}
+
+async function teamNames(session: Session): Promise<readonly string[]> {
+  try {
+    const { rows } = await sql<{ name: string }>`select name from intake.teams`.execute(session.db)
+    return rows.map((row) => row.name)
+  } catch (error) {
+    if (sqlstateOf(error) === SQLSTATE.undefinedTable || sqlstateOf(error) === '3F000') return []
+    throw error
+  }
+}
+
+/** A moment in the warehouse's history, for `rowVersionsSince`. */
+export async function markNow(session: Session): Promise<string> {
+  const { rows } = await sql<{ mark: string }>`
+    select pg_snapshot_xmax(pg_current_snapshot())::text as mark`.execute(session.db)
+  return rows[0]!.mark
+}
+
+/** Row versions written since `mark` to the tables that a backfill of an unchanged source leaves alone. */
+export async function rowVersionsSince(session: Session, mark: string): Promise<number> {
+  const { rows: tables } = await sql<{ name: string }>`
+    select schemaname || '.' || tablename as name from pg_tables
+    where (schemaname = 'intake' and tablename <> 'teams')
+       or (schemaname = 'intake_raw' and tablename in ('records', 'record_history'))`.execute(session.db)
+  let versions = 0
+  for (const { name } of tables) {
+    const { rows } = await sql<{ written: number }>`
+      select count(*)::int as written from ${sql.table(name)}
+      where xmin::text::bigint >= ${mark}::bigint`.execute(session.db)
+    versions += rows[0]!.written
+  }
+  return versions
+}

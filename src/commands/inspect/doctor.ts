@@ -1,0 +1,93 @@
+/** `intake-sync doctor`: what is right, what is not, and what to do about it; one line each. */
+import { existsSync } from 'node:fs'
+import { Command } from 'commander'
+import pino from 'pino'
+import { type Config, readConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { UsageError } from '../../core/errors.ts'
+import { type Check, type CheckStatus, failed, failedBy, ok } from '../../operate/doctor/check.ts'
+import { type DoctorOptions, examine } from '../../operate/doctor/doctor.ts'
+import { nodeCheck } from '../../operate/doctor/machine.ts'
+import { type Context, ExitCode, type OpenWarehouse, openWarehouse, printJson } from '../context.ts'
+import { type Colour, painted, paragraph } from '../terminal/terminal.ts'
+
+export function doctorCommand(context: Context): Command {
+  return new Command('doctor')
+    .description('check Node, database, service, webhooks and settings; say how to mend what is wrong')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', '\nExit 1 when a check failed; warnings are no failure. Changes nothing.')
+    .action(async (options: { json?: true }) => {
+      const checks = await allChecks(context)
+      if (options.json) printJson(context, { checks })
+      else context.stdout.write(checksText(context, checks))
+      if (checks.some(({ status }) => status === 'failed')) throw new ExitCode(1)
+    })
+}
+
+async function allChecks(context: Context): Promise<readonly Check[]> {
+  const node = nodeCheck(process.version, new Date().toISOString().slice(0, 10))
+  let config: Config
+  try {
+    config = readConfig(context.env)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    return [node, failed('configuration', error.message, error.mend ?? 'mend it')]
+  }
+  const teams = config.ingestTeams.map(({ name }) => name).join(', ')
+  const settings = ok('configuration', `readable; team ${teams}`)
+  // Nothing is made by looking: without a folder there is no embedded warehouse.
+  if (config.databaseUrl === null && !existsSync(config.dataDir))
+    return [node, settings, ...(await examine(optionsOf(context, config, null)))]
+  let warehouse: OpenWarehouse
+  try {
+    warehouse = await openWarehouse(context, config)
+  } catch (error) {
+    return [
+      node,
+      settings,
+      failedBy('database', error),
+      ...(await examine(optionsOf(context, config, null))).slice(1),
+    ]
+  }
+  try {
+    return [node, settings, ...(await examine(optionsOf(context, config, warehouse.url)))]
+  } finally {
+    await warehouse[Symbol.asyncDispose]()
+  }
+}
+
+function optionsOf(context: Context, config: Config, url: string | null): DoctorOptions {
+  const { webhookHost, webhookPort, adminHost, adminPort } = config
+  return {
+    url,
+    dataDir: config.databaseUrl === null ? config.dataDir : null,
+    ingestTeams: config.ingestTeams,
+    teams: config.teams.map(
+      ({ webhookSecrets: _secrets, pageSize: _size, bodyKeys: _keys, ...team }) => team,
+    ),
+    encryptionKey: config.encryptionKey,
+    cron: config.cron,
+    alerts: config.alerts,
+    webhook: { name: 'webhook port', variable: 'INTAKE_WEBHOOK_PORT', host: webhookHost, port: webhookPort },
+    admin: { name: 'admin port', variable: 'INTAKE_ADMIN_PORT', host: adminHost, port: adminPort },
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    signal: context.signal,
+  }
+}
+
+const COLOURS: Readonly<Record<CheckStatus, Colour>> = { ok: 'green', warning: 'yellow', failed: 'red' }
+
+function checksText(context: Context, checks: readonly Check[]): string {
+  const width = Math.max(...checks.map(({ name }) => name.length))
+  const lines = checks.map(({ name, status, detail, mend }) => {
+    const indent = 9 + width + 2
+    const told = paragraph(context, detail, indent).trimStart()
+    const mended = mend === null ? '' : paragraph(context, `mend: ${mend}`, indent)
+    return `${painted(context, COLOURS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${told}${mended}`
+  })
+  const count = (status: CheckStatus) => checks.filter((check) => check.status === status).length
+  const warnings = count('warning')
+  const plural = warnings === 1 ? '' : 's'
+  return `${lines.join('')}\n${count('ok')} ok, ${warnings} warning${plural}, ${count('failed')} failed\n`
+}

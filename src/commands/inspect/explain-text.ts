@@ -1,0 +1,119 @@
+/** What `explain` tells, for people and as a document. Invariant: a value is there only where it was asked for. */
+import { canonicalText } from '../../core/canonical.ts'
+import type { Change, Explained, ExplainedEvent, ExplainedState } from '../../operate/explain/explain.ts'
+import type { Context } from '../context.ts'
+import { printable, shown } from '../terminal/printable.ts'
+import { minute, painted, paragraph } from '../terminal/terminal.ts'
+
+export interface About {
+  readonly team: string
+  readonly stream: string
+  readonly id: string
+  readonly withValues: boolean
+}
+
+export function explainDocument(explained: Explained, { withValues, ...about }: About): unknown {
+  const { states, events, letters, refetch } = explained
+  return {
+    ...about,
+    states: states.map((state) => ({
+      version: state.version,
+      observed_at: state.observedAt,
+      deleted: state.deleted,
+      hash: state.hash === '' ? null : state.hash,
+      origin: state.origin,
+      superseded_at: state.supersededAt,
+      is_held: state.supersededAt === null,
+      won_by: state.wonBy,
+      changes: state.changes.map(({ field, kind, before, after }) =>
+        withValues ? { field, kind, before: plain(before), after: plain(after) } : { field, kind },
+      ),
+      ...(withValues ? { payload: state.payload === null ? null : JSON.parse(state.payload) } : {}),
+    })),
+    events: events.map(({ eventId, eventType, receivedAt, ...event }) => ({
+      event_id: eventId,
+      event_type: eventType,
+      received_at: receivedAt,
+      ...event,
+    })),
+    dead_letters: letters,
+    refetch,
+  }
+}
+
+function plain(value: unknown): unknown {
+  return value === undefined ? null : JSON.parse(canonicalText(value))
+}
+
+export function explainText(context: Context, explained: Explained, about: About): string {
+  const { states, events, letters, refetch } = explained
+  const newest = states.at(-1)
+  const title = `${about.stream} ${printable(about.id)} of team ${printable(about.team)}`
+  const now =
+    newest === undefined
+      ? 'not held'
+      : newest.deleted
+        ? 'deleted'
+        : `held, from ${originOf(explained, newest)}`
+  const parts = [
+    paragraph(context, `${title}: ${now}`, 0),
+    ...(states.length === 0 ? [] : ['\nstates, the newest first:\n']),
+    ...states.toReversed().map((state) => stateText(context, explained, state, about)),
+    ...(events.length === 0 ? [] : ['\nevents, as they arrived:\n']),
+    ...events.map((event) => eventText(context, event)),
+    ...(letters.length === 0 ? [] : ['\nset aside:\n']),
+    ...letters.map((each) =>
+      paragraph(
+        context,
+        `${each.id}  ${each.status}, seen ${each.seen}, ${minute(each.last_seen_at)}: ${each.reason}`,
+        2,
+      ),
+    ),
+    ...(refetch === null
+      ? []
+      : [
+          '\n',
+          paragraph(context, `asked for by its id (${refetch.reason}), due ${minute(refetch.due_at)}`, 0),
+        ]),
+  ]
+  return parts.join('')
+}
+
+function stateText(context: Context, explained: Explained, state: ExplainedState, about: About): string {
+  const mark = state.supersededAt === null ? 'held  ' : 'before'
+  const line = `${mark}  version ${state.version}${state.deleted ? ', a tombstone' : `, content ${state.hash.slice(0, 8)}`}`
+  const won = state.wonBy === null ? 'the first that is known' : `won by: ${state.wonBy}`
+  const until = state.supersededAt === null ? '' : `; superseded ${minute(state.supersededAt)}`
+  const changed = state.changes.length === 0 ? [] : changeTexts(context, state.changes, about.withValues)
+  return [
+    state.supersededAt === null ? painted(context, 'green', line) : line,
+    '\n',
+    paragraph(context, `from ${originOf(explained, state)}, read at ${state.observedAt} or later`, 8),
+    paragraph(context, `${won}${until}`, 8),
+    ...changed,
+  ].join('')
+}
+
+function changeTexts(context: Context, changes: readonly Change[], withValues: boolean): readonly string[] {
+  if (!withValues) {
+    const names = changes.map(({ field, kind }) =>
+      kind === 'changed' ? printable(field) : `${printable(field)} (${kind})`,
+    )
+    return [paragraph(context, `changed: ${names.join(', ')}`, 8)]
+  }
+  return changes.map(({ field, before, after }) =>
+    paragraph(context, `${printable(field)}: ${shown(before) || '-'} → ${shown(after) || '-'}`, 8),
+  )
+}
+
+function eventText(context: Context, event: ExplainedEvent): string {
+  const version = event.version === null ? '' : `, version ${event.version}`
+  const head = `${minute(event.receivedAt)}  ${event.eventType ?? '-'}  ${printable(event.eventId)}${version}`
+  return `${paragraph(context, head, 2)}${paragraph(context, event.told, 8)}`
+}
+
+/** `run:12 page:3`, with what the run was. */
+function originOf({ runs }: Explained, { origin }: { readonly origin: string }): string {
+  const run = runs.get(Number(/^run:(\d+)\b/.exec(origin)?.[1] ?? 0))
+  return run === undefined ? printable(origin) : `${origin} (${run.kind} of ${minute(run.startedAt)})`
+}

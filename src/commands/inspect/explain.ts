@@ -1,0 +1,52 @@
+/** `intake-sync explain STREAM ID`: where a row came from, and why it is as it is. */
+import { Command } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { UsageError } from '../../core/errors.ts'
+import { explain } from '../../operate/explain/explain.ts'
+import { heldTeam } from '../../operate/serve/locked-team.ts'
+import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { openSession } from '../../warehouse/connect.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { type Context, openWarehouse, printJson } from '../context.ts'
+import { explainDocument, explainText } from './explain-text.ts'
+
+interface Options {
+  readonly team?: string
+  readonly showValues?: true
+  readonly json?: true
+}
+
+export function explainCommand(context: Context): Command {
+  return new Command('explain')
+    .description('where a row came from: each version, its origin, and why it won or lost')
+    .argument('<stream>', ALL_STREAMS.map(({ name }) => name).join(', '))
+    .argument('<id>', 'the service’s id of the record')
+    .option('--team <name>', 'the team of the warehouse, where it holds several')
+    .option('--show-values', 'print what changed from what to what: health data')
+    .option('--json', 'print one JSON document')
+    .action(async (name: string, id: string, options: Options) => {
+      const stream = streamCalled(name)
+      const config = readConfig(context.env)
+      await using warehouse = await openWarehouse(context, config)
+      await requireMigrated(warehouse.url)
+      const team = await teamOf(warehouse.url, options.team)
+      const version = config.teams.find((each) => each.name === team.name)?.apiVersion ?? 'v2.1'
+      const explained = await explain(warehouse.url, { teamId: team.teamId, stream, id }, version)
+      const about = { team: team.name, stream: stream.name, id, withValues: options.showValues === true }
+      if (options.json) printJson(context, explainDocument(explained, about))
+      else context.stdout.write(explainText(context, explained, about))
+    })
+}
+
+function streamCalled(name: string): Stream {
+  const stream = ALL_STREAMS.find((each) => each.name === name)
+  if (stream !== undefined) return stream
+  const known = ALL_STREAMS.map((each) => each.name).join(', ')
+  throw new UsageError(`there is no stream "${name}"`, `use one of: ${known}`, 'stream')
+}
+
+async function teamOf(url: string, name: string | undefined) {
+  await using session = await openSession({ url, purpose: 'explain' })
+  return await heldTeam(session.db, name)
+}

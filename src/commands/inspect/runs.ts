@@ -1,0 +1,59 @@
+/** `intake-sync runs`: what ran, how it ended, and why. */
+import { Command } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { type Run, readRuns } from '../../operate/health/runs.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { type Context, openWarehouse, printJson } from '../context.ts'
+import { fittedTable, minute, painted, paragraph, spell } from '../terminal/terminal.ts'
+import { wholeNumber } from '../terminal/whole-number.ts'
+
+export function runsCommand(context: Context): Command {
+  return new Command('runs')
+    .description('the newest runs: what they did, how they ended, and why')
+    .option('--limit <number>', 'how many', wholeNumber, 20)
+    .option('--json', 'print one JSON document')
+    .action(async (options: { limit: number; json?: true }) => {
+      await using warehouse = await openWarehouse(context, readConfig(context.env))
+      await requireMigrated(warehouse.url)
+      const runs = await readRuns(warehouse.url, options.limit)
+      if (options.json) printJson(context, { runs })
+      else context.stdout.write(runs.length === 0 ? 'no run yet\n' : runsText(context, runs))
+    })
+}
+
+function runsText(context: Context, runs: readonly Run[]): string {
+  const head = ['run', 'kind', 'status', 'started (UTC)', 'took', 'fetched', 'changed']
+  const rows = runs.map((run) => [
+    run.run_id,
+    run.kind,
+    run.status,
+    minute(run.started_at),
+    run.seconds === null ? '-' : spell(run.seconds),
+    sum(run, 'fetched'),
+    sum(run, 'changed'),
+  ])
+  const [first, ...lines] = fittedTable(context, [head, ...rows], 1)
+    .trimEnd()
+    .split('\n')
+  const told = lines.map(
+    (line, at) => `${coloured(context, line, runs[at]!)}\n${reasons(context, runs[at]!)}`,
+  )
+  return `${first}\n${told.join('')}`
+}
+
+function sum({ streams }: Run, figure: 'fetched' | 'changed'): number {
+  return streams.reduce((total, stream) => total + stream[figure], 0)
+}
+
+function coloured(context: Context, line: string, { status }: Run): string {
+  if (status === 'failed') return painted(context, 'red', line)
+  return status === 'needs_attention' || status === 'interrupted' ? painted(context, 'yellow', line) : line
+}
+
+function reasons(context: Context, { error, streams }: Run): string {
+  const teams = new Set(streams.map(({ team }) => team))
+  const notes = streams.flatMap(({ team, stream, note }) =>
+    note === null ? [] : [`${teams.size > 1 ? `${team}/` : ''}${stream}: ${note}`],
+  )
+  return [...(error === null ? [] : [error]), ...notes].map((line) => paragraph(context, line, 4)).join('')
+}

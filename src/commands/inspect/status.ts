@@ -1,0 +1,97 @@
+/** `intake-sync status`: rows, newest record and last run of each team and stream; what waits, and whether webhooks come. */
+import { Command } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { readStatus, type Status, type StreamStatus } from '../../operate/health/status.ts'
+import type { TeamStatus } from '../../operate/health/team-status.ts'
+import { STREAMS } from '../../streams/catalogue.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { parseDuration } from '../terminal/duration.ts'
+import { fittedTable, minute, paragraph, widthOf } from '../terminal/terminal.ts'
+
+export function statusCommand(context: Context): Command {
+  return new Command('status')
+    .description('rows, freshness and trouble of each team and stream')
+    .option(
+      '--max-age <duration>',
+      'exit 4 when a stream has had no successful run for so long: 26h, 90m, 2d, or seconds',
+      parseDuration,
+    )
+    .option('--json', 'print one JSON document')
+    .action(async (options: { maxAge?: number; json?: true }) => {
+      const config = readConfig(context.env)
+      await using warehouse = await openWarehouse(context, config)
+      await requireMigrated(warehouse.url)
+      const status = await readStatus(warehouse.url, config.inboxDays)
+      const { streams } = status
+      const stale =
+        options.maxAge === undefined ? [] : streams.filter((each) => isStale(each, options.maxAge!))
+      const names = stale.map(({ team, stream }) => ({ team, stream }))
+      if (options.json) printJson(context, { stale: names, ...status })
+      else context.stdout.write(statusText(context, status, stale))
+      if (stale.length > 0 || (options.maxAge !== undefined && streams.length === 0)) throw new ExitCode(4)
+    })
+}
+
+/** What only webhooks bring has no runs that could be late. */
+function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge: number): boolean {
+  if (!STREAMS.some(({ name }) => name === stream)) return false
+  return last_success_at === null || lag_seconds === null || lag_seconds > maxAge
+}
+
+function statusText(context: Context, { streams, teams }: Status, stale: readonly StreamStatus[]): string {
+  if (streams.length === 0) return 'no team yet: run intake-sync backfill\n'
+  // On a terminal a single team is named below alone.
+  const ofTeam = (cell: string) => (teams.length > 1 || widthOf(context) === null ? [cell] : [])
+  const head = [
+    ...ofTeam('team'),
+    'stream',
+    'rows',
+    'deleted',
+    'newest record',
+    'last run',
+    'status',
+    'inbox',
+    'set aside',
+    'drift',
+  ]
+  const rows = streams.map((each) => [
+    ...ofTeam(each.team),
+    each.stream,
+    each.rows,
+    each.deleted,
+    minute(each.newest_record_at),
+    minute(each.last_run_at),
+    each.last_run_status ?? '-',
+    each.inbox,
+    each.dead_letters,
+    each.drift,
+  ])
+  const notes = stale.map((each) => `stale: ${each.team}/${each.stream}\n`)
+  const stream = head.indexOf('stream')
+  const spare = SPARE.map((at) => at + stream)
+  const shown = fittedTable(context, [head, ...rows], stream, spare)
+  return `${shown}\n${teamsText(context, teams)}${notes.join('')}`
+}
+
+/** How far after the stream those columns stand that a narrow terminal can do without, the first first. */
+const SPARE = [2, 6, 8, 3, 7]
+
+function teamsText(context: Context, teams: readonly TeamStatus[]): string {
+  const head = ['team', 'inbox', 'oldest', 'refetches', 'set aside', 'last event', 'webhooks', '']
+  if (widthOf(context) !== null) head.pop()
+  const rows = teams.map(({ team, inbox, refetches, webhooks }) => [
+    team,
+    inbox.pending,
+    inbox.oldest_pending_seconds === null ? '-' : `${Math.round(inbox.oldest_pending_seconds)} s`,
+    refetches,
+    inbox.dead_letters,
+    minute(webhooks.last_event_at),
+    webhooks.verdict,
+    webhooks.reason,
+  ])
+  const shown = fittedTable(context, [head, ...rows.map((row) => row.slice(0, head.length))], 0, [3])
+  if (widthOf(context) === null) return shown
+  const reasons = teams.map(({ team, webhooks: { reason } }) => paragraph(context, `${team}: ${reason}`, 0))
+  return shown + reasons.join('')
+}

@@ -1,0 +1,91 @@
+/** `intake-sync access`: which logins see which teams. */
+import { Command } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { grantAccess, listAccess, revokeAccess, teamNames } from '../../analytics/access.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { type Context, openWarehouse, printJson } from '../context.ts'
+import { printable } from '../terminal/printable.ts'
+import { fittedTable } from '../terminal/terminal.ts'
+
+interface Options {
+  readonly json?: true
+}
+
+export function accessCommand(context: Context): Command {
+  const grant = named('grant', 'let a login see a team')
+    .argument('<login>', 'a Postgres role that can log in, or one that others are members of')
+    .argument('<team>', 'the team: see access list')
+    .action((login: string, team: string, { json }: Options) =>
+      withSession(context, async ({ db }) => {
+        const { changed, hasRole } = await grantAccess(db, login, team)
+        if (!hasRole) {
+          context.stderr.write(
+            'note: the login has neither intake_analyst nor intake_clinical: grant it one of them\n',
+          )
+        }
+        if (json) printJson(context, { login, team, changed })
+        else context.stdout.write(changed ? 'granted\n' : 'was granted already\n')
+      }),
+    )
+  const revoke = named('revoke', 'no longer let a login see a team')
+    .argument('<login>', 'the Postgres role')
+    .argument('<team>', 'the team: see access list')
+    .action((login: string, team: string, { json }: Options) =>
+      withSession(context, async ({ db }) => {
+        const changed = await revokeAccess(db, login, team)
+        if (json) printJson(context, { login, team, changed })
+        else context.stdout.write(changed ? 'revoked\n' : 'was not granted\n')
+      }),
+    )
+  const list = named('list', 'who sees what').action(({ json }: Options) =>
+    withSession(context, ({ db }) => list_(context, db, json)),
+  )
+  const group = new Command('access').description('which logins see which teams').addHelpText('after', HELP)
+  for (const each of [grant, revoke, list]) group.addCommand(each)
+  return group
+}
+
+async function list_(context: Context, db: Session['db'], json: true | undefined): Promise<void> {
+  const teams = await teamNames(db)
+  const access = await listAccess(db)
+  const everybody = teams.length < 2
+  if (json) {
+    printJson(context, { teams, everybody, access })
+    return
+  }
+  const rows = access.map((each) => [
+    printable(each.login),
+    each.team,
+    each.granted_at.slice(0, 16).replace('T', ' '),
+    each.exists ? '' : 'no such role any more',
+  ])
+  if (rows.length > 0)
+    context.stdout.write(fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3))
+  context.stdout.write(
+    everybody
+      ? 'one team: every login with a role sees it\n'
+      : `teams: ${teams.join(', ')}; a login sees those that it is granted\n`,
+  )
+}
+
+function named(name: string, description: string): Command {
+  return new Command(name).description(description).option('--json', 'print one JSON document')
+}
+
+async function withSession(context: Context, work: (session: Session) => Promise<void>): Promise<void> {
+  await using warehouse = await openWarehouse(context, readConfig(context.env))
+  await requireMigrated(warehouse.url)
+  await using session = await openSession({ url: warehouse.url, purpose: 'access' })
+  try {
+    await work(session)
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+const HELP = `
+A login sees the views of intake_analytics with the role intake_analyst, and the tables of intake too with
+intake_clinical: grant them in SQL. While the warehouse holds one team, that is all. As soon as it holds several, a
+login sees only the teams that it is granted here; whoever owns the tables, or has intake_loader, sees all.`

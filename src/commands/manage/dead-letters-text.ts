@@ -1,0 +1,94 @@
+/** Dead letters for people, and as documents. Invariant: a content is there only where it was asked for. */
+import type { Letter, LetterList, WholeLetter } from '../../operate/dead-letters/read.ts'
+import type { Tried } from '../../operate/dead-letters/retry.ts'
+import type { Context } from '../context.ts'
+import { printable } from '../terminal/printable.ts'
+import { fittedTable, minute, painted, paragraph } from '../terminal/terminal.ts'
+
+export function listText(context: Context, { letters, total }: LetterList, status: string): string {
+  if (letters.length === 0)
+    return status === 'all' ? 'nothing was set aside\n' : `no dead letter is ${status}\n`
+  const teams = new Set(letters.map(({ team }) => team))
+  const ofTeam = (team: string) => (teams.size > 1 ? [printable(team)] : [])
+  const ofStatus = (cell: string) => (status === 'all' ? [cell] : [])
+  const head = ['id', ...ofTeam('team'), 'stream', ...ofStatus('status'), 'seen', 'last seen (UTC)', 'reason']
+  const rows = letters.map((each) => [
+    each.id,
+    ...ofTeam(each.team),
+    each.stream,
+    ...ofStatus(each.status),
+    each.seen,
+    minute(each.last_seen_at),
+    printable(each.reason),
+  ])
+  const more = total > letters.length ? `the newest ${letters.length} of ${total}; --limit shows more\n` : ''
+  return fittedTable(context, [head, ...rows], head.length - 1) + more
+}
+
+export function letterDocument({ body, ...letter }: WholeLetter, withValues: boolean): unknown {
+  const content = { content: body?.toString('utf8') ?? null, content_bytes: body?.length ?? null }
+  return withValues ? { ...letter, ...content } : letter
+}
+
+export function letterText(context: Context, letter: WholeLetter, withValues: boolean): string {
+  const { body } = letter
+  const facts = factsText(context, [
+    ['dead letter', String(letter.id)],
+    ['status', letter.status],
+    ['team', printable(letter.team)],
+    ['stream', letter.stream],
+    ['record', letter.record_id === null ? '-' : printable(letter.record_id)],
+    ['origin', printable(letter.origin)],
+    ['first seen', `${minute(letter.created_at)} UTC`],
+    ['last seen', `${minute(letter.last_seen_at)} UTC${lastRun(letter)}`],
+    ['seen', String(letter.seen)],
+    ...(letter.settled_at === null ? [] : [['settled', `${minute(letter.settled_at)} UTC`] as const]),
+    ['content', contentOf(body, withValues)],
+  ])
+  const content = withValues && body !== null ? `${shownContent(body)}\n` : ''
+  return `${painted(context, 'yellow', paragraph(context, printable(letter.reason), 0))}${facts}${content}`
+}
+
+/** Values below each other; one that is too long for the terminal goes on beneath itself, and is not cut. */
+function factsText(context: Context, facts: readonly (readonly [name: string, value: string])[]): string {
+  const indent = Math.max(...facts.map(([name]) => name.length)) + 2
+  return facts
+    .map(([name, value]) => name.padEnd(indent) + paragraph(context, value, indent).slice(indent))
+    .join('')
+}
+
+function lastRun({ last_run_id }: Letter): string {
+  return last_run_id === null ? '' : `, by run ${last_run_id}`
+}
+
+function contentOf(body: Buffer | null, withValues: boolean): string {
+  if (body === null) return 'kept no longer (INTAKE_INBOX_DAYS)'
+  return `${body.length} bytes${withValues ? ':' : '; --show-values prints it'}`
+}
+
+/** JSON is laid out; anything else is one line of what may be printed. */
+function shownContent(body: Buffer): string {
+  const text = body.toString('utf8')
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2).split('\n').map(printable).join('\n')
+  } catch {
+    return printable(text)
+  }
+}
+
+const SAID = {
+  pending: 'back in the inbox: drained while serve runs',
+  asked: 'asked for by its id: fetched while serve runs',
+  loaded: 'loaded from what was set aside',
+} as const
+
+export function triedText(context: Context, tried: readonly Tried[]): string {
+  if (tried.length === 0) return 'no dead letter is waiting\n'
+  return tried
+    .map((each) =>
+      each.outcome === 'not_possible'
+        ? paragraph(context, `${each.id}  not tried: ${each.why}`, 0)
+        : `${each.id}  ${SAID[each.outcome]}\n`,
+    )
+    .join('')
+}

@@ -1,0 +1,147 @@
+/** `intake-sync dead-letters`: what was set aside, and what becomes of it. Contents are shown only when asked for. */
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { IntakeError, UsageError } from '../../core/errors.ts'
+import { type LetterFilter, letterOf, listLetters } from '../../operate/dead-letters/read.ts'
+import { discardLetters, retryLetters } from '../../operate/dead-letters/retry.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { letterDocument, letterText, listText, triedText } from './dead-letters-text.ts'
+import { wholeNumber } from '../terminal/whole-number.ts'
+
+interface ListOptions {
+  readonly status: string
+  readonly stream?: string
+  readonly team?: string
+  readonly limit: number
+  readonly json?: true
+}
+
+interface OneOptions {
+  readonly showValues?: true
+  readonly json?: true
+}
+
+interface RetryOptions {
+  readonly all?: true
+  readonly json?: true
+}
+
+export function deadLettersCommand(context: Context): Command {
+  const list = command('list', 'what was set aside, the newest first')
+    .addOption(
+      new Option('--status <status>', 'only these')
+        .choices(['waiting', 'resolved', 'retried', 'discarded', 'all'])
+        .default('waiting'),
+    )
+    .option('--stream <name>', 'only of this stream; inbox for events that tell of none')
+    .option('--team <name>', 'only of this team')
+    .option('--limit <number>', 'how many', wholeNumber, 50)
+    .action((options: ListOptions) => showList(context, options))
+  const show = command('show', 'one of them: where it came from and what is wrong with it')
+    .argument('<id>', 'its number: see dead-letters list', letterId)
+    .option('--show-values', 'print what it holds too: health data')
+    .action((id: number, options: OneOptions) => showOne(context, id, options))
+  const retry = command('retry', 'give them another try')
+    .argument('[ids...]', 'their numbers', someIds)
+    .option('--all', 'all that wait')
+    .addHelpText('after', RETRY_HELP)
+    .action((ids: readonly number[] | undefined, options: RetryOptions) => retryThem(context, ids, options))
+  const discard = command('discard', 'they need nobody: the same thing met again waits no more')
+    .argument('<ids...>', 'their numbers', someIds)
+    .action((ids: readonly number[], options: { json?: true }) => discardThem(context, ids, options))
+  const group = new Command('dead-letters').description('records and events that could not be loaded')
+  for (const each of [list, show, retry, discard]) group.addCommand(each)
+  return group
+}
+
+const RETRY_HELP = `
+An event goes back to the inbox and is drained by serve; a record that has an id
+is fetched by it, by serve or the next backfill; any other is read again from
+what was set aside. What fails again is a new dead letter. Exit 4 when one cannot be tried.`
+
+function command(name: string, description: string): Command {
+  return new Command(name).description(description).option('--json', 'print one JSON document')
+}
+
+async function showList(context: Context, options: ListOptions): Promise<void> {
+  const { status, stream, team, limit } = options
+  const filter: LetterFilter = {
+    limit,
+    ...(status === 'all' ? {} : { status }),
+    ...(stream === undefined ? {} : { stream }),
+    ...(team === undefined ? {} : { team }),
+  }
+  const list = await withSession(context, ({ db }) => listLetters(db, filter))
+  if (options.json) printJson(context, { total: list.total, dead_letters: list.letters })
+  else context.stdout.write(listText(context, list, status))
+}
+
+async function showOne(context: Context, id: number, options: OneOptions): Promise<void> {
+  const letter = await withSession(context, ({ db }) => letterOf(db, id))
+  if (letter === null) throw noLetter(id)
+  const withValues = options.showValues === true
+  if (options.json) printJson(context, letterDocument(letter, withValues))
+  else context.stdout.write(letterText(context, letter, withValues))
+}
+
+async function retryThem(
+  context: Context,
+  ids: readonly number[] | undefined,
+  options: RetryOptions,
+): Promise<void> {
+  const named = ids !== undefined && ids.length > 0
+  if (named === (options.all === true))
+    throw new UsageError(
+      'name the dead letters to retry, or --all',
+      'intake-sync dead-letters list shows them',
+      'ids',
+    )
+  const tried = await withSession(context, (session) => retryLetters(session, named ? ids : null))
+  if (options.json) printJson(context, { retried: tried })
+  else context.stdout.write(triedText(context, tried))
+  if (tried.some(({ outcome }) => outcome === 'not_possible')) throw new ExitCode(4)
+}
+
+async function discardThem(
+  context: Context,
+  ids: readonly number[],
+  options: { json?: true },
+): Promise<void> {
+  await withSession(context, ({ db }) => discardLetters(db, ids))
+  if (options.json) printJson(context, { discarded: ids })
+  else context.stdout.write(`discarded ${ids.join(', ')}\n`)
+}
+
+async function withSession<Result>(
+  context: Context,
+  work: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  await using warehouse = await openWarehouse(context, readConfig(context.env))
+  await requireMigrated(warehouse.url)
+  await using session = await openSession({ url: warehouse.url, purpose: 'dead-letters' })
+  try {
+    return await work(session)
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+function letterId(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('write its number')
+}
+
+function someIds(text: string, before: readonly number[] | undefined): readonly number[] {
+  return [...new Set([...(before ?? []), letterId(text)])]
+}
+
+function noLetter(id: number): IntakeError {
+  return new IntakeError(`there is no dead letter ${id}`, {
+    code: 'no_such_letter',
+    verdict: 'stop',
+    mend: 'intake-sync dead-letters list --status all shows all of them',
+  })
+}

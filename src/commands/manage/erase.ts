@@ -1,0 +1,104 @@
+/** `intake-sync erase patient ID`: removes one patient everywhere. The id is in no output but the question's. */
+import { Command } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { type Erased, erase, type Sighting, sight } from '../../operate/erase/erase.ts'
+import { heldTeam } from '../../operate/serve/locked-team.ts'
+import { openSession } from '../../warehouse/connect.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { agrees, type Keyboard } from '../terminal/ask.ts'
+import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { printable } from '../terminal/printable.ts'
+import { paragraph } from '../terminal/terminal.ts'
+
+interface Options {
+  readonly yes?: true
+  readonly forget?: true
+  readonly team?: string
+  readonly json?: true
+}
+
+export function eraseCommand(context: Context, keyboard: () => Keyboard = () => process.stdin): Command {
+  const command = new Command('erase').description('remove a person’s data on request')
+  command
+    .command('patient')
+    .description('remove one patient, and all that is theirs, from every table')
+    .argument('<id>', 'the service’s id of the patient (intake.patients.id)')
+    .option('--yes', 'do not ask')
+    .option(
+      '--forget',
+      'keep no hash of the id either: what the service tells of the patient later is loaded again',
+    )
+    .option('--team <name>', 'the team of the warehouse, where it holds several')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', HELP)
+    .action((id: string, options: Options) => erasePatient(context, keyboard, id, options))
+  return command
+}
+
+async function erasePatient(
+  context: Context,
+  keyboard: () => Keyboard,
+  id: string,
+  options: Options,
+): Promise<void> {
+  await using warehouse = await openWarehouse(context, readConfig(context.env))
+  const { url } = warehouse
+  await requireMigrated(url)
+  const team = await teamOf(url, options.team)
+  const patient = { teamId: team.teamId, id }
+  const sighting = await sight(url, patient)
+  if (options.yes !== true && !(await agrees(context, keyboard(), question(id, team.name, sighting)))) {
+    context.stderr.write('nothing was erased\n')
+    throw new ExitCode(1)
+  }
+  const removed = await erase({ url, patient, forget: options.forget === true, clock: systemClock })
+  if (options.json) printJson(context, documentOf(team.name, removed, options))
+  else context.stdout.write(textOf(context, removed, options))
+}
+
+async function teamOf(url: string, name: string | undefined) {
+  await using session = await openSession({ url, purpose: 'erase' })
+  return await heldTeam(session.db, name)
+}
+
+function question(id: string, team: string, { found, erasedBefore }: Sighting): string {
+  const parts = [...found].map(([stream, ids]) => `${ids.length} of ${stream}`)
+  const before = erasedBefore ? ' (erased before)' : ''
+  return `Erase patient ${printable(id)} of team ${team}${before}: ${parts.join(', ')}, their history, events and rows of exports?`
+}
+
+function documentOf(team: string, removed: Erased, { forget }: Options): unknown {
+  const { records, history, events, deadLetters, exportRows, statisticsRefreshed } = removed
+  return {
+    team,
+    erased: { records, history, events, dead_letters: deadLetters, export_rows: exportRows },
+    hash_kept: forget !== true,
+    statistics_refreshed: statisticsRefreshed,
+  }
+}
+
+function textOf(context: Context, erased: Erased, { forget }: Options): string {
+  const { records, history, events, deadLetters, exportRows, statisticsRefreshed } = erased
+  const counts = `${records} records, ${history} earlier states, ${events} events, ${deadLetters} dead letters, ${exportRows} rows of exports`
+  const later =
+    forget === true
+      ? 'Nothing of the id is kept: what the service tells of the patient is loaded again.'
+      : 'A keyed hash of the id is kept: what the service tells of the patient is skipped.'
+  const statistics =
+    'Postgres may remember some values still, to plan queries: docs/security.md says what to do.'
+  return [
+    `erased: ${counts}`,
+    later,
+    ...(statisticsRefreshed ? [] : [statistics]),
+    'Backups and logs of Postgres are yours to let expire (docs/operations.md).',
+  ]
+    .map((line) => paragraph(context, line, 0))
+    .join('')
+}
+
+const HELP = `
+Reaches the patient, responses, packet responses, messages, rows of exports,
+payloads and their history, stored events and dead letters; safe beside a
+running serve or backfill. Of this warehouse only: delete the patient at the
+service first. An id that the warehouse does not know is exit 1.`

@@ -1,0 +1,40 @@
+/** `intake-sync migrate`: brings the schemas up to date, or tells whether they are. */
+import { Command } from 'commander'
+import { readConfig } from '../../config/config.ts'
+import { migrate, migrationStatus } from '../../analytics/migrate.ts'
+import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+
+export function migrateCommand(context: Context): Command {
+  return new Command('migrate')
+    .description('bring the schemas of the warehouse up to date')
+    .option('--status', 'say what is applied and pending, change nothing; exit 0 up to date, 4 behind')
+    .option('--json', 'print one JSON document')
+    .action(async (options: { status?: true; json?: true }) => {
+      const config = readConfig(context.env)
+      await using warehouse = await openWarehouse(context, config)
+      if (options.status) {
+        const status = await migrationStatus(warehouse.url)
+        if (options.json) printJson(context, { up_to_date: status.pending.length === 0, ...status })
+        else context.stdout.write(statusText(status))
+        if (status.pending.length > 0) throw new ExitCode(4)
+        return
+      }
+      const { migrated, applied, rolesNote, notes } = await migrate(warehouse.url, config)
+      for (const note of rolesNote === null ? notes : [rolesNote, ...notes])
+        context.stderr.write(`note: ${note}\n`)
+      if (options.json) printJson(context, { migrated, applied })
+      else if (migrated.length === 0) context.stdout.write('up to date\n')
+      else context.stdout.write(`${migrated.map((name) => `applied ${name}`).join('\n')}\nup to date\n`)
+    })
+}
+
+function statusText({
+  applied,
+  pending,
+}: {
+  applied: readonly string[]
+  pending: readonly string[]
+}): string {
+  const lines = [...applied.map((name) => `applied  ${name}`), ...pending.map((name) => `pending  ${name}`)]
+  return `${lines.join('\n')}\n${pending.length === 0 ? 'up to date' : `behind by ${pending.length}: run intake-sync migrate`}\n`
+}

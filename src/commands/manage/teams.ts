@@ -1,0 +1,170 @@
+/** `intake-sync teams`: which teams the warehouse has, and removing one. */
+import { Command } from 'commander'
+import { type Config, readConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { UsageError } from '../../core/errors.ts'
+import { type ListedTeam, listTeams } from '../../operate/teams/list.ts'
+import { type RemovedTeam, removeTeam } from '../../operate/teams/remove.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { answerTo, type Keyboard } from '../terminal/ask.ts'
+import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { printable } from '../terminal/printable.ts'
+import { fittedTable, paragraph } from '../terminal/terminal.ts'
+
+interface Options {
+  readonly keepData?: true
+  readonly deleteData?: true
+  readonly json?: true
+}
+
+export function teamsCommand(context: Context, keyboard: () => Keyboard = () => process.stdin): Command {
+  const group = new Command('teams').description('the teams of the warehouse').addHelpText('after', HELP)
+  group
+    .command('list')
+    .description('each team: number, environment, rows, pending events, last run')
+    .option('--json', 'print one JSON document')
+    .action((options: Options) => list(context, options))
+  group
+    .command('remove')
+    .description('receive and load nothing for a team any more')
+    .argument('<name>', 'the team: see teams list')
+    .option('--keep-data', 'leave its tables as they are')
+    .option('--delete-data', 'delete every row of the team, for good')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', REMOVE_HELP)
+    .action((name: string, options: Options) => remove(context, keyboard, name, options))
+  return group
+}
+
+async function list(context: Context, { json }: Options): Promise<void> {
+  const config = readConfig(context.env)
+  await using warehouse = await openWarehouse(context, config)
+  await requireMigrated(warehouse.url)
+  const teams = (await listTeams(warehouse.url)).map((team) => ({
+    ...team,
+    configured: isConfigured(config, team.name),
+  }))
+  if (json) {
+    printJson(context, { teams })
+    return
+  }
+  if (teams.length === 0) {
+    context.stdout.write('no team yet: intake-sync backfill makes the first\n')
+    return
+  }
+  const rows = teams.map((team) => [
+    printable(team.name),
+    team.team_id,
+    team.environment ?? '',
+    team.rows,
+    team.pending_events,
+    team.last_run_at === null ? 'never' : minute(team.last_run_at),
+    stateOf(team),
+  ])
+  const header = ['team', 'id', 'environment', 'rows', 'pending', 'last run', '']
+  context.stdout.write(fittedTable(context, [header, ...rows], 6))
+}
+
+function stateOf({ removed_at, data, configured }: ListedTeam & { readonly configured: boolean }): string {
+  if (removed_at === null) return configured ? '' : 'not in the configuration'
+  if (data === 'deleted') return 'deleted in part: run teams remove again'
+  return `removed ${minute(removed_at)}, data kept`
+}
+
+function minute(instant: string): string {
+  return instant.slice(0, 16).replace('T', ' ')
+}
+
+async function remove(
+  context: Context,
+  keyboard: () => Keyboard,
+  name: string,
+  options: Options,
+): Promise<void> {
+  if (options.keepData && options.deleteData) {
+    throw new UsageError('--keep-data and --delete-data exclude each other', 'leave one out', '--keep-data')
+  }
+  const config = readConfig(context.env)
+  if (isConfigured(config, name)) {
+    throw new UsageError(
+      `team ${name} is in the configuration: the next run would bring it back`,
+      'take it out of INTAKE_CONFIG (or the variables of the one team), everywhere, and restart serve; then remove it',
+      'NAME',
+    )
+  }
+  await using warehouse = await openWarehouse(context, config)
+  const { url } = warehouse
+  await requireMigrated(url)
+  const data = await choice(context, keyboard, name, options)
+  const removed = await removeTeam({ url, name, data, clock: systemClock, signal: context.signal })
+  if (options.json) printJson(context, documentOf(name, data, removed))
+  else context.stdout.write(textOf(context, config, name, data, removed))
+}
+
+/** `default` is in every configuration that says nothing of a team. */
+function isConfigured({ namesTeams, ingestTeams }: Config, name: string): boolean {
+  return namesTeams && ingestTeams.some((team) => team.name === name)
+}
+
+async function choice(
+  context: Context,
+  keyboard: () => Keyboard,
+  name: string,
+  { keepData, deleteData }: Options,
+): Promise<'kept' | 'deleted'> {
+  if (keepData) return 'kept'
+  if (deleteData) return 'deleted'
+  const unasked = new UsageError(
+    'what becomes of the data of the team is not said',
+    'add --keep-data to leave its tables as they are, or --delete-data to delete every row of it',
+    '--keep-data',
+  )
+  const question = `Keep the data of team ${printable(name)}, or delete every row of it? [keep/delete/N]`
+  const answer = (await answerTo(context, keyboard(), question, unasked)).toLowerCase()
+  if (answer === 'keep') return 'kept'
+  if (answer === 'delete') return 'deleted'
+  context.stderr.write('nothing was removed\n')
+  throw new ExitCode(1)
+}
+
+function documentOf(name: string, data: 'kept' | 'deleted', removed: RemovedTeam): unknown {
+  const { teamId, events, rows, tables, notes } = removed
+  return { team: name, team_id: teamId, data, pending_events: events, deleted: { rows, tables }, notes }
+}
+
+function textOf(
+  context: Context,
+  { inboxDays }: Config,
+  name: string,
+  data: 'kept' | 'deleted',
+  { events, rows, tables, notes }: RemovedTeam,
+): string {
+  const waited = `${events} event(s) that waited are dead`
+  const lines =
+    data === 'kept'
+      ? [
+          `removed: ${printable(name)}; its tables are as they were`,
+          `${waited}; their bytes stay for ${inboxDays} days, and they wait again if the team comes back by then.`,
+          'The next backfill with the team in its configuration brings it back, and reads everything.',
+        ]
+      : [
+          `removed: ${printable(name)}; ${rows} rows of ${tables.length} tables were deleted, ${events} event(s) that waited among them`,
+          'Backups and logs of Postgres are yours to let expire (docs/operations.md).',
+        ]
+  return [...lines, ...notes, 'Delete its webhook at the service: what still comes is answered 404.']
+    .map((line) => paragraph(context, line, 0))
+    .join('')
+}
+
+const HELP = `
+A team is made by the first backfill or serve that has it in its configuration.
+teams remove needs to know what becomes of its tables: --keep-data or
+--delete-data.`
+
+const REMOVE_HELP = `
+Take the team out of the configuration first, of every process, and restart
+serve: a start with it would bring it back. From then on its webhooks are
+answered 404, nothing of it is pending, and no command but erase and explain
+looks at it. With --keep-data it is there again as soon as a backfill or serve
+is started with its name. Safe beside a running serve; where a backfill,
+verify or replay is at the team, nothing is done (exit 3).`

@@ -1,0 +1,164 @@
+/**
+ * `intake-sync patients upload FILE.csv`: hands the file to the service and follows it to its end.
+ *
+ * Invariant: the file is sent once; from then on every way to end (time, signal, progress that cannot be asked for)
+ * says what is known of it and how to look again. What the service says of rows is printed as the result and nowhere
+ * else.
+ */
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import type { Answer, Client, Meter } from '../../api/client.ts'
+import { ApiError, ShapeError } from '../../api/errors.ts'
+import { expandPath } from '../../api/paths.ts'
+import { getPatientUpload, type UploadFile, uploadPatients } from '../../api/resources/patient-uploads.ts'
+import { type Config, readConfig, type TeamConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { deadlineIn } from '../../core/deadline.ts'
+import { IntakeError, UsageError } from '../../core/errors.ts'
+import { type Context, ExitCode, printJson } from '../context.ts'
+import { openProgress } from '../backfill/progress.ts'
+import { detailOf } from '../refusal.ts'
+import { oneTeam, openService } from '../service.ts'
+import { type UploadState, uploadState, verdictOn } from './progress.ts'
+import { uploadDocument, uploadText } from './report.ts'
+
+export interface UploadOptions {
+  readonly team?: string
+  /** Seconds. */
+  readonly timeout: number
+  readonly json?: true
+}
+
+const PAUSE_MS = 1_000
+
+/** A longer one would end at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** A service may need a moment until it knows its own upload. */
+const MISSES = 3
+
+export async function uploadFile(context: Context, path: string, options: UploadOptions): Promise<void> {
+  const config = readConfig(context.env)
+  const team = oneTeam(config, options.team)
+  const file = { name: basename(path), bytes: await bytesOf(path) }
+  const { state, note } = await sendAndFollow(context, config, team, file, options)
+  if (options.json) printJson(context, uploadDocument(state, note))
+  else context.stdout.write(uploadText(state, note))
+  if (context.signal.aborted) throw new ExitCode(context.signal.reason === 'SIGTERM' ? 143 : 130)
+  const verdict = verdictOn(state)
+  if (verdict === 'failed') context.stderr.write('error: the service gave up the upload\n')
+  if (verdict !== 'taken') throw new ExitCode(verdict === 'failed' ? 1 : 4)
+}
+
+async function sendAndFollow(
+  context: Context,
+  config: Config,
+  team: TeamConfig,
+  file: UploadFile,
+  options: UploadOptions,
+): Promise<End> {
+  using progress = openProgress(context, false)
+  await using client = openService({ ...context, stderr: progress.stderr }, config, team)
+  const first = await send(context, client, file, options)
+  return await follow(context, client, first, options.timeout, ({ processed, rows }) => {
+    if (processed !== null) progress.update(team.name, 'patients', { fetched: processed, expected: rows })
+  })
+}
+
+async function bytesOf(path: string): Promise<Uint8Array> {
+  if (!/\.csv$/i.test(path))
+    throw new UsageError('FILE is no .csv file', 'the service takes CSV files only', 'FILE')
+  try {
+    return await readFile(path)
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException
+    throw new UsageError(`FILE cannot be read (${code})`, 'check the path and its permissions', 'FILE')
+  }
+}
+
+async function send(
+  context: Context,
+  client: Client,
+  file: UploadFile,
+  options: UploadOptions,
+): Promise<UploadState> {
+  const meter: Meter = { requests: 0, throttled: 0 }
+  let refusal: Answer | undefined
+  const onRefusal = (answer: Answer) => {
+    refusal = answer
+  }
+  try {
+    return uploadState((await uploadPatients(client, file, { meter, onRefusal })).record)
+  } catch (error) {
+    if (context.signal.aborted && meter.requests > meter.throttled) {
+      context.stderr.write('interrupted: whether the service took the file is not known\n')
+    }
+    if (refusal === undefined || !(error instanceof ApiError) || error.code !== 'refused') throw error
+    const { code, message } = error
+    const detail = detailOf(refusal)
+    context.stderr.write(`error: ${message}\n  mend: mend the file, then upload it again\n`)
+    if (options.json) printJson(context, { error: { code, message, detail } })
+    else if (detail !== null) context.stdout.write(`refused: ${detail}\n`)
+    throw new ExitCode(1)
+  }
+}
+
+interface End {
+  readonly state: UploadState
+  /** Why it was not followed to its end, and how to look again; null when it was. */
+  readonly note: string | null
+}
+
+async function follow(
+  context: Context,
+  client: Client,
+  first: UploadState,
+  timeout: number,
+  onState: (state: UploadState) => void,
+): Promise<End> {
+  let state = first
+  onState(state)
+  if (state.ended) return { state, note: null }
+  const { id } = first
+  if (id === null) {
+    return { state, note: 'the service took the file and gave no id: its progress cannot be followed' }
+  }
+  const again = `look again with: intake-sync api GET ${expandPath(client.paths.patientUpload, { id })}`
+  using deadline = deadlineIn(Math.min(timeout * 1000, LONGEST_TIMER_MS), [context.signal])
+  const { signal } = deadline
+  try {
+    for (let misses = 0; misses < MISSES; ) {
+      await systemClock.sleep(PAUSE_MS, signal)
+      const next = await look(client, id, signal)
+      if (next === null) {
+        misses += 1
+        continue
+      }
+      misses = 0
+      state = { ...next, id }
+      onState(state)
+      if (state.ended) return { state, note: null }
+    }
+    return { state, note: `the service took the file, but does not tell its progress; ${again}` }
+  } catch (error) {
+    if (context.signal.aborted) return { state, note: `interrupted; it goes on at the service; ${again}` }
+    if (deadline.isOver()) return { state, note: `it goes on at the service; ${again}` }
+    if (!(error instanceof IntakeError)) throw error
+    const { message, code, verdict } = error
+    throw new IntakeError(`the service took the file as upload ${id}, but then: ${message}`, {
+      code,
+      verdict,
+      mend: again,
+    })
+  }
+}
+
+/** Null when the service does not know the upload, or says nothing of it. */
+async function look(client: Client, id: string, signal: AbortSignal): Promise<UploadState | null> {
+  try {
+    return uploadState((await getPatientUpload(client, id, { signal })).record)
+  } catch (error) {
+    if ((error instanceof ApiError && error.verdict === 'gone') || error instanceof ShapeError) return null
+    throw error
+  }
+}

@@ -1,0 +1,156 @@
+/** What a verification says at its end, for people and as the document of `--json`. */
+import type { Channels } from '../../reconcile/verify/deep/channels.ts'
+import type { StreamResult, TeamVerified, VerifySummary } from '../../reconcile/verify/verify.ts'
+import type { Context } from '../context.ts'
+import { printable } from '../terminal/printable.ts'
+import { fittedTable, paragraph } from '../terminal/terminal.ts'
+
+interface Figures {
+  readonly source: number | null
+  readonly warehouse: number | null
+  readonly missing: readonly string[]
+  readonly extra: readonly string[]
+  readonly different: readonly { readonly id: string; readonly fields: readonly string[] }[]
+  readonly repaired: number
+  readonly newer: number
+  readonly payloads_only: number
+  readonly source_hash: string | null
+  readonly warehouse_hash: string | null
+  readonly note: string | null
+  readonly error: string | null
+}
+
+/** `streams` holds all teams together; `teams` has each by itself. */
+export function verifyDocument({ runId, status, equal, teams }: VerifySummary): unknown {
+  const streams: Record<string, Figures> = {}
+  for (const team of teams) {
+    for (const result of team.streams) {
+      const own = figuresOf(result)
+      const sum = streams[result.stream]
+      streams[result.stream] = sum === undefined ? own : added(sum, own)
+    }
+  }
+  const byTeam = teams.map((team) => [
+    team.name,
+    {
+      streams: Object.fromEntries(team.streams.map((result) => [result.stream, figuresOf(result)])),
+      deep: deepOf(team),
+    },
+  ])
+  return {
+    run_id: Number(runId),
+    status,
+    equal,
+    streams,
+    deep: teams.length === 1 ? deepOf(teams[0]!) : null,
+    teams: Object.fromEntries(byTeam),
+  }
+}
+
+/** Null where it was not asked for. */
+function deepOf({ deep }: TeamVerified): unknown {
+  if (deep === null) return null
+  const { cellsNotCompared, columnsNotCompared, ...counts } = deep
+  return { ...counts, cells_not_compared: cellsNotCompared, columns_not_compared: columnsNotCompared }
+}
+
+function figuresOf(result: StreamResult): Figures {
+  if ('error' in result) {
+    const unknown = { source: null, warehouse: null, source_hash: null, warehouse_hash: null, note: null }
+    const nothing = { missing: [], extra: [], different: [], repaired: 0, newer: 0, payloads_only: 0 }
+    return { ...unknown, ...nothing, error: result.error }
+  }
+  const { missing, extra, different, repaired, newer, notDue, payloadsOnly, sums, note } = result.verified
+  return {
+    source: sums.source,
+    warehouse: sums.warehouse,
+    missing,
+    extra,
+    different,
+    repaired,
+    newer: newer + notDue,
+    payloads_only: payloadsOnly,
+    source_hash: sums.sourceHash,
+    warehouse_hash: sums.warehouseHash,
+    note,
+    error: null,
+  }
+}
+
+function added(a: Figures, b: Figures): Figures {
+  const both = (x: number | null, y: number | null) => (x === null || y === null ? null : x + y)
+  return {
+    source: both(a.source, b.source),
+    warehouse: both(a.warehouse, b.warehouse),
+    missing: [...a.missing, ...b.missing],
+    extra: [...a.extra, ...b.extra],
+    different: [...a.different, ...b.different],
+    repaired: a.repaired + b.repaired,
+    newer: a.newer + b.newer,
+    payloads_only: a.payloads_only + b.payloads_only,
+    // Of several teams each has its own.
+    source_hash: null,
+    warehouse_hash: null,
+    note: [a.note, b.note].filter((note) => note !== null).join('; ') || null,
+    error: [a.error, b.error].filter((error) => error !== null).join('; ') || null,
+  }
+}
+
+/** The column of what was repaired: the verdict says so too. */
+const REPAIRED = 6
+
+/** Ids shown of each kind: the rest is in the document of `--json` and in intake_ops.verifications. */
+const SHOWN = 5
+
+export function verifyText(context: Context, { runId, status, equal, teams }: VerifySummary): string {
+  const several = teams.length > 1
+  const head = ['stream', 'source', 'warehouse', 'missing', 'extra', 'different', 'repaired', '']
+  const rows: (string | number)[][] = []
+  const details: string[] = []
+  for (const { name, streams, deep } of teams) {
+    if (deep !== null) details.push(...deepText(several ? `${name}: ` : '', deep))
+    for (const result of streams) {
+      const stream = several ? `${name}/${result.stream}` : result.stream
+      const { source, warehouse, missing, extra, different, repaired, note, error } = figuresOf(result)
+      const differing = missing.length + extra.length + different.length
+      const verdict =
+        error !== null
+          ? 'failed'
+          : differing === 0
+            ? 'equal'
+            : repaired === differing
+              ? 'repaired'
+              : 'differs'
+      const counts = [missing.length, extra.length, different.length, repaired]
+      rows.push([stream, source ?? '-', warehouse ?? '-', ...counts, verdict])
+      if (missing.length > 0) details.push(`${stream} missing: ${listed(missing)}`)
+      if (extra.length > 0) details.push(`${stream} extra: ${listed(extra)}`)
+      const told = different.map(({ id, fields }) => `${id} (${fields.join(', ')})`)
+      if (told.length > 0) details.push(`${stream} different: ${listed(told)}`)
+      for (const text of [note, error]) if (text !== null) details.push(`${stream}: ${text}`)
+    }
+  }
+  const end = `run ${runId}: ${equal ? 'equal' : status === 'succeeded' ? 'repaired' : status.replace('_', ' ')}`
+  const told = [end, ...details].map((line) => paragraph(context, line, 0))
+  return `${fittedTable(context, [head, ...rows], 0, [REPAIRED])}\n${told.join('')}`
+}
+
+function listed(ids: readonly string[]): string {
+  const shown = ids.slice(0, SHOWN).map(printable).join(', ')
+  return ids.length > SHOWN ? `${shown} and ${ids.length - SHOWN} more (--json has them all)` : shown
+}
+
+function deepText(
+  team: string,
+  { rows, cells, columnsNotCompared, differences }: Channels,
+): readonly string[] {
+  const unknown =
+    columnsNotCompared === 0 ? '' : `, ${columnsNotCompared} column(s) of unknown questions left out`
+  const counts = `${team}exports and responses: ${rows} rows, ${cells} cells${unknown}`
+  if (differences.length === 0) return [`${counts}: agree`]
+  const told = differences.map(
+    ({ export_id, response_id, row_number, position }) =>
+      `${export_id} row ${row_number ?? '-'} column ${position ?? '-'} (response ${response_id ?? 'none'})`,
+  )
+  return [`${counts}: differ in ${differences.length} place(s): ${listed(told)}`]
+}

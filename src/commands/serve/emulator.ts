@@ -1,0 +1,168 @@
+/**
+ * `intake-sync emulator`: the service, for rehearsal.
+ *
+ * Invariant: stdout holds the addresses and credentials and nothing else; it runs until SIGINT or SIGTERM and then
+ * ends with 0. An option that cannot be used ends with 2 and is named.
+ */
+import { Command } from 'commander'
+import { UsageError } from '../../core/errors.ts'
+import { FAULTS } from '../../emulator/faults/fired.ts'
+import { parseRateLimit, type RateLimit } from '../../emulator/http/throttle.ts'
+import {
+  type Emulator,
+  EmulatorOptionError,
+  type EmulatorOptions,
+  startEmulator,
+} from '../../emulator/server.ts'
+import { describeShape, SHAPE_NAMES } from '../../emulator/shapes/catalogue.ts'
+import type { Context } from '../context.ts'
+
+type Surroundings = Pick<Context, 'stdout' | 'stderr'>
+
+interface Flags {
+  port: string
+  seed: string
+  patients?: string
+  responses?: string
+  apiKey?: string
+  apiSecret?: string
+  pageSize?: string
+  rateLimit?: string
+  shape?: string
+  faults?: string
+  activity?: string
+  timeScale?: string
+  json?: true
+  importPatients?: string
+  importQuestionnaires?: string
+  importSurvey?: string
+  allowRemoteWebhooks?: true
+}
+
+export function emulatorCommand(context: Surroundings = process): Command {
+  return new Command('emulator')
+    .description('run the service itself, for rehearsal; prints its addresses and credentials')
+    .option('--port <number>', 'production listens here, sandbox on the next; 0 takes any two', '4010')
+    .option('--seed <text>', 'the same seed makes the same world', '1')
+    .option('--patients <number>', 'generated patients of each team (200)')
+    .option('--responses <number>', 'generated responses of each team (400)')
+    .option('--api-key <key>', 'of the first team of production')
+    .option('--api-secret <secret>', 'of the first team of production')
+    .option('--page-size <number>', 'rows of a page when the caller does not say (100)')
+    .option('--rate-limit <N/s>', 'requests of each team: 10/s, 600/m, 5000/h; none without it')
+    .option('--shape <name>', 'an alternative shape, several joined by +, or random; "list" names them')
+    .option(
+      '--faults <spec>',
+      'what goes wrong: name[@resource][=probability[:argument]],…; "list" names them',
+    )
+    .option('--activity <N/s>', 'changes that happen by themselves')
+    .option('--time-scale <factor>', 'how many times faster the service’s clock runs (1)')
+    .option('--import-patients <file>', 'patients from a CSV or JSON file')
+    .option('--import-questionnaires <dir>', 'forms from FHIR Questionnaires, JSON or YAML')
+    .option('--import-survey <file>', 'a form, its clients and their answers from a survey as CSV')
+    .option('--allow-remote-webhooks', 'send webhooks beyond this machine, to whatever a configuration names')
+    .option('--json', 'print one JSON document')
+    .action((flags: Flags) => run(flags, context))
+}
+
+async function run(flags: Flags, context: Surroundings): Promise<void> {
+  const catalogue = flags.shape === 'list' ? shapeList() : flags.faults === 'list' ? faultList() : undefined
+  if (catalogue !== undefined) {
+    const text = catalogue.map(([name, does]) => `${name.padEnd(28)}${does}\n`).join('')
+    context.stdout.write(flags.json ? `${JSON.stringify(Object.fromEntries(catalogue), null, 2)}\n` : text)
+    return
+  }
+  const signals = listenForSignals()
+  try {
+    const emulator = await startEmulator(optionsOf(flags))
+    try {
+      announce(emulator, flags, context)
+      await signals.first
+    } finally {
+      await emulator.close()
+    }
+  } catch (error) {
+    if (!(error instanceof EmulatorOptionError)) throw error
+    throw new UsageError(
+      error.message,
+      'intake-sync emulator --help shows what there is',
+      `--${error.option}`,
+    )
+  } finally {
+    signals.stop()
+  }
+}
+
+/** From now on: a signal that comes while a great import is read must end the emulator too. */
+function listenForSignals(): { first: Promise<void>; stop: () => void } {
+  let heard = () => {}
+  const first = new Promise<void>((resolve) => {
+    heard = resolve
+  })
+  const names = ['SIGINT', 'SIGTERM'] as const
+  for (const name of names) process.on(name, heard)
+  const stop = () => {
+    for (const name of names) process.off(name, heard)
+  }
+  return { first, stop }
+}
+
+function announce(emulator: Emulator, flags: Flags, context: Surroundings): void {
+  const { environments, imported } = emulator
+  for (const { file, reason } of imported.failed) context.stderr.write(`not imported: ${file}: ${reason}\n`)
+  const { importPatients, importQuestionnaires, importSurvey } = flags
+  if (importPatients ?? importQuestionnaires ?? importSurvey) {
+    const { patients, forms, questions, responses, skipped } = imported
+    const text = `imported ${patients} patients, ${forms} forms with ${questions} questions, ${responses} responses`
+    context.stderr.write(`${text}; ${skipped.length} files are no questionnaires\n`)
+  }
+  context.stdout.write(flags.json ? `${JSON.stringify({ environments })}\n` : announcement(emulator))
+}
+
+function optionsOf(flags: Flags): EmulatorOptions {
+  const { json: _json, port, patients, responses, pageSize, rateLimit, activity, timeScale, ...texts } = flags
+  return {
+    ...texts,
+    port: numberOf('port', port),
+    ...(patients === undefined ? {} : { patients: numberOf('patients', patients) }),
+    ...(responses === undefined ? {} : { responses: numberOf('responses', responses) }),
+    ...(pageSize === undefined ? {} : { pageSize: numberOf('page-size', pageSize) }),
+    ...(rateLimit === undefined ? {} : { rateLimit: rateOf('rate-limit', rateLimit) }),
+    ...(activity === undefined ? {} : { activity: pace('activity', activity) }),
+    ...(timeScale === undefined ? {} : { timeScale: numberOf('time-scale', timeScale) }),
+  }
+}
+
+function numberOf(option: string, text: string): number {
+  if (text.trim() !== '' && Number.isFinite(Number(text))) return Number(text)
+  throw new UsageError(`--${option}: "${text}" is not a number`, undefined, `--${option}`)
+}
+
+function rateOf(option: string, text: string): RateLimit {
+  const rate = parseRateLimit(text)
+  if (rate !== undefined) return rate
+  throw new UsageError(`--${option}: write it as 10/s, 600/m or 5000/h`, undefined, `--${option}`)
+}
+
+function pace(option: string, text: string): number {
+  const { requests, seconds } = rateOf(option, text)
+  return requests / seconds
+}
+
+function shapeList(): [string, string][] {
+  return ['default', 'random', ...SHAPE_NAMES].map((name) => [name, describeShape(name)])
+}
+
+function faultList(): [string, string][] {
+  return Object.entries(FAULTS)
+}
+
+function announcement({ environments }: Emulator): string {
+  const lines = environments.flatMap(({ name, base_url, teams }) => [
+    `${name}  ${base_url}`,
+    ...teams.map((team) => `  ${team.name}  key ${team.api_key}  secret ${team.api_secret}`),
+  ])
+  const { base_url, teams } = environments[0]!
+  const variables = `INTAKE_BASE_URL=${base_url} INTAKE_API_KEY=${teams[0]!.api_key} INTAKE_API_SECRET=${teams[0]!.api_secret}`
+  return `${lines.join('\n')}\n\nTo use the first team:\n\nexport ${variables}\n\nCtrl-C ends it.\n`
+}

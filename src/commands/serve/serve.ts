@@ -1,0 +1,107 @@
+/**
+ * `intake-sync serve`: receives webhooks, brings them into the tables, and backfills on schedule, until it is told to
+ * stop.
+ *
+ * Invariant: what is off, and why, is said once at the start. A signal ends it with 0 after everything it holds is
+ * safe; nothing that went wrong in a scheduled run ends it.
+ */
+import { Command, InvalidArgumentError } from 'commander'
+import { type Config, isSchedule, readConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { openServe } from '../../operate/serve/serve.ts'
+import { migrate } from '../../analytics/migrate.ts'
+import { type Context, openLogger, openWarehouse, printJson } from '../context.ts'
+import { scheduledBackfill } from './backfill.ts'
+import { type Off, servingDocument, servingText } from './text.ts'
+
+interface Options {
+  readonly cron?: string
+  readonly ingest: boolean
+  readonly drain: boolean
+  readonly schedule: boolean
+  readonly json?: true
+}
+
+export function serveCommand(context: Context): Command {
+  return new Command('serve')
+    .description('receive webhooks, load them, and backfill on schedule, until stopped')
+    .option('--cron <expression>', 'when to backfill, in place of INTAKE_CRON: five fields, or off', cron)
+    .option('--no-ingest', 'receive no webhooks')
+    .option('--no-drain', 'leave received events to another process')
+    .option('--no-schedule', 'no scheduled backfills')
+    .option('--json', 'print one JSON document with the addresses, once ready')
+    .addHelpText('after', HELP)
+    .action((options: Options) => runServe(context, options))
+}
+
+async function runServe(context: Context, options: Options): Promise<void> {
+  const config = readConfig(context.env)
+  const logger = openLogger(context, config)
+  await using warehouse = await openWarehouse(context, config)
+  for (const note of (await migrate(warehouse.url, config)).notes) logger.warn(note)
+  if (context.signal.aborted) return
+  const schedule = scheduleOf(config, options)
+  const place = { url: warehouse.url, version: context.version }
+  await using serving = await openServe({
+    ...place,
+    ingestTeams: config.ingestTeams,
+    teams: config.teams,
+    ingest: options.ingest ? { host: config.webhookHost, port: config.webhookPort } : null,
+    drain: options.drain,
+    cron: schedule,
+    admin: { host: config.adminHost, port: config.adminPort },
+    inboxDays: config.inboxDays,
+    encryptionKey: config.encryptionKey,
+    alerts: config.alerts,
+    backfill: (teams, signal, onTeamEnded) =>
+      scheduledBackfill({ ...place, config, logger }, teams, signal, onTeamEnded),
+    clock: systemClock,
+    random: Math.random,
+    logger,
+  })
+  const ready = { ...serving, teams: config.ingestTeams.map(({ name }) => name) }
+  const off = offOf(config, options)
+  if (options.json) printJson(context, servingDocument(ready, off))
+  else context.stdout.write(servingText(ready, off))
+  await aborted(context.signal)
+  logger.info('stopping: what was accepted is stored, batches in hand are finished')
+}
+
+function scheduleOf(config: Config, { cron, schedule }: Options): string | null {
+  if (!schedule || cron === 'off') return null
+  return cron ?? config.cron
+}
+
+/** What does not run, and why. */
+function offOf(config: Config, options: Options): readonly Off[] {
+  const off: Off[] = []
+  const without = config.ingestTeams
+    .map(({ name }) => name)
+    .filter((name) => !config.teams.some((team) => team.name === name))
+  const noAccess = `no API credentials for ${without.join(', ')}`
+  if (!options.ingest) off.push({ part: 'ingest', why: '--no-ingest' })
+  if (!options.drain) off.push({ part: 'drain', why: '--no-drain' })
+  else if (without.length > 0) off.push({ part: 'refetches', why: noAccess })
+  if (!options.schedule) off.push({ part: 'schedule', why: '--no-schedule' })
+  else if (scheduleOf(config, options) === null) {
+    off.push({ part: 'schedule', why: options.cron === 'off' ? '--cron off' : 'INTAKE_CRON is off' })
+  } else if (without.length > 0) off.push({ part: 'schedule', why: noAccess })
+  return off
+}
+
+function cron(text: string): string {
+  if (isSchedule(text)) return text
+  throw new InvalidArgumentError('write a cron expression of five fields, as "0 2 * * *", or off')
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+const HELP = `
+Migrates the database first. Several may run on one warehouse: ingesters behind a balancer (--no-schedule), drains
+apart from them; a moment of the schedule is run by one of them only. Times of the schedule are in the zone of TZ.
+Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT: /healthz, /readyz, /metrics.`

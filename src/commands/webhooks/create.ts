@@ -1,0 +1,136 @@
+/**
+ * `intake-sync webhooks create`: a configuration, and its signature secret in the warehouse.
+ *
+ * Invariant: success is reported only after the secret is stored. What could keep it from being stored is looked for
+ * before the service is asked; if storing fails all the same, the configuration is deleted again, and what is left is
+ * named. Once the service was asked, no signal ends the work halfway.
+ */
+import type { Client } from '../../api/client.ts'
+import { ApiError, MissingSecretError } from '../../api/errors.ts'
+import { createWebhookConfig, deleteWebhookConfig } from '../../api/resources/webhook-configs.ts'
+import { readConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
+import { recordId } from '../../core/identifiers.ts'
+import { keyOf, seal } from '../../core/secret-box.ts'
+import { teamIdOf } from '../../load/teams.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { placeOf, type SecretKey, storeSecret, tryStore } from '../../warehouse/webhook-secrets.ts'
+import { type Context, openWarehouse, printJson } from '../context.ts'
+import { oneTeam, openService } from '../service.ts'
+import { table } from '../terminal/table.ts'
+import { type FieldOptions, fieldsOf, linesOf, type ShownConfig, shownConfig } from './fields.ts'
+import { withStore } from './store.ts'
+
+export interface CreateOptions extends FieldOptions {
+  readonly url: string
+  readonly team?: string
+  readonly json?: true
+}
+
+export async function createWebhook(context: Context, options: CreateOptions): Promise<void> {
+  const config = readConfig(context.env)
+  const team = oneTeam(config, options.team)
+  const fields = { ...fieldsOf(options), target_url: options.url }
+  if (config.encryptionKey === null) throw keyMissing()
+  const key = keyOf(config.encryptionKey)
+  await using warehouse = await openWarehouse(context, config)
+  await requireMigrated(warehouse.url)
+  const teamId = await withStore(warehouse.url, async (db) => {
+    const id = await teamIdOf(db, team.name)
+    await tryStore(db, id)
+    return id
+  })
+  context.signal.throwIfAborted()
+  using _patience = askForPatience(context)
+  await using client = openService(context, config, team, { signal: new AbortController().signal })
+  const { configId, secret, created } = await create(client, fields)
+  try {
+    const place = { teamId, configId }
+    await keep(warehouse.url, place, seal(secret, key, placeOf(place)))
+  } catch (error) {
+    throw await undone(client, configId, error, 'its secret could not be stored')
+  }
+  if (options.json) printJson(context, { ...created, signature_secret: secret, secret_stored: true })
+  else context.stdout.write(createdText(created, secret))
+}
+
+function createdText(created: ShownConfig, secret: string): string {
+  const told = `signature secret, stored encrypted in the warehouse and shown this once:\n${secret}\n`
+  return `created\n${table(linesOf(created))}\n${told}`
+}
+
+async function create(
+  client: Client,
+  fields: Parameters<typeof createWebhookConfig>[1],
+): Promise<{ configId: string; secret: string; created: ShownConfig }> {
+  try {
+    const { record } = await createWebhookConfig(client, fields)
+    const reading = recordId(record)
+    if (reading.kind !== 'id') throw new MissingSecretError(client.paths.webhookConfigs, null)
+    return { configId: reading.id, secret: record.signature_secret, created: shownConfig(record) }
+  } catch (error) {
+    if (error instanceof ApiError && !error.outcomeKnown) throw doubtful(error)
+    if (!(error instanceof MissingSecretError)) throw error
+    if (error.id !== null) throw await undone(client, error.id, null, 'the answer held no signature secret')
+    throw new IntakeError('the webhook was created, but the answer cannot be read: its secret is lost', {
+      code: error.code,
+      verdict: 'stop',
+      mend: 'find it with `intake-sync webhooks list`, delete it, and ask the service’s operators',
+    })
+  }
+}
+
+const STORE_TRIES = 3
+const STORE_PAUSE_MS = 1_000
+
+/** A passing fault (a restart, a lock) must not cost the secret. */
+async function keep(url: string, place: SecretKey, box: Uint8Array): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await withStore(url, (db) => storeSecret(db, place, box))
+    } catch (error) {
+      if (verdictOf(error) !== 'retry' || tries === STORE_TRIES) throw error
+      await systemClock.sleep(STORE_PAUSE_MS)
+    }
+  }
+}
+
+/** Deletes what was created and returns the error to end with. */
+async function undone(client: Client, id: string, cause: unknown, what: string): Promise<IntakeError> {
+  const failure = cause instanceof IntakeError ? cause : null
+  const why = failure === null ? what : `${what}: ${failure.message}`
+  const { code = 'secret_missing', mend } = failure ?? {}
+  const deleted = await deleteWebhookConfig(client, id).then(
+    () => true,
+    (error: unknown) => verdictOf(error) === 'gone',
+  )
+  if (deleted) {
+    const message = `the webhook was created and deleted again: ${why}`
+    return new IntakeError(message, { code, verdict: 'stop', ...(mend === undefined ? {} : { mend }) })
+  }
+  return new IntakeError(`the webhook ${id} was created and could not be deleted again: ${why}`, {
+    code,
+    verdict: 'stop',
+    mend: `delete it, since its secret is lost: intake-sync webhooks delete ${id}`,
+  })
+}
+
+function doubtful({ message, code }: ApiError): IntakeError {
+  const mend = 'look with `intake-sync webhooks list`, and delete what was created: its secret is lost'
+  return new IntakeError(message, { code, verdict: 'stop', mend })
+}
+
+function keyMissing(): UsageError {
+  return new UsageError(
+    'INTAKE_ENCRYPTION_KEY is not set, and the secret is stored encrypted only',
+    'set it to 32 random bytes in base64, as `openssl rand -base64 32` prints them, and keep it safe',
+    'INTAKE_ENCRYPTION_KEY',
+  )
+}
+
+function askForPatience({ signal, stderr }: Context): Disposable {
+  const say = () => void stderr.write('finishing what was begun; once more ends it at once\n')
+  signal.addEventListener('abort', say, { once: true })
+  return { [Symbol.dispose]: () => signal.removeEventListener('abort', say) }
+}

@@ -1,0 +1,99 @@
+/**
+ * Webhook configurations on their way in and out: what the options say, and what a record holds (specification,
+ * section 2.6; only the names of the id, the URL and the secret are shown, the rest is read tolerantly).
+ *
+ * Invariant: a signature secret is never among what is read here.
+ */
+import { Option } from 'commander'
+import type { WebhookConfigFields } from '../../api/shapes/webhook-config.ts'
+import { UsageError } from '../../core/errors.ts'
+import { recordId } from '../../core/identifiers.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
+import { shown } from '../terminal/printable.ts'
+
+export interface FieldOptions {
+  readonly url?: string
+  readonly events?: string
+  readonly sources?: string
+  readonly active?: 'true' | 'false'
+}
+
+export const eventsOption = () =>
+  new Option('--events <names>', 'which events, comma-separated: created, updated, deleted')
+export const sourcesOption = () =>
+  new Option(
+    '--sources <names>',
+    'of what, comma-separated: document, form, packet, patient, response, packet_response',
+  )
+
+/** The fields that were given, and no others. Throws `UsageError`. */
+export function fieldsOf(options: FieldOptions): Partial<WebhookConfigFields> {
+  const { url, events, sources, active } = options
+  return {
+    ...(url === undefined ? {} : { target_url: checkedUrl(url) }),
+    ...(events === undefined ? {} : { event_types: namesIn('--events', events) }),
+    ...(sources === undefined ? {} : { sources: namesIn('--sources', sources) }),
+    ...(active === undefined ? {} : { is_active: active === 'true' }),
+  }
+}
+
+function checkedUrl(text: string): string {
+  if (URL.canParse(text) && /^https?:\/\//i.test(text)) return text
+  throw new UsageError('--url is not an http(s) URL', 'write it as https://host/webhooks', '--url')
+}
+
+/** Names that this version does not know are passed on: the service's list may grow. */
+function namesIn(option: string, text: string): readonly string[] {
+  const names = text.split(',').map((name) => name.trim())
+  if (names.every((name) => /^[\w.-]+$/.test(name))) return [...new Set(names)]
+  throw new UsageError(`${option} is no list of names`, 'write them with commas: created,updated', option)
+}
+
+/** A configuration as we show it; null where the service says nothing. */
+export interface ShownConfig {
+  readonly id: string | null
+  readonly target_url: string | null
+  readonly event_types: readonly string[] | null
+  readonly sources: readonly string[] | null
+  readonly is_active: boolean | null
+  readonly created_at: string | null
+}
+
+export function shownConfig(record: JsonObject): ShownConfig {
+  const reading = recordId(record)
+  const active = record.is_active ?? record.active ?? record.enabled
+  return {
+    id: reading.kind === 'id' ? reading.id : null,
+    target_url: shown(record.target_url ?? record.url) || null,
+    event_types: wordsOf(record.event_types ?? record.events),
+    sources: wordsOf(record.sources ?? record.source_entities),
+    is_active: typeof active === 'boolean' ? active : null,
+    created_at: shown(record.created_at) || null,
+  }
+}
+
+/** `["created"]`, `[{"name": "created"}]`, `"created,updated"`, `{"created": true}`. */
+function wordsOf(value: unknown): readonly string[] | null {
+  if (typeof value === 'string') return value.split(',').map((word) => shown(word.trim()))
+  if (Array.isArray(value)) return value.map((each) => shown(isObject(each) ? (each.name ?? each.id) : each))
+  if (!isObject(value)) return null
+  return Object.keys(value).flatMap((name) => (value[name] === true ? [shown(name)] : []))
+}
+
+/** Cells of a table: id, URL, events, sources, active. */
+export function cellsOf(config: ShownConfig): string[] {
+  const { id, target_url, event_types, sources, is_active } = config
+  return [
+    id === null ? '-' : shown(id),
+    target_url ?? '-',
+    event_types?.join(',') ?? '-',
+    sources?.join(',') ?? '-',
+    is_active === null ? '-' : is_active ? 'yes' : 'no',
+  ]
+}
+
+/** The same as lines, for one configuration. */
+export function linesOf(config: ShownConfig): string[][] {
+  const names = ['id', 'url', 'events', 'sources', 'active']
+  return cellsOf(config).map((cell, at) => [names[at]!, cell])
+}

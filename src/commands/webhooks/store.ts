@@ -1,0 +1,58 @@
+/**
+ * The way of the webhook commands to the stored secrets.
+ *
+ * Invariant: only what must write opens a warehouse that is not there yet; to show whether a secret is held, no
+ * server is started.
+ */
+import { existsSync } from 'node:fs'
+import type { Kysely } from 'kysely'
+import type { Config } from '../../config/config.ts'
+import { openSession } from '../../warehouse/connect.ts'
+import { requireMigrated } from '../../analytics/migrate.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import { type SecretState, secretStates } from '../../warehouse/webhook-secrets.ts'
+import { type Context, type OpenWarehouse, openWarehouse } from '../context.ts'
+
+export async function withStore<Result>(
+  url: string,
+  work: (db: Kysely<Warehouse>) => Promise<Result>,
+): Promise<Result> {
+  await using session = await openSession({ url, purpose: 'webhooks' })
+  try {
+    return await work(session.db)
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+/** The states by configuration; null, with a note, where they cannot be known. */
+export async function heldSecrets(
+  context: Context,
+  config: Config,
+  team: string,
+): Promise<ReadonlyMap<string, SecretState> | null> {
+  const { databaseUrl } = config
+  if (databaseUrl === null) return null
+  try {
+    await requireMigrated(databaseUrl)
+    return await withStore(databaseUrl, (db) => secretStates(db, team))
+  } catch (error) {
+    const { message } = warehouseError(error)
+    context.stderr.write(`note: whether a secret is held is not known: ${message}\n`)
+    return null
+  }
+}
+
+/** The warehouse in which a secret may be held; null where none was ever made. */
+export async function openHolder(context: Context, config: Config): Promise<OpenWarehouse | null> {
+  if (config.databaseUrl === null && !existsSync(config.dataDir)) return null
+  const warehouse = await openWarehouse(context, config)
+  try {
+    await requireMigrated(warehouse.url)
+    return warehouse
+  } catch (error) {
+    await warehouse[Symbol.asyncDispose]()
+    throw error
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * Environment and configuration file → one frozen Config. Read once, by cli.ts.
+ *
+ * Invariant: every value is checked before anything is opened; a bad one stops with `UsageError`, which names the
+ * variable and says how it should look, and never shows what it held.
+ */
+import { validate as isCron } from 'node-cron'
+import { z } from 'zod'
+import { type AlertConfig, alertsOf, durations } from './alerts.ts'
+import { checkedDatabaseUrl } from './database.ts'
+import { readTeamsFile } from './file.ts'
+import { type Settings, settingsOf } from './settings.ts'
+import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
+import { UsageError } from '../core/errors.ts'
+
+export type { AlertConfig } from './alerts.ts'
+export type { IngestTeamConfig, TeamConfig } from './team.ts'
+
+export interface Config {
+  /** Null: the embedded server in `dataDir`. */
+  readonly databaseUrl: string | null
+  readonly dataDir: string
+  readonly inboxDays: number
+  readonly webhookHost: string
+  readonly webhookPort: number
+  readonly adminHost: string
+  readonly adminPort: number
+  /** Null: no schedule. */
+  readonly cron: string | null
+  readonly lookbackDays: number
+  /** Days after which responses are read as a whole again. */
+  readonly sweepDays: number
+  readonly encryptionKey: string | null
+  readonly analyticsKey: string | null
+  readonly logLevel: string
+  /** Null: nothing is posted. */
+  readonly alerts: AlertConfig | null
+  /** Those whose service can be asked; empty where its variables are not set: what needs no service still works. */
+  readonly teams: readonly TeamConfig[]
+  /** False where nothing names or describes a team: `default` is only assumed then. */
+  readonly namesTeams: boolean
+  /** All, those whose service cannot be asked among them; never empty. */
+  readonly ingestTeams: readonly IngestTeamConfig[]
+}
+
+/** Digits alone: what JavaScript reads as a number besides (`0x50`, `1e3`, a blank) is a mistake here. */
+const whole = (least: number, greatest: number) =>
+  z
+    .string()
+    .regex(/^\d{1,5}$/)
+    .transform(Number)
+    .pipe(z.number().min(least).max(greatest))
+
+const port = whole(0, 65_535)
+
+const days = (least: number) => whole(least, 3_650)
+
+/** A socket's folder in place of the host, as `postgres://user@/db?host=/run`, is one too. */
+const isPostgresUrl = (text: string) =>
+  /^postgres(?:ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@socket/')))
+
+/** A cron expression of five fields, or `off`. */
+export const isSchedule = (text: string) =>
+  text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
+
+/** What each variable must look like, in words for the error, and the check itself. */
+const VARIABLES = {
+  DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().refine(isPostgresUrl)],
+  INTAKE_ALLOW_HTTP: ['1 or 0', z.enum(['0', '1'])],
+  INTAKE_DATA_DIR: ['a folder', z.string()],
+  INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
+  INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
+  INTAKE_WEBHOOK_PORT: ['a port', port],
+  INTAKE_ADMIN_HOST: ['a host name or address', z.string()],
+  INTAKE_ADMIN_PORT: ['a port', port],
+  INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
+  INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
+  INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],
+  INTAKE_ENCRYPTION_KEY: ['32 bytes in base64', z.string().regex(/^[\w+/-]{43}=?$/)],
+  INTAKE_ANALYTICS_KEY: ['at least 16 characters', z.string().min(16)],
+  INTAKE_ALERT_URL: ['an http(s) URL', z.string()],
+  INTAKE_ALERT_SECRET: ['at least 16 characters', z.string().min(16)],
+  INTAKE_ALERT_INBOX_AGE: ['a duration, as 90s, 5m or 2h', durations.inboxAge],
+  INTAKE_ALERT_MAX_AGE: ['a duration, as 26h or 8d, or off', durations.maxAge],
+  LOG_LEVEL: [
+    'trace, debug, info, warn, error, fatal or silent',
+    z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
+  ],
+} as const satisfies Record<string, readonly [string, z.ZodType]>
+
+type Variables = typeof VARIABLES
+
+/** Reads the configuration from `env`. Throws `UsageError`. */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const settings = settingsOf(env)
+  const value = <Name extends keyof Variables>(name: Name): z.infer<Variables[Name][1]> | null =>
+    read(settings, name)
+  const databaseUrl = value('DATABASE_URL')
+  const cron = value('INTAKE_CRON') ?? '0 2 * * *'
+  const teams = teamsOf(settings)
+  return Object.freeze({
+    databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl),
+    dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',
+    inboxDays: value('INTAKE_INBOX_DAYS') ?? 30,
+    webhookHost: value('INTAKE_WEBHOOK_HOST') ?? '127.0.0.1',
+    webhookPort: value('INTAKE_WEBHOOK_PORT') ?? 8080,
+    adminHost: value('INTAKE_ADMIN_HOST') ?? '127.0.0.1',
+    adminPort: value('INTAKE_ADMIN_PORT') ?? 9090,
+    cron: cron === 'off' ? null : cron,
+    lookbackDays: value('INTAKE_LOOKBACK_DAYS') ?? 2,
+    sweepDays: value('INTAKE_SWEEP_DAYS') ?? 7,
+    encryptionKey: value('INTAKE_ENCRYPTION_KEY'),
+    analyticsKey: value('INTAKE_ANALYTICS_KEY'),
+    logLevel: value('LOG_LEVEL') ?? 'info',
+    alerts: alertsOf({
+      url: value('INTAKE_ALERT_URL'),
+      secret: value('INTAKE_ALERT_SECRET'),
+      inboxSeconds: value('INTAKE_ALERT_INBOX_AGE'),
+      maxAge: value('INTAKE_ALERT_MAX_AGE'),
+      allowHttp: value('INTAKE_ALLOW_HTTP') === '1',
+    }),
+    teams: Object.freeze(teams.filter(isReachable)),
+    namesTeams: TEAM_SETTINGS.some((name) => (settings.get(name) ?? '') !== ''),
+    ingestTeams: Object.freeze(
+      teams.map(({ name, webhookSecrets }) => Object.freeze({ name, webhookSecrets })),
+    ),
+  })
+}
+
+function read<Name extends keyof Variables>(
+  settings: Settings,
+  name: Name,
+): z.infer<Variables[Name][1]> | null {
+  const text = settings.get(name)
+  if (text === null || text === '') return null
+  const [expected, check] = VARIABLES[name]
+  const result = check.safeParse(text)
+  if (result.success) return result.data as z.infer<Variables[Name][1]>
+  throw new UsageError(`${name} is not ${expected}`, `set ${name} to ${expected}`, name)
+}
+
+function isReachable(team: TeamConfig | IngestTeamConfig): team is TeamConfig {
+  return 'baseUrl' in team
+}
+
+const TEAM_VARIABLES: Readonly<Record<string, string>> = {
+  name: 'INTAKE_TEAM',
+  baseUrl: 'INTAKE_BASE_URL',
+  apiKey: 'INTAKE_API_KEY',
+  apiSecret: 'INTAKE_API_SECRET',
+}
+
+/** What names a team, or says something that only a team has. */
+const TEAM_SETTINGS = [
+  'INTAKE_CONFIG',
+  'INTAKE_TEAM',
+  'INTAKE_BASE_URL',
+  'INTAKE_API_KEY',
+  'INTAKE_API_SECRET',
+  'INTAKE_WEBHOOK_SECRETS',
+] as const
+
+/** The teams of the configuration file, else the one that the environment describes. */
+function teamsOf(settings: Settings): readonly (TeamConfig | IngestTeamConfig)[] {
+  const file = settings.get('INTAKE_CONFIG')
+  if (file !== null && file !== '') return readTeamsFile(file, settings)
+  const name = settings.get('INTAKE_TEAM') || undefined
+  if (name !== undefined && !teamShape.shape.name.safeParse(name).success) {
+    throw new UsageError(
+      'INTAKE_TEAM is not a name',
+      'use letters, digits, dot, dash and underscore',
+      'INTAKE_TEAM',
+    )
+  }
+  const given = teamShape.parse({
+    name,
+    baseUrl: settings.get('INTAKE_BASE_URL') || undefined,
+    apiKey: settings.get('INTAKE_API_KEY') || undefined,
+    apiSecret: settings.get('INTAKE_API_SECRET') || undefined,
+    webhookSecrets: (settings.get('INTAKE_WEBHOOK_SECRETS') ?? '')
+      .split(',')
+      .map((secret) => secret.trim())
+      .filter((secret) => secret !== ''),
+  })
+  return [teamOf(given, settings, (key) => TEAM_VARIABLES[key] ?? `INTAKE_${key.toUpperCase()}`)]
+}
+
+/** The teams, or an error that names what is not set: for the commands that call the service. */
+export function requireTeams(config: Config, name?: string): readonly TeamConfig[] {
+  const { teams, ingestTeams } = config
+  if (teams.length === 0 && ingestTeams.length === 1) {
+    throw new UsageError(
+      'INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set',
+      'set the three, or INTAKE_CONFIG for several teams; `intake-sync emulator` prints a set to try with',
+      'INTAKE_BASE_URL',
+    )
+  }
+  const asked = ingestTeams.filter((team) => name === undefined || team.name === name)
+  if (asked.length === 0) {
+    const known = ingestTeams.map((team) => team.name).join(', ')
+    throw new UsageError('--team names no configured team', `use one of: ${known}`, '--team')
+  }
+  const names = asked.map((team) => team.name)
+  const without = names.filter((one) => !teams.some((team) => team.name === one))
+  if (without.length === 0) return teams.filter((team) => names.includes(team.name))
+  throw new UsageError(
+    `INTAKE_CONFIG: no baseUrl, apiKey and apiSecret for ${without.join(', ')}`,
+    'set the three, or name a team that has them with --team',
+    'INTAKE_CONFIG',
+  )
+}

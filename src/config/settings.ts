@@ -1,0 +1,51 @@
+/** Settings by name: from the environment, or from the file that `NAME_FILE` points at (Docker secrets). */
+import { readFileSync } from 'node:fs'
+import { z } from 'zod'
+import { UsageError } from '../core/errors.ts'
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
+
+/** A duration as `90s`, `15m`, `2h` or `8d`, to seconds. */
+export const durationShape = z
+  .string()
+  .regex(/^\d{1,6}[smhd]$/)
+  .transform((text) => Number(text.slice(0, -1)) * SECONDS[text.at(-1)!]!)
+  .pipe(z.number().min(1))
+
+export interface Settings {
+  /** The value of `name`, or null when it is not set; a file's last line end is not part of it. */
+  get(name: string): string | null
+}
+
+export function settingsOf(env: NodeJS.ProcessEnv): Settings {
+  return {
+    get(name) {
+      const value = env[name]
+      const file = env[`${name}_FILE`]
+      if (file === undefined || file === '') return value ?? null
+      if (value !== undefined && value !== '') {
+        throw new UsageError(`${name} and ${name}_FILE are both set`, 'set one of the two', name)
+      }
+      return readSetting(`${name}_FILE`, file)
+    },
+  }
+}
+
+/** A key as somebody wrote it, if it looks like one; a value that slipped into its place must not be shown. */
+export function printableKey(key: PropertyKey): string {
+  return typeof key === 'number' || /^[A-Za-z][\w-]{0,30}$/.test(String(key)) ? String(key) : 'an unknown key'
+}
+
+/** Reads a file that a setting names. */
+export function readSetting(variable: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
+    throw new UsageError(
+      `${variable} names a file that cannot be read (${code})`,
+      'check the path and its permissions',
+      variable,
+    )
+  }
+}

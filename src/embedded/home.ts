@@ -1,0 +1,115 @@
+/**
+ * Where the server's files live.
+ *
+ * Invariant: INTAKE_DATA_DIR leads to exactly one home: itself where the server's user can reach it, else the
+ * directory that the pointer file in it names. The pointer is written before the home is made, so that being killed
+ * in between loses nothing; and a home is never taken over from a data directory that was removed.
+ */
+import { createHash } from 'node:crypto'
+import { access, chmod, constants, lstat, mkdir, realpath } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { UsageError } from '../core/errors.ts'
+import { createPrivate, giveToOwnerOfDirectory, isCode, readIfThere } from './private-file.ts'
+import { canReach, findServerUser, type ServerUser } from './server-user.ts'
+
+export interface Home {
+  /** Everything of this server: the files named below, and Postgres's own in `cluster`. */
+  readonly directory: string
+  /** Postgres's data directory. */
+  readonly cluster: string
+  /** Undefined: the server runs as ourselves. */
+  readonly user: ServerUser | undefined
+}
+
+const POINTER = 'server-files-are-in'
+
+/** Characters that a shell reads even between double quotes: `initdb` passes its paths through one. */
+export const SHELL_CHARACTERS = /["$`\\\n\r]/
+
+export async function findHome(dataDir: string, onNotice: (line: string) => void): Promise<Home> {
+  await makeDirectory(dataDir)
+  const real = await realpath(dataDir)
+  const pointed = (await readIfThere(join(real, POINTER)))?.trim()
+  const user = await findServerUser([join(pointed ?? real, 'cluster'), real])
+  if (pointed === undefined && (await canReach(user, real))) return await checked(real, user)
+  const directory = pointed ?? (await choose(real, onNotice))
+  await makeDirectory(directory)
+  onNotice(
+    `running as root: the embedded Postgres runs as the user ${user?.name}, who cannot reach ${real}; ` +
+      `its files are in ${directory}`,
+  )
+  return await checked(await realpath(directory), user)
+}
+
+/** A new home outside, and the pointer to it. */
+async function choose(real: string, onNotice: (line: string) => void): Promise<string> {
+  const name = createHash('sha256').update(real).digest('hex').slice(0, 16)
+  const parent = await outside()
+  for (let attempt = 1; ; attempt += 1) {
+    const directory = join(parent, attempt === 1 ? name : `${name}-${attempt}`)
+    const taken = await lstat(directory).catch(() => undefined)
+    if (taken !== undefined) {
+      onNotice(`an earlier warehouse of ${real} is left in ${directory}; remove it when nobody needs it`)
+      continue
+    }
+    if (await createPrivate(join(real, POINTER), `${directory}\n`)) return directory
+    return (await readIfThere(join(real, POINTER)))!.trim()
+  }
+}
+
+async function outside(): Promise<string> {
+  for (const parent of ['/var/lib/intake-sync', join(tmpdir(), 'intake-sync-root')]) {
+    try {
+      await makeDirectory(parent)
+      const { uid } = await lstat(parent)
+      await access(parent, constants.W_OK)
+      if (uid === process.getuid?.()) return parent
+    } catch (error) {
+      if (!(error instanceof UsageError) && !isCode(error, 'EACCES', 'EROFS', 'EPERM')) throw error
+    }
+  }
+  throw new UsageError(
+    'no directory was found that the embedded Postgres could keep its data in',
+    'Set INTAKE_DATA_DIR to a directory on a local disk that other users may pass through (mode 711).',
+    'INTAKE_DATA_DIR',
+  )
+}
+
+/** Makes the directory; the server's user must be able to pass through what root makes, whatever the umask. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    const first = await mkdir(path, { recursive: true, mode: 0o755 })
+    if (first === undefined) return
+    await chmod(path, process.getuid?.() === 0 ? 0o711 : 0o700)
+    await giveToOwnerOfDirectory(path)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'
+    throw new UsageError(
+      `the data directory ${path} cannot be made (${code})`,
+      'Set INTAKE_DATA_DIR to a directory that this user may write.',
+      'INTAKE_DATA_DIR',
+    )
+  }
+}
+
+/** The home, if Postgres can be set up in it and it is ours. */
+async function checked(directory: string, user: ServerUser | undefined): Promise<Home> {
+  if (SHELL_CHARACTERS.test(directory)) {
+    throw new UsageError(
+      `Postgres cannot be set up in ${directory}: its tools misread quotes, $, \` and \\ in a path`,
+      'Set INTAKE_DATA_DIR to a path without them.',
+      'INTAKE_DATA_DIR',
+    )
+  }
+  try {
+    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
+    return { directory, cluster: join(directory, 'cluster'), user }
+  } catch {
+    throw new UsageError(
+      `the data directory ${directory} belongs to another user, or cannot be written`,
+      'Run intake-sync as the user who made it, or set INTAKE_DATA_DIR to another directory.',
+      'INTAKE_DATA_DIR',
+    )
+  }
+}

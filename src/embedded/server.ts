@@ -1,0 +1,125 @@
+/**
+ * The embedded Postgres: the warehouse of those who set no DATABASE_URL.
+ *
+ * Invariant: whatever was killed before (a command, the supervisor, Postgres, a first set-up halfway), opening leads
+ * to the same data, running once. Several processes may use one server; it stops with the last of them, however that
+ * one ends.
+ *
+ *   openEmbedded ──► home: where the files are ──► attach to the supervisor ──► url
+ *                                                     │ none: under the lock,
+ *                                                     └► binaries, first set-up, start the supervisor
+ */
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { IntakeError } from '../core/errors.ts'
+import { prepareBinaries } from './binaries.ts'
+import { type Attachment, attach, readAddress } from './control.ts'
+import { databaseUrl, ensureDatabase } from './database.ts'
+import { findHome, type Home } from './home.ts'
+import { initialise, readPassword } from './initialise.ts'
+import { withLock } from './lock.ts'
+import { notStarted, startSupervisor } from './supervise.ts'
+
+export interface EmbeddedOptions {
+  /** INTAKE_DATA_DIR; made when it is missing. */
+  readonly dataDir: string
+  /** Gets one line at a time that the user should see; never a secret. */
+  readonly onNotice?: (line: string) => void
+  /** For tests: quick, and not to survive a power cut. */
+  readonly unsafe?: boolean
+}
+
+export interface EmbeddedServer {
+  /** Holds the password: for a pool, never for a log. */
+  readonly url: string
+  /** Where the server's files are: the data directory, or what its pointer names. */
+  readonly directory: string
+  /** Ends our use. When it resolves and nobody else uses the server, no process of it is left. */
+  stop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+const LOCK_PATIENCE_MILLISECONDS = 300_000
+/** Another process started the server while we waited, or it is just ending. */
+const SHORT_MILLISECONDS = 20
+const LEAVE_ATTEMPTS = 3
+/** Supervisors that are killed while they start before we give up. */
+const KILLED_ATTEMPTS = 10
+const SLOW_MILLISECONDS = 5_000
+
+/** Starts the server of `dataDir`, or joins the one that runs. Throws `UsageError` where none can run. */
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
+  const onNotice = options.onNotice ?? (() => undefined)
+  const home = await findHome(options.dataDir, onNotice)
+  const enter = () => use(home, options.unsafe ?? false, onNotice)
+  let attachment = await enter()
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= leave(attachment, enter)
+    return stopping
+  }
+  const keep = () =>
+    attachment.onLost(() => {
+      if (stopping !== undefined) return
+      // The supervisor was killed; another one takes the server over, which goes on running meanwhile.
+      enter().then(
+        (next) => {
+          attachment = next
+          if (stopping === undefined) keep()
+          else void next.leave()
+        },
+        (error: Error) => onNotice(`the embedded Postgres was lost: ${error.message}`),
+      )
+    })
+  keep()
+  try {
+    const password = await readPassword(home)
+    await ensureDatabase(attachment.port, password, home)
+    const url = databaseUrl(attachment.port, password)
+    return { url, directory: home.directory, stop, [Symbol.asyncDispose]: stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function use(home: Home, unsafe: boolean, onNotice: (line: string) => void): Promise<Attachment> {
+  const slow = setTimeout(() => {
+    onNotice('the embedded Postgres is still starting; after a crash it first recovers')
+  }, SLOW_MILLISECONDS)
+  let killed = 0
+  try {
+    for (;;) {
+      const attached = await attach(home)
+      if (attached === 'failed') throw notStarted(home)
+      if (attached !== 'none') return attached
+      await withLock(join(home.directory, 'lock'), LOCK_PATIENCE_MILLISECONDS, async () => {
+        if ((await readAddress(home)) !== undefined) return sleep(SHORT_MILLISECONDS)
+        const binaries = await prepareBinaries(home, onNotice)
+        await initialise(home, binaries, unsafe)
+        if ((await startSupervisor({ home, bin: binaries.bin, unsafe })) === 'started') return
+        killed += 1
+        if (killed === KILLED_ATTEMPTS) throw notStarted(home)
+      })
+    }
+  } finally {
+    clearTimeout(slow)
+  }
+}
+
+/** Leaves; a supervisor that was killed meanwhile is replaced first, since the server it left must be stopped too. */
+async function leave(attachment: Attachment, enter: () => Promise<Attachment>): Promise<void> {
+  let current = attachment
+  for (let attempt = 1; (await current.leave()) === 'lost'; attempt += 1) {
+    if (attempt === LEAVE_ATTEMPTS) throw notStopped()
+    current = await enter()
+  }
+}
+
+function notStopped(): IntakeError {
+  return new IntakeError('the embedded Postgres could not be stopped', {
+    code: 'embedded_not_stopped',
+    verdict: 'stop',
+    mend: 'The next command takes it over, and stops it at its end.',
+  })
+}

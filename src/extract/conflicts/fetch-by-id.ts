@@ -1,0 +1,192 @@
+/**
+ * Fetching by id: the one place that says what an answer means for the record, or the file, that was asked for.
+ *
+ *     200 with this record ─► record                404, 410 ─► gone
+ *     200 with anything else, 400 ─► dead letter    5xx, no whole answer ─► later
+ *     401, 403, 405, a redirect, a wrong path, 429 that is waited for no longer ─► thrown: the stream stops
+ *
+ * Invariant: only 404 and 410 say that a record is gone. What says nothing about the record (a service that fails, is
+ * not there, or is configured otherwise) is neither a dead letter nor a delete. What is thrown ends the others that are
+ * fetched with it.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Answer, Client, Meter } from '../../api/client.ts'
+import { ApiError, ShapeError } from '../../api/errors.ts'
+import type { ServiceClock } from '../../api/service-clock.ts'
+import { IntakeError } from '../../core/errors.ts'
+import type { Instant } from '../../core/time.ts'
+import type { DeadLetter } from '../../load/dead-letters.ts'
+import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
+import type { Stream } from '../../streams/stream.ts'
+import type { Source } from '../source.ts'
+
+/** How a service does that is asked by id, of one team and stream. */
+export interface Patience {
+  /** Requests in a row that did not give what was asked for. */
+  inRow: number
+  /** Ids that are to be asked for another time, each with the reason. */
+  readonly later: Map<string, string>
+}
+
+export function newPatience(): Patience {
+  return { inRow: 0, later: new Map() }
+}
+
+export interface Fetching {
+  readonly client: Client
+  readonly serviceClock: ServiceClock
+  readonly meter: Meter
+  readonly signal?: AbortSignal
+  readonly teamId: number
+  /** Has a path for one record. */
+  readonly stream: Stream
+  readonly patience: Patience
+}
+
+export interface Wanted {
+  readonly id: string
+  /** Of the record that is fetched: why it was. */
+  readonly origin: string
+}
+
+export type Fetched =
+  | ReadRecord
+  | { readonly kind: 'gone'; readonly observedAt: Instant }
+  | { readonly kind: 'later'; readonly error: IntakeError }
+
+/** Fetches records for a run; `purpose` says why, in their origin. */
+export async function fetchForRun(
+  source: Source,
+  ids: readonly string[],
+  purpose: 'fetch' | 'proof' | 'refetch',
+): Promise<readonly Fetched[]> {
+  const { client, serviceClock, meter, signal, stream, taken, patience } = source
+  const by = { client, serviceClock, meter, signal, stream, patience, teamId: taken.teamId }
+  const origin = `run:${taken.runId} ${purpose}`
+  return await fetchEach(
+    by,
+    ids.map((id) => ({ id, origin })),
+  )
+}
+
+/** Fetches records side by side; the answers are in the order of `wanted`. Notes what is left for later; throws what stops the stream. */
+export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promise<readonly Fetched[]> {
+  const stop = new AbortController()
+  const signal = by.signal === undefined ? stop.signal : AbortSignal.any([by.signal, stop.signal])
+  setMaxListeners(0, signal)
+  const found = wanted.map((each) =>
+    fetchOne(by, each, signal).catch((error: unknown) => {
+      stop.abort(error)
+      throw error
+    }),
+  )
+  await Promise.allSettled(found)
+  const answers = await Promise.all(found)
+  const { later } = by.patience
+  for (const [at, each] of answers.entries()) {
+    if (each.kind === 'later') later.set(wanted[at]!.id, each.error.message)
+    else later.delete(wanted[at]!.id)
+  }
+  return answers
+}
+
+async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSignal): Promise<Fetched> {
+  const { client, serviceClock, meter, stream, patience } = by
+  const template = client.paths[stream.one!]
+  let refusal: Answer | undefined
+  const onRefusal = (answer: Answer) => {
+    refusal = answer
+  }
+  try {
+    const answer = await client.get(template, { params: { id }, meter, signal, onRefusal })
+    serviceClock.sample(answer)
+    const read = readFetched(answer, id, {
+      teamId: by.teamId,
+      stream: stream.name,
+      origin,
+      observedAt: serviceClock.observedAt(answer.startedAt) as Instant,
+      invalidUtf8: answer.invalidUtf8,
+    })
+    if (read.kind === 'record') patience.inRow = 0
+    else if (patience.inRow >= MOST_IN_ROW.dead) throw noRecords(template)
+    else patience.inRow += 1
+    return read
+  } catch (error) {
+    const meaning = meaningOf(error, patience)
+    if (meaning === 'later') return { kind: 'later', error: error as IntakeError }
+    if (meaning === 'gone' && refusal !== undefined) {
+      serviceClock.sample(refusal)
+      return { kind: 'gone', observedAt: serviceClock.observedAt(refusal.startedAt) as Instant }
+    }
+    return { kind: 'dead', letter: refusedLetter(error, { id, origin }) }
+  }
+}
+
+/** The record of an answer, if it is the one that was asked for. */
+function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord {
+  const read = readRecord(body, reading)
+  if (read.kind === 'dead')
+    return { ...read, letter: { ...read.letter, recordId: read.letter.recordId ?? id } }
+  if (read.envelope.id === id) return read
+  const reason = 'the record fetched by id has another id'
+  const text = read.envelope.content?.text ?? ''
+  return { kind: 'dead', letter: { recordId: id, origin: reading.origin, reason, body: text } }
+}
+
+/**
+ * Answers in a row before it is the service, or the path, that is at fault and not what was asked for: few where the
+ * service fails or gives no JSON, more where it answers that a request is wrong.
+ */
+const MOST_IN_ROW = { later: 10, unreadable: 10, dead: 100 } as const
+
+/** Of an answer that came whole and cannot be read: another attempt was made where that might help. */
+const UNREADABLE = new Set(['not_json', 'bad_encoding', 'too_deep', 'too_large'])
+
+/**
+ * What a failure means for the one thing that was asked for by its id; counts it. Throws the failure where it means
+ * nothing for that one: the stream stops. A file is never gone: its list says so.
+ */
+export function meaningOf(
+  error: unknown,
+  patience: Patience,
+  what: 'record' | 'file' = 'record',
+): 'gone' | 'dead' | 'later' {
+  const found = kindOf(error)
+  const kind = found === 'gone' && what === 'file' ? 'dead' : found
+  if (kind === 'stop') throw error
+  if (kind === 'gone') {
+    patience.inRow = 0
+    return 'gone'
+  }
+  if (patience.inRow >= MOST_IN_ROW[kind]) throw error
+  patience.inRow += 1
+  return kind === 'unreadable' ? 'dead' : kind
+}
+
+function kindOf(error: unknown): 'gone' | 'dead' | 'unreadable' | 'later' | 'stop' {
+  if (!(error instanceof IntakeError)) return 'stop'
+  const { code, verdict } = error
+  if (UNREADABLE.has(code)) return 'unreadable'
+  if (verdict === 'gone') return 'gone'
+  if (verdict === 'set_aside') return 'dead'
+  // Nobody is there, or the team is let through no more: nothing else would fare better.
+  return verdict === 'retry' && code !== 'unreachable' && code !== 'throttled' ? 'later' : 'stop'
+}
+
+function refusedLetter(error: unknown, { id, origin }: Wanted): DeadLetter {
+  const status = error instanceof ApiError && error.status !== undefined ? ` (${error.status})` : ''
+  const isUnreadable = error instanceof IntakeError && UNREADABLE.has(error.code)
+  const reason = isUnreadable
+    ? 'the record fetched by id cannot be read'
+    : `the service does not give the record by its id${status}`
+  return { recordId: id, origin, reason, body: 'null' }
+}
+
+function noRecords(template: string): ShapeError {
+  return new ShapeError(
+    template,
+    'the answers hold no record, or other records than those asked for',
+    'record_unreadable',
+    'Check `paths` in the configuration.',
+  )
+}

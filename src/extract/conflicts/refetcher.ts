@@ -1,0 +1,212 @@
+/**
+ * Asks the service for the records that events left in doubt, for as long as it is open (intake_ops.refetches).
+ *
+ * Invariant: a team whose service fails, or refuses the credentials, holds up no other, and a stream whose records cannot
+ * be fetched no other stream. Several processes may do this side by side.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Logger } from 'pino'
+import { type Client, openClient } from '../../api/client.ts'
+import { ApiError } from '../../api/errors.ts'
+import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
+import { openBell } from '../../core/notifier.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { IntakeError } from '../../core/errors.ts'
+import type { StreamName } from '../../core/streams.ts'
+import { openLoaders } from '../../load/loaders.ts'
+import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import type { TeamSource } from '../backfill-options.ts'
+import type { Patience } from './fetch-by-id.ts'
+import { teamsDue } from './due-rows.ts'
+import { refetchRound } from './round.ts'
+
+export interface RefetchWatch {
+  /** Records fetched by id: how many requests, and how many of the records were gone. */
+  refetched(team: string, requests: number, gone: number): void
+}
+
+export interface RefetcherOptions {
+  /** Of the warehouse. */
+  readonly url: string
+  /** Of the same team several clients may share one budget by its `gate`. */
+  readonly teams: readonly (TeamSource & { readonly teamId: number })[]
+  readonly clock: Clock
+  readonly random: () => number
+  readonly logger: Logger
+  readonly watch: RefetchWatch
+  readonly pollMs?: number
+  readonly version?: string
+}
+
+export interface Refetcher extends AsyncDisposable {
+  wake(): void
+  /** Resolves when no record of these teams is due or about to be, except of streams that stopped. */
+  idle(): Promise<void>
+  /** Why records are not fetched; null while they are. */
+  trouble(): string | null
+  close(): Promise<void>
+}
+
+/** Pause of a stream that stopped: a person has to act. */
+const STOPPED_MS = 60_000
+/** Clocks drift: after this the offset between the service's and ours is measured anew. */
+const CLOCK_MICROS = 600_000_000
+/** Sessions of all teams, two of one: a team whose records are locked leaves the rest to the others. */
+const LOADERS = 4
+/** Longer than the pause before a contested record is asked for. */
+const SOON_MS = 5_000
+
+export function openRefetcher(options: RefetcherOptions): Refetcher {
+  const { url, clock, random, logger, watch, pollMs = 500 } = options
+  const version = options.version === undefined ? {} : { version: options.version }
+  const closing = new AbortController()
+  setMaxListeners(0, closing.signal)
+  const bell = openBell(clock)
+  const loaders = openLoaders({ url, clock, total: LOADERS })
+  const streams = ALL_STREAMS.filter((stream) => stream.one !== null).map((stream) => stream.name)
+  const desks = options.teams.map((team) => {
+    const { name: _name, teamId: _teamId, timezone: _timezone, ...connection } = team
+    return openDesk(
+      team,
+      openClient({ ...connection, ...version, clock, random, logger, signal: closing.signal }),
+      clock,
+    )
+  })
+  const busy = new Set<Promise<void>>()
+  let lost: string | null = null
+
+  async function run(): Promise<void> {
+    while (!closing.signal.aborted) {
+      const heard = bell.rung
+      try {
+        const waiting = desks.filter((desk) => !desk.busy)
+        const due = await loaders.run(({ db }) => teamsDue(db, waiting.map(openTo)))
+        for (const desk of waiting) if (due.includes(desk.team.teamId)) start(desk)
+        lost = null
+      } catch (error) {
+        lost = warehouseError(error).message
+      }
+      await bell.wait(heard, pollMs)
+    }
+    await Promise.all(busy)
+  }
+
+  function start(desk: Desk): void {
+    desk.busy = true
+    const round = oneRound(desk).finally(() => {
+      desk.busy = false
+      busy.delete(round)
+      bell.ring()
+    })
+    busy.add(round)
+  }
+
+  async function oneRound(desk: Desk): Promise<void> {
+    const { team, client } = desk
+    const meter = { requests: 0, throttled: 0 }
+    try {
+      const { patience } = desk
+      const asked = { client, serviceClock: desk.serviceClock(), meter, patience, signal: closing.signal }
+      const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
+      const asking = openTo(desk).streams
+      const { gone, failure, stopped, records } = await refetchRound(own, asked, asking)
+      if (failure !== null && desk.failure === null)
+        logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
+      desk.failure = failure
+      for (const { later } of patience.values()) later.clear()
+      if (records > 0) for (const name of asking) desk.stopped.delete(name)
+      for (const [name, error] of stopped) stop(desk, name, error)
+      if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)
+    } catch (error) {
+      if (closing.signal.aborted) return
+      const { code, message } = warehouseError(error)
+      desk.pausedUntil = clock.now() + 1_000_000
+      desk.failure = message
+      logger.error({ team: team.name, code }, `records cannot be fetched: ${message}`)
+    }
+  }
+
+  /** Refused credentials stop every stream of the team, anything else the one that it happened to. */
+  function stop({ stopped, team }: Desk, stream: StreamName, error: IntakeError): void {
+    const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
+    const reason = error.mend === undefined ? error.message : `${error.message} — ${error.mend}`
+    const until = clock.now() + STOPPED_MS * 1_000
+    for (const name of isRefused ? streams : [stream]) stopped.set(name, { until, reason })
+    logger.error({ team: team.name, stream, code: error.code }, `records cannot be fetched: ${reason}`)
+  }
+
+  /** The streams of a team whose records may be fetched now. */
+  function openTo({ team, stopped, pausedUntil }: Desk) {
+    const now = clock.now()
+    const open = streams.filter((name) => now >= (stopped.get(name)?.until ?? pausedUntil))
+    return { teamId: team.teamId, streams: now >= pausedUntil ? open : [] }
+  }
+
+  const running = run()
+
+  async function close(): Promise<void> {
+    closing.abort(new Error('the refetcher is closed'))
+    bell.ring()
+    await running
+    await Promise.all(desks.map((desk) => desk.client.close()))
+    await loaders.close()
+  }
+
+  return {
+    wake: bell.ring,
+    async idle() {
+      while (!closing.signal.aborted) {
+        const asked = desks.map(({ team, stopped }) => {
+          const open = streams.filter((name) => clock.now() >= (stopped.get(name)?.until ?? 0))
+          return { teamId: team.teamId, streams: open }
+        })
+        const due = await loaders.run(({ db }) => teamsDue(db, asked, SOON_MS))
+        if (busy.size === 0 && due.length === 0) return
+        bell.ring()
+        await clock.sleep(50, closing.signal).catch(() => {})
+      }
+    },
+    trouble: () => {
+      const failures = desks.flatMap(({ failure, stopped }) => [
+        ...(failure === null ? [] : [failure]),
+        ...[...stopped.values()].map(({ reason }) => reason),
+      ])
+      return lost ?? failures[0] ?? null
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** Where one team's records are asked for. */
+interface Desk {
+  readonly team: { readonly name: string; readonly teamId: number }
+  readonly client: Client
+  serviceClock(): ServiceClock
+  busy: boolean
+  /** After a failure of the warehouse. */
+  pausedUntil: number
+  /** Streams that a person has to do something about, and when they are tried again. */
+  readonly stopped: Map<StreamName, { readonly until: number; readonly reason: string }>
+  readonly patience: Map<StreamName, Patience>
+  failure: string | null
+}
+
+function openDesk(team: Desk['team'], client: Client, clock: Clock): Desk {
+  let measured = { at: clock.now(), serviceClock: openServiceClock() }
+  return {
+    team,
+    client,
+    serviceClock() {
+      if (clock.now() - measured.at > CLOCK_MICROS)
+        measured = { at: clock.now(), serviceClock: openServiceClock() }
+      return measured.serviceClock
+    },
+    busy: false,
+    pausedUntil: 0,
+    stopped: new Map(),
+    patience: new Map(),
+    failure: null,
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * One round of a team: takes records that are due, fetches all of them side by side under the team's request budget,
+ * and settles the answers stream by stream.
+ *
+ * Invariant: whatever ends a round early leaves its rows due again; a stream that stops ends no other.
+ */
+import type { Clock } from '../../core/clock.ts'
+import { type IntakeError, verdictOf } from '../../core/errors.ts'
+import type { StreamName } from '../../core/streams.ts'
+import type { Instant } from '../../core/time.ts'
+import type { Loaders } from '../../load/loaders.ts'
+import { streamNamed } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { type Fetched, type Fetching, fetchEach, newPatience, type Patience } from './fetch-by-id.ts'
+import { type DueRow, originOf, pauseBefore, putOff, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
+import { settleAnswers } from './settle-answers.ts'
+
+/** Where a team's service is asked; patience is kept from round to round. */
+export interface Asked extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
+  readonly patience: Map<StreamName, Patience>
+}
+
+export interface RoundReport {
+  readonly records: number
+  readonly gone: number
+  /** Why the service answered nothing at all; null when it answered something, or was asked for nothing. */
+  readonly failure: string | null
+  /** Streams whose records cannot be fetched before a person acts. */
+  readonly stopped: ReadonlyMap<StreamName, IntakeError>
+}
+
+/** Records asked for side by side; the answers are held until all are there. */
+const MOST = 50
+
+interface Place {
+  readonly teamId: number
+  readonly loaders: Loaders
+  readonly clock: Clock
+}
+
+export async function refetchRound(
+  { teamId, loaders, clock }: Place,
+  asked: Asked,
+  streams: readonly StreamName[],
+): Promise<RoundReport> {
+  const rows = await loaders.run(({ db }) => takeDue(db, teamId, streams, MOST))
+  const open = new Set(rows)
+  const parts = [...new Set(rows.map((row) => row.stream))].map((name) => ({
+    stream: streamNamed(name)!,
+    rows: rows.filter((row) => row.stream === name),
+  }))
+  const stopped = new Map<StreamName, IntakeError>()
+  const failures: string[] = []
+  let failed = 0
+  let gone = 0
+  const over = new AbortController()
+  const renewing = renewUntil(over.signal, { loaders, clock }, open)
+  try {
+    const fetched = await Promise.allSettled(parts.map((part) => fetchPart(asked, teamId, part)))
+    asked.signal?.throwIfAborted()
+    for (const [at, result] of fetched.entries()) {
+      const { stream, rows: own } = parts[at]!
+      if (result.status === 'fulfilled') {
+        const present = asked.serviceClock.observedAt(clock.now()) as Instant
+        const answers = own.map((row, nth) => ({ row, told: result.value[nth]! }))
+        await loaders.run((session) => settleAnswers(session, stream, answers, present))
+        gone += result.value.filter(({ kind }) => kind === 'gone').length
+        const unanswered = result.value.flatMap((each) => (each.kind === 'later' ? each.error.message : []))
+        failures.push(...unanswered)
+        failed += unanswered.length
+      } else {
+        const error = warehouseError(result.reason)
+        // A service that is away is asked again with growing pauses, as if each record had been asked for.
+        const isAway = verdictOf(error) === 'retry'
+        await loaders.run(({ db }) =>
+          isAway ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
+        )
+        if (isAway) failures.push(error.message)
+        else stopped.set(stream.name, error)
+        failed += own.length
+      }
+      for (const row of own) open.delete(row)
+    }
+    const failure = failed === rows.length ? (failures[0] ?? null) : null
+    return { records: rows.length, gone, failure, stopped }
+  } catch (error) {
+    await release(loaders, [...open])
+    throw error
+  } finally {
+    over.abort()
+    await renewing
+  }
+}
+
+/** Keeps the lease of those that are still `open`; without the warehouse it ends, and somebody else may ask. */
+async function renewUntil(
+  over: AbortSignal,
+  { loaders, clock }: Pick<Place, 'loaders' | 'clock'>,
+  open: ReadonlySet<DueRow>,
+): Promise<void> {
+  while (open.size > 0 && !over.aborted) {
+    await clock.sleep(RENEW_MS, over).catch(() => {})
+    if (!over.aborted) await loaders.run(({ db }) => renewLease(db, [...open])).catch(() => {})
+  }
+}
+
+function fetchPart(
+  asked: Asked,
+  teamId: number,
+  { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
+): Promise<readonly Fetched[]> {
+  const patience = asked.patience.get(stream.name) ?? newPatience()
+  asked.patience.set(stream.name, patience)
+  return fetchEach(
+    { ...asked, teamId, stream, patience },
+    rows.map((row) => ({ id: row.id, origin: originOf(row) })),
+  )
+}
+
+/** Without the warehouse the lease ends by itself. */
+async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void> {
+  await loaders.run(({ db }) => putOff(db, rows, () => 0, 'nothing')).catch(() => {})
+}

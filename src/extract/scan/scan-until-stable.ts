@@ -1,0 +1,51 @@
+/**
+ * Reads a list again, a few times, while it changes under the reading.
+ *
+ * Invariant: whatever was read is loaded, however the scans ended; only the last of them may be a ground for deletes.
+ */
+import { isUntouched } from '../../load/load.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { type ScanReport, type ScanRequest, scanStream } from './scan.ts'
+import type { SliceOptions } from '../slice-note.ts'
+import type { Source } from '../source.ts'
+
+/** A list that changes while it is read is read again, this many times in all. */
+const SCANS = 3
+
+export interface Scans {
+  readonly last: ScanReport
+  readonly all: readonly ScanReport[]
+  /** Ids whose newest state is in doubt, of all scans. */
+  readonly contested: ReadonlySet<string>
+}
+
+export async function scanUntilSteady(
+  source: Source,
+  session: Session,
+  options: SliceOptions,
+  request: ScanRequest = {},
+): Promise<Scans> {
+  const { stream, taken, logger, tally } = source
+  const untouched = !options.migrated || (await isUntouched(session, taken.teamId, stream))
+  const contested = new Set<string>()
+  const all: ScanReport[] = []
+  const before = { ...tally }
+  for (let tries = 1; ; tries++) {
+    const { fetched, unchanged, erased, deadLetters } = before
+    if (tries > 1) Object.assign(tally, { fetched, unchanged, erased, deadLetters })
+    // Without tables there is nothing to compare with, however often the list is read.
+    const straight = !options.migrated || (untouched && tries === 1)
+    const mode = straight ? 'straight' : 'sift'
+    const last = await scanStream(source, session, mode, {
+      everySummary: options.window.full || !options.migrated,
+      ...request,
+    })
+    all.push(last)
+    for (const id of last.contested) contested.add(id)
+    if (last.steady || last.stopped || tries === SCANS) return { last, all, contested }
+    logger.info(
+      { stream: stream.name, reason: last.reason, scan: tries },
+      'the list changed while it was read; reading it again',
+    )
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * Reads a whole list into the warehouse.
+ *
+ *     page ─► whole entries ──────────────────────────────────────────┐
+ *        └──► summaries, new or changed ─► fetched by id, in parallel ─┴─► batches ─► loaders
+ *        └──► every id ─► ledger
+ *
+ * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
+ * distinct ids seen; of a log, of one that read as many entries as were counted when it began. A scan that is not steady
+ * has lost nothing: what it read is loaded, and it is to be repeated.
+ */
+import { setImmediate } from 'node:timers/promises'
+import type { Page, PagesOptions } from '../../api/paging/pages.ts'
+import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
+import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
+import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
+import { fetchForRun } from '../conflicts/fetch-by-id.ts'
+import { type Ledger, openLedger, type Place } from './seen-ids.ts'
+import type { Source } from '../source.ts'
+
+export interface ScanReport {
+  readonly steady: boolean
+  /** Why it is not steady. */
+  readonly reason: string | null
+  /** Records held since before this moment and not seen may be gone. */
+  readonly startedAt: Instant
+  readonly ledger: Ledger
+  /** Distinct records seen, and the service's count of them. */
+  readonly distinct: number
+  readonly count: number | null
+  /** True when the scan reached the end of the list. */
+  readonly complete: boolean
+  /** Records on the pages up to the one that ended the scan: the same in any order of the pages. */
+  readonly listed: number
+  /** Ids whose newest state is in doubt. */
+  readonly contested: readonly string[]
+  /** The latest date of the records seen, of those that are not far in the future; null when none was asked for or found. */
+  readonly newest: Instant | null
+  /** True when a record did not satisfy what was asked for, and the scan ended there. */
+  readonly stopped: boolean
+}
+
+export interface ScanRequest {
+  readonly query?: { readonly [name: string]: string }
+  /** Field whose latest date is to be told. */
+  readonly dated?: string
+  /** What every record must satisfy that the query lets through. */
+  readonly satisfies?: (payload: JsonObject) => boolean
+  /** Fetch every record that the list summarises, whether its summary changed or not. */
+  readonly everySummary?: boolean
+}
+
+export async function scanStream(
+  source: Source,
+  session: Session,
+  mode: BatchMode,
+  request: ScanRequest = {},
+): Promise<ScanReport> {
+  const { client, clock, serviceClock, stream, meter, signal, tally } = source
+  const ledger = await openLedger(session)
+  const batcher = openBatcher(source, mode)
+  const begunAt = clock.now()
+  const fetchedBefore = tally.fetched
+  const { query, dated, satisfies } = request
+  let unkeyed = 0
+  let newest: Instant | null = null
+  const resource = stream.listedAs ?? stream.list!
+  const idsRepeat = stream.entryAt !== undefined
+  const options: PagesOptions = {
+    ...{ resource, meter, signal, idsRepeat },
+    ...(query === undefined ? {} : { query }),
+    ...(satisfies === undefined ? {} : { fits: (record) => !isObject(record) || satisfies(record) }),
+  }
+  const pages = client.pages(client.paths[stream.list!], options)
+  for await (const page of pages) {
+    serviceClock.sample(page)
+    const entries = await readPage(source, page)
+    unkeyed += noteIds(entries, ledger)
+    tally.fetched += page.records.length
+    source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
+    if (dated !== undefined) {
+      const present = microsOf(serviceClock.observedAt(page.receivedAt) as Instant)
+      newest = latest(entries, dated, instantOf(present + FUTURE_TOLERANCE_SECONDS * 1_000_000), newest)
+    }
+    await loadEntries(source, batcher, ledger, entries, request.everySummary === true)
+    await ledger.flushIfFull()
+  }
+  // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
+  const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
+  const { complete, stable, count, records: listed, reason } = pages.outcome
+  const startedAt = serviceClock.observedAt(begunAt) as Instant
+  const distinct = (await ledger.count()) + unkeyed
+  const stopped = reason === 'filter_ignored'
+  const report = { startedAt, ledger, contested, distinct, count, complete, listed, newest, stopped }
+  // A log grows while it is read, and its entries may share ids: what it held at the start was read.
+  if (stream.entryAt !== undefined && complete && listed >= (count ?? 0)) {
+    return { ...report, steady: true, reason: null }
+  }
+  if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
+  if (count !== null && distinct !== count) return { ...report, steady: false, reason: 'rows_repeated' }
+  return { ...report, steady: true, reason: null }
+}
+
+async function readPage(source: Source, page: Page): Promise<readonly ReadRecord[]> {
+  const { stream, taken, serviceClock } = source
+  const reading: Reading = {
+    teamId: taken.teamId,
+    stream: stream.name,
+    origin: `run:${taken.runId} page:${page.number}`,
+    observedAt: serviceClock.observedAt(page.startedAt) as Instant,
+    invalidUtf8: page.invalidUtf8,
+  }
+  const entries: ReadRecord[] = []
+  for (const value of page.records) {
+    if (entries.length % BREATH === BREATH - 1) await setImmediate()
+    entries.push(readRecord(value, reading))
+  }
+  return entries
+}
+
+/** Notes every id in the ledger and returns the number of entries that have none. */
+function noteIds(reads: readonly ReadRecord[], ledger: Ledger): number {
+  let unkeyed = 0
+  for (const read of reads) {
+    const id = read.kind === 'record' ? read.envelope.id : read.letter.recordId
+    if (id === null) unkeyed += 1
+    else ledger.add(id)
+  }
+  return unkeyed
+}
+
+/**
+ * The latest of `newest` and the entries' dates; one that lies beyond `limit` says nothing. That is later than the
+ * present, which is known by a lower bound: the date that one run takes must be one to the next as well.
+ */
+function latest(
+  entries: readonly ReadRecord[],
+  field: string,
+  limit: Instant,
+  newest: Instant | null,
+): Instant | null {
+  let found = newest
+  for (const read of entries) {
+    const value = read.kind === 'record' ? read.envelope.content?.payload[field] : null
+    const at = typeof value === 'string' ? parseInstant(value) : null
+    if (at !== null && at <= limit && (found === null || at > found)) found = at
+  }
+  return found
+}
+
+async function loadEntries(
+  source: Source,
+  batcher: Batcher,
+  ledger: Ledger,
+  entries: readonly ReadRecord[],
+  everySummary: boolean,
+): Promise<void> {
+  const { isSummary } = source.stream
+  const { apiVersion } = source.client
+  const summaries = entries.flatMap((read) => {
+    if (read.kind !== 'record' || !isSummary) return []
+    return isSummary(read.envelope.content!.payload, apiVersion) ? [read.envelope] : []
+  })
+  const known = everySummary ? NONE : await ledger.unchangedSummaries(placeOf(source), summaries)
+  const wanted: Envelope[] = []
+  for (const summary of summaries) {
+    if (known.has(summary.id)) {
+      ledger.addSummary(summary)
+      source.tally.unchanged += 1
+    } else wanted.push(summary)
+  }
+  const whole = await fetchWhole(source, wanted)
+  for (const summary of wanted) {
+    // What could not be had, or not as it should be, is asked for again the next time.
+    const read = whole.get(summary.id)
+    const isWhole = read?.kind === 'record' && read.envelope.content?.problems.length === 0
+    if (isWhole && isPast(summary)) ledger.addSummary(summary)
+  }
+  const reads = entries.flatMap((read) => {
+    if (read.kind !== 'record') return read
+    const { id } = read.envelope
+    if (known.has(id)) return []
+    return whole.has(id) ? (whole.get(id) ?? []) : read
+  })
+  await batcher.add(
+    reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
+    reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
+  )
+}
+
+/** A stamp cut to seconds is the same for every change of its second, and may be that of a clock which is behind. */
+const SAME_STAMP_MICROS = 5_000_000
+
+/** True where a later change bears a later stamp, so that the entry will not be the same. */
+function isPast({ content, observedAt }: Envelope): boolean {
+  const { updated_at } = content!.payload
+  const updated = typeof updated_at === 'string' ? parseInstant(updated_at) : null
+  return updated === null || microsOf(updated) + SAME_STAMP_MICROS < microsOf(observedAt)
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+function placeOf({ taken, stream }: Source): Place {
+  return { teamId: taken.teamId, stream: stream.name }
+}
+
+/**
+ * The records that list entries summarise, by id. One that is not found leaves what is stored of it, and is reported; one
+ * that is to be fetched later is null.
+ */
+async function fetchWhole(
+  source: Source,
+  summaries: readonly Envelope[],
+): Promise<ReadonlyMap<string, ReadRecord | null>> {
+  const byId = new Map(summaries.map((summary) => [summary.id, summary]))
+  const ids = [...byId.keys()]
+  const found = await fetchForRun(source, ids, 'fetch')
+  return new Map(
+    ids.map((id, at): [string, ReadRecord | null] => {
+      const each = found[at]!
+      const { content, origin } = byId.get(id)!
+      const body = content?.text ?? 'null'
+      if (each.kind === 'record') return [id, each]
+      if (each.kind === 'later') return [id, null]
+      if (each.kind === 'dead') return [id, { kind: 'dead', letter: { ...each.letter, body } }]
+      const reason = 'is in the list, but not found by its id'
+      return [id, { kind: 'dead', letter: { recordId: id, origin, reason, body } }]
+    }),
+  )
+}

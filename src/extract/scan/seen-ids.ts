@@ -1,0 +1,170 @@
+/**
+ * The ids that a scan has seen, kept in a temporary table so that memory stays flat however long the list is, and
+ * compared there with what the warehouse holds (law 6).
+ *
+ * Invariant: an id is in the ledger exactly when its record, or a dead letter with it, was in a page of this scan.
+ */
+import { sql } from 'kysely'
+import type { Envelope } from '../../core/envelope.ts'
+import type { StreamName } from '../../core/streams.ts'
+import type { Instant } from '../../core/time.ts'
+import { copyCell, sendCopy } from '../../load/merge/copy.ts'
+import type { Session } from '../../warehouse/connect.ts'
+
+const FLUSH_AT = 10_000
+
+/**
+ * The ledger and the records are compared whole, and nothing is known of a temporary table's contents: a plan that
+ * looks ids up one by one would make a scan quadratic.
+ */
+export const LEDGER_PLANNER = ['enable_nestloop=off', 'jit=off']
+
+export interface Ledger {
+  add(id: string): void
+  /** Notes by which list entry a record was fetched, or found unchanged. */
+  addSummary(summary: Envelope): void
+  /**
+   * Ids of the summaries that are those by which what is held was fetched. A summary without `updated_at` may hide a
+   * change, and is never one of them.
+   */
+  unchangedSummaries(place: Place, summaries: readonly Envelope[]): Promise<ReadonlySet<string>>
+  /** Keeps the noted summaries of records that are loaded. */
+  keepSummaries(place: Place): Promise<void>
+  /** Writes what was added, once enough has gathered. */
+  flushIfFull(): Promise<void>
+  /** Distinct ids seen. */
+  count(): Promise<number>
+  /** The ids seen, in order. */
+  ids(): Promise<readonly string[]>
+  /** Ids seen more than once. */
+  repeated(): Promise<readonly string[]>
+  /**
+   * Live records held since before the scan that it did not see: how many, and the ids up to `limit`. They were read
+   * before `since`, a time of the service's clock, or were written before the scan began: a service whose clock was set
+   * back gave them a time that is still to come. What was read more than a day later than `since` was read by a clock
+   * that was wrong, and says nothing.
+   */
+  missing(
+    place: TabledPlace,
+    since: Instant,
+    limit: number,
+  ): Promise<{ readonly count: number; readonly ids: readonly string[] }>
+}
+
+export interface Place {
+  readonly teamId: number
+  readonly stream: StreamName
+}
+
+/** As `Place`, with the table of the stream's rows, which tell when they were written. */
+export interface TabledPlace extends Place {
+  readonly table: string
+}
+
+export async function openLedger(session: Session): Promise<Ledger> {
+  const waiting: string[] = []
+  const summaries: string[] = []
+  await session.client.query(`
+    create temporary table if not exists seen (id text not null);
+    create temporary table if not exists summaries (id text not null, hash bytea not null);
+    truncate seen, summaries`)
+  const { rows: began } = await sql<{ at: string }>`select now()::text as at`.execute(session.db)
+
+  async function flush(): Promise<void> {
+    await send('copy pg_temp.seen (id) from stdin', waiting.splice(0).map(copyCell))
+    await send('copy pg_temp.summaries (id, hash) from stdin', summaries.splice(0))
+  }
+
+  async function send(statement: string, lines: readonly string[]): Promise<void> {
+    if (lines.length > 0) await sendCopy(session.client, statement, Buffer.from(`${lines.join('\n')}\n`))
+  }
+
+  return {
+    addSummary: ({ id, content }) => {
+      summaries.push(`${copyCell(id)}\t\\\\x${content!.hash}`)
+    },
+    async unchangedSummaries({ teamId, stream }, came) {
+      const dated = came.filter(({ content }) => typeof content!.payload.updated_at === 'string')
+      if (dated.length === 0) return new Set()
+      const ids = dated.map(({ id }) => id)
+      const hashes = dated.map(({ content }) => content!.hash)
+      const { rows } = await sql<{ id: string }>`
+        select incoming.id from unnest(${ids}::text[], ${hashes}::text[]) as incoming (id, hash)
+        cross join lateral (
+          select hash from intake_raw.list_entries entry
+          where team_id = ${teamId} and stream = ${stream} and entry.id = incoming.id
+          offset 0
+        ) entry
+        cross join lateral (
+          select from intake_raw.records current
+          where team_id = ${teamId} and stream = ${stream} and current.id = incoming.id and not deleted
+          offset 0
+        ) current
+        where entry.hash = decode(incoming.hash, 'hex')`.execute(session.db)
+      return new Set(rows.map(({ id }) => id))
+    },
+    async keepSummaries({ teamId, stream }) {
+      await flush()
+      await sql`
+        insert into intake_raw.list_entries (team_id, stream, id, hash)
+        select ${teamId}, ${stream}, came.id, came.hash
+        from (select distinct on (id) id, hash from pg_temp.summaries order by id, hash) came
+        where exists (select from intake_raw.records held
+                      where held.team_id = ${teamId} and held.stream = ${stream} and held.id = came.id
+                        and not held.deleted)
+          and not exists (select from intake_ops.dead_letters letter
+                          where letter.team_id = ${teamId} and letter.stream = ${stream}
+                            and letter.record_id = came.id and letter.status in ('waiting', 'discarded'))
+        on conflict (team_id, stream, id) do update set hash = excluded.hash
+        where intake_raw.list_entries.hash <> excluded.hash`.execute(session.db)
+    },
+    add: (id) => {
+      waiting.push(id)
+    },
+    flushIfFull: async () => {
+      if (waiting.length >= FLUSH_AT || summaries.length >= FLUSH_AT) await flush()
+    },
+    async count() {
+      await flush()
+      const { rows } = await sql<{ ids: string }>`
+        select count(*) as ids from (select from pg_temp.seen group by id) distinct_ids`.execute(session.db)
+      return Number(rows[0]?.ids ?? 0)
+    },
+    async ids() {
+      await flush()
+      const { rows } = await sql<{ id: string }>`select distinct id from pg_temp.seen order by id`.execute(
+        session.db,
+      )
+      return rows.map((row) => row.id)
+    },
+    async repeated() {
+      await flush()
+      const { rows } = await sql<{ id: string }>`
+        select id from pg_temp.seen group by id having count(*) > 1`.execute(session.db)
+      return rows.map((row) => row.id)
+    },
+    async missing(place, since, limit) {
+      await flush()
+      const { rows } = await sql<{ id: string; total: string }>`
+        select held.id, count(*) over () as total
+        from intake_raw.records held
+        where held.team_id = ${place.teamId} and held.stream = ${place.stream} and not held.deleted
+          and (held.observed_at < ${since} or held.observed_at > ${since}::timestamptz + interval '1 day'
+            or exists (select from ${sql.table(`intake.${place.table}`)} written
+                       where written.team_id = held.team_id and written.id = held.id
+                         and written._loaded_at < ${began[0]!.at}::timestamptz))
+          and not exists (select from pg_temp.seen where seen.id = held.id)
+        order by held.id
+        limit ${limit}`.execute(session.db)
+      return { count: Number(rows[0]?.total ?? 0), ids: rows.map((row) => row.id) }
+    },
+  }
+}
+
+/** Records of the stream that the warehouse holds alive. */
+export async function countLive(session: Session, place: Place): Promise<number> {
+  const { rows } = await sql<{ live: string }>`
+    select count(*) as live from intake_raw.records
+    where team_id = ${place.teamId} and stream = ${place.stream} and not deleted`.execute(session.db)
+  return Number(rows[0]?.live ?? 0)
+}

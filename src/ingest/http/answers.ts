@@ -1,0 +1,42 @@
+/** What the endpoint answers: fixed texts, so that no answer can hold anything of an event (law 8). */
+import type { ServerResponse } from 'node:http'
+import type { Rejection } from '../watch.ts'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+/** Seconds, of `Retry-After`. */
+const RETRY_SOON = '1'
+
+const STORED = { stored: '{"status":"stored"}', duplicate: '{"status":"duplicate"}' } as const
+
+const STORED_HEADERS = {
+  stored: { 'content-type': JSON_TYPE, 'content-length': STORED.stored.length },
+  duplicate: { 'content-type': JSON_TYPE, 'content-length': STORED.duplicate.length },
+} as const
+
+const REFUSED: Readonly<Record<Rejection, readonly [status: number, detail: string]>> = {
+  signature: [400, 'Missing or wrong signature.'],
+  unknown_team: [404, 'Not found.'],
+  malformed: [400, 'Bad Request.'],
+  too_large: [413, 'The body is too large.'],
+  overload: [503, 'Too much at once. Try again soon.'],
+  unavailable: [503, 'The event cannot be stored now. Try again soon.'],
+  no_secret: [503, 'No signature secret is known yet. Try again soon.'],
+}
+
+export function answerStored(response: ServerResponse, outcome: 'stored' | 'duplicate'): void {
+  response.writeHead(200, STORED_HEADERS[outcome])
+  response.end(STORED[outcome])
+}
+
+export function answerRefused(response: ServerResponse, refusal: Rejection): void {
+  const [status, detail] = REFUSED[refusal]
+  if (status === 503) response.setHeader('retry-after', RETRY_SOON)
+  if (refusal === 'malformed') response.setHeader('connection', 'close')
+  answerDetail(response, status, detail)
+}
+
+export function answerDetail(response: ServerResponse, status: number, detail: string): void {
+  const body = JSON.stringify({ detail })
+  response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(body) })
+  response.end(body)
+}

@@ -1,0 +1,52 @@
+/** Work in the warehouse that must be answered in time. What is late goes on there; its connection is of no more use. */
+import type { Clock } from '../../core/clock.ts'
+import { IntakeError } from '../../core/errors.ts'
+import type { Session } from '../../warehouse/connect.ts'
+
+/** The code of a failure to answer in time. */
+export const TOO_LATE = 'warehouse_slow'
+
+/** A reason made once: one made anew for each statement would carry a stack. */
+const DONE = new Error('done in time')
+
+/** Rejects with `TOO_LATE` when `work` takes longer. */
+export async function inTime<Result>(
+  clock: Clock,
+  milliseconds: number,
+  work: Promise<Result>,
+): Promise<Result> {
+  const done = new AbortController()
+  const late = clock.sleep(milliseconds, done.signal).then(() => {
+    throw tooLate()
+  })
+  late.catch(() => {})
+  work.catch(() => {})
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    done.abort(DONE)
+  }
+}
+
+/** Closes the connection; cuts it when the warehouse does not say good-bye. */
+export async function closeInTime(clock: Clock, milliseconds: number, session: Session): Promise<void> {
+  try {
+    await inTime(clock, milliseconds, session.close())
+  } catch {
+    cut(session)
+  }
+}
+
+/** Ends a connection without a good-bye: what waits for its answers fails. */
+export function cut({ client }: Session): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+  connection.stream.destroy()
+}
+
+export function tooLate(): IntakeError {
+  return new IntakeError('the warehouse did not answer in time', {
+    code: TOO_LATE,
+    verdict: 'retry',
+    mend: 'look at its load and its locks (pg_stat_activity)',
+  })
+}

@@ -1,0 +1,27 @@
+/**
+ * Says what was refused, by reason, at most once a minute: enough to notice a wrong secret, and not a line for each
+ * request of whoever knocks. Invariant: a line holds counts and reasons only.
+ */
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import type { Rejection } from '../watch.ts'
+
+const PAUSE_MICROSECONDS = 60_000_000
+
+export interface RefusalLog {
+  add(reason: Rejection): void
+}
+
+export function openRefusalLog(clock: Clock, logger: Logger): RefusalLog {
+  let refused: Partial<Record<Rejection, number>> = {}
+  let saidAt = Number.NEGATIVE_INFINITY
+  return {
+    add(reason) {
+      refused[reason] = (refused[reason] ?? 0) + 1
+      if (clock.now() - saidAt < PAUSE_MICROSECONDS) return
+      saidAt = clock.now()
+      logger.warn({ refused }, 'webhook requests were refused since the last such line')
+      refused = {}
+    },
+  }
+}

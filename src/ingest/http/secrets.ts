@@ -1,0 +1,102 @@
+/**
+ * The signature secrets of a team: those of its configuration, and those that `webhooks create` stored sealed.
+ *
+ * Invariant: a secret that was stored is known at the next `refresh`, and one that was retired is forgotten within a
+ * minute of use; looking is rationed, whoever asks and however often; no log or error holds a secret or a box.
+ */
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import { keyOf, open } from '../../core/secret-box.ts'
+import { removedAmong } from '../../load/teams.ts'
+import { glance } from '../../warehouse/glance.ts'
+import { heldBoxes, placeOf } from '../../warehouse/webhook-secrets.ts'
+
+export interface SecretSource {
+  /** Those that are known now. */
+  current(): readonly string[]
+  /** Those that are stored now, or were a moment ago. Rejects when that cannot be known. */
+  refresh(): Promise<readonly string[]>
+  /** Whether the team had been removed when that was last looked up: its stored secrets went with it. */
+  isRemoved(): boolean
+}
+
+export interface SecretSourceOptions {
+  readonly url: string
+  readonly team: { readonly name: string; readonly teamId: number }
+  readonly configured: readonly string[]
+  /** INTAKE_ENCRYPTION_KEY; without it no stored secret can be opened. */
+  readonly encryptionKey: string | null
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** At most one look in this time. */
+const RATION_MICROSECONDS = 200_000
+/** How old what is known may be before it is looked up by itself. */
+const STALE_MICROSECONDS = 60_000_000
+const LOOK_MS = 1_400
+
+export function openSecretSource(options: SecretSourceOptions): SecretSource {
+  const { url, team, configured, encryptionKey, clock, logger } = options
+  const key = encryptionKey === null ? null : keyOf(encryptionKey)
+  const warned = new Set<string>()
+  let known = configured
+  let removed = false
+  let lookedAt = Number.NEGATIVE_INFINITY
+  let looking: Promise<readonly string[]> | null = null
+  /** How the last look ended. */
+  let last: Promise<readonly string[]> = Promise.resolve(configured)
+
+  const warn = (about: string, message: string) => {
+    if (warned.has(about)) return
+    warned.add(about)
+    logger.warn({ team: team.name }, message)
+  }
+  const look = async (): Promise<readonly string[]> => {
+    const boxes = await glance({ url, purpose: 'ingest secrets', milliseconds: LOOK_MS }, async (db) => {
+      removed = (await removedAmong(db, [team.teamId])).length > 0
+      return await heldBoxes(db, team.teamId)
+    })
+    if (key === null) {
+      if (boxes.size > 0) {
+        warn('', 'stored signature secrets cannot be opened: INTAKE_ENCRYPTION_KEY is not set')
+      }
+      return configured
+    }
+    const opened: string[] = []
+    for (const [configId, box] of boxes) {
+      try {
+        opened.push(open(box, key, placeOf({ teamId: team.teamId, configId })))
+      } catch {
+        warn(
+          configId,
+          'a stored signature secret cannot be opened: it was stored under another INTAKE_ENCRYPTION_KEY',
+        )
+      }
+    }
+    return [...new Set([...configured, ...opened])]
+  }
+  const refresh = (): Promise<readonly string[]> => {
+    if (looking !== null) return looking
+    if (clock.now() - lookedAt < RATION_MICROSECONDS) return last
+    lookedAt = clock.now()
+    looking = look()
+      .then((found) => {
+        known = found
+        return found
+      })
+      .finally(() => {
+        looking = null
+      })
+    last = looking
+    return looking
+  }
+  return {
+    current() {
+      if (clock.now() - lookedAt > STALE_MICROSECONDS) refresh().catch(() => {})
+      return known
+    },
+    refresh,
+    isRemoved: () => removed,
+  }
+}

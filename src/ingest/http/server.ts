@@ -1,0 +1,155 @@
+/**
+ * The webhook ingester: signed events in, and 2xx only for what is committed (law 1).
+ *
+ * Invariant: every request is answered as CONTRACT says, whatever its bytes: 404, 413, 400, then 200 or 503 with
+ * Retry-After; nothing that was acknowledged is lost, also when it closes; no log holds anything of a request.
+ *
+ *   POST ──► team ──► size ──► raw bytes ──► signature ──► inbox: committed ──► 200
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import { SIGNATURE_HEADER } from '../../core/signature.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { answerRefused, answerStored } from './answers.ts'
+import { openEndpoint } from './endpoint.ts'
+import { readEvent } from '../inbox/event.ts'
+import { judge } from './genuine.ts'
+import { openInFlight } from './in-flight.ts'
+import { openInbox } from '../inbox/inbox.ts'
+import { type IngestLimits, LIMITS } from './limits.ts'
+import { readRawBody } from './raw-body.ts'
+import { openRefusalLog } from './refusal-log.ts'
+import type { SecretSource } from './secrets.ts'
+import type { IngestWatch, Rejection } from '../watch.ts'
+
+export interface IngestTeam {
+  readonly name: string
+  readonly teamId: number
+  readonly secrets: SecretSource
+}
+
+export interface IngesterOptions {
+  /** The warehouse. */
+  readonly url: string
+  readonly host: string
+  /** 0: any that is free. */
+  readonly port: number
+  /** POST /webhooks is for the only one, else for the one that is called `default`. */
+  readonly teams: readonly IngestTeam[]
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly watch: IngestWatch
+  /** Called after each commit that stored something, to wake a drain in the same process. */
+  readonly onStored?: () => void
+  readonly limits?: Partial<IngestLimits>
+}
+
+export interface Ingester extends AsyncDisposable {
+  readonly url: string
+  /** Why events cannot be stored at this moment; null when they can. */
+  trouble(): string | null
+  readonly inFlight: { readonly events: number; readonly bytes: number }
+  /** Answers what it holds, commits it, and ends. */
+  close(): Promise<void>
+}
+
+/** Listens, also while the warehouse is away: then every event is answered 503, until it is back. */
+export async function openIngester(options: IngesterOptions): Promise<Ingester> {
+  const { url, host, port, teams, clock, logger, watch } = options
+  const limits: IngestLimits = { ...LIMITS, ...options.limits }
+  const inFlight = openInFlight(limits, teams.length)
+  const refusals = openRefusalLog(clock, logger)
+  const byName = new Map(teams.map((team) => [team.name, team]))
+  const unnamed = teams.length === 1 ? teams[0] : byName.get('default')
+  await Promise.all(teams.map((team) => lookForSecrets(team, logger)))
+  const inbox = await openInbox({
+    url,
+    clock,
+    logger,
+    watch,
+    limits,
+    onStored: options.onStored ?? (() => {}),
+  })
+  let closing: Promise<void> | null = null
+
+  const refuse = (response: ServerResponse, reason: Rejection, team?: IngestTeam) => {
+    watch.rejected(reason, team?.name)
+    refusals.add(reason)
+    answerRefused(response, reason)
+  }
+  const receive = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    team: IngestTeam | undefined,
+  ) => {
+    if (closing !== null) response.setHeader('connection', 'close')
+    if (team === undefined) return refuse(response, 'unknown_team')
+    if (Number(request.headers['content-length'] ?? 0) > limits.body)
+      return refuse(response, 'too_large', team)
+    const hold = inFlight.enter(team.teamId)
+    if (hold === null) return refuse(response, 'overload', team)
+    try {
+      const body = await readRawBody(request, limits.body, hold)
+      if (body === 'aborted') return
+      if (typeof body === 'string') return refuse(response, body, team)
+      const judgement = await judge(body, request.headers[SIGNATURE_HEADER], team.secrets)
+      if (judgement !== 'genuine') return refuse(response, judgement, team)
+      const outcome = await inbox.store(readEvent(team.teamId, body)).catch(() => null)
+      if (closing !== null) response.setHeader('connection', 'close')
+      if (outcome === null) return refuse(response, 'unavailable', team)
+      if (outcome === 'removed') return refuse(response, 'unknown_team', team)
+      watch.stored(team.name, outcome === 'duplicate')
+      answerStored(response, outcome)
+    } finally {
+      hold.release()
+    }
+  }
+  const note = (reason: Rejection) => {
+    watch.rejected(reason)
+    refusals.add(reason)
+  }
+  const app = openEndpoint(limits, {
+    teams: [...byName.keys()],
+    receive(request, response, name) {
+      const team = name === undefined ? unnamed : byName.get(name)
+      receive(request, response, team).catch((error) => {
+        const { message, code } = warehouseError(error)
+        logger.error({ code }, `an event could not be taken: ${message}`)
+        if (!response.headersSent) refuse(response, 'unavailable', team)
+      })
+    },
+    elsewhere: () => note('unknown_team'),
+    crowded: () => note('overload'),
+    malformed: () => note('malformed'),
+  })
+  const end = async () => {
+    // Connections between two requests end at once; the others with the answer to what they are about.
+    const late = new AbortController()
+    void clock.sleep(limits.closeMs, late.signal).then(
+      () => app.server.closeAllConnections(),
+      () => {},
+    )
+    await app.close()
+    late.abort()
+    await inbox.close()
+  }
+  try {
+    const address = await app.listen({ host, port })
+    const close = () => {
+      closing ??= end()
+      return closing
+    }
+    return { url: address, trouble: inbox.trouble, inFlight, close, [Symbol.asyncDispose]: close }
+  } catch (error) {
+    await inbox.close()
+    throw error
+  }
+}
+
+/** A team may have none yet; and where they cannot be looked up, the first event that needs them looks again. */
+async function lookForSecrets({ name, secrets }: IngestTeam, logger: Logger): Promise<void> {
+  const found = await secrets.refresh().catch(() => null)
+  if (found?.length !== 0) return
+  logger.warn({ team: name }, 'no signature secret is known: events are answered 503 until there is one')
+}

@@ -1,0 +1,72 @@
+/**
+ * What the inbox knows of an event: its exact bytes, and the few words by which it is found.
+ *
+ * Invariant: every body has a key, and nothing in a key can be refused by Postgres; the same bytes have the same key.
+ */
+import { isUtf8 } from 'node:buffer'
+import { hash } from 'node:crypto'
+import { type IdReading, recordId, referenceId } from '../../core/identifiers.ts'
+import { isObject, parseJson } from '../../core/json.ts'
+
+export interface InboxEvent {
+  readonly teamId: number
+  readonly body: Buffer
+  /** SHA-256 of the body, in hex. */
+  readonly bodyHash: string
+  /** The id of the envelope; `unreadable:` and the hash where it has none that can be used. */
+  readonly eventId: string
+  readonly eventType: string | null
+  readonly source: string | null
+  /** The id in `data`. */
+  readonly recordId: string | null
+}
+
+/** In bytes; what is longer is no word that anybody uses. */
+const LONGEST_WORD = 100
+const BRACE = 0x7b
+const NOTHING: Readonly<Record<string, unknown>> = {}
+
+export function readEvent(teamId: number, body: Buffer): InboxEvent {
+  const bodyHash = hash('sha256', body, 'hex')
+  const envelope = parseEnvelope(body)
+  const readable = isObject(envelope) ? envelope : NOTHING
+  // Written out: to copy an object costs as much as to read one.
+  return {
+    teamId,
+    body,
+    bodyHash,
+    eventId: idOf(recordId(readable)) ?? `unreadable:${bodyHash}`,
+    eventType: wordOf(readable.event_type),
+    source: wordOf(readable.source),
+    recordId: idOf(referenceId(readable.data)),
+  }
+}
+
+/** Undefined for a body that is not JSON. */
+function parseEnvelope(body: Buffer): unknown {
+  try {
+    // Plain bodies are read by the native parser alone, which is right about everything but numbers.
+    if (body[0] === BRACE && isUtf8(body)) {
+      const value: unknown = JSON.parse(body.toString('utf8'))
+      if (!hasNumberAsId(value)) return value
+    }
+    return parseJson(body).value
+  } catch {
+    return undefined
+  }
+}
+
+function hasNumberAsId(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const data = isObject(value.data) ? value.data : { id: value.data }
+  return [value.id, value.uid, data.id, data.uid].some((id) => typeof id === 'number')
+}
+
+function idOf(reading: IdReading): string | null {
+  return reading.kind === 'id' ? reading.id : null
+}
+
+function wordOf(value: unknown): string | null {
+  if (typeof value !== 'string' || value === '' || value.includes('\0')) return null
+  return value.isWellFormed() && Buffer.byteLength(value) <= LONGEST_WORD ? value : null
+}

@@ -1,0 +1,36 @@
+/**
+ * What settled dead letters held: health data that nobody needs any more, removed as old events are.
+ *
+ * Invariant: the letters themselves stay, with reason, record and status; what still waits keeps its body.
+ */
+import { sql } from 'kysely'
+import { openSession } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+
+/** Bodies that are removed in one statement. */
+const PORTION = 1_000
+
+/** `days`: INTAKE_INBOX_DAYS. Returns how many were removed. */
+export async function removeSettledBodies(
+  url: string,
+  { days, now }: { readonly days: number; readonly now: Date },
+): Promise<number> {
+  const before = new Date(now.getTime() - days * 86_400_000).toISOString()
+  await using session = await openSession({ url, purpose: 'settled dead letters' })
+  try {
+    for (let removed = 0; ; ) {
+      const { numAffectedRows } = await sql`
+        delete from intake_raw.set_aside where dead_letter_id = any(array(
+          select held.dead_letter_id
+          from intake_ops.dead_letters letter join intake_raw.set_aside held on held.dead_letter_id = letter.id
+          where letter.settled_at < ${before} and letter.status <> 'waiting'
+          limit ${PORTION}
+        ))`.execute(session.db)
+      const count = Number(numAffectedRows ?? 0n)
+      removed += count
+      if (count < PORTION) return removed
+    }
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}

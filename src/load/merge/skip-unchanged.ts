@@ -1,0 +1,85 @@
+/**
+ * Which records of a batch the warehouse does not hold already: an unchanged record costs no write (law 2).
+ *
+ * Invariant: a record is left out only when the newest state held is alive and has the same content hash, and no event
+ * that waits in the inbox speaks for it: the version of what is held does not move on, and such an event may tell of an
+ * older state than this one. Of a log, an entry is left out too when a later one with its id is held: its version is
+ * its own, whenever it is read. One that changed under the same version, or tells none, is above what an earlier run
+ * read of it, whatever the clocks say: runs of a stream follow one another, and nobody can be asked.
+ */
+import { sql } from 'kysely'
+import type { Envelope } from '../../core/envelope.ts'
+import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
+import { streamNamed } from '../../streams/catalogue.ts'
+import type { Session } from '../../warehouse/connect.ts'
+
+export async function withoutUnchanged(
+  session: Session,
+  envelopes: readonly Envelope[],
+  isLog = false,
+): Promise<readonly Envelope[]> {
+  const [first] = envelopes
+  if (first === undefined) return []
+  const ids = envelopes.map((envelope) => envelope.id)
+  const hashes = envelopes.map((envelope) => envelope.content?.hash ?? '')
+  const versions = envelopes.map((envelope) => envelope.version)
+  const observed = envelopes.map((envelope) => envelope.observedAt)
+  const own = first.origin.replace(/ .*$/s, ' ')
+  // Before what is held is looked at: an event that is loaded between the two is seen there.
+  const spokenFor = await idsInInbox(session, first, ids)
+  // Each current state by its key, whatever the statistics say: a join might read the whole stream.
+  const { rows } = await sql<{ place: number; before: Instant | null }>`
+    select incoming.place::int as place,
+      case when ${isLog} and not current.is_own and incoming.version in (current.version, incoming.observed)
+        then to_char(greatest(current.version, current.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
+    from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[], ${observed}::timestamptz[])
+      with ordinality as incoming (id, hash, version, observed, place)
+    left join lateral (
+      select hash, version, observed_at, starts_with(origin, ${own}) as is_own from intake_raw.records stored
+      where team_id = ${first.teamId} and stream = ${first.stream} and stored.id = incoming.id and not deleted
+      offset 0
+    ) current on true
+    where (current.hash is distinct from decode(incoming.hash, 'hex') or incoming.id = any (${spokenFor}::text[]))
+      and not (${isLog} and current.version is not null and current.version > incoming.version
+        and (current.is_own or incoming.version <> incoming.observed))
+    order by incoming.place`.execute(session.db)
+  return rows.map(({ place, before }) => {
+    const envelope = envelopes[place - 1]!
+    return before === null ? envelope : after(before, envelope)
+  })
+}
+
+/** The same state, read after `before`; its version too where that is when it was read. */
+function after(before: Instant, envelope: Envelope): Envelope {
+  const observedAt = laterOf(envelope.observedAt, instantOf(microsOf(before) + 1))
+  const version = envelope.version === envelope.observedAt ? observedAt : envelope.version
+  return { ...envelope, observedAt, version }
+}
+
+/** Each id by its own key: of a join the planner might read all that waits. */
+export const PENDING_OF_RECORDS = `
+  select page.id from unnest($3::text[]) as page (id)
+  cross join lateral (
+    select from intake_raw.inbox
+    where status = 'pending' and team_id = $1 and source = $2 and record_id = page.id
+    limit 1
+  ) as pending`
+
+/**
+ * Those of `ids` for which an event waits to be loaded, however many wait. An event without a record id counts for
+ * none: the ingester reads ids as the drain does, so the drain will find none either.
+ */
+async function idsInInbox(
+  { client }: Session,
+  { teamId, stream }: Envelope,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const source = streamNamed(stream)?.source
+  if (source === undefined) return []
+  const { rows } = await client.query<{ id: string }>({
+    name: 'pending events of records',
+    text: PENDING_OF_RECORDS,
+    values: [teamId, source, ids],
+  })
+  return rows.map(({ id }) => id)
+}

@@ -1,0 +1,116 @@
+/**
+ * What a batch writes, within the transaction at hand: raw, root, children, findings. Whoever opened the transaction
+ * settles what the batch came from (a slice, inbox rows) and commits both together (law 3).
+ *
+ * Invariant: writing a batch again, or any part of it in any order beside any other, ends in the same tables (law 2).
+ * Nothing of an erased patient is written.
+ */
+import type { Stream } from '../../streams/stream.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { sendCopy } from './copy.ts'
+import { withoutErased } from '../erasures/lines.ts'
+import { recordFindings } from '../findings.ts'
+import type { BatchLines } from '../../normalize/lines.ts'
+import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
+
+export interface Writing {
+  readonly stream: Stream
+  /** Of one stream and any number of teams; no key twice. */
+  readonly lines: BatchLines
+  readonly from: From
+  /** Teams that the transaction has asked about already, and in which nobody is erased. */
+  readonly withoutErasures?: ReadonlySet<number>
+}
+
+/**
+ * - `empty`: straight into the tables, which then must not hold any of the keys.
+ * - `pages`, `answers`, `events`: merged through staging; they differ in what counts as a conflict (`statements`).
+ *   `askedAt` is a moment before the page or record was asked for, in the clock of the warehouse.
+ */
+export type From =
+  | { readonly kind: 'empty' }
+  | { readonly kind: 'pages' | 'answers'; readonly askedAt: string }
+  | { readonly kind: 'events' }
+
+export interface Written {
+  /** Records written, new or changed. */
+  readonly changed: number
+  /** Tombstones written. */
+  readonly deleted: number
+  /** Records of erased patients: nothing of them is written. */
+  readonly erased: number
+  readonly problems: number
+  /** Records whose order cannot be decided here: they have to be fetched by id. */
+  readonly conflicts: readonly RecordKey[]
+}
+
+export interface RecordKey {
+  readonly teamId: number
+  readonly id: string
+}
+
+/** Creates the session's staging tables of the stream where they are missing; before the transaction begins. */
+export async function prepareStaging({ client }: Session, stream: Stream): Promise<void> {
+  await client.query(statementsOf(stream).createStaging)
+}
+
+export async function writeBatch(
+  session: Session,
+  { stream, lines: given, from, withoutErasures }: Writing,
+): Promise<Written> {
+  const statements = statementsOf(stream)
+  const lines = await withoutErased(session, stream, given, { withoutErasures })
+  let outcomes: readonly Outcome[] = []
+  if (from.kind === 'empty') await copyAll(session, statements.copy.straight, lines)
+  else if (lines.count > 0) outcomes = await mergeAll(session, statements, lines, from)
+  await recordFindings(session.db, stream.name, lines.findings)
+  const erased = given.count - lines.count
+  return { ...countsOf(lines, outcomes), erased, problems: lines.findings.problems }
+}
+
+/** What a merge returns of a record that lost, or that is in conflict. */
+interface Outcome {
+  readonly team_id: number
+  readonly id: string
+  readonly tombstone: boolean
+  readonly lost: boolean
+  readonly conflict: boolean
+}
+
+async function mergeAll(
+  session: Session,
+  statements: LoadStatements,
+  lines: BatchLines,
+  from: Exclude<From, { kind: 'empty' }>,
+): Promise<readonly Outcome[]> {
+  const { client } = session
+  await client.query(statements.emptyStaging)
+  await copyAll(session, statements.copy.staged, lines)
+  await client.query(statements.lockCurrent)
+  const { rows: outcomes } = await client.query<Outcome>(
+    statements.merge[from.kind],
+    from.kind === 'events' ? [] : [from.askedAt],
+  )
+  const losers = outcomes.filter((each) => each.lost)
+  if (losers.length > 0) {
+    const keys = [losers.map((each) => each.team_id), losers.map((each) => each.id)]
+    for (const statement of statements.dropLosers) await client.query(statement, keys)
+  }
+  await client.query(statements.mergeTables)
+  return outcomes
+}
+
+function countsOf(lines: BatchLines, outcomes: readonly Outcome[]) {
+  const losers = outcomes.filter((each) => each.lost)
+  const deleted = lines.tombstones - losers.filter((each) => each.tombstone).length
+  const changed = lines.count - losers.length - deleted
+  const conflicts = outcomes.filter((each) => each.conflict)
+  return { changed, deleted, conflicts: conflicts.map(({ team_id, id }) => ({ teamId: team_id, id })) }
+}
+
+async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {
+  await sendCopy(client, to.records, lines.records)
+  await sendCopy(client, to.root, lines.root)
+  for (let at = 0; at < lines.children.length; at++)
+    await sendCopy(client, to.children[at]!, lines.children[at]!)
+}

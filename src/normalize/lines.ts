@@ -1,0 +1,161 @@
+/**
+ * A batch as the lines that COPY takes: one text a table, built record by record so that nothing of a record stays in
+ * memory but its lines.
+ *
+ * Invariant: the lines of a record are the same whether they go straight to the tables or to staging; a tombstone is
+ * a line in `records` and in the root table whose data columns are null, and has no children.
+ */
+import { canonicalText } from '../core/canonical.ts'
+import type { Envelope } from '../core/envelope.ts'
+import type { Problem } from '../core/problem.ts'
+import type { Cell } from '../streams/parts/cell.ts'
+import { type MappedRecord, mapRecord, withoutPositions } from './map.ts'
+import type { Stream } from '../streams/stream.ts'
+import { copyCell, copyCells } from '../load/merge/copy.ts'
+import { openTextBuffer } from './text-buffer.ts'
+
+export interface BatchLines {
+  /** Records, tombstones among them. */
+  readonly count: number
+  readonly tombstones: number
+  /** Teams of the records, ascending. */
+  readonly teamIds: readonly number[]
+  readonly records: Buffer
+  readonly root: Buffer
+  /** In the order of the stream's children. */
+  readonly children: readonly Buffer[]
+  readonly findings: Findings
+}
+
+/** What mapping found, counted; keys hold no value of a record. */
+export interface Findings {
+  problems: number
+  /** Times met, by team, `path` and `reason` as a JSON array (`countFinding`). */
+  readonly problemsAt: Map<string, number>
+  /** Times met, by team, `path` and `type` as a JSON array. */
+  readonly driftAt: Map<string, number>
+}
+
+/** Counts one problem (`what` is its reason) or drift (`what` is its type). */
+export function countFinding(counts: Map<string, number>, teamId: number, path: string, what: string): void {
+  const key = JSON.stringify([teamId, path, what])
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}
+
+/** A problem holds its part of a record two levels deeper than the record itself, which was not too deep. */
+const PROBLEM_DEPTH = -2
+
+export function noFindings(): Findings {
+  return { problems: 0, problemsAt: new Map(), driftAt: new Map() }
+}
+
+/** Gathers the lines of one batch, of any number of teams. The caller adds each key once. */
+export interface LinesBuilder {
+  readonly count: number
+  readonly bytes: number
+  add(envelope: Envelope): void
+  /** The lines gathered; the next record begins another batch. */
+  build(): BatchLines
+  /** Takes back the memory of lines that this builder built and nobody reads any more. */
+  giveBack(lines: BatchLines): void
+}
+
+export function openLines(stream: Stream): LinesBuilder {
+  const records = openTextBuffer()
+  const root = openTextBuffer()
+  const children = stream.children.map(() => openTextBuffer())
+  const noCells = '\\N\t'.repeat(stream.columns.length)
+  let findings = noFindings()
+  let count = 0
+  let tombstones = 0
+  const teamIds = new Set<number>()
+
+  return {
+    get count() {
+      return count
+    },
+    get bytes() {
+      return records.length
+    },
+    add(envelope) {
+      const { teamId, version, content } = envelope
+      const id = copyCell(envelope.id)
+      const origin = copyCell(envelope.origin)
+      const key = `${teamId}\t${id}\t`
+      const record = `${teamId}\t${envelope.stream}\t${id}\t${version}\t${envelope.observedAt}\t${envelope.updatedAt ?? '\\N'}\t`
+      teamIds.add(teamId)
+      count += 1
+      if (content === null) {
+        tombstones += 1
+        records.append(`${record}t\t\\\\x\t${origin}\t\\N\t\\N\t\\N\n`)
+        root.append(`${key}${noCells}${version}\t${version}\t${origin}\t\\N\t\\N\t\\N\n`)
+        return
+      }
+      // A text of JSON shows by its backslashes whether any text within holds what COPY needs escaped. What children show
+      // is such texts; a cell of the root may be a list of them, which has backslashes of its own.
+      const plain = !content.text.includes('\\')
+      const mapped = mapRecord(stream, content.payload, content.problems)
+      const problems = found(mapped.problems)
+      const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
+      const kept = `${copyCell(content.asItCame)}\t${found(content.problems)}`
+      records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t`)
+      records.append(plain ? content.text : content.text.replaceAll('\\', '\\\\'))
+      records.append(`\t${kept}\n`)
+      root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)
+      for (let at = 0; at < children.length; at++) {
+        let rows = ''
+        for (const row of mapped.children[at]!) rows += `${key}${joined(row, plain)}\n`
+        if (rows !== '') children[at]!.append(rows)
+      }
+      if (mapped.problems.length > 0 || mapped.drift.length > 0) note(findings, teamId, mapped)
+    },
+    build() {
+      const built = {
+        count,
+        tombstones,
+        teamIds: [...teamIds].sort((a, b) => a - b),
+        records: records.take(),
+        root: root.take(),
+        children: children.map((child) => child.take()),
+        findings,
+      }
+      count = 0
+      tombstones = 0
+      teamIds.clear()
+      findings = noFindings()
+      return built
+    },
+    giveBack(lines) {
+      records.giveBack(lines.records)
+      root.giveBack(lines.root)
+      for (let at = 0; at < children.length; at++) children[at]!.giveBack(lines.children[at]!)
+    },
+  }
+}
+
+/** The cells of a row as COPY takes them; `plain` where none of them needs to be escaped. */
+function joined(cells: readonly Cell[], plain: boolean): string {
+  if (!plain) return copyCells(cells)
+  let line = ''
+  for (let at = 0; at < cells.length; at++) line += (at === 0 ? '' : '\t') + (cells[at] ?? '\\N')
+  return line
+}
+
+/** Problems as a cell. */
+function found(problems: readonly Problem[]): string {
+  return problems.length === 0 ? '\\N' : copyCell(canonicalText(problems, PROBLEM_DEPTH))
+}
+
+/** The lines of envelopes of which none has another's key. */
+export function linesOf(stream: Stream, envelopes: readonly Envelope[]): BatchLines {
+  const lines = openLines(stream)
+  for (const envelope of envelopes) lines.add(envelope)
+  return lines.build()
+}
+
+function note(findings: Findings, teamId: number, mapped: MappedRecord): void {
+  findings.problems += mapped.problems.length
+  for (const { path, reason } of mapped.problems)
+    countFinding(findings.problemsAt, teamId, withoutPositions(path), reason)
+  for (const { path, type } of mapped.drift) countFinding(findings.driftAt, teamId, path, type)
+}

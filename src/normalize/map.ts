@@ -1,0 +1,90 @@
+/**
+ * One record → the rows of its root and child tables. Pure: the same record gives the same rows, whichever way it came.
+ *
+ * Invariant: every top-level field of the payload is read by a column or a child, or stands in `_extra`.
+ */
+import { canonicalText } from '../core/canonical.ts'
+import { isLosslessNumber, type JsonObject } from '../core/json.ts'
+import type { Problem } from '../core/problem.ts'
+import type { Cell } from '../streams/parts/cell.ts'
+import { cellsOf } from '../streams/parts/parts.ts'
+import { withoutForeignNames } from '../streams/parts/record-paths.ts'
+import { OF_RESPONSES, withoutForeignKeys } from '../streams/parts/response-paths.ts'
+import type { Stream } from '../streams/stream.ts'
+
+export interface MappedRecord {
+  /** Cells of the stream's columns. */
+  readonly root: readonly Cell[]
+  /** For each child of the stream, its rows. */
+  readonly children: readonly (readonly (readonly Cell[])[])[]
+  /** JSON text of the unknown fields, or null. */
+  readonly extra: string | null
+  readonly problems: readonly Problem[]
+  readonly drift: readonly Drift[]
+}
+
+/** A field that is not known, or that came as a type which cannot be read. */
+export interface Drift {
+  readonly path: string
+  readonly type: string
+}
+
+const knownFields = new WeakMap<Stream, ReadonlySet<string>>()
+
+export function mapRecord(stream: Stream, payload: JsonObject, earlier: readonly Problem[]): MappedRecord {
+  const problems: Problem[] = [...earlier]
+  const root = cellsOf(stream.columns, payload, '', problems)
+  const children = stream.children.map((child) => child.rows(payload, problems))
+  const drift: Drift[] = []
+  const extra = unknownFields(stream, payload, drift)
+  for (const problem of problems.slice(earlier.length)) {
+    if (typeof problem.original !== 'string')
+      drift.push({ path: withoutPositions(problem.path), type: typeOf(problem.original) })
+  }
+  return { root, children, extra, problems, drift }
+}
+
+/** Maps whose keys are values. Below one, only what a field of ours is named is told from a key that holds dots. */
+const FREE_MAPS =
+  /(^|\.)(custom_fields|input_fields)\.(?:.*?(\.(?:name|label|field_type|type|required|page))?)$/s
+
+/** A path with array positions and the keys of free maps left out: `patient_tags[].name`, `input_fields.*.page`. */
+export function withoutPositions(path: string): string {
+  const ours = withoutForeignKeys(path).replace(
+    FREE_MAPS,
+    (_, before: string, map: string, field: string | undefined) =>
+      map === 'input_fields' ? `${before}${map}.*${field ?? ''}` : `${before}${map}.*`,
+  )
+  return (OF_RESPONSES.test(ours) ? ours : withoutForeignNames(ours)).replace(/\[\d+\]/g, '[]')
+}
+
+function unknownFields(stream: Stream, payload: JsonObject, drift: Drift[]): string | null {
+  const known = knownFieldsOf(stream)
+  let extra: Record<string, unknown> | null = null
+  for (const field in payload) {
+    if (known.has(field)) continue
+    extra ??= Object.create(null) as Record<string, unknown>
+    extra[field] = payload[field]
+    drift.push({ path: field, type: typeOf(payload[field]) })
+  }
+  return extra === null ? null : canonicalText(extra)
+}
+
+function knownFieldsOf(stream: Stream): ReadonlySet<string> {
+  const known = knownFields.get(stream)
+  if (known !== undefined) return known
+  const fields = new Set([
+    'id',
+    'uid',
+    ...stream.columns.flatMap((column) => column.from),
+    ...stream.otherFields,
+  ])
+  knownFields.set(stream, fields)
+  return fields
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  return isLosslessNumber(value) ? 'number' : typeof value
+}

@@ -1,0 +1,124 @@
+/**
+ * One list entry or fetched record → an envelope, or a dead letter that says why it cannot be one (laws 2 and 4).
+ *
+ * Invariant: whatever came is in one of the two, but for what its stream keeps in no table (`cleanse`): that is in
+ * neither, and no part of the content that is hashed. A reason never holds a value.
+ */
+import { stringify } from 'lossless-json'
+import { canonicalText, contentHash, rewrittenNumbersMet } from '../core/canonical.ts'
+import type { Envelope, VersionReading } from '../core/envelope.ts'
+import { FUTURE_TOLERANCE_SECONDS, versionOf } from '../core/envelope.ts'
+import { IntakeError } from '../core/errors.ts'
+import { recordId } from '../core/identifiers.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import type { Problem } from '../core/problem.ts'
+import { maybeUnstorable, storable } from '../core/storable.ts'
+import type { StreamName } from '../core/streams.ts'
+import type { Instant } from '../core/time.ts'
+import { streamNamed } from '../streams/catalogue.ts'
+import type { DeadLetter } from '../load/dead-letters.ts'
+
+/** Where and when a record was read. */
+export interface Reading {
+  readonly teamId: number
+  readonly stream: StreamName
+  readonly origin: string
+  readonly observedAt: Instant
+  /** No later than this, where that is not `observedAt` itself: an event is sent with newer data under its old time. */
+  readonly readBy?: Instant
+  /** The body it came in held bytes that are not UTF-8. */
+  readonly invalidUtf8: boolean
+}
+
+export type ReadRecord =
+  | { readonly kind: 'record'; readonly envelope: Envelope }
+  | { readonly kind: 'dead'; readonly letter: DeadLetter }
+
+export function readRecord(came: unknown, reading: Reading): ReadRecord {
+  const cleanse = streamNamed(reading.stream)?.cleanse
+  const value = cleanse === undefined ? came : cleanse(came)
+  const met = rewrittenNumbersMet()
+  let text: string
+  try {
+    text = canonicalText(value)
+  } catch (error) {
+    return dead(error instanceof IntakeError ? error.message : 'cannot be read', value, reading)
+  }
+  if (!isObject(value)) return dead('not an object', value, reading)
+  const id = recordId(value)
+  if (id.kind !== 'id') return dead(ID_REASONS[id.kind], value, reading)
+  return { kind: 'record', envelope: envelopeOf(id.id, value, text, reading, rewrittenNumbersMet() > met) }
+}
+
+const ID_REASONS = {
+  none: 'has no id',
+  inexact: 'has an id that JSON numbers cannot carry exactly',
+  unusable: 'has an id that cannot be a key',
+} as const
+
+function envelopeOf(
+  id: string,
+  record: JsonObject,
+  text: string,
+  reading: Reading,
+  rewritten: boolean,
+): Envelope {
+  const { teamId, stream, origin, observedAt, readBy } = reading
+  const problems: Problem[] = []
+  const { version, updatedAt, tooFarAhead } = versionIn(record, stream, observedAt, readBy)
+  if (tooFarAhead) {
+    const reason = `more than ${FUTURE_TOLERANCE_SECONDS / 60} minutes ahead of the service's clock; does not count as version`
+    problems.push({ path: 'updated_at', reason, original: record.updated_at })
+  }
+  // What a row shows must not depend on when it was read: a stamp that does not count is part of the content.
+  const told = tooFarAhead ? `${text}\n(ahead)` : text
+  const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
+  const isKept = rewritten || streamNamed(stream)?.isOrdered?.(record) === true
+  const asItCame = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
+  if (!maybeUnstorable(text)) {
+    const content = { payload: record, text, asItCame: asItCame(record), hash: contentHash(told), problems }
+    return { ...keys, content }
+  }
+  const payload = storable(record, reading.invalidUtf8, problems) as JsonObject
+  const stored = canonicalText(payload)
+  // Of two values that come out alike, what they were is part of the content too.
+  const hash = contentHash(`${told}\n${stored}`)
+  return { ...keys, content: { payload, text: stored, asItCame: asItCame(payload), hash, problems } }
+}
+
+/** Of a log, the entry's own time: when an entry was read says nothing of which is the later one. */
+function versionIn(
+  record: JsonObject,
+  stream: StreamName,
+  observedAt: Instant,
+  readBy?: Instant,
+): VersionReading {
+  const entryAt = streamNamed(stream)?.entryAt
+  if (entryAt === undefined) return versionOf(record.updated_at, observedAt, readBy)
+  return { version: entryAt(record) ?? observedAt, updatedAt: null, tooFarAhead: false }
+}
+
+function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {
+  const id = isObject(value) ? recordId(value) : null
+  return {
+    kind: 'dead',
+    letter: { recordId: id?.kind === 'id' ? id.id : null, origin, reason, body: wholeText(value) },
+  }
+}
+
+/** What came, as JSON text; of what is nested beyond the stack of any writer, a note in its place. */
+function wholeText(value: unknown): string {
+  try {
+    return stringify(value) ?? 'null'
+  } catch (error) {
+    if (error instanceof RangeError) return '(nested too deeply to be written)'
+    throw error
+  }
+}
+
+/** A tombstone: the record is gone as of `observedAt`. */
+export function tombstone(id: string, reading: Omit<Reading, 'invalidUtf8'>): Envelope {
+  const { teamId, stream, origin, observedAt } = reading
+  const times = { version: observedAt, observedAt, updatedAt: observedAt }
+  return { teamId, stream, id, ...times, origin, content: null }
+}

@@ -1,0 +1,70 @@
+/**
+ * An export's file in the expected tables, whether its bytes were just fetched or are those of intake_raw.
+ *
+ * Invariant: they get the lines that loading the file would send; within a transaction of the file's zone.
+ */
+import { sql } from 'kysely'
+import type { Problem } from '../../core/problem.ts'
+import { sendCopy } from '../../load/merge/copy.ts'
+import { copyRecords, type KeptFile } from '../../load/exports/copy-records.ts'
+import { openErasedRows } from '../../load/exports/erased-rows.ts'
+import { openFileLines } from '../../load/exports/file-lines.ts'
+import { openFileProblems } from '../../load/exports/file-problems.ts'
+import { useZone } from '../../load/exports/zone.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { copyInto, type ExpectedTables } from './tables.ts'
+
+export interface ExpectedFile extends KeptFile {
+  readonly exportId: string
+  readonly timezone: string
+}
+
+/** Returns what could not be read. Throws `MalformedFile`. Columns are left without their questions. */
+export async function expectFile(
+  session: Session,
+  teamId: number,
+  tables: ExpectedTables,
+  file: ExpectedFile,
+): Promise<readonly Problem[]> {
+  const { client } = session
+  const [columns, rows, cells] = tables.files
+  const problems = openFileProblems(teamId)
+  const erased = await openErasedRows(session.db, teamId)
+  const filter = erased === null ? {} : { isErased: erased.isErased }
+  const place = { teamId, exportId: file.exportId, fromJson: file.isJsonString }
+  // The service's own file goes on holding the rows of patients who were erased here.
+  const lines = openFileLines({ ...place, ...filter }, problems)
+  await useZone(client, file.timezone)
+  await copyRecords(session, file, lines, {
+    rows: copyInto(session, rows!),
+    cells: copyInto(session, cells!),
+  })
+  const titled = { ...columns!, columns: columns!.columns.filter((name) => name !== 'question_id') }
+  await sendCopy(client, copyInto(session, titled), lines.columnLines())
+  return problems.listed()
+}
+
+/** The file that is loaded of an export, from intake_raw; null when none is. */
+export async function loadedFile(
+  session: Session,
+  teamId: number,
+  exportId: string,
+): Promise<ExpectedFile | null> {
+  const { rows } = await sql<{ isJsonString: boolean; timezone: string; chunks: number }>`
+    select is_json_string as "isJsonString", timezone, (
+        select count(*)::int from intake_raw.export_chunks
+        where team_id = ${teamId} and export_id = ${exportId} and is_loaded
+      ) as chunks
+    from intake_raw.export_files
+    where team_id = ${teamId} and export_id = ${exportId} and is_loaded`.execute(session.db)
+  const [file] = rows
+  if (file === undefined) return null
+  const chunk = async (number: number): Promise<Buffer> => {
+    const found = await session.client.query<{ body: Buffer }>(
+      'select body from intake_raw.export_chunks where team_id = $1 and export_id = $2 and is_loaded and number = $3',
+      [teamId, exportId, number],
+    )
+    return found.rows[0]!.body
+  }
+  return { exportId, ...file, chunk }
+}

@@ -1,0 +1,166 @@
+/**
+ * A portion of intake_raw against the tables of `intake`, in one transaction: what differs is written anew.
+ *
+ *     lines ─► expected tables ─► what differs ─► locked and looked at again ─► rows and children replaced
+ *
+ * Invariant: a reader sees each record as it was or as it should be, never a part of it, and waits for nothing. A record
+ * that moved on since it was read is left to whoever moved it; the locks are taken in the order in which a load takes
+ * them. A row with nothing behind it goes. What agrees is not written.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import type { Envelope } from '../../core/envelope.ts'
+import { sendCopy } from '../../load/merge/copy.ts'
+import { linesOf } from '../../normalize/lines.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { clearFound, compareTable, ofTeam, type Scope } from '../expected/compare.ts'
+import { copyInto, createExpected, type ExpectedTable, type ExpectedTables } from '../expected/tables.ts'
+
+export interface Rewritten {
+  /** Records whose rows were written anew. */
+  readonly rewritten: number
+  /** Records whose rows had nothing behind them. */
+  readonly removed: number
+}
+
+export interface Part {
+  readonly teamId: number
+  readonly tables: ExpectedTables
+  /** What intake_raw holds of the ids in `scope`. */
+  readonly envelopes: readonly Envelope[]
+  readonly scope: Scope
+}
+
+const FOUND = sql.table('pg_temp.differing')
+
+/** Of what differs, what is written: the rest moved on meanwhile. */
+const MENDED = sql.table('pg_temp.mended')
+
+export async function rewritePart(session: Session, part: Part): Promise<Rewritten> {
+  const { client } = session
+  const { root, children } = part.tables
+  await createExpected(session, [root, ...children], 'delete')
+  await clearFound(session)
+  await client.query('begin')
+  try {
+    await expectPart(session, part)
+    const columns = root.columns.filter((name) => name !== 'team_id')
+    const held = ofTeam(part.teamId)
+    await compareTable(session, { table: root, columns, label: '', held }, part.scope)
+    for (const table of children) {
+      await compareTable(session, { table, columns: table.columns.slice(1), label: '', held }, part.scope)
+    }
+    const counts = await rewriteFound(session, part)
+    await client.query('commit')
+    return counts
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+async function expectPart(session: Session, { teamId, tables, envelopes }: Part): Promise<void> {
+  const { client, db } = session
+  const { stream, root, children, files } = tables
+  const lines = linesOf(stream, envelopes)
+  await sendCopy(client, copyInto(session, root), lines.root)
+  for (const [at, table] of children.entries()) {
+    await sendCopy(client, copyInto(session, table), lines.children[at]!)
+  }
+  // What is wrong with a file stands in the row of its export, after what is wrong with the entry.
+  if (files.length > 0) {
+    await sql`
+      update ${sql.table(root.expected)} entry set _problems = coalesce(entry._problems, '[]') || loaded.problems
+      from intake_raw.export_files loaded
+      where loaded.team_id = ${teamId} and loaded.export_id = entry.id and loaded.is_loaded
+        and loaded.problems is not null and entry._deleted_at is null`.execute(db)
+  }
+}
+
+async function rewriteFound(session: Session, { teamId, tables }: Part): Promise<Rewritten> {
+  const { db } = session
+  const { stream, root, children } = tables
+  const { rows: found } = await sql<{ any: boolean }>`select exists (select from ${FOUND}) as any`.execute(db)
+  if (found[0]?.any !== true) return { rewritten: 0, removed: 0 }
+  const raw = sql`raw.team_id = ${teamId} and raw.stream = ${stream.name} and raw.id = differing.id`
+  // Each by its key, in the order of keys.
+  const differing = sql`(select distinct id from ${FOUND} order by id) differing`
+  await sql`
+    select count(*) from (
+      select from ${differing}
+      cross join lateral (select from intake_raw.records raw where ${raw} for share) locked
+    ) current`.execute(db)
+  await sql`
+    select count(*) from (
+      select from ${differing}
+      cross join lateral (
+        select from ${sql.table(root.name)} held where held.team_id = ${teamId} and held.id = differing.id for update
+      ) locked
+    ) current`.execute(db)
+  // What is expected must still be what intake_raw holds, and of what is not expected it must hold nothing.
+  await sql`create temporary table if not exists ${MENDED} (id text primary key) on commit delete rows`.execute(
+    db,
+  )
+  await sql`
+    insert into ${MENDED}
+    select differing.id from (select distinct id from ${FOUND}) differing
+    left join ${sql.table(root.expected)} expected on expected.id = differing.id
+    left join lateral (
+      select id, version, deleted, origin, hash from intake_raw.records raw where ${raw} offset 0
+    ) raw on true
+    where case when expected.id is null then raw.id is null
+      else raw.version = expected._version and raw.deleted = (expected._deleted_at is not null)
+        and raw.origin = expected._origin and raw.hash = coalesce(expected._hash, '') end`.execute(db)
+  for (const table of children) await replaceChildren(session, teamId, table)
+  return await replaceRoots(session, teamId, root)
+}
+
+async function replaceChildren(
+  { db }: Session,
+  teamId: number,
+  { name, expected, parent, columns }: ExpectedTable,
+): Promise<void> {
+  await sql`
+    delete from ${sql.table(name)} where ctid = any (array(
+      select child.ctid from ${MENDED} mended
+      cross join lateral (
+        select child.ctid from ${sql.table(name)} child
+        where child.team_id = ${teamId} and child.${sql.ref(parent)} = mended.id
+        offset 0
+      ) child
+    ))`.execute(db)
+  await sql`
+    insert into ${sql.table(name)} (${refs(columns)})
+    select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${MENDED})`.execute(
+    db,
+  )
+}
+
+async function replaceRoots(
+  { db }: Session,
+  teamId: number,
+  { name, expected, columns }: ExpectedTable,
+): Promise<Rewritten> {
+  const own = sql`id in (select id from ${MENDED})`
+  const removed = await sql<{ ids: string }>`
+    with gone as (
+      delete from ${sql.table(name)} where ctid = any (array(
+        select held.ctid from ${MENDED} mended
+        cross join lateral (
+          select held.ctid from ${sql.table(name)} held where held.team_id = ${teamId} and held.id = mended.id offset 0
+        ) held
+        where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)
+      ))
+    )
+    select count(*) as ids from ${MENDED} mended
+    where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)`.execute(db)
+  const assignments = columns.slice(2).map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`)
+  const rewritten = await sql`
+    insert into ${sql.table(name)} (${refs(columns)})
+    select ${refs(columns)} from ${sql.table(expected)} where ${own} order by team_id, id
+    on conflict (team_id, id) do update set ${sql.join(assignments)}, _loaded_at = now()`.execute(db)
+  return { rewritten: Number(rewritten.numAffectedRows ?? 0), removed: Number(removed.rows[0]?.ids ?? 0) }
+}
+
+function refs(columns: readonly string[]): RawBuilder<unknown> {
+  return sql.join(columns.map((column) => sql.ref(column)))
+}

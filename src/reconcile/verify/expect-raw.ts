@@ -1,0 +1,49 @@
+/**
+ * What only webhooks bring, in the expected tables: the records behind its rows, as they are stored.
+ *
+ * Invariant: the service is asked for nothing; what is compared is whether the tables are what their records say.
+ */
+import { sql } from 'kysely'
+import type { Instant } from '../../core/time.ts'
+import type { Source } from '../../extract/source.ts'
+import { linesOf } from '../../normalize/lines.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { nextPortion } from '../expected/from-raw.ts'
+import { createExpected, type ExpectedTables } from '../expected/tables.ts'
+import { expectLines, UNKNOWN } from './expect-lines.ts'
+import { allTables } from './expect-source.ts'
+
+export interface SourceRead {
+  /** In the service's clock. */
+  readonly startedAt: Instant
+  readonly steady: boolean
+  /** Entries of a log that the list holds no more. */
+  readonly forgotten: number
+  readonly note: string | null
+}
+
+export async function expectRaw(
+  source: Source,
+  session: Session,
+  tables: ExpectedTables,
+): Promise<SourceRead> {
+  const place = { teamId: source.taken.teamId, stream: source.stream.name }
+  await createExpected(session, allTables(tables), 'preserve')
+  await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
+  await sql`truncate ${UNKNOWN}`.execute(session.db)
+  for (let after: string | null = null, ended = false; !ended; ) {
+    const { envelopes, to } = await nextPortion(session, place, after)
+    const live = envelopes.filter(({ content }) => content !== null)
+    await expectLines(session, tables, linesOf(source.stream, live))
+    source.onProgress({ fetched: live.length, expected: null })
+    after = to
+    ended = to === null
+  }
+  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
+  return {
+    startedAt,
+    steady: false,
+    forgotten: 0,
+    note: 'the service lists none: compared with the stored payloads',
+  }
+}

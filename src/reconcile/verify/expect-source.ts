@@ -1,0 +1,110 @@
+/**
+ * What the source has, in the expected tables: read as a backfill reads it, and laid out as a load would.
+ *
+ *     list ─► envelopes ─► lines ─► expected tables          files of exports ─► expected tables
+ *                                                            forgotten by a log ─► expected tables
+ *
+ * Invariant: nothing of the warehouse but temporary tables is written, and memory does not grow with the source. Of a
+ * record that came several times the greatest state counts; what a load would set aside or skip is not expected, and is
+ * not said to be extra either.
+ */
+
+import { sql } from 'kysely'
+import PQueue from 'p-queue'
+import type { ScanReport } from '../../extract/scan/scan.ts'
+import { scanUntilSteady } from '../../extract/scan/scan-until-stable.ts'
+import type { Source } from '../../extract/source.ts'
+import { EVERYTHING } from '../../extract/scan/window.ts'
+import type { Batch, LoadResult } from '../../load/load.ts'
+import type { Loaders } from '../../load/loaders.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { createExpected, type ExpectedTables } from '../expected/tables.ts'
+import { expectFiles } from './expect-files.ts'
+import { expectForgotten } from './expect-forgotten.ts'
+import { expectLines, noteUnknown, UNKNOWN } from './expect-lines.ts'
+
+const NOTHING_LOADED: LoadResult = {
+  changed: 0,
+  deleted: 0,
+  erased: 0,
+  deadLetters: 0,
+  problems: 0,
+  contested: [],
+}
+
+export function allTables({ root, children, files, records }: ExpectedTables) {
+  return [root, ...children, ...files, records]
+}
+
+/** How the list was read, and how many entries of a log it holds no more. */
+export interface SourceExpected extends ScanReport {
+  readonly forgotten: number
+}
+
+/** Fills the expected tables of `session` anew; `scanning` is for the scan's own temporary tables. */
+export async function expectSource(
+  source: Source,
+  session: Session,
+  scanning: Session,
+  tables: ExpectedTables,
+): Promise<SourceExpected> {
+  await createExpected(session, allTables(tables), 'preserve')
+  await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
+  await sql`truncate ${UNKNOWN}`.execute(session.db)
+  const load = async (own: Session, { lines, deadLetters }: Batch): Promise<LoadResult> => {
+    for (const { recordId } of deadLetters) if (recordId !== null) await noteUnknown(own, recordId)
+    await expectLines(own, tables, lines)
+    return NOTHING_LOADED
+  }
+  const reading: Source = { ...source, loaders: onlySession(session), load }
+  const options = { allowMassDelete: false, dry: true, migrated: false, window: EVERYTHING }
+  const { last } = await scanUntilSteady(reading, scanning, options)
+  await keepGreatest(session, tables)
+  if (tables.files.length > 0) await expectFiles(source, session, tables)
+  const isLog = source.stream.entryAt !== undefined
+  const forgotten = isLog ? await expectForgotten(session, tables, source.taken.teamId) : 0
+  return { ...last, forgotten }
+}
+
+/** Forgets what was expected of these records. */
+export async function forget(
+  session: Session,
+  tables: ExpectedTables,
+  ids: readonly string[],
+): Promise<void> {
+  for (const { expected, parent } of [tables.root, ...tables.children, tables.records]) {
+    await sql`delete from ${sql.table(expected)} where ${sql.ref(parent)} = any(${ids}::text[])`.execute(
+      session.db,
+    )
+  }
+  await sql`delete from ${UNKNOWN} where id = any(${ids}::text[])`.execute(session.db)
+}
+
+/** The rows of one batch bear one time, that of its transaction: a record that came again is in several. */
+async function keepGreatest({ db }: Session, { root, children, records }: ExpectedTables): Promise<void> {
+  for (const { expected } of [root, records]) {
+    await sql`create index if not exists ${sql.ref(`${expected.split('.')[1]}_by_id`)} on ${sql.table(expected)} (id)`.execute(
+      db,
+    )
+  }
+  await sql`create temporary table if not exists repeated (id text not null, since timestamptz not null)`.execute(
+    db,
+  )
+  await sql`truncate pg_temp.repeated`.execute(db)
+  await sql`
+    insert into pg_temp.repeated
+    select distinct on (id) id, _since from ${sql.table(root.expected)}
+    where id in (select id from ${sql.table(root.expected)} group by id having count(*) > 1)
+    order by id, _version desc, _since desc`.execute(db)
+  for (const { expected, parent } of [root, records, ...children]) {
+    await sql`
+      delete from ${sql.table(expected)} own using pg_temp.repeated
+      where own.${sql.ref(parent)} = repeated.id and own._since <> repeated.since`.execute(db)
+  }
+}
+
+/** The one session as loaders: what it is given is done one after the other. */
+function onlySession(session: Session): Loaders {
+  const queue = new PQueue({ concurrency: 1 })
+  return { run: (work) => queue.add(() => work(session)), ready: () => queue.onSizeLessThan(1) }
+}

@@ -1,0 +1,38 @@
+/**
+ * Records of a list of which none can be fetched by id, as the list has them now.
+ *
+ * Invariant: an export is gone when the list misses it now and a complete list of an earlier run missed it too (law 6);
+ * an entry of a log is never gone.
+ */
+import type { Instant } from '../../core/time.ts'
+import { missedBefore } from '../../extract/exports/missed-twice.ts'
+import { relist } from '../../extract/exports/relist.ts'
+import type { Source } from '../../extract/source.ts'
+import { tombstone } from '../../normalize/read-record.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import type { Difference } from './find.ts'
+import type { Again } from './repair.ts'
+
+export async function relisted(
+  source: Source,
+  session: Session,
+  found: readonly Difference[],
+): Promise<Again> {
+  const { serviceClock, stream, taken, clock } = source
+  const observedAt = serviceClock.observedAt(clock.now()) as Instant
+  const envelopes = await relist(
+    source,
+    found.map(({ id }) => id),
+    'repair',
+  )
+  const listed = new Set(envelopes.map(({ id }) => id))
+  const missed = found.flatMap(({ id, kind }) => (kind === 'extra' && !listed.has(id) ? id : []))
+  const gone = stream.entryAt === undefined ? await missedBefore(source, session, missed) : []
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} repair` }
+  return {
+    envelopes,
+    gone: gone.map((id) => tombstone(id, { ...place, observedAt })),
+    letters: [],
+    unknown: [],
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * One stream of one team: read, compared, looked at again, and mended where that was asked for.
+ *
+ * Invariant: without a repair nothing is written but temporary tables. A difference is told by id and by the names of
+ * columns and tables, never by a value.
+ */
+
+import { sql } from 'kysely'
+import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
+import { laterNote } from '../../extract/conflicts/ask-later.ts'
+import { LEDGER_PLANNER } from '../../extract/scan/seen-ids.ts'
+import type { Source } from '../../extract/source.ts'
+import { cursorOf } from '../../load/slice.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { describeTables, type ExpectedTables } from '../expected/tables.ts'
+import { UNREAD_FILES } from './expect-files.ts'
+import { UNKNOWN } from './expect-lines.ts'
+import { expectRaw, type SourceRead } from './expect-raw.ts'
+import { expectSource } from './expect-source.ts'
+import type { Difference } from './find.ts'
+import { type Looking, type Looks, lookUntilSure, presentOf } from './look-again.ts'
+import { type Repaired, repair } from './repair.ts'
+import { type Sums, sumUp } from './sums.ts'
+
+export interface StreamVerified extends Omit<Looks, 'differences'> {
+  readonly missing: readonly string[]
+  readonly extra: readonly string[]
+  readonly different: readonly Pick<Difference, 'id' | 'fields'>[]
+  readonly sums: Sums
+  readonly repaired: number
+  /** What could not be compared or mended, and why. */
+  readonly note: string | null
+}
+
+export interface RepairOptions {
+  readonly allowMassDelete: boolean
+}
+
+/** Of a team: one for the expected tables, one for what a scan notes. */
+export interface Desks extends AsyncDisposable {
+  readonly session: Session
+  readonly scanning: Session
+}
+
+export async function openDesks(url: string): Promise<Desks> {
+  const session = await openSession({ url, purpose: 'verify compare', planner: LEDGER_PLANNER })
+  const scanning = await openSession({ url, purpose: 'verify scan', planner: LEDGER_PLANNER })
+  const close = async () => void (await Promise.all([session.close(), scanning.close()]))
+  return { session, scanning, [Symbol.asyncDispose]: close }
+}
+
+/** `mend` null to compare only. */
+export async function verifyStream(
+  source: Source,
+  { session, scanning }: Desks,
+  mend: RepairOptions | null,
+): Promise<StreamVerified> {
+  const { stream } = source
+  const tables = await describeTables(session, stream)
+  const from = await presentOf(session)
+  const read =
+    stream.list === null
+      ? await expectRaw(source, session, tables)
+      : await expectList(source, session, scanning, tables)
+  const looking: Looking = {
+    source,
+    session,
+    scanning,
+    tables,
+    loggedUntil: await loggedUntil(source, session),
+    requests: source.meter.requests,
+  }
+  const sums = await sumUp(session, { teamId: source.taken.teamId, tables })
+  // Sums that agree say that every row does.
+  const isEqual = sums.sourceHash === sums.warehouseHash
+  const looks: Looks = isEqual
+    ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
+    : await lookUntilSure(looking, { startedAt: read.startedAt, from })
+  const { differences } = looks
+  const laterIds = [...source.patience.later.keys()]
+  const unsaid = [
+    uncomparedNote('record', await countIds(session, UNKNOWN, laterIds)),
+    tables.files.length === 0
+      ? null
+      : uncomparedNote('file', await countIds(session, UNREAD_FILES, laterIds)),
+  ]
+  const repaired: Repaired =
+    mend === null || differences.length === 0
+      ? { repaired: 0, note: null }
+      : await repair(looking, differences, { ...mend, steady: read.steady })
+  const notes = [...unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
+  return {
+    missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),
+    extra: differences.filter(({ kind }) => kind === 'extra').map(({ id }) => id),
+    different: differences
+      .filter(({ kind }) => kind === 'different')
+      .map(({ id, fields }) => ({ id, fields })),
+    newer: looks.newer,
+    notDue: looks.notDue,
+    payloadsOnly: looks.payloadsOnly,
+    sums: { ...sums, source: sums.source - looks.notDue - read.forgotten },
+    repaired: repaired.repaired,
+    note: notes.length === 0 ? null : notes.join('; '),
+  }
+}
+
+async function expectList(
+  source: Source,
+  session: Session,
+  scanning: Session,
+  tables: ExpectedTables,
+): Promise<SourceRead> {
+  const read = await expectSource(source, session, scanning, tables)
+  const { startedAt, steady, forgotten, reason } = read
+  if (!steady) {
+    const note = `the list kept changing while it was read (${reason ?? 'unsteady'})`
+    return { startedAt, steady, forgotten, note }
+  }
+  const lost = `${forgotten} that the service lists no more: compared with the stored payloads`
+  return { startedAt, steady, forgotten, note: forgotten === 0 ? null : lost }
+}
+
+/** An entry of a log may be listed so long after the time that it bears. */
+const LISTED_LATE_MICROS = 5_000_000
+
+/** Of a log, when the warehouse last read it: entries of about then, and later ones, are brought by the next backfill. */
+async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<Instant | null> {
+  if (stream.entryAt === undefined) return null
+  const cursor = await cursorOf(db, { teamId: taken.teamId, stream: stream.name, slice: '' })
+  const scannedAt = (cursor as { scanned_at?: unknown } | null)?.scanned_at
+  const read = typeof scannedAt === 'string' ? parseInstant(scannedAt) : null
+  return read === null ? null : instantOf(microsOf(read) - LISTED_LATE_MICROS)
+}
+
+function uncomparedNote(what: 'record' | 'file', count: number): string | null {
+  if (count === 0) return null
+  return `${count} ${what}(s) could not be compared: the service gives them in no form that can be loaded`
+}
+
+async function countIds({ db }: Session, table: typeof UNKNOWN, except: readonly string[]): Promise<number> {
+  const { rows } = await sql<{ ids: string }>`
+    select count(distinct id) as ids from ${table} where id <> all (${except}::text[])`.execute(db)
+  return Number(rows[0]!.ids)
+}

@@ -1,0 +1,256 @@
+/**
+ * Reads the source again and compares the tables with what a fresh load of it would write.
+ *
+ * Invariant: a stream that cannot be read leaves the others to be compared, and the run says so; a team whose service is
+ * slow delays no other. Comparing takes no
+ * lock and holds nothing up; a repair holds the locks of its streams from the start, as any run that writes them.
+ */
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import { openFairQueue } from '../../core/fair-queue.ts'
+import type { StreamName } from '../../core/streams.ts'
+import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
+import { newPatience } from '../../extract/conflicts/fetch-by-id.ts'
+import { emptyTally, type Progress, type Source } from '../../extract/source.ts'
+import { loadBatch } from '../../load/load.ts'
+import { type Loaders, type OpenLoaders, openLoaders } from '../../load/loaders.ts'
+import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
+import { type TakenSlice, takeSlice } from '../../load/slice.ts'
+import { lockStreams } from '../../load/stream-locks.ts'
+import { teamIdOf } from '../../load/teams.ts'
+import { formExports } from '../../streams/exports.ts'
+import { responses } from '../../streams/responses.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { describeTables } from '../expected/tables.ts'
+import { statusOf } from '../replay/replay.ts'
+import { type Channels, compareChannels } from './deep/channels.ts'
+import { expectSource } from './expect-source.ts'
+import { isEqual, isMended, storeChannels, storeVerified } from './store.ts'
+import {
+  type Desks,
+  openDesks,
+  type RepairOptions,
+  type StreamVerified,
+  verifyStream,
+} from './verify-stream.ts'
+
+/** Teams that are compared side by side: each has two sessions, and one service that may be slow. */
+const TEAMS_AT_ONCE = 8
+/** Loading connections of all teams, for repairs. */
+const LOADERS = 4
+
+export interface VerifyOptions {
+  /** Of the warehouse. */
+  readonly url: string
+  readonly teams: readonly TeamSource[]
+  readonly streams: readonly Stream[]
+  /** Null to compare only. */
+  readonly repair: RepairOptions | null
+  /** Hold the files of the exports against the responses too; both streams must be among those asked for. */
+  readonly deep: boolean
+  readonly clock: Clock
+  readonly random: () => number
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  readonly version?: string
+  readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
+}
+
+/** A stream that was compared, or why it could not be. */
+export type StreamResult =
+  | { readonly stream: StreamName; readonly status: RunStatus; readonly verified: StreamVerified }
+  | { readonly stream: StreamName; readonly status: 'failed' | 'interrupted'; readonly error: string }
+
+export interface VerifySummary {
+  readonly runId: string
+  readonly status: RunStatus
+  /** True when no stream of no team differed, and all could be compared. */
+  readonly equal: boolean
+  readonly teams: readonly TeamVerified[]
+}
+
+export interface TeamVerified {
+  readonly name: string
+  readonly streams: readonly StreamResult[]
+  /** Null where it was not asked for, or one of the two streams could not be read. */
+  readonly deep: Channels | null
+}
+
+export async function verify(options: VerifyOptions): Promise<VerifySummary> {
+  const { url, clock, logger, streams, repair } = options
+  await using control = await openSession({ url, purpose: 'verify' })
+  try {
+    const teams = []
+    for (const team of options.teams) teams.push({ ...team, teamId: await teamIdOf(control.db, team.name) })
+    if (repair !== null) await lockStreams(control, streams, teams)
+    const runId = await beginRun(control, 'verify', {
+      streams: streams.map(({ name }) => name),
+      teams: teams.map(({ name }) => name),
+      repair: repair !== null,
+    })
+    await using loaders = openLoaders({
+      url,
+      clock,
+      total: LOADERS,
+      onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a passing failure'),
+    })
+    const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
+    const done = await Promise.all(
+      teams.map((team) =>
+        queue.add(team.teamId, () => verifyTeam({ options, control, loaders, runId }, team)),
+      ),
+    )
+    const results = done.flatMap((team) => team.streams)
+    const disagree = done.some(({ deep }) => deep !== null && deep.differences.length > 0)
+    const status = statusOf([
+      ...results.map((each) => each.status),
+      disagree ? 'needs_attention' : 'succeeded',
+    ])
+    await finishRun(control.db, runId, status, notesOf(done))
+    const equal = !disagree && results.every((each) => 'verified' in each && isEqual(each.verified))
+    return { runId, status, equal, teams: done }
+  } catch (error) {
+    throw warehouseError(error)
+  }
+}
+
+interface Shared {
+  readonly options: VerifyOptions
+  readonly control: Session
+  readonly loaders: OpenLoaders
+  readonly runId: string
+}
+
+interface Run extends Omit<Shared, 'loaders'> {
+  readonly loaders: Loaders
+  readonly desks: Desks
+  readonly team: OpenTeam
+}
+
+/** Never throws: what keeps a team from being compared fails its streams, and the other teams go on. */
+async function verifyTeam(
+  shared: Shared,
+  team: TeamSource & { readonly teamId: number },
+): Promise<TeamVerified> {
+  const { options } = shared
+  const results: StreamResult[] = []
+  let deep: Channels | null = null
+  try {
+    await using opened = openTeam(team, options)
+    await using desks = await openDesks(options.url)
+    const loaders = shared.loaders.ofTeam(team.teamId)
+    const run: Run = { ...shared, loaders, desks, team: opened }
+    for (const stream of options.streams) results.push(await verified(run, stream))
+    const isRead = results.every((each) => 'verified' in each)
+    deep = options.deep && isRead ? await channelsOf(run) : null
+  } catch (error) {
+    // After the last stream come the exports once more, against the responses.
+    const unread = options.streams.slice(results.length).map(({ name }) => name)
+    const failed = unread.length > 0 ? unread : ['exports' as const]
+    const kept = results.filter(({ stream }) => !failed.includes(stream))
+    results.splice(0, results.length, ...kept)
+    for (const stream of failed)
+      results.push({ stream, ...failureOf(options, { team: team.name, stream }, error) })
+  }
+  return { name: team.name, streams: results, deep }
+}
+
+function sourceOf({ options, loaders, team }: Run, stream: Stream, taken: TakenSlice): Source {
+  const { url, clock, logger, onProgress } = options
+  return {
+    client: team.client,
+    serviceClock: team.serviceClock,
+    clock,
+    logger,
+    signal: team.signal,
+    loaders,
+    url,
+    timezone: team.timezone,
+    stream,
+    taken,
+    load: loadBatch,
+    meter: { requests: 0, throttled: 0 },
+    tally: emptyTally(),
+    patience: newPatience(),
+    onProgress: (progress) => onProgress(team.name, stream.name, progress),
+  }
+}
+
+function untaken({ team, runId }: Run, stream: Stream): TakenSlice {
+  return {
+    teamId: team.teamId,
+    stream: stream.name,
+    slice: '',
+    epoch: '0',
+    runId,
+    cursor: null,
+    takenAt: '-infinity',
+  }
+}
+
+async function verified(run: Run, stream: Stream): Promise<StreamResult> {
+  const { options, control, runId, team } = run
+  const { repair } = options
+  const key = { teamId: team.teamId, stream: stream.name }
+  try {
+    const taken =
+      repair === null ? untaken(run, stream) : await takeSlice(control.db, { ...key, slice: '' }, runId)
+    const source = sourceOf(run, stream, taken)
+    const found = await verifyStream(source, run.desks, repair)
+    await storeVerified(control, { runId, ...key }, found)
+    // What could not be fetched was not compared.
+    const isDone = isMended(found) && source.patience.later.size === 0
+    return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
+  } catch (error) {
+    return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
+  }
+}
+
+function failureOf(
+  { logger, signal }: VerifyOptions,
+  place: { readonly team: string; readonly stream: StreamName },
+  error: unknown,
+): { readonly status: 'failed' | 'interrupted'; readonly error: string } {
+  if (signal.aborted) return { status: 'interrupted', error: 'stopped by a signal' }
+  const { code, message, mend } = warehouseError(error)
+  const note = mend === undefined ? message : `${message} — ${mend}`
+  logger.error({ ...place, code }, note)
+  return { status: 'failed', error: note }
+}
+
+/** What both channels say in this run; what differs is looked at a second time, since they are not read at once. */
+async function channelsOf(run: Run): Promise<Channels> {
+  const { options, control, desks, team, runId } = run
+  const { session, scanning } = desks
+  const first = await compareChannels(session, team.teamId, options.signal)
+  let channels = first
+  if (first.differences.length > 0) {
+    for (const stream of [responses, formExports]) {
+      const tables = await describeTables(session, stream)
+      await expectSource(sourceOf(run, stream, untaken(run, stream)), session, scanning, tables)
+    }
+    const again = await compareChannels(session, team.teamId, options.signal)
+    const before = new Set(first.differences.map((each) => JSON.stringify(each)))
+    channels = { ...again, differences: again.differences.filter((each) => before.has(JSON.stringify(each))) }
+  }
+  await storeChannels(control, { runId, teamId: team.teamId }, channels)
+  return channels
+}
+
+function notesOf(teams: VerifySummary['teams']): string | null {
+  const notes = teams.flatMap(({ name, streams, deep }) => [
+    ...(deep === null || deep.differences.length === 0
+      ? []
+      : [`${name}: exports and responses differ in ${deep.differences.length} place(s)`]),
+    ...streams.flatMap((each) => {
+      if ('error' in each) return [`${name}/${each.stream}: ${each.error}`]
+      if (each.status === 'succeeded') return []
+      const { missing, extra, different, repaired, note } = each.verified
+      const counts = `${missing.length} missing, ${extra.length} extra, ${different.length} different, ${repaired} repaired`
+      return [`${name}/${each.stream}: ${counts}${note === null ? '' : `; ${note}`}`]
+    }),
+  ])
+  return notes.length === 0 ? null : notes.join('\n')
+}

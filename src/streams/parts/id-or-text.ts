@@ -1,0 +1,20 @@
+/**
+ * A bare value where the service may write an id, an index or a text: a row of a matrix, a choice.
+ *
+ * Invariant: the value stands in one of the two cells, exactly as it came. A number, or a text that looks like a UUID,
+ * is what the service calls the thing by; any other text is what a person reads, also one of digits: the columns of a
+ * scale are headed 1, 2, 3.
+ */
+import { canonicalText } from '../../core/canonical.ts'
+import { isLosslessNumber } from '../../core/json.ts'
+import type { Problem } from '../../core/problem.ts'
+import { type Cell, readCell } from './cell.ts'
+
+const UUID = /^[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i
+
+export function idOrText(value: unknown, path: string, problems: Problem[]): [id: Cell, text: Cell] {
+  if (typeof value === 'string') return UUID.test(value) ? [value, null] : [null, value]
+  if (typeof value === 'number' || isLosslessNumber(value)) return [canonicalText(value), null]
+  if (typeof value === 'boolean') return [null, String(value)]
+  return [readCell('reference', value, path, problems), null]
+}

@@ -1,0 +1,124 @@
+/**
+ * The rows of `response_answers`: one a value, each choice and then the free text.
+ *
+ * Invariant: an answer leaves at least one row, and every text of it stands in a `value_text`; values alike are rows
+ * alike, and never one. An empty free text is a value where it is all there is (an empty string stays empty), and
+ * none beside choices.
+ */
+import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
+import type { Problem } from '../../core/problem.ts'
+import { type Answer, answeredQuestionOf, answersOf } from './answers.ts'
+import { type Cell, readCell } from './cell.ts'
+import { idOrText } from './id-or-text.ts'
+import { cellsOf, type Item, isEmpty, itemsOf } from './parts.ts'
+import { type Child, column, firstOf, text } from '../stream.ts'
+import { typedCells } from './typed-values.ts'
+
+const ANSWER_ID = [column('reference', 'id', 'uid')]
+
+export const responseAnswers: Child = {
+  table: 'response_answers',
+  parent: 'response_id',
+  columns: [
+    'position',
+    'value_position',
+    'answer_id',
+    'question_id',
+    'question_text',
+    'choice_id',
+    'value_text',
+    'value_number',
+    'value_boolean',
+    'value_date',
+  ],
+  rows(record, problems) {
+    const rows: Cell[][] = []
+    for (const answer of answersOf(record, problems)) {
+      const position = String(answer.position)
+      const [answerId] = cellsOf(ANSWER_ID, answer.record, answer.path, problems)
+      const questionId = answeredQuestionOf(answer, problems)
+      const questionText = questionTextOf(answer, problems)
+      const values = valuesOf(answer, problems)
+      for (let at = 0; at < values.length; at++) {
+        const { choiceId, valueText } = values[at]!
+        rows.push([
+          position,
+          String(at + 1),
+          answerId!,
+          questionId,
+          questionText,
+          choiceId,
+          valueText,
+          ...typedCells(valueText),
+        ])
+      }
+    }
+    return rows
+  },
+}
+
+const QUESTION_TEXT = ['text', 'question_text']
+
+function questionTextOf({ record, path, key }: Answer, problems: Problem[]): Cell {
+  if (isObject(record.question)) {
+    const { field, value } = firstOf(record.question, QUESTION_TEXT)
+    if (value !== null) return readCell('text', value, `${path}.question.${field}`, problems)
+  }
+  // Under its question's id, the text of an answer is in answer_text, and `text` is the question's.
+  const { field, value } = firstOf(record, key === null ? ['question_text'] : ['question_text', 'text'])
+  return readCell('text', value, `${path}.${field}`, problems)
+}
+
+interface Value {
+  readonly choiceId: Cell
+  readonly valueText: Cell
+}
+
+const NOTHING: Value = { choiceId: null, valueText: null }
+
+function valuesOf({ record, path }: Answer, problems: Problem[]): readonly Value[] {
+  const values: Value[] = []
+  for (const item of itemsOf(record.answer_choices, `${path}.answer_choices`, problems)) {
+    const choice = choiceOf(item, problems)
+    if (choice !== null) values.push(choice)
+  }
+  const valueText = readCell('text', record.answer_text, `${path}.answer_text`, problems)
+  if (valueText !== null && (valueText !== '' || values.length === 0))
+    values.push({ choiceId: null, valueText })
+  if (values.length === 0) values.push(NOTHING)
+  return values
+}
+
+const CHOICE = [
+  column('reference', 'question_choice_id', 'choice_id', 'id', 'uid'),
+  text('text_value', 'text', 'label', 'name'),
+]
+
+/** A choice that was made; null for one that is empty. */
+function choiceOf({ value, path }: Item, problems: Problem[]): Value | null {
+  if (isObject(value)) return choiceIn(value, path, problems)
+  if (typeof value !== 'object' || isLosslessNumber(value))
+    return { choiceId: null, valueText: readCell('text', value, path, problems) }
+  problems.push({ path, reason: 'not a choice', original: value })
+  return null
+}
+
+/** The choice itself, or an object around it. */
+function choiceIn(value: JsonObject, path: string, problems: Problem[]): Value | null {
+  const chosen = value.question_choice
+  if (isObject(chosen)) return namedChoice(chosen, `${path}.question_choice`, problems)
+  const { question_choice: _, ...beside } = value
+  if (chosen === undefined || chosen === null) return namedChoice(beside, path, problems)
+  const [id, own] = idOrText(chosen, `${path}.question_choice`, problems)
+  const [, text] = cellsOf(CHOICE, beside, path, problems) as [Cell, Cell]
+  return { choiceId: id, valueText: own ?? text }
+}
+
+function namedChoice(choice: JsonObject, path: string, problems: Problem[]): Value | null {
+  if (isEmpty(choice)) return null
+  const before = problems.length
+  const [choiceId, valueText] = cellsOf(CHOICE, choice, path, problems) as [Cell, Cell]
+  if (choiceId === null && valueText === null && problems.length === before)
+    problems.push({ path, reason: 'not a choice', original: choice })
+  return { choiceId, valueText }
+}

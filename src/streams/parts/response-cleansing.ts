@@ -1,0 +1,91 @@
+/**
+ * What of a response no table may hold: the signed part of addresses, and the bytes of images and files.
+ *
+ * Invariant: of a file or signature, every address loses its query string and all bytes give way to `(not kept)`; of
+ * anything else only a text that is wholly a signed address, or wholly an image, does. What people wrote stays, an
+ * address with a query among it. What has nothing to leave out is returned as it is, not copied.
+ */
+import { isLosslessNumber } from '../../core/json.ts'
+import {
+  beginsAsAddress,
+  isInlineData,
+  isInlineImage,
+  isSigned,
+  NOT_KEPT,
+  withoutQuery,
+} from './addresses.ts'
+import { FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
+
+/** Below these, texts are about a file or an image. */
+const PARTS: ReadonlySet<string> = new Set([...FILE_FIELDS, ...SIGNATURE_FIELDS])
+
+/** Fields of a file or signature that hold its address, its bytes, or either. */
+const ADDRESS = /(?:^|_)(?:url|uri|href|link|src)$/i
+const BYTES = /(?:^|_)(?:image|data|content|contents|bytes|body|base64|blob|thumbnail|svg|png)$/i
+
+/** Longer than any name, and written with the characters of base64 alone. */
+const ENCODED = /^[A-Za-z0-9+/_\-\s]{200,}={0,2}\s*$/
+
+/** Deeper than any record that is not refused for its depth. */
+const DEEPEST = 500
+
+export function cleansedResponse(came: unknown): unknown {
+  return cleansed(came, '', false, 0)
+}
+
+/** `name` is that of the field that the value, or the list it is in, stands in. */
+function cleansed(value: unknown, name: string, inPart: boolean, depth: number): unknown {
+  if (typeof value === 'string') return inPart ? partText(value, name) : otherText(value)
+  if (typeof value !== 'object' || value === null || depth > DEEPEST) return value
+  if (Array.isArray(value)) return cleansedList(value, name, inPart, depth)
+  return isLosslessNumber(value) ? value : cleansedFields(value, inPart, depth)
+}
+
+function cleansedList(list: readonly unknown[], name: string, inPart: boolean, depth: number): unknown {
+  let copy: unknown[] | null = null
+  for (let at = 0; at < list.length; at++) {
+    const item = cleansed(list[at], name, inPart, depth + 1)
+    if (item === list[at]) continue
+    copy ??= list.slice()
+    copy[at] = item
+  }
+  return copy ?? list
+}
+
+function cleansedFields(record: object, inPart: boolean, depth: number): unknown {
+  let changed: Map<string, unknown> | null = null
+  for (const name in record) {
+    const value = (record as Record<string, unknown>)[name]
+    const item = cleansed(value, name, inPart || PARTS.has(name), depth + 1)
+    if (item === value) continue
+    changed ??= new Map()
+    changed.set(name, item)
+  }
+  if (changed === null) return record
+  // By entries, because a field may be named `__proto__`.
+  return Object.fromEntries(
+    Object.entries(record).map(([name, value]) => [name, changed.has(name) ? changed.get(name) : value]),
+  )
+}
+
+function partText(text: string, name: string): string {
+  if (text === '' || text === NOT_KEPT) return text
+  if (isInlineData(text)) return NOT_KEPT
+  if (ADDRESS.test(name) || beginsAsAddress(text)) return withoutQuery(text)
+  return BYTES.test(name) || (text.length >= 200 && ENCODED.test(text)) ? NOT_KEPT : text
+}
+
+/** A text that is an address or an image begins with one of these, and few do. */
+const MAY_BE = /^\s*(?:https?:|\/\/|data:image)/i
+
+/** True where the first character says already that it is neither, as of nearly every text. */
+function beginsOtherwise(text: string): boolean {
+  const first = text.charCodeAt(0)
+  return first > 0x2f && first < 0x7f && first !== 0x48 && first !== 0x68 && first !== 0x44 && first !== 0x64
+}
+
+function otherText(text: string): string {
+  if (text.length < 10 || beginsOtherwise(text) || !MAY_BE.test(text)) return text
+  if (isInlineImage(text)) return NOT_KEPT
+  return isSigned(text) ? withoutQuery(text) : text
+}

@@ -1,0 +1,246 @@
+/** With several teams a login sees those that it is granted, and every way out of them is shut. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { startEmulator } from '../../src/emulator/server.ts'
+import { openScene, query, type Scene, SMALL } from '../e2e/support/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+import { type Login, makeLogin } from './logins.ts'
+
+let scene: Scene
+let analyst: Login
+let clinician: Login
+let loader: Login
+
+const access = async (...words: string[]) => {
+  const ended = await runCommand(['access', ...words], { DATABASE_URL: scene.url })
+  return { ...ended, document: words.includes('--json') ? JSON.parse(ended.stdout) : null }
+}
+
+/** Loads the second team of the emulator under its own name. */
+async function loadOther(): Promise<void> {
+  const { base_url, teams } = scene.emulator.environments[0]!
+  const ended = await runCommand(['backfill'], {
+    DATABASE_URL: scene.url,
+    INTAKE_BASE_URL: base_url,
+    INTAKE_TEAM: 'other',
+    INTAKE_API_KEY: teams[1]!.api_key,
+    INTAKE_API_SECRET: teams[1]!.api_secret,
+  })
+  expect(ended.code).toBe(0)
+}
+
+beforeAll(async () => {
+  scene = await openScene({ patients: 25, responses: 60 })
+  expect((await scene.backfill()).code).toBe(0)
+  analyst = await makeLogin(scene.url, 'intake_analyst')
+  clinician = await makeLogin(scene.url, 'intake_clinical')
+  loader = await makeLogin(scene.url, 'intake_loader')
+})
+afterAll(() => scene[Symbol.asyncDispose]())
+
+/** The teams whose rows each view and table of a schema shows, joined; `''` for none. */
+async function teamsIn(login: Login, schema: string): Promise<Readonly<Record<string, string>>> {
+  const found = await login.rows<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'team_id'
+     where c.relnamespace = $1::regnamespace and c.relkind in ('r', 'v', 'p')`,
+    [schema],
+  )
+  const text = found
+    .map(
+      ({ name }) =>
+        `select '${name}' as name, string_agg(distinct team_id::text, ',') as teams from ${schema}.${name}`,
+    )
+    .join(' union all ')
+  const rows = await login.rows<{ name: string; teams: string | null }>(text)
+  return Object.fromEntries(rows.map(({ name, teams }) => [name, teams ?? '']))
+}
+
+const seen = async (login: Login, schema: string) =>
+  [...new Set(Object.values(await teamsIn(login, schema)).filter((teams) => teams !== ''))].sort()
+
+describe('with one team', () => {
+  it('every login with a role sees it', async () => {
+    expect(await seen(analyst, 'intake_analytics')).toEqual(['1'])
+    expect(await seen(clinician, 'intake')).toEqual(['1'])
+    expect(await access('list', '--json')).toMatchObject({
+      code: 0,
+      document: { teams: ['default'], everybody: true, access: [] },
+    })
+  })
+})
+
+describe('with several teams', () => {
+  beforeAll(loadOther)
+
+  beforeEach(async () => {
+    await query(scene.url, 'delete from intake_ops.access')
+  })
+
+  it('a login sees none until it is granted one, then that one, and none again when it is revoked', async () => {
+    for (const [login, schema] of [
+      [analyst, 'intake_analytics'],
+      [clinician, 'intake_analytics'],
+      [clinician, 'intake'],
+    ] as const) {
+      expect(await seen(login, schema)).toEqual([])
+      expect(await access('grant', login.name, 'other', '--json')).toMatchObject({
+        ...{ code: 0, stderr: '' },
+        document: { login: login.name, team: 'other', changed: true },
+      })
+      expect(await seen(login, schema)).toEqual(['2'])
+      expect((await access('grant', login.name, 'default')).stdout).toBe('granted\n')
+      expect((await access('grant', login.name, 'default')).stdout).toBe('was granted already\n')
+      expect(new Set((await seen(login, schema)).join().split(','))).toEqual(new Set(['1', '2']))
+      expect((await access('revoke', login.name, 'other')).stdout).toBe('revoked\n')
+      expect(await seen(login, schema)).toEqual(['1'])
+      expect((await access('revoke', login.name, 'default')).code).toBe(0)
+      expect((await access('revoke', login.name, 'default')).stdout).toBe('was not granted\n')
+      expect(await seen(login, schema)).toEqual([])
+    }
+  })
+
+  it('every table and view that has rows shows the same teams', async () => {
+    await access('grant', clinician.name, 'other')
+    const all = await teamsIn(loader, 'intake')
+    const own = await teamsIn(clinician, 'intake')
+    for (const [name, teams] of Object.entries(all)) {
+      expect(own[name], name).toBe(teams.includes('2') ? '2' : '')
+    }
+    expect(Object.values(all).filter((teams) => teams === '1,2').length).toBeGreaterThan(15)
+  })
+
+  it('who writes the tables sees all', async () => {
+    const { teams, patients, responses, answers } = await teamsIn(loader, 'intake_analytics')
+    expect([teams, patients, responses, answers]).toEqual(['1,2', '1,2', '1,2', '1,2'])
+    expect((await query(scene.url, 'select distinct team_id from intake_analytics.answers')).length).toBe(2)
+  })
+
+  it('there is no way out', async () => {
+    await access('grant', analyst.name, 'other')
+    await query(scene.url, `insert into intake_ops.access (login, team_id) values ('somebody', 1)`)
+    const shut = [
+      `set session authorization ${loader.name}`,
+      `set role ${loader.name}`,
+      'set role intake_loader',
+      'set role intake_clinical',
+      `alter role ${analyst.name} rename to somebody`,
+      `grant intake_clinical to ${analyst.name}`,
+      `insert into intake_ops.access (login, team_id) values (current_user, 1)`,
+      `select intake_ops.teams_of('somebody')`,
+      `select intake_ops.pseudonym('a', 'b', 1::smallint, 'x')`,
+      `select intake_ops.hmac_pad('a', 1)`,
+      'select * from intake_ops.analytics_key',
+      `select pg_get_functiondef('intake_ops.teams_of(text)'::regprocedure)`,
+      'create or replace view intake_analytics.teams as select 1::smallint as team_id, null::text as team',
+      'alter view intake_analytics.answers set (security_barrier = false)',
+      'create function intake_analytics.f() returns int language sql return 1',
+      'alter table intake.patients disable row level security',
+    ]
+    const ends = await analyst.endings(shut)
+    // 0A000: nobody renames the session that they are in.
+    for (const [at, statement] of shut.entries()) expect(['42501', '0A000'], statement).toContain(ends[at])
+    // A function that tells what it is shown is shown no row of another team.
+    const told: string[] = []
+    const { connect } = await import('../e2e/support/scene.ts')
+    const client = await connect(analyst.url)
+    client.on('notice', ({ message }) => told.push(message ?? ''))
+    try {
+      await client.query(
+        `create function pg_temp.tell(smallint, text) returns boolean language plpgsql cost 0.0000001
+         as $$ begin raise notice '% %', $1, $2; return true; end $$`,
+      )
+      for (const view of ['responses', 'answers', 'message_outcomes', 'packet_progress', 'export_answers']) {
+        await client.query(`select 1 from intake_analytics.${view} where pg_temp.tell(team_id, patient)`)
+      }
+      await client.query('select 1 from intake_analytics.patients where pg_temp.tell(team_id, patient)')
+      for (const [view, text] of [
+        ...[['daily_volume', 'form'] as const, ['form_completion', 'form'] as const],
+        ...[['questions', 'question_text'] as const, ['matrix_answers', 'patient'] as const],
+        ...[['freshness', 'team'] as const, ['teams', 'team'] as const],
+      ]) {
+        await client.query(`select 1 from intake_analytics.${view} where pg_temp.tell(team_id, ${text})`)
+      }
+      const exported = await client.query<{ name: string }>(
+        `select c.oid::regclass::text as name from pg_class c
+         where relnamespace = 'intake_analytics'::regnamespace and relname like 'export\\_%' and relname <> 'export_answers'`,
+      )
+      expect(exported.rows.length).toBeGreaterThan(3)
+      for (const { name } of exported.rows) {
+        await client.query(`select 1 from ${name} where pg_temp.tell(team_id, patient)`)
+      }
+      // A plan that is kept is asked anew whose it is.
+      await client.query(
+        'prepare kept as select count(distinct team_id)::int as teams from intake_analytics.responses',
+      )
+      const counts: number[] = []
+      for (const become of [...Array(6).fill('reset role'), 'set role intake_analyst', 'reset role']) {
+        await client.query(become)
+        counts.push((await client.query<{ teams: number }>('execute kept')).rows[0]!.teams)
+      }
+      expect(counts).toEqual([1, 1, 1, 1, 1, 1, 0, 1])
+      // A role that one may take on sees what it is granted itself: nothing here.
+      await client.query('set role intake_analyst')
+      expect((await client.query('select from intake_analytics.responses')).rowCount).toBe(0)
+      await client.query('set row_security = off')
+      expect((await client.query('select from intake_analytics.responses')).rowCount).toBe(0)
+    } finally {
+      await client.end()
+    }
+    expect(told.length).toBeGreaterThan(100)
+    expect(told.filter((line) => !line.startsWith('2 '))).toEqual([])
+  })
+
+  it('a clinician cannot turn the policies off', async () => {
+    await access('grant', clinician.name, 'other')
+    const ends = await clinician.endings([
+      'set row_security = off',
+      'select from intake.patients',
+      'update intake.patients set team_id = 2',
+      'alter table intake.patients disable row level security',
+      'create policy mine on intake.patients using (true)',
+    ])
+    expect(ends).toEqual([null, '42501', '42501', '42501', '42501'])
+  })
+
+  it('names what is not there: a login, a team', async () => {
+    expect(await access('grant', 'no such login', 'other')).toMatchObject({ code: 2, stdout: '' })
+    const { code, stderr } = await access('grant', analyst.name, 'nobody')
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: 'error: TEAM is no team of this warehouse\n  mend: use one of: default, other\n',
+    })
+    const stranger = await makeLogin(scene.url, 'pg_monitor')
+    expect((await access('grant', stranger.name, 'other')).stderr).toContain(
+      'neither intake_analyst nor intake_clinical',
+    )
+    const list = (await access('list')).stdout
+    expect(list).toContain(stranger.name)
+    expect(list).toContain('teams: default, other')
+  })
+})
+
+describe('a login with intake_loader alone', () => {
+  it('loads a warehouse that is migrated, although policies bind it', async () => {
+    await using emulator = await startEmulator(SMALL)
+    const { base_url, teams } = emulator.environments[0]!
+    const env = {
+      DATABASE_URL: loader.url,
+      INTAKE_BASE_URL: base_url,
+      INTAKE_TEAM: 'third',
+      INTAKE_API_KEY: teams[0]!.api_key,
+      INTAKE_API_SECRET: teams[0]!.api_secret,
+    }
+    const ended = await runCommand(['backfill', '--json'], env)
+    expect(await query(scene.url, 'select stream, reason from intake_ops.dead_letters')).toEqual([])
+    expect(ended.code).toBe(0)
+    expect(ended.stderr).toContain('only who owns the schemas may make them')
+    const counts = await query<{ patients: number; cells: number }>(
+      scene.url,
+      `select (select count(*)::int from intake.patients where team_id = t.team_id) as patients,
+         (select count(*)::int from intake.export_cells where team_id = t.team_id) as cells
+       from intake.teams t where name = 'third'`,
+    )
+    expect(counts[0]!.patients).toBe(SMALL.patients)
+    expect(counts[0]!.cells).toBeGreaterThan(50)
+    expect((await runCommand(['backfill'], env)).code).toBe(0)
+  })
+})

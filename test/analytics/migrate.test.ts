@@ -1,0 +1,262 @@
+/** Migrating: all or nothing, once, whoever else tries; and the roles may do what they are for and no more. */
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openEmbedded } from '../../src/embedded/server.ts'
+import { migrate, migrationStatus, requireMigrated } from '../../src/analytics/migrate.ts'
+import { migrationFiles } from '../../src/warehouse/migrations.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { cleanUp, temporaryDirectory } from '../support/embedded-fixture.ts'
+
+async function query<Row extends object = Record<string, unknown>>(
+  url: string,
+  ...statements: string[]
+): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url, application_name: 'migrate test' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    let rows: Row[] = []
+    for (const statement of statements) rows = (await client.query<Row>(statement)).rows
+    return rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** Tables of ours in a database, those of the migrator itself aside. */
+const tablesOf = async (url: string) =>
+  (
+    await query<{ name: string }>(
+      url,
+      `select format('%I.%I', schemaname, tablename) as name from pg_tables
+       where schemaname like 'intake%' and tablename not in ('migrations', 'migrations_lock') order by 1`,
+    )
+  ).map((row) => row.name)
+
+let all: readonly string[]
+beforeAll(async () => {
+  all = Object.keys(await migrationFiles.getMigrations()).sort()
+})
+
+test('an empty database is all pending, and looking changes nothing', async () => {
+  await using database = await createTestDatabase({ empty: true })
+  expect(await migrationStatus(database.url)).toEqual({ applied: [], pending: all })
+  expect(await query(database.url, `select nspname from pg_namespace where nspname like 'intake%'`)).toEqual(
+    [],
+  )
+  await expect(requireMigrated(database.url)).rejects.toMatchObject({
+    code: 'database_behind',
+    verdict: 'stop',
+    mend: 'run: intake-sync migrate',
+  })
+})
+
+test('migrating applies everything once, and again nothing', async () => {
+  await using database = await createTestDatabase({ empty: true })
+  expect(await migrate(database.url)).toEqual({
+    applied: all,
+    pending: [],
+    migrated: all,
+    rolesNote: null,
+    notes: [],
+  })
+  const tables = await tablesOf(database.url)
+  expect(tables).toContain('intake.patients')
+  expect(await migrate(database.url)).toEqual({
+    applied: all,
+    pending: [],
+    migrated: [],
+    rolesNote: null,
+    notes: [],
+  })
+  expect(await migrationStatus(database.url)).toEqual({ applied: all, pending: [] })
+  expect(await tablesOf(database.url)).toEqual(tables)
+  await requireMigrated(database.url)
+})
+
+test('of four that migrate one database at once, one does it and the others find it done', async () => {
+  await using database = await createTestDatabase({ empty: true })
+  const reports = await Promise.all([1, 2, 3, 4].map(() => migrate(database.url)))
+  expect(reports.map((report) => report.migrated.length).sort()).toEqual([0, 0, 0, all.length])
+  for (const report of reports) expect(report).toMatchObject({ applied: all, pending: [], rolesNote: null })
+})
+
+test('a database that a newer version migrated is refused, and left alone', async () => {
+  await using database = await createTestDatabase()
+  await query(database.url, `insert into intake_ops.migrations values ('9999_tomorrow', '2030-01-01')`)
+  for (const attempt of [migrate, migrationStatus, requireMigrated]) {
+    await expect(attempt(database.url)).rejects.toMatchObject({
+      code: 'database_ahead',
+      verdict: 'stop',
+      message: expect.stringContaining('9999_tomorrow'),
+    })
+  }
+})
+
+test('a migration that fails leaves none of them applied, and works once what was in its way is gone', async () => {
+  await using database = await createTestDatabase({ empty: true })
+  await query(database.url, 'create schema intake', 'create table intake.documents (stranger text)')
+  await expect(migrate(database.url)).rejects.toMatchObject({
+    code: 'migration_failed',
+    message: expect.stringMatching(/^migration 0004_\w+ failed: .*nothing was changed$/),
+  })
+  expect(await tablesOf(database.url)).toEqual(['intake.documents'])
+  expect(await migrationStatus(database.url)).toEqual({ applied: [], pending: all })
+  await query(database.url, 'drop table intake.documents')
+  expect(await migrate(database.url)).toMatchObject({ migrated: all, pending: [] })
+})
+
+describe('a role', () => {
+  /** Nothing here changes it. */
+  let database: TestDatabase
+
+  beforeAll(async () => {
+    database = await createTestDatabase()
+    return () => database.drop()
+  })
+
+  /** The SQLSTATE with which each statement ends for a login with that role alone; null where it does its work. */
+  async function endings(role: string, statements: readonly string[]): Promise<(string | null)[]> {
+    const client = new pg.Client({ connectionString: database.url, application_name: 'migrate test' })
+    await client.connect()
+    try {
+      await client.query(`set role ${role}`)
+      const ends: (string | null)[] = []
+      for (const statement of statements)
+        ends.push(
+          await client.query(statement).then(
+            () => null,
+            (error: { code?: string }) => String(error.code),
+          ),
+        )
+      return ends
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** What a login with that role alone may read. */
+  async function readable(role: string): Promise<Record<string, boolean>> {
+    const tables = Object.keys(NOTHING)
+    const reading = tables.map((table) => `select from ${table} limit 1`)
+    const ends = await endings(role, reading)
+    for (const end of ends) expect([null, '42501']).toContain(end)
+    return Object.fromEntries(tables.map((table, at) => [table, ends[at] === null]))
+  }
+
+  const NOTHING = {
+    'intake.patients': false,
+    'intake.teams': false,
+    'intake_raw.records': false,
+    'intake_raw.set_aside': false,
+    'intake_ops.dead_letters': false,
+    'intake_ops.migrations': false,
+    'intake_ops.webhook_secrets': false,
+  }
+
+  test('of an analyst reads nothing identified, raw or operational', async () => {
+    expect(await readable('intake_analyst')).toEqual(NOTHING)
+    // It may look into the schema, where that view is not.
+    expect(await endings('intake_analyst', ['select from intake_analytics.nothing'])).toEqual(['42P01'])
+  })
+
+  test('of a clinician reads the normalised tables, and no others', async () => {
+    expect(await readable('intake_clinical')).toEqual({
+      ...NOTHING,
+      'intake.patients': true,
+      'intake.teams': true,
+    })
+  })
+
+  test.each(['intake_analyst', 'intake_clinical'])('%s writes nothing', async (role) => {
+    const statements = [
+      `insert into intake.teams (name) values ('x')`,
+      'delete from intake.patients',
+      'update intake_raw.records set deleted = true',
+      'create table intake.mine ()',
+      'create table intake_analytics.mine ()',
+    ]
+    expect(await endings(role, statements)).toEqual(statements.map(() => '42501'))
+  })
+
+  test('of the loader reads and writes every table, and changes none', async () => {
+    const statements = (await tablesOf(database.url)).flatMap((table) => [
+      `select from ${table} limit 1`,
+      `delete from ${table} where false`,
+    ])
+    expect(statements.length).toBeGreaterThan(20)
+    expect(await endings('intake_loader', statements)).toEqual(statements.map(() => null))
+    expect(await endings('intake_loader', ['drop table intake.patients'])).toEqual(['42501'])
+  })
+
+  test('cannot log in', async () => {
+    const roles = await query(
+      database.url,
+      `select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb from pg_roles where rolname in ('intake_loader', 'intake_analyst', 'intake_clinical') order by 1`,
+    )
+    const not = { rolcanlogin: false, rolsuper: false, rolcreaterole: false, rolcreatedb: false }
+    expect(roles).toEqual(
+      ['intake_analyst', 'intake_clinical', 'intake_loader'].map((rolname) => ({ rolname, ...not })),
+    )
+  })
+})
+
+describe('on a server that has none of the roles yet', () => {
+  let server: Awaited<ReturnType<typeof openEmbedded>>
+
+  beforeAll(async () => {
+    server = await openEmbedded({ dataDir: temporaryDirectory(), unsafe: true })
+  })
+
+  afterAll(async () => {
+    await server.stop()
+    await cleanUp()
+  })
+
+  const urlOf = (database: string, user?: string) => {
+    const url = new URL(server.url)
+    url.pathname = `/${database}`
+    if (user !== undefined) Object.assign(url, { username: user, password: 'p' })
+    return url.href
+  }
+
+  const roles = async () =>
+    (
+      await query<{ rolname: string }>(
+        server.url,
+        `select rolname from pg_roles where rolname like 'intake\\_%' order by 1`,
+      )
+    ).map((row) => row.rolname)
+
+  test('a user who may not create roles migrates all the same and is told; one who may adds them later', async () => {
+    await query(server.url, `create role plain login password 'p'`, 'create database modest owner plain')
+    const report = await migrate(urlOf('modest', 'plain'))
+    expect(report).toMatchObject({ migrated: all, pending: [] })
+    expect(report.rolesNote).toMatch(/this user may not create or grant them/)
+    expect(await roles()).toEqual([])
+    await requireMigrated(urlOf('modest', 'plain'))
+
+    expect(await migrate(urlOf('modest'))).toMatchObject({ migrated: [], rolesNote: null, notes: [] })
+    expect(await roles()).toEqual(['intake_analyst', 'intake_clinical', 'intake_loader'])
+    expect(await query(urlOf('modest'), 'set role intake_clinical', 'select from intake.patients')).toEqual(
+      [],
+    )
+  })
+
+  test('databases of one server that are migrated at once all get their grants', async () => {
+    const modest = ['intake_loader', 'intake_analyst', 'intake_clinical'].flatMap((role) => [
+      `drop owned by ${role}`,
+      `drop role ${role}`,
+    ])
+    await query(urlOf('modest'), ...modest)
+    const names = ['twin_a', 'twin_b', 'twin_c']
+    for (const name of names) await query(server.url, `create database ${name}`)
+    const reports = await Promise.all(names.map((name) => migrate(urlOf(name))))
+    expect(reports.map((report) => [report.migrated.length, report.rolesNote])).toEqual(
+      names.map(() => [all.length, null]),
+    )
+    for (const name of names) {
+      expect(await query(urlOf(name), 'set role intake_clinical', 'select from intake.patients')).toEqual([])
+    }
+  })
+})

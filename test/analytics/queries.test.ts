@@ -1,0 +1,106 @@
+/** Each worked query of docs/queries answers an analyst what the emulator's own records say. */
+import { createHmac } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openScene, type Scene } from '../e2e/support/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+import type { Line } from './grouped.ts'
+import { type Login, makeLogin } from './logins.ts'
+import { workedOut } from './worked-out.ts'
+import { exportsAndAnswers } from './worked-out-exports.ts'
+
+const KEY = 'the key of this test'
+const folder = new URL('../../docs/queries/', import.meta.url)
+const files = readdirSync(folder)
+  .filter((name) => name.endsWith('.sql'))
+  .sort()
+
+let scene: Scene
+let analyst: Login
+let expected: Readonly<Record<string, readonly Line[]>>
+
+beforeAll(async () => {
+  scene = await openScene({ patients: 150, responses: 700, forms: 7, packets: 3 })
+  const ended = await runCommand(['backfill'], { ...scene.env, INTAKE_ANALYTICS_KEY: KEY })
+  expect(ended.code).toBe(0)
+  analyst = await makeLogin(scene.url, 'intake_analyst')
+  const pseudonym = (id: string) => createHmac('sha256', KEY).update(`1:${id}`).digest('hex')
+  const world = scene.emulator.control.world()
+  expected = { ...workedOut(world, pseudonym), '20': await exportsAndAnswers(world, 'Intake') }
+})
+afterAll(() => scene[Symbol.asyncDispose]())
+
+const answer = (name: string) => analyst.rows(readFileSync(new URL(name, folder), 'utf8'))
+
+/** Numbers as numbers and days as text, whatever their types; in one order. */
+function comparable(rows: readonly Line[]): string[] {
+  const plain = (value: unknown) => {
+    if (value instanceof Date) return value.toISOString().slice(0, 10)
+    return typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value
+  }
+  return rows
+    .map((row) =>
+      JSON.stringify(
+        Object.entries(row)
+          .map(([name, value]) => [name, plain(value)])
+          .sort(),
+      ),
+    )
+    .sort()
+}
+
+it('there are twenty, each with its question', () => {
+  expect(files).toHaveLength(20)
+  for (const name of files) expect(readFileSync(new URL(name, folder), 'utf8')).toMatch(/^-- [A-Z].*\?/)
+})
+
+describe('answers as the records say', () => {
+  it.each(files)('%s', async (name) => {
+    const rows = await answer(name)
+    // In this world every form was filled in lately.
+    if (!name.startsWith('17')) expect(rows.length).toBeGreaterThan(0)
+    const own = expected[name.slice(0, 2)]
+    if (own !== undefined) expect(comparable(rows)).toEqual(comparable(own))
+  })
+
+  it('05: what is left out is what the tables do not hold', async () => {
+    const rows = await scene.query<Line>(
+      `select f.name as form, a.question_id, count(*) filter (where a.value_text <> '') as answered
+       from intake.response_answers a join intake.responses r on r.id = a.response_id join intake.forms f on f.id = r.form_id
+       where a.value_position = 1 and a.question_id is not null and r.submitted_at is not null group by 1, 2`,
+    )
+    const told = await answer(files.find((name) => name.startsWith('05'))!)
+    expect(told.map(({ answered }) => Number(answered)).sort()).toEqual(
+      rows.map(({ answered }) => Number(answered)).sort(),
+    )
+    for (const { answered, responses, share_left_out } of told) {
+      expect(Number(share_left_out)).toBeCloseTo(1 - Math.min(1, Number(answered) / Number(responses)), 3)
+    }
+  })
+
+  it('13: ticks are those of the tables', async () => {
+    const rows = await scene.query<Line>(
+      `select count(*) filter (where a.value_boolean) as ticked, count(*) filter (where not a.value_boolean) as blank
+       from intake.response_answers a join intake.responses r on r.id = a.response_id
+       join intake.form_questions q on q.form_id = r.form_id and q.question_id = a.question_id and q.question_type = 'checkbox'
+       where a.value_boolean is not null group by r.form_id, a.question_id`,
+    )
+    const told = await answer(files.find((name) => name.startsWith('13'))!)
+    expect(comparable(told.map(({ ticked, blank }) => ({ ticked, blank })))).toEqual(comparable(rows))
+  })
+
+  it('17: forms asleep are those whose last submission is ninety days older than the newest', async () => {
+    await scene.query(
+      `update intake.responses set submitted_at = submitted_at - interval '1 year'
+       where form_id in (select id from intake.forms where name in ('Intake', 'Insurance'))`,
+    )
+    const rows = await scene.query<Line>(
+      `select f.name as form, count(*) as started from intake.responses r join intake.forms f on f.id = r.form_id
+       group by r.form_id, f.name
+       having max(r.submitted_at) is null or max(r.submitted_at) < (select max(submitted_at) from intake.responses where form_id is not null) - interval '90 days'`,
+    )
+    const told = await answer(files.find((name) => name.startsWith('17'))!)
+    expect(told.length).toBeGreaterThan(0)
+    expect(comparable(told.map(({ form, started }) => ({ form, started })))).toEqual(comparable(rows))
+  })
+})

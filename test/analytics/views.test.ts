@@ -1,0 +1,369 @@
+/** What an analyst sees of everything, and what of it is nobody's to see (law 8). */
+import { createHmac } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CANARY, rowsWithCanary, SEEN } from '../e2e/support/canary.ts'
+import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
+import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
+import { until } from '../e2e/support/serving.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
+import { EXPORT, fillClinic } from './clinic.ts'
+import { everything, type Login, makeLogin } from './logins.ts'
+
+const KEY = 'a key that only this test has: it is longer than the block of sixty-four bytes'
+
+let service: LittleService
+let warehouse: TestDatabase
+let analyst: Login
+
+const run = async (...words: string[]) => {
+  const env = { ...service.env, DATABASE_URL: warehouse.url, INTAKE_ANALYTICS_KEY: KEY }
+  const ended = await runCommand(words, env)
+  expect(ended).toMatchObject({ code: 0, stderr: '' })
+  return ended.stdout
+}
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+  service = await startLittleService()
+  fillClinic(service)
+  service.interfere = ({ method }, response) => {
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(EXPORT)
+    return method === 'POST'
+  }
+  await run('backfill')
+  analyst = await makeLogin(warehouse.url, 'intake_analyst')
+})
+
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await warehouse.drop()
+})
+
+describe('an analyst', () => {
+  it('is refused every attempt on what is identified, raw or operational', async () => {
+    const tables = await query<{ name: string }>(
+      warehouse.url,
+      `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where n.nspname in ('intake', 'intake_raw', 'intake_ops') and c.relkind in ('r', 'v', 'p', 'S')`,
+    )
+    expect(tables.length).toBeGreaterThan(50)
+    const attempts = tables.flatMap(({ name }) => [
+      `select * from ${name}`,
+      `select count(*) from ${name}`,
+      `table ${name}`,
+      `copy ${name} to stdout`,
+      `delete from ${name}`,
+      `create temporary table mine (like ${name})`,
+      `create temporary view mine as select * from ${name}`,
+    ])
+    const refused = new Set((await analyst.endings(attempts)).map(String))
+    // 0A000: a view or a sequence is nothing to copy; 42809: nothing to delete from.
+    for (const state of refused) expect(['42501', '0A000', '42809']).toContain(state)
+  })
+
+  it('reads nothing but the views, which nobody may write through', async () => {
+    const views = await analyst.rows<{ name: string }>(
+      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname = 'intake_analytics'`,
+    )
+    expect(views.length).toBeGreaterThanOrEqual(10)
+    const ends = await analyst.endings(
+      views.flatMap(({ name }) => [`select from ${name}`, `delete from ${name}`]),
+    )
+    expect(ends.filter((_, at) => at % 2 === 0)).toEqual(views.map(() => null))
+    for (const end of ends.filter((_, at) => at % 2 === 1)) expect(['42501', '55000']).toContain(end)
+  })
+
+  it('finds the planted text nowhere, though every table below is full of it', async () => {
+    const held = await rowsWithCanary(warehouse.url, 'intake')
+    for (const table of [
+      ...[
+        'patients',
+        'patient_emergency_contacts',
+        'patient_custom_fields',
+        'messages',
+        'responses',
+        'export_rows',
+      ],
+      ...[
+        'response_answers',
+        'response_matrix_cells',
+        'response_files',
+        'response_signatures',
+        'export_cells',
+      ],
+    ]) {
+      expect(held[table], table).toBeGreaterThan(0)
+    }
+    const seen = await everything(analyst, 'intake_analytics')
+    expect(seen).toContain('Intake')
+    expect(seen.split('\n').filter((line) => SEEN.test(line))).toEqual([])
+  })
+
+  it('finds it in no name, comment or definition, which Postgres tells everybody', async () => {
+    const told = await analyst.rows<{ text: string | null }>(
+      `select relname::text as text from pg_class union all select attname::text from pg_attribute
+       union all select description from pg_description union all select pg_get_viewdef(oid) from pg_class where relkind = 'v'`,
+    )
+    expect(told.some(({ text }) => text?.includes('form_intake'))).toBe(true)
+    expect(told.filter(({ text }) => SEEN.test(text ?? ''))).toEqual([])
+  })
+
+  it('finds no id of a patient, no whole ZIP code and no day of birth', async () => {
+    const seen = await everything(analyst, 'intake_analytics')
+    expect(seen).not.toMatch(/in a (small|large) area|of ninety|unborn/)
+    expect(seen).not.toMatch(/"patient": "p"|03601|10001|90210|1980-02-29|1950-06-15/)
+  })
+
+  it('finds the planted text in no error either, whatever is asked', async () => {
+    const columns = await analyst.rows<{ view: string; name: string }>(
+      `select format('%I.%I', table_schema, table_name) as view, column_name as name from information_schema.columns
+       where table_schema = 'intake_analytics'`,
+    )
+    const errors = await analyst.errors(
+      columns.flatMap(({ view, name }) =>
+        ['int', 'date', 'boolean', 'jsonb'].map((type) => `select (${name}::text)::${type} from ${view}`),
+      ),
+    )
+    expect(errors.length).toBeGreaterThan(100)
+    expect(errors.filter((error) => SEEN.test(error))).toEqual([])
+  })
+})
+
+describe('patients', () => {
+  it('have an age band, three digits of a ZIP code, and words of lists', async () => {
+    const rows = await analyst.rows('select * from intake_analytics.patients')
+    const of = (id: string) => {
+      const { patient, team_id, ...rest } = rows.find((row) => row.patient === pseudonym(id))!
+      return rest
+    }
+    const year = new Date().getUTCFullYear()
+    const band = (born: number) =>
+      `${Math.floor((year - born) / 10) * 10}-${Math.floor((year - born) / 10) * 10 + 9}`
+    expect(of('p')).toEqual({
+      ...{ birth_year: 1980, age_band: band(1980), zip3: null, state: null, sex_at_birth: null },
+      tags: ['Fall risk'],
+    })
+    expect(of('in a small area')).toMatchObject({
+      birth_year: 1950,
+      zip3: '000',
+      state: 'VT',
+      sex_at_birth: 'Female',
+    })
+    expect(of('in a large area')).toMatchObject({
+      birth_year: 1950,
+      zip3: '100',
+      state: 'NY',
+      sex_at_birth: 'Male',
+    })
+    expect(of('of ninety')).toMatchObject({
+      birth_year: null,
+      age_band: '90+',
+      zip3: '902',
+      sex_at_birth: 'Intersex',
+    })
+    expect(of('unborn')).toMatchObject({
+      birth_year: null,
+      age_band: null,
+      zip3: null,
+      state: null,
+      sex_at_birth: null,
+    })
+  })
+
+  it.each([
+    ['one day short of ninety', 1, '80-89'],
+    ['ninety today', 0, '90+'],
+  ])('who are %s', async (_, days, band) => {
+    await query(
+      warehouse.url,
+      `update intake.patients set date_birth = (current_date - interval '90 years')::date + $1::int where id = 'of ninety'`,
+      [days],
+    )
+    const [row] = await analyst.rows('select * from intake_analytics.patients where patient = $1', [
+      pseudonym('of ninety'),
+    ])
+    expect(row).toMatchObject({ age_band: band })
+    expect(row!.birth_year === null).toBe(band === '90+')
+  })
+
+  it('are told apart by HMAC-SHA256 under the configured key, the same in every view', async () => {
+    for (const view of [
+      'patients',
+      'responses',
+      'answers',
+      'matrix_answers',
+      'message_outcomes',
+      'export_answers',
+    ]) {
+      const rows = await analyst.rows('select 1 from intake_analytics.patients where patient = $1', [
+        pseudonym('p'),
+      ])
+      expect(rows.length, view).toBeGreaterThan(0)
+    }
+    // Setting the same key again changes nothing.
+    const key = 'select * from intake_ops.analytics_key'
+    const before = await query(warehouse.url, key)
+    await run('migrate')
+    expect(await query(warehouse.url, key)).toEqual(before)
+  })
+})
+
+describe('answers', () => {
+  const of = (question: string) =>
+    analyst.rows(
+      `select choice, value_number as number, value_boolean as boolean, value_year as year, value_text as text, is_shown
+       from intake_analytics.answers where response_id = 'r1' and question_id = $1 order by position, value_position`,
+      [question],
+    )
+  const nothing = { choice: null, number: null, boolean: null, year: null, text: null }
+
+  it('are seen by type: choices that the form offers, numbers, and checkboxes', async () => {
+    const choices = (await of('payer')).map(({ choice }) => choice)
+    // What somebody wrote is no choice, also where it has the id of one.
+    expect(choices).toEqual(['HMO', null, 'PPO', null, null, null])
+    expect((await of('devices')).map(({ choice }) => choice)).toEqual(['Cane', 'Walker, with wheels'])
+    expect(await of('weight')).toEqual([
+      { ...nothing, number: '81.5', is_shown: true },
+      { ...nothing, is_shown: true },
+    ])
+    expect((await of('smoker')).map(({ boolean }) => boolean)).toEqual([true, null])
+  })
+
+  it('are hidden else, and what the question is stays told', async () => {
+    for (const question of ['name', 'story', 'born']) {
+      for (const row of await of(question)) expect(row).toEqual({ ...nothing, is_shown: false })
+    }
+    const [row] = await analyst.rows(
+      `select question_text, question_type, form from intake_analytics.answers where question_id = 'born' limit 1`,
+    )
+    expect(row).toEqual({ question_text: 'Date of birth', question_type: 'date', form: 'Intake' })
+  })
+
+  it('of exports are seen on the same terms', async () => {
+    const rows = await analyst.rows(
+      `select question_id, choice, value_number as number, value_boolean as boolean, value_text as text
+       from intake_analytics.export_answers where row_number = $1 and is_shown order by position`,
+      [1],
+    )
+    const flat = await analyst.rows(
+      `select choice, value_boolean as boolean from intake_analytics.export_answers
+       where row_number = 3 and is_shown order by position`,
+    )
+    expect(flat).toEqual([
+      { choice: null, boolean: true },
+      { choice: 'Cane; Other', boolean: null },
+    ])
+    expect(rows).toEqual([
+      { question_id: 'weight', choice: null, number: '81.5', boolean: null, text: null },
+      { question_id: 'smoker', choice: null, number: null, boolean: true, text: null },
+      { question_id: 'payer', choice: 'HMO', number: null, boolean: null, text: null },
+      { question_id: 'devices', choice: 'Cane, Other', number: null, boolean: null, text: null },
+    ])
+  })
+
+  it('become visible by classify, of dates the year, and hide again when the question changes', async () => {
+    await run('classify', 'set', 'story', 'visible')
+    await run('classify', 'set', 'born', 'visible', '--form', 'Intake')
+    expect(await of('story')).toEqual([{ ...nothing, text: `${CANARY} said so`, is_shown: true }])
+    expect(await of('born')).toEqual([1, 2].map(() => ({ ...nothing, year: 1980, is_shown: true })))
+    await run('classify', 'set', 'weight', 'hidden')
+    expect(await of('weight')).toEqual([1, 2].map(() => ({ ...nothing, is_shown: false })))
+
+    await query(
+      warehouse.url,
+      `update intake.form_questions set text = text || '?' where question_id in ('story', 'payer')`,
+    )
+    await query(
+      warehouse.url,
+      `update intake.form_questions set question_type = 'long_text' where question_id = 'born'`,
+    )
+    for (const question of ['story', 'born', 'payer']) {
+      for (const row of await of(question)) expect(row).toEqual({ ...nothing, is_shown: false })
+    }
+    const list = JSON.parse(await run('classify', 'list', '--json')).questions as Record<string, unknown>[]
+    expect(list.find(({ question_id }) => question_id === 'payer')).toMatchObject({
+      decided_by: null,
+      shows: 'nothing',
+    })
+
+    // A decision on the new wording shows the choices of old; free text was an answer to another question.
+    for (const question of ['story', 'payer']) await run('classify', 'set', question, 'visible')
+    expect((await of('payer')).map(({ choice }) => choice)).toEqual(['HMO', null, 'PPO', null, null, null])
+    await query(
+      warehouse.url,
+      `delete from intake_ops.classifications where question_id = 'story' and wording <> intake_ops.wording('long_text', 'What brings you here??')`,
+    )
+    expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
+  })
+
+  it('stay as they were when the form no longer has the question or the choice, and hide when it comes back reworded', async () => {
+    const taken = async () => (await of('devices')).map(({ choice }) => choice)
+    const change = (text: string) => query(warehouse.url, text)
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    await change(
+      `update intake.question_choices set text = 'Stick' where question_id = 'devices' and text = 'Cane'`,
+    )
+    await change(`delete from intake.question_choices where question_id = 'devices' and text like 'Walker%'`)
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    await change(`delete from intake.form_questions where question_id = 'devices'`)
+    await change(`delete from intake.question_choices where question_id = 'devices'`)
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    const told = `select question_text, is_asked, is_shown from intake_analytics.questions where question_id = 'devices'`
+    expect(await analyst.rows(told)).toEqual([{ question_text: 'Devices', is_asked: false, is_shown: true }])
+    await run('classify', 'set', 'devices', 'hidden')
+    expect(await taken()).toEqual([null, null])
+    await run('classify', 'set', 'devices', 'visible')
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+    const back = (text: string) =>
+      change(`insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+        select team_id, 'f', 7, 'devices', 'multiple_choice', '${text}' from intake.teams`)
+    await back('Which devices?')
+    expect(await taken()).toEqual([null, null])
+    await change(`delete from intake.form_questions where question_id = 'devices'`)
+    expect(await taken()).toEqual([null, null])
+    await back('Devices')
+    expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
+  })
+
+  it('to a question that is reworded while somebody decides on it stay hidden', async () => {
+    const [form, person] = [await connect(warehouse.url), await connect(warehouse.url)]
+    try {
+      await form.query('begin')
+      await form.query(
+        `update intake.form_questions set text = 'Name of your doctor' where question_id = 'name'`,
+      )
+      const decided = person.query(
+        `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+         values (1, 'f', 'name', intake_ops.wording('short_text', 'Name'), true, 'person')
+         on conflict (team_id, form_id, question_id, wording) do update set is_visible = true, decided_by = 'person'`,
+      )
+      await until('the decision waits for the form', async () => {
+        const [one] = await query<{ waits: boolean }>(
+          warehouse.url,
+          'select cardinality(pg_blocking_pids($1)) > 0 as waits',
+          [(person as unknown as { processID: number }).processID],
+        )
+        return one!.waits
+      })
+      await form.query('commit')
+      await decided
+    } finally {
+      await Promise.all([form.end(), person.end()])
+    }
+    for (const row of await of('name')) expect(row).toEqual({ ...nothing, is_shown: false })
+  })
+
+  it('to a question that is new are hidden, unless its type shows them', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+       select team_id, 'f', 90, 'gone', 'short_text', 'New' from intake.teams`,
+    )
+    expect(await of('gone')).toEqual([{ ...nothing, is_shown: false }])
+  })
+})
+
+function pseudonym(id: string): string {
+  return createHmac('sha256', KEY).update(`1:${id}`).digest('hex')
+}

@@ -1,0 +1,384 @@
+/** One column a question, typed and named, that stays whatever becomes of the question. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { nameFor, slugOf } from '../../src/analytics/column-names.ts'
+import { columnsFor, MOST_COLUMNS } from '../../src/analytics/wide-columns.ts'
+import {
+  type LittleRecord,
+  type LittleService,
+  startLittleService,
+} from '../e2e/support/little-service.ts'
+import { connect, openScene, openWarehouse, query } from '../e2e/support/scene.ts'
+import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { runCommand } from '../support/run-command.ts'
+import { makeLogin } from './logins.ts'
+
+interface Asked {
+  readonly id: string
+  readonly type: string
+  readonly text: string
+  readonly block?: string
+}
+
+const at = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
+
+const form = (id: string, name: string, questions: readonly Asked[]): LittleRecord => ({
+  ...{ id, name, text: '', enabled: true, ...at },
+  questions: questions.map(({ id: question, type, text, ...rest }, place) => ({
+    ...{ id: question, text, help_text: '', order: place + 1, choices: [], ...rest },
+    question_type: { question_type: type, question_subtype: null },
+  })),
+})
+
+const response = (id: string, of: string, parts: object): LittleRecord => ({
+  ...{
+    id,
+    form: { id: of },
+    patient: { id: 'p' },
+    is_submitted: true,
+    submitted_at: '2026-01-02T00:00:00Z',
+    ...at,
+  },
+  ...parts,
+})
+
+const said = (question: string, answer_text: unknown, text = question) => ({
+  ...{ question: { id: question, text }, answer_text, answer_choices: [] },
+})
+
+describe('a name', () => {
+  const naming = { empty: 'question', prefix: 'q_', taken: new Set(['order', 'weight_kg', 'x'.repeat(63)]) }
+
+  it.each([
+    ['Weight (kg)', 'weight_kg_2'],
+    ['  Größe — été?  ', 'grosse_ete'],
+    ['1. Felt flat', 'q_1_felt_flat'],
+    ['', 'question'],
+    ['???', 'question'],
+    ['order', 'order_2'],
+    ['体重', '体重'],
+    ['\u1109\u1165\u11bc\u1106\u1167\u11bc', '\uc131\uba85'],
+    ['X'.repeat(99), `${'x'.repeat(61)}_2`],
+    ['é'.repeat(99), 'e'.repeat(63)],
+    ['体'.repeat(99), '体'.repeat(21)],
+  ])('of %j is %s', (text, name) => {
+    expect(nameFor(text, naming)).toBe(name)
+    expect(Buffer.byteLength(nameFor(text, naming))).toBeLessThanOrEqual(63)
+  })
+
+  it('is the same for the same text', () => {
+    expect(slugOf('Café')).toBe(slugOf('Cafe\u0301'))
+  })
+})
+
+describe('columns', () => {
+  it('are as many as Postgres allows, whatever the form asks, and those that are there come first', () => {
+    const asked = Array.from({ length: 1_700 }, (_, at) => ({
+      ...{ question_id: `q${at}`, question_text: 'What?', question_type: 'short_text', kind: 'text' },
+      ...{ repeats: false, is_asked: true },
+    }))
+    const columns = columnsFor([], asked, new Set())
+    expect(columns).toHaveLength(MOST_COLUMNS)
+    expect(new Set(columns.map(({ column_name }) => column_name)).size).toBe(MOST_COLUMNS)
+    expect(columnsFor(columns, asked.toReversed(), new Set())).toEqual(columns)
+  })
+
+  it('of a question that is asked no more stay, whatever it would be now', () => {
+    const asked = { question_id: 'q', question_text: 'Age', repeats: false }
+    const number = columnsFor(
+      [],
+      [{ ...asked, question_type: 'number', kind: 'number', is_asked: true }],
+      new Set(),
+    )
+    const gone = { ...asked, question_type: null, kind: 'other', is_asked: false }
+    expect(columnsFor(number, [gone], new Set())).toEqual(number)
+  })
+})
+
+describe('the view of a form', () => {
+  let service: LittleService
+  let warehouse: TestDatabase
+
+  beforeAll(async () => {
+    warehouse = await openWarehouse()
+    service = await startLittleService()
+  })
+  afterAll(async () => {
+    await service[Symbol.asyncDispose]()
+    await warehouse.drop()
+  })
+
+  const run = async (...words: string[]) => {
+    const ended = await runCommand(words, { ...service.env, DATABASE_URL: warehouse.url })
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    return ended
+  }
+  const rows = (text: string) => query<Record<string, unknown>>(warehouse.url, text)
+  const columns = async (view: string) =>
+    (
+      await rows(
+        `select attname as name, format_type(atttypid, null) as type from pg_attribute
+         where attrelid = '${view}'::regclass and attnum > 9 order by attnum`,
+      )
+    ).map(({ name, type }) => `${name} ${type}`)
+
+  const QUESTIONS: readonly Asked[] = [
+    { id: 'q1', type: 'short_text', text: 'Name' },
+    { id: 'q2', type: 'short_text', text: 'Name' },
+    { id: 'q3', type: 'number', text: 'Weight (kg)' },
+    { id: 'q4', type: 'checkbox', text: 'Order?' },
+    { id: 'q5', type: 'single_choice', text: '' },
+    { id: 'q6', type: 'multiple_choice', text: 'response_id' },
+    { id: 'q7', type: 'date', text: 'Date of birth' },
+    { id: 'q8', type: 'matrix', text: `It's "quoted"; drop table x --` },
+    { id: 'q9', type: 'file', text: 'Card' },
+    { id: 'q10', type: 'signature', text: 'Signature' },
+    { id: 'q11', type: 'display_only', text: 'Welcome' },
+    { id: 'q12', type: 'short_text', text: 'Medicine', block: 'b' },
+    { id: 'q13', type: 'number', text: 'Years', block: 'b' },
+    { id: 'q14', type: 'long_text', text: `${'Very '.repeat(30)}long` },
+    { id: 'q15', type: 'long_text', text: `${'Very '.repeat(30)}long` },
+  ]
+
+  const ANSWERS = {
+    answers: [
+      said('q1', 'Ann'),
+      said('q2', 'Dr. Bob'),
+      said('q3', '81.50'),
+      said('q4', 'true'),
+      { question: { id: 'q5' }, answer_choices: [{ question_choice: { id: 'c', text_value: 'HMO' } }] },
+      { question: { id: 'q6' }, answer_choices: ['Cane', 'Walker'] },
+      said('q7', '1980-02-29'),
+      said('q12', 'Aspirin'),
+      said('q13', '3'),
+      said('q12', 'Statin'),
+      said('q13', 'some'),
+      said('left over', 'of a question that was', 'What was asked before'),
+    ],
+    matrix_cells: [
+      {
+        question: { id: 'q8' },
+        row: { id: 'r', text: 'Morning' },
+        column: { id: 'k', text: 'Dose' },
+        answer_text: '81 mg',
+      },
+    ],
+    files: [{ id: 'x', question: { id: 'q9' }, name: 'card.png', size: 1 }],
+    e_signatures: [
+      { id: 's', question: { id: 'q10' }, signer_name: 'Ann', signed_at: '2026-01-02T00:00:00Z' },
+    ],
+  }
+
+  const FIRST = [
+    'name text',
+    'name_2 text',
+    'weight_kg numeric',
+    'order_2 boolean',
+    'question text',
+    'response_id_2 text[]',
+    'date_of_birth date',
+    'it_s_quoted_drop_table_x jsonb',
+    'card text[]',
+    'signature timestamp with time zone',
+    'medicine text[]',
+    'years numeric[]',
+    'very_very_very_very_very_very_very_very_very_very_very_very_ver text',
+    'very_very_very_very_very_very_very_very_very_very_very_very_v_2 text',
+    'what_was_asked_before text',
+  ]
+
+  it('has a column a question, typed, with unique names, blocks and choices as arrays', async () => {
+    service.records.forms.push(form('f', 'Intake — été', QUESTIONS))
+    const other = { patient: { id: 'q' }, answers: ANSWERS.answers.slice(-1) }
+    service.records.responses.push(response('r1', 'f', ANSWERS), response('r2', 'f', { answers: [] }))
+    service.records.responses.push(response('r9', 'f', other))
+    await run('backfill')
+    expect(await columns('intake.form_intake_ete')).toEqual(FIRST)
+    const [full, empty] = await rows('select * from intake.form_intake_ete order by response_id')
+    expect(full).toMatchObject({
+      ...{ team_id: 1, response_id: 'r1', patient_id: 'p', is_submitted: true },
+      ...{ name: 'Ann', name_2: 'Dr. Bob', weight_kg: '81.50', order_2: true, question: 'HMO' },
+      ...{
+        response_id_2: ['Cane', 'Walker'],
+        card: ['card.png'],
+        medicine: ['Aspirin', 'Statin'],
+        years: [3, null],
+      },
+      it_s_quoted_drop_table_x: [{ row: 'Morning', column: 'Dose', value: '81 mg' }],
+      what_was_asked_before: 'of a question that was',
+    })
+    expect(full!.signature).toEqual(new Date('2026-01-02T00:00:00Z'))
+    expect(Object.values(empty!).filter((value) => value !== null)).toHaveLength(6)
+    const [comment] = await rows(
+      `select obj_description('intake.form_intake_ete'::regclass) as view, col_description('intake.form_intake_ete'::regclass, 17) as matrix`,
+    )
+    expect(comment).toEqual({
+      view: 'One row a response to the form Intake — été, one column a question.',
+      matrix: `It's "quoted"; drop table x --`,
+    })
+  })
+
+  it('keeps every column and answer when questions are reworded, reordered, added, removed and retyped', async () => {
+    const before = await rows(`select * from intake.form_intake_ete where response_id = 'r1'`)
+    const changed = QUESTIONS.filter(({ id }) => id !== 'q2' && id !== 'q6')
+      .toReversed()
+      .map((each) => (each.id === 'q1' ? { ...each, text: 'Full name' } : each))
+      .map((each) => (each.id === 'q3' ? { ...each, type: 'short_text' } : each))
+    service.records.forms[0] = form('f', 'Renamed', [...changed, { id: 'q16', type: 'number', text: 'Name' }])
+    service.records.responses.push(
+      response('r3', 'f', { answers: [said('q3', 'about 80'), said('q16', '7')] }),
+    )
+    await run('backfill', '--full')
+    expect(await columns('intake.form_intake_ete')).toEqual([
+      ...FIRST,
+      'weight_kg_text text',
+      'name_3 numeric',
+    ])
+    const [after, added] = await rows(
+      `select * from intake.form_intake_ete where response_id in ('r1', 'r3') order by response_id`,
+    )
+    expect(after).toEqual({ ...before[0], weight_kg_text: '81.50', name_3: null })
+    expect(added).toMatchObject({ weight_kg: null, weight_kg_text: 'about 80', name_3: '7' })
+    const mapping = await rows(
+      `select column_name, question_text from intake.form_columns where question_id in ('q1', 'q2') order by place`,
+    )
+    expect(mapping).toEqual([
+      { column_name: 'name', question_text: 'Full name' },
+      { column_name: 'name_2', question_text: 'Name' },
+    ])
+  })
+
+  it('stays when its form is deleted, and its answers with it', async () => {
+    service.records.forms.splice(0)
+    await run('backfill', '--full')
+    expect(await rows('select from intake.forms where _deleted_at is null')).toEqual([])
+    expect(await rows('select name from intake.form_intake_ete where name is not null')).toEqual([
+      { name: 'Ann' },
+    ])
+  })
+
+  it('is made again by no run that changes no form', async () => {
+    service.records.forms.push(
+      form('g', 'Questions', QUESTIONS),
+      form('h', 'Questions', []),
+      form('i', '', QUESTIONS),
+    )
+    await run('backfill')
+    const made = `select view_name, made_at from intake_raw.wide_views order by 1`
+    const before = await rows(made)
+    // form_questions is a table.
+    expect(before.map(({ view_name }) => view_name)).toEqual(['form', 'form_intake_ete', 'form_questions_2'])
+    const answers = ANSWERS.answers.slice(0, -1)
+    service.records.responses.push(response('r4', 'g', { ...ANSWERS, answers }))
+    await run('backfill')
+    expect(await rows(made)).toEqual(before)
+    expect(await rows('select name from intake.form_questions_2')).toEqual([{ name: 'Ann' }])
+  })
+
+  it('gets what only later answers tell of: a question that was, and one that repeats', async () => {
+    const before = await columns('intake.form_questions_2')
+    const left = said('left over', 'x', 'What was asked before')
+    const answers = [left, said('about one', 'y', 'How is Ann?'), said('q3', '80'), said('q3', '81')]
+    service.records.responses.push(response('r5', 'g', { answers }))
+    service.records.responses.push(response('r6', 'g', { patient: { id: 'q' }, answers: [left] }))
+    await run('backfill')
+    expect(await columns('intake.form_questions_2')).toEqual([
+      ...before,
+      'weight_kg_all numeric[]',
+      // What one patient alone was asked may tell of them, and names of columns are told to everybody.
+      'question_2 text',
+      'what_was_asked_before text',
+    ])
+    expect(
+      await rows(`select question_text from intake.form_columns where column_name = 'question_2'`),
+    ).toEqual([{ question_text: null }])
+    expect(await rows(`select description from pg_description where description like '%Ann%'`)).toEqual([])
+    expect(
+      await rows(`select weight_kg, weight_kg_all, what_was_asked_before as before
+        from intake.form_questions_2 where response_id = 'r5'`),
+    ).toEqual([{ weight_kg: '80', weight_kg_all: [80, 81], before: 'x' }])
+  })
+
+  it('is made once by two that make it at the same time, and without the one that cannot be made', async () => {
+    service.records.forms.push(form('j', 'Made twice', QUESTIONS), form('k', 'Broken', QUESTIONS))
+    await run('backfill', '--streams', 'forms')
+    await rows('drop view intake.form_made_twice; drop view intake.form_broken')
+    await rows(`delete from intake_raw.wide_views where view_name in ('form_made_twice', 'form_broken')`)
+    // Somebody's table has the name.
+    await rows(`insert into intake_raw.wide_views values (1, 'form', 'k', 'form_broken', '')`)
+    await rows('create table intake.form_broken (mine int)')
+    const both = await Promise.all([1, 2].map(() => runCommand(['migrate'], { DATABASE_URL: warehouse.url })))
+    for (const { code, stderr } of both) {
+      expect(code).toBe(0)
+      expect(stderr).toContain('note: the wide views are not up to date (SQLSTATE 42809)')
+    }
+    const made = `select relname from pg_class where relname ~ '^form_(made|broken)' and relkind = 'v' order by 1`
+    expect(await rows(made)).toEqual([{ relname: 'form_made_twice' }])
+    await rows('drop table intake.form_broken')
+    await run('backfill')
+    expect(await rows(made)).toEqual([{ relname: 'form_broken' }, { relname: 'form_made_twice' }])
+  })
+
+  it('waits for nobody who reads it for long: a later run makes it', async () => {
+    const before = await columns('intake.form_questions_2')
+    const form_ = service.records.forms.findIndex(({ id }) => id === 'g')
+    const more = { id: 'q99', type: 'number', text: 'Added while somebody reads' }
+    service.records.forms[form_] = form('g', 'Questions', [...QUESTIONS, more])
+    const reader = await connect(warehouse.url)
+    try {
+      await reader.query('begin')
+      await reader.query('select from intake.form_questions_2')
+      const env = { ...service.env, DATABASE_URL: warehouse.url }
+      const { code, stderr } = await runCommand(['backfill'], env)
+      expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('(SQLSTATE 55P03)') })
+      expect(await columns('intake.form_questions_2')).toEqual(before)
+    } finally {
+      await reader.end()
+    }
+    await run('backfill')
+    expect(await columns('intake.form_questions_2')).toEqual([
+      ...before,
+      'added_while_somebody_reads numeric',
+    ])
+  })
+
+  it('is read by clinicians of the team, and by no analyst', async () => {
+    const clinician = await makeLogin(warehouse.url, 'intake_clinical')
+    const analyst = await makeLogin(warehouse.url, 'intake_analyst')
+    expect(await clinician.rows('select name from intake.form_questions_2')).toHaveLength(3)
+    expect(await analyst.endings(['select from intake.form_questions_2'])).toEqual(['42501'])
+    await query(warehouse.url, `insert into intake.teams (name) values ('another')`)
+    expect(await clinician.rows('select name from intake.form_questions_2')).toHaveLength(0)
+    await query(warehouse.url, `delete from intake.teams where name = 'another'`)
+  })
+})
+
+describe.skipIf(realDataMissing)(`of public questionnaires and a survey${reasonWhenMissing}`, () => {
+  it('every form and export has a valid view, which a repeated run leaves alone', async () => {
+    await using scene = await openScene({
+      ...{ patients: 10, responses: 20, forms: 3, packets: 1, documents: 1 },
+      importQuestionnaires: realData('questionnaires/android-fhir'),
+      importSurvey: realData('surveys/ssi-rse/2016/uk/data/public_data.csv'),
+    })
+    expect((await scene.backfill()).code).toBe(0)
+    const views = await scene.query<{ kind: string; name: string; made_at: Date }>(
+      `select kind, format('%I.%I', case kind when 'form' then 'intake' else 'intake_analytics' end, view_name) as name, made_at
+       from intake_raw.wide_views order by 1, 2`,
+    )
+    const [asked] = await scene.query<{ forms: number; exports: number }>(
+      `select count(distinct form_id)::int as forms,
+         (select count(distinct export_id)::int from intake.export_columns where question_id is not null) as exports
+       from intake.form_questions where question_id is not null`,
+    )
+    expect(views.filter(({ kind }) => kind === 'form')).toHaveLength(asked!.forms)
+    expect(views.filter(({ kind }) => kind === 'export')).toHaveLength(asked!.exports)
+    const client = await connect(scene.url)
+    let rows = 0
+    for (const { name } of views) rows += (await client.query(`select * from ${name}`)).rows.length
+    await client.end()
+    expect(rows).toBeGreaterThan(20)
+    expect((await scene.backfill('--full')).code).toBe(0)
+    const times = (of: readonly { made_at: Date }[]) => of.map(({ made_at }) => made_at.getTime()).sort()
+    expect(times(await scene.query('select made_at from intake_raw.wide_views'))).toEqual(times(views))
+  })
+})

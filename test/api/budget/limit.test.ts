@@ -1,0 +1,154 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { Limit } from '../../../src/api/budget/limit.ts'
+import { fixedWindow, type Run, shared, simulate, slidingWindow, tokenBucket } from './simulation.ts'
+
+const usual = { concurrency: 4, jitter: 0.2, header: true }
+
+/** The two aims: at least 95 % of the permitted used, under 1 % of the sent wasted, two 429 being free. */
+function expectAims(run: Run): void {
+  expect(run.used).toBeGreaterThanOrEqual(0.95)
+  if (run.rejected > 2) expect(run.wasted).toBeLessThan(0.01)
+}
+
+describe('an unknown sliding window is found and used', () => {
+  test('for any limit and latency that two requests in flight can reach, in sixty seconds', () => {
+    const circumstances = fc
+      .record({
+        rate: fc.integer({ min: 5, max: 2000 }),
+        latency: fc.double({ min: 1, max: 200, noNaN: true }),
+        jitter: fc.double({ min: 0, max: 0.2, noNaN: true }),
+        seed: fc.integer({ min: 1, max: 1_000_000 }),
+        header: fc.boolean(),
+      })
+      // Requests must be able to reach the limit, and not overtake each other by a good part of their distance.
+      .filter(({ rate, latency, jitter }) => rate * latency < 1500 && latency * jitter < 60 / rate + 4)
+    fc.assert(
+      fc.property(circumstances, ({ rate, ...rest }) => {
+        expectAims(simulate({ ...usual, ...rest, limiter: slidingWindow(rate, 1), seconds: 60 }))
+      }),
+      { numRuns: 60, seed: 20260102 },
+    )
+  })
+
+  test.each([
+    [60, 60, 600],
+    [600, 60, 60],
+    [600, 60, 600],
+    [100, 10, 60],
+    [1000, 3600, 7200],
+  ])('%i in %i s, over %i s', (count, window, seconds) => {
+    for (const latency of [1, 20]) {
+      expectAims(simulate({ ...usual, latency, limiter: slidingWindow(count, window), seconds }))
+    }
+  })
+
+  test('within two 429 when nothing is known yet', () => {
+    for (const latency of [1, 20, 100]) {
+      expect(
+        simulate({ ...usual, latency, limiter: slidingWindow(60, 60), seconds: 55 }).rejected,
+      ).toBeLessThanOrEqual(2)
+    }
+  })
+
+  test('without a word on how long to wait', () => {
+    expectAims(simulate({ ...usual, latency: 5, header: false, limiter: slidingWindow(50, 1), seconds: 60 }))
+    const minute = simulate({
+      ...usual,
+      latency: 5,
+      header: false,
+      limiter: slidingWindow(600, 60),
+      seconds: 600,
+    })
+    expectAims(minute)
+  })
+})
+
+describe('a limit of another kind is lived with', () => {
+  test.each([
+    ['a token bucket', () => tokenBucket(100, 50)],
+    ['a small token bucket', () => tokenBucket(50, 50)],
+    ['a counter that starts anew each minute', () => fixedWindow(600, 60)],
+  ])('%s', (_name, limiter) => {
+    expectAims(simulate({ ...usual, latency: 10, limiter: limiter(), seconds: 300 }))
+  })
+
+  test.each([
+    ['sinks', () => slidingWindow(50, 1, [[30, 20]])],
+    ['rises', () => slidingWindow(50, 1, [[30, 100]])],
+    ['is shared for a while', () => shared(slidingWindow(50, 1), 20, 30, 90)],
+  ])('a limit that %s is followed', (_name, limiter) => {
+    const run = simulate({ ...usual, latency: 5, limiter: limiter(), seconds: 600 })
+    expect(run.used).toBeGreaterThan(0.92)
+    expect(run.wasted).toBeLessThan(0.01)
+  })
+})
+
+describe('the model', () => {
+  test('paces nothing before the first 429', () => {
+    const limit = new Limit(4)
+    let now = 0
+    for (let i = 0; i < 10_000; i++) {
+      expect(limit.wait(now)).toBe(0)
+      const ticket = limit.sent(now)
+      now += 1000
+      limit.accepted(ticket, now)
+    }
+    expect(limit.rate).toBeNull()
+  })
+
+  test('lets all of the concurrency in once a hundred requests went well', () => {
+    const limit = new Limit(4)
+    for (let i = 0; i < 100; i++) limit.accepted(limit.sent(i * 1000), i * 1000 + 500)
+    for (let i = 0; i < 4; i++) {
+      expect(limit.wait(200_000)).toBe(0)
+      limit.sent(200_000)
+    }
+    expect(limit.wait(200_000)).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('sends nothing until Retry-After is over', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 600 }), fc.integer({ min: 0, max: 300 }), (seconds, before) => {
+        const limit = new Limit(8)
+        let now = 0
+        for (let i = 0; i < before; i++) {
+          const ticket = limit.sent(now)
+          now += 2000
+          limit.accepted(ticket, now)
+        }
+        const ticket = limit.sent(now)
+        now += 2000
+        limit.rejected(ticket, now, seconds * 1_000_000)
+        const reopens = now + seconds * 1_000_000
+        for (let at = now; at < reopens; at += (seconds * 1_000_000) / 7)
+          expect(limit.wait(at)).toBeGreaterThan(0)
+        expect(limit.wait(reopens + 1_000_000)).toBeLessThan(Number.POSITIVE_INFINITY)
+      }),
+    )
+  })
+
+  test('never stops for good: after any history of answers a request passes in time', () => {
+    const step = fc.constantFrom('ok', 'lost', '429', '429 with wait')
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+        const limit = new Limit(4)
+        let now = 0
+        for (const answer of steps) {
+          for (let asked = 0; ; asked++) {
+            const wait = limit.wait(now)
+            if (wait === 0) break
+            expect(wait).toBeLessThan(Number.POSITIVE_INFINITY)
+            expect(asked).toBeLessThan(20)
+            now += Math.ceil(wait)
+          }
+          const ticket = limit.sent(now)
+          now += 5000
+          if (answer === 'ok') limit.accepted(ticket, now)
+          else if (answer === 'lost') limit.lost(ticket)
+          else limit.rejected(ticket, now, answer === '429' ? null : 2_000_000)
+        }
+      }),
+    )
+  })
+})

@@ -1,0 +1,102 @@
+/** What a list answer may look like, and what must never be taken for the end of one, or for an empty one. */
+import { describe, expect, test } from 'vitest'
+import { readList } from '../../../src/api/paging/list-envelope.ts'
+
+const PATH = '/v2/patients'
+const ROWS = [{ id: 'a' }]
+const read = (body: unknown, link?: string) =>
+  readList(body, link === undefined ? {} : { link }, 'patients', PATH)
+
+describe('the next page', () => {
+  test.each([
+    ['an object with href', { next: { href: 'https://x/y?page=2' } }],
+    ['an object with url', { next: { url: '/y?page=2' } }],
+    ['a number', { next: 2 }],
+    ['links.next', { links: { next: '?page=2' } }],
+    ['links.next with href', { links: { next: { href: '?page=2' } } }],
+    ['_links.next with href', { _links: { next: { href: '?page=2' } } }],
+    ['meta.next', { meta: { next: '?page=2' } }],
+    ['meta.next with href', { meta: { next: { href: '?page=2' } } }],
+    ['a link beside an empty one', { next: null, links: { next: '?page=2' } }],
+    ['a link beside has_more', { next: '?page=2', has_more: true }],
+  ])('is read from %s', (_name, more) => {
+    expect(read({ results: ROWS, ...more })).toMatchObject({ next: 'page=2', tells: true })
+  })
+
+  test('is read from a Link header beside has_more', () => {
+    const list = read({ results: ROWS, has_more: true }, '<https://x/y?page=2>; rel="next"')
+    expect(list).toMatchObject({ next: 'page=2', tells: true })
+  })
+
+  test.each([
+    ['true', { next: true }],
+    ['a list', { next: ['?page=2'] }],
+    ['an object without a link', { next: { cursor: 'canary' } }],
+    ['an object whose link is none', { next: { href: 7 } }],
+    ['a fraction', { next: 1.5 }],
+    ['a link elsewhere that is none', { next: null, _links: { next: { name: 'canary' } } }],
+    ['has_more alone', { has_more: true }],
+    ['has_more beside an empty next', { next: null, has_more: true }],
+    ['has_more under meta', { meta: { has_more: true } }],
+    ['next_cursor', { next_cursor: 'canary' }],
+    ['next_page_token', { next_page_token: 'canary' }],
+  ])('is never passed over: %s is an error', (_name, more) => {
+    const attempt = () => read({ results: ROWS, ...more })
+    expect(attempt).toThrow(
+      expect.objectContaining({
+        code: 'list_unreadable',
+        verdict: 'stop',
+        message: `GET ${PATH}: the link to the next page cannot be read`,
+      }),
+    )
+  })
+
+  test.each([
+    ['null', { next: null }, true],
+    ['empty', { next: '' }, true],
+    ['null under links', { links: { next: null } }, true],
+    ['not said', {}, false],
+    ['no more', { has_more: false, next_cursor: null, next_page_token: '' }, false],
+  ])('is none where it is %s', (_name, more, tells) => {
+    expect(read({ results: ROWS, ...more })).toMatchObject({ next: null, tells })
+  })
+})
+
+test.each([
+  [{ count: 7 }, 7],
+  [{ count: '7' }, 7],
+  [{ total: 7 }, 7],
+  [{ total: '7' }, 7],
+  [{ count: null, total: 7 }, 7],
+  [{ count: 8, total: 7 }, 8],
+  [{ count: '7.0' }, null],
+  [{ count: '' }, null],
+  [{ count: -1 }, null],
+  [{ total: { value: 7 } }, null],
+  [{}, null],
+])('of %j the count is %j', (more, count) => {
+  expect(read({ results: ROWS, ...more })?.count).toBe(count)
+})
+
+test.each([
+  [{ results: null }],
+  [{ results: null, warnings: [{ id: 'a' }] }],
+  [{ warnings: [] }],
+  [{ warnings: ['text'] }],
+  [{ people: [{ id: 'a' }, 'text'] }],
+  [{ errors: [{ row: 1 }] }],
+  [{ error: 'x', people: [{ id: 'a' }] }],
+  [{ detail: 'x', people: [{ id: 'a' }] }],
+  [{ detail: 'x', results: [] }],
+  [{ errors: ['x'], data: [] }],
+])('%j is no list', (body) => {
+  expect(read(body)).toBeNull()
+})
+
+test.each([
+  [{ people: [{ id: 'a' }] }, 1],
+  [{ results: [], errors: [], error: null }, 0],
+  [{ data: [{ id: 'a' }], errors: ['x'] }, 1],
+])('%j is one', (body, length) => {
+  expect(read(body)?.records).toHaveLength(length)
+})

@@ -1,0 +1,382 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import type { PagesOptions, Scan } from '../../../src/api/paging/pages.ts'
+import {
+  clientOf,
+  errorOf,
+  type Handler,
+  json,
+  numberedPage,
+  SECRET,
+  startService,
+} from '../support/service.ts'
+
+interface Taken {
+  readonly ids: unknown[]
+  readonly outcome: Scan['outcome']
+  readonly urls: string[]
+  readonly numbers: number[]
+}
+
+async function scanAll(
+  handler: Handler,
+  options: Partial<PagesOptions> & { teamPageSize?: number } = {},
+): Promise<Taken> {
+  await using service = await startService(handler)
+  const { teamPageSize, ...call } = options
+  await using heard = clientOf(service.url, teamPageSize === undefined ? {} : { pageSize: teamPageSize })
+  const scan = heard.client.pages('/v2/patients', { resource: 'patients', ...call })
+  const pages: { number: number; records: readonly unknown[] }[] = []
+  for await (const page of scan) pages.push(page)
+  pages.sort((a, b) => a.number - b.number)
+  return {
+    ids: pages.flatMap(({ records }) => records.map((record) => (record as { id: unknown }).id)),
+    outcome: scan.outcome,
+    urls: service.received.map(({ url }) => url),
+    numbers: pages.map(({ number }) => number),
+  }
+}
+
+const ids = (total: number) => Array.from({ length: total }, (_, i) => `r${i}`)
+const rows = (from: number, to: number) =>
+  ids(to)
+    .slice(from)
+    .map((id) => ({ id }))
+const pageOf = (url: string, name = 'page') => Number(new URL(url, 'http://x').searchParams.get(name) ?? 1)
+const WHOLE = { complete: true, stable: true }
+
+describe('each envelope is the same list', () => {
+  test.each([
+    ['bare array', rows(0, 3)],
+    ['results without count', { results: rows(0, 3), next: null }],
+    ['results and count', { count: 3, next: null, previous: null, results: rows(0, 3) }],
+    ['data', { data: rows(0, 3) }],
+    ['items', { items: rows(0, 3) }],
+    ['the resource’s own name', { patients: rows(0, 3) }],
+    ['the only list there is', { people: rows(0, 3), total: 3 }],
+  ])('%s', async (_name, body) => {
+    const taken = await scanAll((_, response) => json(response, body))
+    expect(taken.ids).toEqual(ids(3))
+    expect(taken.outcome).toMatchObject({ ...WHOLE, pages: 1, records: 3 })
+    expect(taken.urls).toEqual(['/v2/patients'])
+  })
+
+  test.each([
+    ['an object without a list', { detail: 'x' }],
+    ['a string', 'x'],
+    ['nothing', null],
+    ['two lists', { a: [], b: [] }],
+  ])('%s is an error, not an empty list', async (_name, body) => {
+    const error = await errorOf(scanAll((_, response) => json(response, body)))
+    expect(error).toMatchObject({ code: 'list_unreadable', verdict: 'stop' })
+  })
+
+  test.each([[[]], [{ count: 0, next: null, results: [] }]])('an empty list is whole: %j', async (body) => {
+    expect((await scanAll((_, response) => json(response, body))).outcome).toMatchObject({
+      ...WHOLE,
+      records: 0,
+    })
+  })
+})
+
+describe('next is followed by its query alone', () => {
+  test.each([
+    ['another origin', (query: string) => `https://elsewhere.invalid/v9/other?${query}`],
+    ['http behind a proxy', (query: string) => `http://127.0.0.1/v2/patients?${query}`],
+    ['relative', (query: string) => `/v2/patients?${query}`],
+    ['query alone', (query: string) => `?${query}`],
+    ['with a fragment', (query: string) => `http://x/y?${query}#top`],
+    ['with credentials', (query: string) => `http://user:word@127.0.0.1:1/y?${query}`],
+  ])('%s', async (_name, link) => {
+    const taken = await scanAll(({ url }, response) => {
+      const page = pageOf(url)
+      json(response, {
+        next: page < 3 ? link(`page=${page + 1}`) : null,
+        results: rows((page - 1) * 2, page * 2),
+      })
+    })
+    expect(taken.ids).toEqual(ids(6))
+    expect(taken.urls).toEqual(['/v2/patients', '/v2/patients?page=2', '/v2/patients?page=3'])
+  })
+
+  test('the other server gets no request, and the credentials stay', async () => {
+    await using other = await startService((_, response) => json(response, []))
+    const taken = await scanAll(({ url }, response) => json(response, numberedPage(url, 7, 3, other.url)))
+    expect(taken.ids).toEqual(ids(7))
+    expect(other.received).toEqual([])
+  })
+
+  test('a filter that the link forgot is sent all the same', async () => {
+    const taken = await scanAll(
+      ({ url }, response) =>
+        json(response, {
+          next: pageOf(url) === 1 ? '?page=2' : null,
+          results: rows(pageOf(url), pageOf(url) + 1),
+        }),
+      { query: { patient: 'p 1' } },
+    )
+    expect(taken.urls).toEqual(['/v2/patients?patient=p+1', '/v2/patients?page=2&patient=p+1'])
+  })
+
+  test('a cursor is sent back to the letter, one page after the other', async () => {
+    const cursor = 'bz0x%2BcD0yMDI2=='
+    const taken = await scanAll(({ url }, response) =>
+      json(
+        response,
+        url.includes('?')
+          ? { next: null, results: rows(2, 4) }
+          : { next: `http://x/?cursor=${cursor}`, results: rows(0, 2) },
+      ),
+    )
+    expect(taken.urls[1]).toBe(`/v2/patients?cursor=${cursor}`)
+    expect(taken.outcome).toMatchObject(WHOLE)
+  })
+
+  test('a Link header', async () => {
+    const taken = await scanAll(({ url }, response) => {
+      const page = pageOf(url)
+      const link = page < 3 ? `<http://x/y?page=${page + 1}&per=2>; rel="next", ` : ''
+      json(response, rows((page - 1) * 2, page * 2), 200, { link: `${link}<http://x/y?page=1>; rel=first` })
+    })
+    expect(taken.ids).toEqual(ids(6))
+    expect(taken.outcome).toMatchObject(WHOLE)
+  })
+
+  test('a next with another place of the same query is a repeat', async () => {
+    const error = await errorOf(
+      scanAll(({ url }, response) =>
+        json(response, { next: '/elsewhere?page=2', results: rows(pageOf(url), pageOf(url) + 1) }),
+      ),
+    )
+    expect(error).toMatchObject({ code: 'page_repeated', verdict: 'stop' })
+    expect(error.message).toBe('GET /v2/patients: the service gave the same next page twice')
+  })
+})
+
+describe('where the count is known, pages are fetched side by side', () => {
+  test('by page number', async () => {
+    let under = 0
+    let most = 0
+    const taken = await scanAll(async ({ url }, response) => {
+      most = Math.max(most, ++under)
+      await delay(20)
+      under -= 1
+      json(response, numberedPage(url, 23, 2))
+    })
+    expect(taken.ids).toEqual(ids(23))
+    expect(taken.numbers).toEqual(Array.from({ length: 12 }, (_, i) => i + 1))
+    expect(taken.outcome).toEqual({ ...WHOLE, count: 23, pages: 12, records: 23 })
+    expect(most).toBe(2) // of 4: so few until the limit is better known
+  })
+
+  test('by limit and offset', async () => {
+    const taken = await scanAll(({ url }, response) => {
+      const offset = Number(new URL(url, 'http://x').searchParams.get('offset') ?? 0)
+      const next = offset + 3 < 10 ? `http://x/?limit=3&offset=${offset + 3}` : null
+      json(response, { count: 10, next, results: rows(offset, Math.min(10, offset + 3)) })
+    })
+    expect(taken.ids).toEqual(ids(10))
+    expect(taken.outcome).toMatchObject({ ...WHOLE, pages: 4 })
+  })
+
+  test.each([
+    ['capped', 3],
+    ['ignored', 25],
+  ])('a page_size that is %s is seen by what came', async (_name, size) => {
+    const taken = await scanAll(({ url }, response) => json(response, numberedPage(url, 60, size)), {
+      teamPageSize: 10,
+    })
+    expect(taken.ids).toEqual(ids(60))
+    expect(taken.outcome).toMatchObject(WHOLE)
+    expect(taken.urls.every((url) => url.includes('page_size=10'))).toBe(true)
+  })
+
+  test('a last page that has a next is followed', async () => {
+    const taken = await scanAll(({ url }, response) => {
+      const page = pageOf(url)
+      const total = page < 3 ? 6 : 8 // two rows were added meanwhile
+      json(response, { ...numberedPage(url, total, 2) })
+    })
+    expect(taken.ids).toEqual(ids(8))
+    expect(taken.outcome).toMatchObject({ complete: true, stable: false, reason: 'count_drifted' })
+  })
+
+  test('a slow consumer holds the pages back', async () => {
+    await using service = await startService(({ url }, response) => json(response, numberedPage(url, 400, 2)))
+    await using heard = clientOf(service.url)
+    const scan = heard.client.pages('/v2/patients', { resource: 'patients', concurrency: 3 })
+    let taken = 0
+    for await (const _page of scan) {
+      taken += 1
+      if (taken > 20) break
+      await delay(5)
+      expect(service.received.length).toBeLessThanOrEqual(taken + 3)
+    }
+    expect(scan.outcome).toMatchObject({ complete: false, stable: false, reason: 'not_finished' })
+  })
+
+  test('leaving the scan ends the requests under way', async () => {
+    let ended = 0
+    await using service = await startService(({ url }, response) => {
+      response.on('close', () => {
+        if (!response.writableEnded) ended += 1
+      })
+      if (pageOf(url) < 2) json(response, numberedPage(url, 400, 2))
+    })
+    await using heard = clientOf(service.url)
+    for await (const _page of heard.client.pages('/v2/patients', { resource: 'patients' })) break
+    await delay(50)
+    expect(ended).toBe(service.received.length - 1)
+  })
+})
+
+describe('a list that changes meanwhile ends in a scan that is not believed', () => {
+  const numbered =
+    (change: (page: number, body: ReturnType<typeof numberedPage>) => unknown): Handler =>
+    ({ url }, response) => {
+      const body = change(pageOf(url), numberedPage(url, 12, 3))
+      if (body === 404) json(response, { detail: 'Invalid page.' }, 404)
+      else json(response, body)
+    }
+
+  test.each([
+    [
+      'the count drifts',
+      (page: number, body: object) => (page === 3 ? { ...body, count: 11 } : body),
+      { complete: true, reason: 'count_drifted' },
+    ],
+    [
+      'a page is short',
+      (page: number, body: { results: unknown[] }) =>
+        page === 2 ? { ...body, results: body.results.slice(1) } : body,
+      { complete: true, reason: 'short_page' },
+    ],
+    [
+      'the last page is gone (404)',
+      (page: number, body: object) => (page === 4 ? 404 : body),
+      { complete: false, reason: 'rows_vanished' },
+    ],
+    [
+      'the last page is empty',
+      (page: number, body: object) => (page === 4 ? { ...body, results: [] } : body),
+      { complete: false, reason: 'rows_vanished' },
+    ],
+    [
+      'a middle page is empty',
+      (page: number, body: object) => (page === 3 ? { ...body, results: [], next: null } : body),
+      { complete: false, reason: 'rows_vanished' },
+    ],
+    [
+      'the end comes early',
+      (page: number, body: object) => (page === 3 ? { ...body, next: null } : body),
+      { complete: false, reason: 'rows_vanished' },
+    ],
+    [
+      'the count was wrong all the time',
+      (page: number, body: { results: unknown[] }) =>
+        page === 4 ? { ...body, results: body.results.slice(1) } : body,
+      { complete: true, reason: 'count_mismatch' },
+    ],
+  ])('%s', async (_name, change, verdict) => {
+    const taken = await scanAll(numbered(change as never))
+    expect(taken.outcome).toMatchObject({ ...verdict, stable: false })
+  })
+
+  test.each([404, 400])('a cursor that has run out (%i) ends the scan early', async (code) => {
+    const taken = await scanAll(({ url }, response) =>
+      url.includes('cursor')
+        ? json(response, { detail: 'Invalid cursor' }, code)
+        : json(response, { next: '?cursor=a', results: rows(0, 2) }),
+    )
+    expect(taken.outcome).toMatchObject({ complete: false, stable: false, reason: 'rows_vanished' })
+  })
+
+  test('a list that is not there at all is an error', async () => {
+    const error = await errorOf(scanAll((_, response) => json(response, { detail: 'x' }, 404)))
+    expect(error).toMatchObject({ code: 'not_found', verdict: 'gone' })
+  })
+
+  test('a failure in the middle ends the scan with its error', async () => {
+    const error = await errorOf(
+      scanAll(({ url }, response) =>
+        pageOf(url) === 3 ? json(response, {}, 403) : json(response, numberedPage(url, 12, 3)),
+      ),
+    )
+    expect(error).toMatchObject({ code: 'bad_credentials', verdict: 'stop' })
+    expect(error.message).not.toContain(SECRET)
+  })
+})
+
+describe('a page that repeats ends the scan with an error', () => {
+  test('a server that ignores the page', async () => {
+    const error = await errorOf(
+      scanAll((_, response) => json(response, { count: 9, next: '?page=2', results: rows(0, 3) })),
+    )
+    expect(error).toMatchObject({ code: 'page_repeated', verdict: 'stop' })
+    expect((error as { mend?: string }).mend).toContain('pageSize')
+  })
+
+  test('under ever new cursors', async () => {
+    const error = await errorOf(
+      scanAll((_, response, index) => json(response, { next: `?cursor=${index}`, results: rows(0, 3) })),
+    )
+    expect(error).toMatchObject({ code: 'page_repeated' })
+  })
+
+  test('empty pages under ever new cursors end too', async () => {
+    const taken = await scanAll((_, response, index) =>
+      json(response, { next: `?cursor=${index}`, results: [] }),
+    )
+    expect(taken.outcome).toMatchObject({ complete: false, stable: false })
+    expect(taken.urls.length).toBeLessThan(50)
+  })
+
+  test('records without an id are compared whole', async () => {
+    const taken = await scanAll(({ url }, response) => {
+      const page = pageOf(url)
+      json(response, { next: page < 3 ? `?page=${page + 1}` : null, results: [{ title: `t${page}` }] })
+    })
+    expect(taken.outcome).toMatchObject({ ...WHOLE, pages: 3 })
+  })
+})
+
+describe('a bare array is the whole list', () => {
+  test('without a configured page size', async () => {
+    expect((await scanAll((_, response) => json(response, rows(0, 100)))).urls).toHaveLength(1)
+  })
+
+  test('with one, unless it is full: then the next page is asked for', async () => {
+    const taken = await scanAll(
+      ({ url }, response) => json(response, rows((pageOf(url) - 1) * 4, Math.min(10, pageOf(url) * 4))),
+      { teamPageSize: 4 },
+    )
+    expect(taken.ids).toEqual(ids(10))
+    expect(taken.outcome).toMatchObject(WHOLE)
+    expect(taken.urls).toEqual([
+      '/v2/patients?page_size=4',
+      '/v2/patients?page=2&page_size=4',
+      '/v2/patients?page=3&page_size=4',
+    ])
+  })
+
+  test('so it goes with a count that it has not reached', async () => {
+    const page = (url: string) => rows((pageOf(url) - 1) * 4, Math.min(8, pageOf(url) * 4))
+    const taken = await scanAll(({ url }, response) => json(response, { data: page(url), total: 8 }), {
+      teamPageSize: 4,
+    })
+    expect(taken.ids).toEqual(ids(8))
+    expect(taken.outcome).toMatchObject({ ...WHOLE, count: 8 })
+    expect(taken.urls).toHaveLength(2)
+  })
+
+  test.each([
+    ['an empty page', (response: Parameters<Handler>[1]) => json(response, [])],
+    ['404', (response: Parameters<Handler>[1]) => json(response, {}, 404)],
+  ])('and %s after a full one is its end', async (_name, beyond) => {
+    const taken = await scanAll(
+      ({ url }, response) => (pageOf(url) === 1 ? json(response, rows(0, 4)) : beyond(response)),
+      { pageSize: 4 },
+    )
+    expect(taken.outcome).toMatchObject({ ...WHOLE, records: 4 })
+  })
+})

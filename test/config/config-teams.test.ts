@@ -1,0 +1,322 @@
+/** Teams, from the environment or from a file: checked as strictly, and as silent about what they hold. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { readConfig, requireTeams } from '../../src/config/config.ts'
+import { UsageError } from '../../src/core/errors.ts'
+
+const CANARY = 'canary7f3a'
+
+const folder = mkdtempSync(join(tmpdir(), 'intake-sync-teams-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+let files = 0
+function fileOf(content: unknown): string {
+  const path = join(folder, `file-${++files}`)
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+const SERVICE = {
+  INTAKE_BASE_URL: 'https://forms.example.com',
+  INTAKE_API_KEY: 'key',
+  INTAKE_API_SECRET: 'secret',
+} as const
+
+/** The error of a configuration, which must not show the canary. */
+function errorOf(env: NodeJS.ProcessEnv): UsageError {
+  try {
+    readConfig(env)
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError)
+    const { message, mend, stack } = error as UsageError
+    expect(`${message} ${mend} ${stack}`).not.toContain(CANARY)
+    return error as UsageError
+  }
+  throw new Error('the configuration was accepted')
+}
+
+describe('a team from the environment', () => {
+  test('has the defaults of the contract', () => {
+    expect(readConfig(SERVICE).teams).toEqual([
+      {
+        name: 'default',
+        baseUrl: 'https://forms.example.com',
+        apiKey: 'key',
+        apiSecret: 'secret',
+        apiVersion: 'v2.1',
+        webhookSecrets: [],
+        timezone: 'UTC',
+        concurrency: 4,
+        giveUpAfterMs: 900_000,
+      },
+    ])
+  })
+
+  test('takes every setting', () => {
+    const env = {
+      ...SERVICE,
+      INTAKE_TEAM: 'north.1-a_b',
+      INTAKE_API_VERSION: '',
+      INTAKE_WEBHOOK_SECRETS: 'one, two,',
+      INTAKE_TIMEZONE: 'Europe/Berlin',
+      INTAKE_CONCURRENCY: '64',
+      INTAKE_GIVE_UP_AFTER: '90s',
+    }
+    expect(readConfig(env).teams).toMatchObject([
+      {
+        name: 'north.1-a_b',
+        apiVersion: '',
+        webhookSecrets: ['one', 'two'],
+        timezone: 'Europe/Berlin',
+        concurrency: 64,
+        giveUpAfterMs: 90_000,
+      },
+    ])
+  })
+
+  test.each([['INTAKE_BASE_URL'], ['INTAKE_API_KEY'], ['INTAKE_API_SECRET']] as const)(
+    'without %s is refused by its name',
+    (name) => {
+      expect(errorOf({ ...SERVICE, [name]: undefined })).toMatchObject({
+        message: `${name} must be set too`,
+        variable: name,
+      })
+    },
+  )
+
+  test.each([
+    ['https://forms.example.com/api/', 'https://forms.example.com/api'],
+    ['http://127.0.0.1:4010', 'http://127.0.0.1:4010'],
+    ['http://127.9.9.9', 'http://127.9.9.9'],
+    ['http://localhost:4010', 'http://localhost:4010'],
+    ['http://[::1]:4010', 'http://[::1]:4010'],
+  ])('may have the address %s', (url, expected) => {
+    expect(readConfig({ ...SERVICE, INTAKE_BASE_URL: url }).teams[0]?.baseUrl).toBe(expected)
+  })
+
+  test.each([
+    `http://${CANARY}.example.com`,
+    `http://127.0.0.1.${CANARY}.com`,
+    'http://localhost.example.com',
+    `ftp://${CANARY}`,
+    `${CANARY}`,
+    `https://user:${CANARY}@forms.example.com`,
+    `https://forms.example.com/?key=${CANARY}`,
+    `https://forms.example.com/#${CANARY}`,
+  ])('may not have the address %s', (url) => {
+    expect(errorOf({ ...SERVICE, INTAKE_BASE_URL: url })).toMatchObject({ variable: 'INTAKE_BASE_URL' })
+  })
+
+  test('may have an open address once that is allowed', () => {
+    const env = { ...SERVICE, INTAKE_BASE_URL: 'http://forms.internal' }
+    expect(readConfig({ ...env, INTAKE_ALLOW_HTTP: '1' }).teams[0]?.baseUrl).toBe('http://forms.internal')
+    expect(errorOf({ ...env, INTAKE_ALLOW_HTTP: '0' }).mend).toContain('INTAKE_ALLOW_HTTP=1')
+  })
+
+  test.each([
+    ['INTAKE_API_KEY', `${CANARY}\nx`],
+    ['INTAKE_API_SECRET', `${CANARY}ü`],
+    ['INTAKE_API_VERSION', `${CANARY}\r`],
+    ['INTAKE_TEAM', `${CANARY} team`],
+    ['INTAKE_TEAM', CANARY.repeat(7)],
+    ['INTAKE_TIMEZONE', CANARY],
+    ['INTAKE_CONCURRENCY', '0'],
+    ['INTAKE_CONCURRENCY', '65'],
+    ['INTAKE_CONCURRENCY', CANARY],
+    ['INTAKE_GIVE_UP_AFTER', '0s'],
+    ['INTAKE_GIVE_UP_AFTER', '15'],
+    ['INTAKE_GIVE_UP_AFTER', '8d'],
+    ['INTAKE_GIVE_UP_AFTER', CANARY],
+  ])('may not have %s %j', (name, value) => {
+    expect(errorOf({ ...SERVICE, [name]: value })).toMatchObject({ variable: name })
+  })
+})
+
+describe('a file of teams', () => {
+  const team = (more: object = {}) => ({
+    name: 'north',
+    baseUrl: 'https://forms.example.com',
+    apiKey: 'key',
+    apiSecret: 'secret',
+    ...more,
+  })
+  const withTeams = (...teams: object[]): NodeJS.ProcessEnv => ({ INTAKE_CONFIG: fileOf({ teams }) })
+
+  test('holds any number of them, each with its own settings, before those of the environment', () => {
+    const env = {
+      ...SERVICE,
+      ...withTeams(
+        team({
+          webhookSecrets: ['w'],
+          timezone: 'America/New_York',
+          concurrency: 2,
+          pageSize: 50,
+          paths: { forms: '/v3/forms' },
+        }),
+        team({ name: 'south', apiVersion: '', bodyKeys: { webhookTestId: 'config_id' } }),
+      ),
+      INTAKE_TIMEZONE: 'Europe/Berlin',
+    }
+    expect(readConfig(env).teams).toMatchObject([
+      {
+        name: 'north',
+        webhookSecrets: ['w'],
+        timezone: 'America/New_York',
+        concurrency: 2,
+        pageSize: 50,
+        paths: { forms: '/v3/forms' },
+      },
+      {
+        name: 'south',
+        timezone: 'Europe/Berlin',
+        apiVersion: '',
+        concurrency: 4,
+        bodyKeys: { webhookTestId: 'config_id' },
+      },
+    ])
+  })
+
+  test('may leave values to the environment and to files', () => {
+    const env = {
+      ...withTeams(
+        team({
+          apiKey: 'env:NORTH_KEY',
+          apiSecret: `file:${fileOf('from a file\n')}`,
+          webhookSecrets: ['env:NORTH_HOOK'],
+        }),
+      ),
+      NORTH_KEY: 'from the environment',
+      NORTH_HOOK_FILE: fileOf('from a secret\n'),
+    }
+    expect(readConfig(env).teams).toMatchObject([
+      { apiKey: 'from the environment', apiSecret: 'from a file', webhookSecrets: ['from a secret'] },
+    ])
+  })
+
+  test.each<[string, unknown, RegExp]>([
+    ['that is not JSON', `{"teams":[{"apiKey":"${CANARY}"`, /not JSON/],
+    ['that is empty', '', /not JSON/],
+    ['without teams', { teams: [] }, /teams: too small/],
+    ['that is a list', [team({ apiKey: CANARY })], /invalid type/],
+    ['with an unknown key', { teams: [team({ apikey: CANARY })] }, /teams\.0: unrecognized keys \(apikey\)/],
+    ['with an unknown key beside the teams', { teams: [team()], team: CANARY }, /unrecognized keys \(team\)/],
+    [
+      'with a key that is missing',
+      { teams: [{ ...team(), apiKey: undefined }] },
+      /INTAKE_CONFIG teams\.0\.apiKey must be set too/,
+    ],
+    ['with an access that is empty', { teams: [team({ apiKey: '' })] }, /teams\.0\.apiKey: too small/],
+    ['with a number for text', { teams: [team({ apiSecret: 7 })] }, /teams\.0\.apiSecret/],
+    ['with a name that is none', { teams: [team({ name: `${CANARY}/` })] }, /teams\.0\.name/],
+    ['with two of one name', { teams: [team(), team({ apiKey: CANARY })] }, /two teams have the same name/],
+    [
+      'with an open address',
+      { teams: [team({ baseUrl: `http://${CANARY}.example.com` })] },
+      /teams\.0\.baseUrl/,
+    ],
+    [
+      'with an unknown path',
+      { teams: [team(), team({ name: 'south', paths: { patient: '/v2/p/{id}', chart: CANARY } })] },
+      /INTAKE_CONFIG teams\.1\.paths\.chart is not a path of the service/,
+    ],
+    [
+      'with a path that is none',
+      { teams: [team({ paths: { forms: CANARY } })] },
+      /INTAKE_CONFIG teams\.0\.paths\.forms must begin with one slash/,
+    ],
+    [
+      'with a path that lacks its id',
+      { teams: [team({ paths: { form: `/${CANARY}` } })] },
+      /INTAKE_CONFIG teams\.0\.paths\.form must hold \{id\}/,
+    ],
+    [
+      'with a value for the name of a path',
+      { teams: [team({ paths: { [`/${CANARY}`]: '/v2/forms' } })] },
+      /INTAKE_CONFIG teams\.0\.paths\.an unknown key is not a path/,
+    ],
+    [
+      'with a value for a key',
+      { teams: [team({ [`${CANARY} x`]: 1, [CANARY.repeat(4)]: 2, apikey: 3 })] },
+      /unrecognized keys \(an unknown key, an unknown key, apikey\)/,
+    ],
+    [
+      'with a value for the name of a path that is a number',
+      { teams: [team({ paths: { [`/${CANARY}`]: 7 } })] },
+      /teams\.0\.paths\.an unknown key: invalid type/,
+    ],
+    [
+      'with a body key that the service does not have',
+      { teams: [team({ bodyKeys: { test: 'config_id' } })] },
+      /teams\.0\.bodyKeys\.test is not a body key of the service/,
+    ],
+    [
+      'with an empty body key',
+      { teams: [team({ bodyKeys: { exportId: '' } })] },
+      /teams\.0\.bodyKeys\.exportId is empty/,
+    ],
+    [
+      'with a value for a key that names a variable which is not set',
+      { teams: [team({ bodyKeys: { [`${CANARY}@`]: 'env:NOTHING' } })] },
+      /teams\.0\.bodyKeys\.an unknown key names a variable/,
+    ],
+    ['with a page size of none', { teams: [team({ pageSize: 0 })] }, /teams\.0\.pageSize/],
+    ['with a zone that is none', { teams: [team({ timezone: CANARY })] }, /teams\.0\.timezone/],
+    ['with a key that cannot be sent', { teams: [team({ apiKey: `${CANARY}\n` })] }, /teams\.0\.apiKey/],
+    [
+      'that names a variable which is not set',
+      { teams: [team({ apiKey: `env:${CANARY}` })] },
+      /teams\.0\.apiKey names a variable that is not set/,
+    ],
+    [
+      'that names a file which is not there',
+      { teams: [team({ apiKey: `file:/${CANARY}` })] },
+      /teams\.0\.apiKey names a file.*ENOENT/,
+    ],
+  ])('%s is refused, and shows nothing', (_, content, message) => {
+    const error = errorOf({ INTAKE_CONFIG: fileOf(content) })
+    expect(error.message).toMatch(message)
+    expect(error.message).toContain('INTAKE_CONFIG')
+  })
+
+  test('may begin with a byte order mark', () => {
+    const path = fileOf(`\ufeff${JSON.stringify({ teams: [team()] })}`)
+    expect(readConfig({ INTAKE_CONFIG: path }).teams).toMatchObject([{ name: 'north' }])
+  })
+
+  test('that is not there is refused', () => {
+    expect(errorOf({ INTAKE_CONFIG: join(folder, CANARY) })).toMatchObject({ variable: 'INTAKE_CONFIG' })
+  })
+})
+
+describe('a team whose service cannot be asked', () => {
+  test('still has its name and its webhook secrets', () => {
+    const env = { INTAKE_TEAM: 'north', INTAKE_WEBHOOK_SECRETS: 'one,two' }
+    const { teams, ingestTeams } = readConfig(env)
+    expect(teams).toEqual([])
+    expect(ingestTeams).toEqual([{ name: 'north', webhookSecrets: ['one', 'two'] }])
+    expect(readConfig({ ...SERVICE, ...env }).ingestTeams).toEqual(ingestTeams)
+  })
+
+  test('may stand beside others in the file, and is refused by commands that call the service', () => {
+    const { name, ...access } = { name: 'north', baseUrl: 'https://a.example', apiKey: 'k', apiSecret: 's' }
+    const file = {
+      teams: [
+        { name, ...access },
+        { name: 'south', webhookSecrets: [CANARY] },
+      ],
+    }
+    const config = readConfig({ INTAKE_CONFIG: fileOf(file) })
+    expect(config.teams.map((team) => team.name)).toEqual(['north'])
+    expect(config.ingestTeams).toEqual([
+      { name: 'north', webhookSecrets: [] },
+      { name: 'south', webhookSecrets: [CANARY] },
+    ])
+    expect(requireTeams(config, 'north')).toEqual(config.teams)
+    for (const asked of [undefined, 'south']) {
+      expect(() => requireTeams(config, asked)).toThrow(/no baseUrl, apiKey and apiSecret for south$/)
+    }
+    expect(() => requireTeams(config, 'east')).toThrow(/--team names no configured team/)
+  })
+})

@@ -1,0 +1,252 @@
+/** Every setting is checked before anything is opened, and no message shows what one held. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, describe, expect, test } from 'vitest'
+import { readConfig, requireTeams } from '../../src/config/config.ts'
+import { UsageError } from '../../src/core/errors.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'intake-sync-config-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+let files = 0
+function fileOf(content: string | object): string {
+  const path = join(folder, `file-${++files}`)
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+const SERVICE = {
+  INTAKE_BASE_URL: 'https://forms.example.com',
+  INTAKE_API_KEY: 'key',
+  INTAKE_API_SECRET: 'secret',
+} as const
+
+function errorOf(env: NodeJS.ProcessEnv): UsageError {
+  try {
+    readConfig(env)
+  } catch (error) {
+    if (error instanceof UsageError) return error
+    throw error
+  }
+  throw new Error('the configuration was accepted')
+}
+
+test('without any variable everything has its default', () => {
+  expect(readConfig({})).toEqual({
+    databaseUrl: null,
+    dataDir: '.intake-sync',
+    inboxDays: 30,
+    webhookHost: '127.0.0.1',
+    webhookPort: 8080,
+    adminHost: '127.0.0.1',
+    adminPort: 9090,
+    cron: '0 2 * * *',
+    lookbackDays: 2,
+    sweepDays: 7,
+    encryptionKey: null,
+    analyticsKey: null,
+    logLevel: 'info',
+    alerts: null,
+    teams: [],
+    namesTeams: false,
+    ingestTeams: [{ name: 'default', webhookSecrets: [] }],
+  })
+})
+
+test.each([
+  [{ INTAKE_TEAM: 'default' }, true],
+  [{ INTAKE_WEBHOOK_SECRETS: 'a-secret' }, true],
+  [{ INTAKE_BASE_URL: 'https://x', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }, true],
+  [{ INTAKE_TEAM: '', LOG_LEVEL: 'error', INTAKE_CRON: 'off' }, false],
+])('%j names a team: %j', (env, expected) => {
+  expect(readConfig(env).namesTeams).toBe(expected)
+})
+
+test('a variable that is set to nothing counts as not set', () => {
+  const empty = Object.fromEntries(
+    [
+      'DATABASE_URL',
+      'INTAKE_CRON',
+      'INTAKE_WEBHOOK_PORT',
+      'INTAKE_API_KEY',
+      'INTAKE_CONFIG',
+      'LOG_LEVEL',
+    ].map((name) => [name, '']),
+  )
+  expect(readConfig(empty)).toEqual(readConfig({}))
+})
+
+test('the configuration cannot be changed', () => {
+  const config = readConfig(SERVICE)
+  expect(Object.isFrozen(config)).toBe(true)
+  expect(Object.isFrozen(config.teams)).toBe(true)
+  expect(config.teams.every(Object.isFrozen)).toBe(true)
+})
+
+const GOOD: readonly (readonly [string, string, string, unknown])[] = [
+  [
+    'DATABASE_URL',
+    'postgres://u:p@db.example.com:5432/warehouse',
+    'databaseUrl',
+    'postgres://u:p@db.example.com:5432/warehouse',
+  ],
+  [
+    'DATABASE_URL',
+    'postgresql://db/warehouse?sslmode=require',
+    'databaseUrl',
+    'postgresql://db/warehouse?sslmode=require',
+  ],
+  ['DATABASE_URL', 'postgres://u@/w?host=/var/run', 'databaseUrl', 'postgres://u@/w?host=/var/run'],
+  [
+    'DATABASE_URL',
+    'postgres://u:p%25%40%C3%A4@db/w?sslmode=no-verify',
+    'databaseUrl',
+    'postgres://u:p%25%40%C3%A4@db/w?sslmode=no-verify',
+  ],
+  ['INTAKE_ALLOW_HTTP', '0', 'teams', []],
+  ['INTAKE_ALLOW_HTTP', '1', 'teams', []],
+  ['INTAKE_DATA_DIR', '/var/lib/with a space', 'dataDir', '/var/lib/with a space'],
+  ['INTAKE_INBOX_DAYS', '7', 'inboxDays', 7],
+  ['INTAKE_WEBHOOK_HOST', '0.0.0.0', 'webhookHost', '0.0.0.0'],
+  ['INTAKE_WEBHOOK_PORT', '0', 'webhookPort', 0],
+  ['INTAKE_WEBHOOK_PORT', '65535', 'webhookPort', 65_535],
+  ['INTAKE_ADMIN_HOST', '::1', 'adminHost', '::1'],
+  ['INTAKE_ADMIN_PORT', '9191', 'adminPort', 9191],
+  ['INTAKE_CRON', '*/5 1-3 * * MON,FRI', 'cron', '*/5 1-3 * * MON,FRI'],
+  ['INTAKE_CRON', 'off', 'cron', null],
+  ['INTAKE_LOOKBACK_DAYS', '0', 'lookbackDays', 0],
+  ['INTAKE_SWEEP_DAYS', '1', 'sweepDays', 1],
+  [
+    'INTAKE_ENCRYPTION_KEY',
+    Buffer.alloc(32, 7).toString('base64'),
+    'encryptionKey',
+    Buffer.alloc(32, 7).toString('base64'),
+  ],
+  ['INTAKE_ANALYTICS_KEY', 'sixteen letters.', 'analyticsKey', 'sixteen letters.'],
+  ['LOG_LEVEL', 'silent', 'logLevel', 'silent'],
+]
+
+test.each(GOOD)('%s may be %j', (name, value, key, expected) => {
+  expect(readConfig({ [name]: value })).toMatchObject({ [key]: expected })
+  expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toMatchObject({ [key]: expected })
+})
+
+const CANARY = 'canary7f3a'
+
+const BAD: readonly (readonly [string, string])[] = [
+  ['DATABASE_URL', `mysql://u:${CANARY}@db/w`],
+  ['DATABASE_URL', `${CANARY}`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@db:99999/w`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@[db/w`],
+  ['DATABASE_URL', `postgres://u:${CANARY}%zz@db/w`],
+  ['DATABASE_URL', `postgres://u:${CANARY}%@db/w`],
+  ['DATABASE_URL', `postgres://${CANARY}%4:p@db/w`],
+  ['DATABASE_URL', `postgres://u:${CANARY}%ff@db/w`],
+  ['DATABASE_URL', `postgres://u:p@db/${CANARY}%ff`],
+  ['DATABASE_URL', `postgres://u:p@/w?host=/run&sslmode=${CANARY}`],
+  ['DATABASE_URL', `postgres://u:p@db/w?port=${CANARY}`],
+  ['DATABASE_URL', `postgres://u:p@db/w?sslmode=verify-full&sslrootcert=/${CANARY}`],
+  ['INTAKE_ALLOW_HTTP', 'true'],
+  ['INTAKE_ALLOW_HTTP', CANARY],
+  ['INTAKE_INBOX_DAYS', '0'],
+  ['INTAKE_INBOX_DAYS', '-1'],
+  ['INTAKE_INBOX_DAYS', '1.5'],
+  ['INTAKE_INBOX_DAYS', `7${CANARY}`],
+  ['INTAKE_WEBHOOK_PORT', '65536'],
+  ['INTAKE_WEBHOOK_PORT', ' '],
+  ['INTAKE_WEBHOOK_PORT', '0x50'],
+  ['INTAKE_WEBHOOK_PORT', '1e3'],
+  ['INTAKE_ADMIN_PORT', CANARY],
+  ['INTAKE_CRON', 'daily'],
+  ['INTAKE_CRON', '0 2 * *'],
+  ['INTAKE_CRON', '0 0 2 * * *'],
+  ['INTAKE_CRON', '61 2 * * *'],
+  ['INTAKE_CRON', `a b c d ${CANARY}`],
+  ['INTAKE_LOOKBACK_DAYS', '-1'],
+  ['INTAKE_SWEEP_DAYS', 'weekly'],
+  ['INTAKE_LOOKBACK_DAYS', ' '],
+  ['INTAKE_LOOKBACK_DAYS', 'two'],
+  ['INTAKE_ENCRYPTION_KEY', CANARY],
+  ['INTAKE_ENCRYPTION_KEY', Buffer.alloc(31).toString('base64')],
+  ['INTAKE_ENCRYPTION_KEY', `!${Buffer.alloc(32).toString('base64')}?`],
+  ['INTAKE_ANALYTICS_KEY', CANARY],
+  ['LOG_LEVEL', CANARY],
+]
+
+test.each(BAD)('%s may not be %j', (name, value) => {
+  for (const env of [{ [name]: value }, { [`${name}_FILE`]: fileOf(value) }]) {
+    const error = errorOf(env)
+    expect(error).toMatchObject({ variable: name, verdict: 'stop' })
+    expect(error.message).toMatch(new RegExp(`^${name} is not `))
+    expect(error.mend).toContain(name)
+    expect(`${error.message} ${error.mend} ${error.stack}`).not.toContain(CANARY)
+  }
+})
+
+describe('NAME_FILE', () => {
+  test('its last line end is not part of the value, others are', () => {
+    const team = (content: string) =>
+      readConfig({ ...SERVICE, INTAKE_API_KEY: undefined, INTAKE_API_KEY_FILE: fileOf(content) }).teams[0]
+    expect(team('abc')?.apiKey).toBe('abc')
+    expect(team('abc\n')?.apiKey).toBe('abc')
+    expect(team('abc\r\n')?.apiKey).toBe('abc')
+    expect(() => team('abc\n\n')).toThrow(/INTAKE_API_KEY holds characters that cannot be sent/)
+  })
+
+  test('set beside NAME is refused, beside an empty NAME it is not', () => {
+    const path = fileOf('30')
+    expect(errorOf({ INTAKE_INBOX_DAYS: '7', INTAKE_INBOX_DAYS_FILE: path })).toMatchObject({
+      message: 'INTAKE_INBOX_DAYS and INTAKE_INBOX_DAYS_FILE are both set',
+      variable: 'INTAKE_INBOX_DAYS',
+    })
+    expect(readConfig({ INTAKE_INBOX_DAYS: '', INTAKE_INBOX_DAYS_FILE: path }).inboxDays).toBe(30)
+  })
+
+  test.each([
+    ['that is not there', () => join(folder, CANARY), 'ENOENT'],
+    ['that is a folder', () => folder, 'EISDIR'],
+  ])('a file %s is said, without its path', (_, path, code) => {
+    const error = errorOf({ INTAKE_API_KEY_FILE: path() })
+    expect(error).toMatchObject({
+      variable: 'INTAKE_API_KEY_FILE',
+      message: `INTAKE_API_KEY_FILE names a file that cannot be read (${code})`,
+    })
+    expect(`${error.message} ${error.mend}`).not.toContain(CANARY)
+  })
+})
+
+test('no value that is refused is shown, whatever it is', () => {
+  const names = [
+    ...new Set(BAD.map(([name]) => name)),
+    ...Object.keys(SERVICE),
+    'INTAKE_TEAM',
+    'INTAKE_TIMEZONE',
+    'INTAKE_CONCURRENCY',
+  ]
+  fc.assert(
+    fc.property(fc.constantFrom(...names), fc.string(), fc.string(), (name, before, after) => {
+      try {
+        readConfig({ ...SERVICE, [name]: `${before}${CANARY}${after}` })
+      } catch (error) {
+        expect(error).toBeInstanceOf(UsageError)
+        const { message, mend, stack, variable } = error as UsageError
+        expect(`${message} ${mend} ${stack}`).not.toContain(CANARY)
+        expect(variable).toBe(name)
+      }
+    }),
+    { numRuns: 1000 },
+  )
+})
+
+test('commands that call the service name what is not set, and a team that is not there', () => {
+  expect(() => requireTeams(readConfig({}))).toThrow(
+    /INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set/,
+  )
+  const config = readConfig({ ...SERVICE, INTAKE_TEAM: 'north' })
+  expect(requireTeams(config)).toEqual(config.teams)
+  expect(requireTeams(config, 'north')).toEqual(config.teams)
+  expect(() => requireTeams(config, 'south')).toThrow(expect.objectContaining({ mend: 'use one of: north' }))
+  expect(() => requireTeams(readConfig({}), 'south')).toThrow(/are not set/)
+})

@@ -1,0 +1,108 @@
+/** The program beside an embedded server, killed more than once, and left by whoever asked for it. */
+import { rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { identityOf } from '../../src/embedded/process-identity.ts'
+import {
+  cleanUp,
+  copyOf,
+  isServed,
+  makeOnce,
+  openEmbedded,
+  postmasterOf,
+  query,
+  start,
+  supervisorOf,
+  until,
+} from '../support/embedded-fixture.ts'
+
+describe('the supervisor of an embedded server', () => {
+  let made: string
+  beforeAll(async () => {
+    made = await makeOnce()
+    return () => rmSync(made, { recursive: true, force: true })
+  })
+  afterEach(cleanUp)
+
+  /** Kills it, and returns the one that took its place. */
+  const replaced = async (directory: string) => {
+    const supervisor = supervisorOf(directory)
+    process.kill(supervisor, 'SIGKILL')
+    const other = () => {
+      try {
+        return supervisorOf(directory)
+      } catch {
+        return supervisor
+      }
+    }
+    await until('another supervisor', () => other() !== supervisor)
+    return other()
+  }
+
+  it('killed, and killed again, is replaced each time: the server goes on, and stops with its user', async () => {
+    const directory = copyOf(made)
+    const command = start(directory)
+    const { url } = await command.opened
+    const postmaster = postmasterOf(directory)
+    const seen = new Set([supervisorOf(directory)])
+    for (let time = 0; time < 3; time += 1) seen.add(await replaced(directory))
+    expect(seen.size).toBe(4)
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(postmasterOf(directory)).toBe(postmaster)
+    expect(await command.stop()).toEqual({ stopped: true })
+    expect(isServed(directory)).toBe(false)
+    expect(identityOf(postmaster)).toBeUndefined()
+  })
+
+  it('killed twice under two users, one of whom leaves in between, stops with the other', async () => {
+    const directory = copyOf(made)
+    const command = start(directory)
+    await command.opened
+    const server = await openEmbedded({ dataDir: directory, unsafe: true })
+    await replaced(directory)
+    await server.stop()
+    expect(isServed(directory)).toBe(true)
+    await replaced(directory)
+    expect(await query((await command.opened).url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(await command.stop()).toEqual({ stopped: true })
+    expect(isServed(directory)).toBe(false)
+  })
+
+  it('killed while its user leaves is replaced once more: no process is left', async () => {
+    const directory = copyOf(made)
+    const server = await openEmbedded({ dataDir: directory, unsafe: true })
+    const postmaster = postmasterOf(directory)
+    const supervisor = supervisorOf(directory)
+    process.kill(supervisor, 'SIGSTOP')
+    const stopped = server.stop()
+    await sleep(50)
+    process.kill(supervisor, 'SIGKILL')
+    await stopped
+    expect(isServed(directory)).toBe(false)
+    expect(identityOf(postmaster)).toBeUndefined()
+  })
+
+  it('left while the server still starts, by a user who was killed, stops it; the next one finds it whole', async () => {
+    const directory = copyOf(made)
+    for (const moment of [0, 150]) {
+      const command = start(directory)
+      const supervised = () => {
+        try {
+          return supervisorOf(directory) > 0
+        } catch {
+          return false
+        }
+      }
+      await until('a supervisor', supervised)
+      await sleep(moment)
+      await command.kill()
+      // Only a first user who never came is waited for, half a minute long.
+      const server = await openEmbedded({ dataDir: directory, unsafe: true })
+      expect(await query(server.url, 'select 1 as one')).toEqual([{ one: 1 }])
+      const pids = [postmasterOf(directory), supervisorOf(directory)]
+      await server.stop()
+      expect(isServed(directory)).toBe(false)
+      await until('all are gone', () => pids.every((pid) => identityOf(pid) === undefined))
+    }
+  })
+})

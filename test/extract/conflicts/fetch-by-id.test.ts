@@ -1,0 +1,256 @@
+/** What an answer to a fetch by id means for the record, and when it is the service that is at fault. */
+import type http from 'node:http'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { IntakeError } from '../../../src/core/errors.ts'
+import { microsOf } from '../../../src/core/time.ts'
+import {
+  fetchEach,
+  fetchForRun,
+  meaningOf,
+  newPatience,
+  type Patience,
+} from '../../../src/extract/conflicts/fetch-by-id.ts'
+import { streamNamed } from '../../../src/streams/catalogue.ts'
+import { json, type Received } from '../../api/support/service.ts'
+import { ago, openRig, type Rig } from '../support/reading.ts'
+
+let rig: Rig
+beforeAll(async () => {
+  rig = await openRig()
+})
+afterAll(() => rig[Symbol.asyncDispose]())
+beforeEach(() => {
+  rig.service.interfere = () => false
+  rig.service.records.patients = []
+  ;(rig.service.received as Received[]).length = 0
+})
+
+const person = (id: string, more: object = {}) => ({ id, first_name: 'A', ...more })
+const answerAll = (answer: (response: http.ServerResponse, id: string) => void) => {
+  rig.service.interfere = ({ url }, response) => {
+    answer(response, decodeURIComponent(url.split('/').at(-1)!))
+    return true
+  }
+}
+
+async function fetchAll(ids: readonly string[], patience: Patience = newPatience()) {
+  const source = await rig.source('patients', { patience })
+  return fetchForRun(source, ids, 'proof')
+}
+
+test('each answer is in the place of its id, with the origin that says why, and the time it was asked for', async () => {
+  rig.service.records.patients = [person('b'), person('a')]
+  const before = microsOf(ago(0))
+  const [a, none, b] = await fetchAll(['a', 'none', 'b'])
+  expect([a, none, b]).toMatchObject([
+    { kind: 'record', envelope: { id: 'a', teamId: rig.teamId, stream: 'patients', origin: 'run:1 proof' } },
+    { kind: 'gone' },
+    { kind: 'record', envelope: { id: 'b' } },
+  ])
+  for (const each of [a, none]) {
+    const at =
+      each!.kind === 'record' ? each!.envelope.observedAt : each!.kind === 'gone' ? each!.observedAt : null
+    // A lower bound in the service's clock, whose dates have whole seconds.
+    expect(Math.abs(microsOf(at!) - before)).toBeLessThan(2_000_000)
+    expect(at! <= ago(0)).toBe(true)
+  }
+})
+
+test('an id is sent as one part of the path, whatever it holds', async () => {
+  const ids = ['a/b', 'a b', '%', '?x=1', 'é']
+  rig.service.records.patients = ids.map((id) => person(id))
+  const found = await fetchAll(ids)
+  expect(found.map((each) => each.kind === 'record' && each.envelope.id)).toEqual(ids)
+})
+
+describe('one answer', () => {
+  test.each<[string, (response: http.ServerResponse) => void, object]>([
+    ['404', (r) => json(r, { detail: 'Not found.' }, 404), { kind: 'gone' }],
+    ['410', (r) => json(r, {}, 410), { kind: 'gone' }],
+    [
+      'another record',
+      (r) => json(r, person('other')),
+      {
+        kind: 'dead',
+        letter: {
+          recordId: 'x',
+          reason: 'the record fetched by id has another id',
+          body: expect.stringContaining('other'),
+        },
+      },
+    ],
+    [
+      'a record without id',
+      (r) => json(r, { first_name: 'A' }),
+      { kind: 'dead', letter: { recordId: 'x', reason: 'has no id' } },
+    ],
+    [
+      'no object',
+      (r) => json(r, [person('x')]),
+      { kind: 'dead', letter: { recordId: 'x', reason: 'not an object' } },
+    ],
+    [
+      '400',
+      (r) => json(r, {}, 400),
+      {
+        kind: 'dead',
+        letter: {
+          recordId: 'x',
+          reason: 'the service does not give the record by its id (400)',
+          body: 'null',
+        },
+      },
+    ],
+    [
+      '422',
+      (r) => json(r, {}, 422),
+      { kind: 'dead', letter: { reason: 'the service does not give the record by its id (422)' } },
+    ],
+    [
+      'what is no JSON',
+      (r) => void r.writeHead(200, { 'content-type': 'application/json' }).end('{"id":'),
+      {
+        kind: 'dead',
+        letter: { recordId: 'x', reason: 'the record fetched by id cannot be read', body: 'null' },
+      },
+    ],
+    ['500', (r) => json(r, {}, 500), { kind: 'later', error: { verdict: 'retry' } }],
+  ])('%s', async (_, answer, expected) => {
+    answerAll(answer)
+    const found = (await fetchAll(['x']))[0]!
+    expect(found).toMatchObject(expected)
+    if (found.kind === 'dead') expect(found.letter.origin).toBe('run:1 proof')
+  })
+
+  test.each([401, 403, 405])('%i stops, and says so', async (status) => {
+    answerAll((response) => json(response, {}, status))
+    await expect(fetchAll(['x'])).rejects.toMatchObject({ verdict: 'stop', status })
+  })
+
+  test('that redirects stops', async () => {
+    answerAll((response) => void response.writeHead(302, { location: '/elsewhere' }).end())
+    await expect(fetchAll(['x'])).rejects.toMatchObject({ verdict: 'stop' })
+  })
+})
+
+test('what is fetched later is noted with its reason, and forgotten once it was fetched', async () => {
+  rig.service.records.patients = [person('a'), person('b')]
+  rig.service.interfere = ({ url }, response) => {
+    if (!url.endsWith('/a')) return false
+    json(response, {}, 503)
+    return true
+  }
+  const patience = newPatience()
+  const found = await fetchAll(['a', 'b'], patience)
+  expect(found.map(({ kind }) => kind)).toEqual(['later', 'record'])
+  expect([...patience.later.keys()]).toEqual(['a'])
+  expect(patience.later.get('a')).toContain('503')
+  rig.service.interfere = () => false
+  await fetchAll(['a'], patience)
+  expect(patience.later.size).toBe(0)
+})
+
+test('what stops one ends the requests beside it, and nothing is left behind', async () => {
+  let waiting = 0
+  rig.service.interfere = ({ url }, response) => {
+    if (url.endsWith('/bad')) setTimeout(() => json(response, {}, 403), 20)
+    else {
+      waiting += 1
+      response.on('close', () => {
+        waiting -= 1
+      })
+    }
+    return true
+  }
+  const by = {
+    ...{ client: rig.client, serviceClock: (await rig.source('patients')).serviceClock, teamId: rig.teamId },
+    ...{ meter: { requests: 0, throttled: 0 }, stream: streamNamed('patients')!, patience: newPatience() },
+  }
+  const wanted = ['slow', 'bad', 'slower'].map((id) => ({ id, origin: 'o' }))
+  await expect(fetchEach(by, wanted)).rejects.toMatchObject({ status: 403 })
+  await expect.poll(() => waiting).toBe(0)
+})
+
+describe('answers in a row that give nothing', () => {
+  const one = (patience: Patience) => fetchAll(['x'], patience)
+
+  test.each<[string, (response: http.ServerResponse) => void, number]>([
+    ['a refusal', (r) => json(r, {}, 422), 100],
+    ['another record', (r) => json(r, person('other')), 100],
+    ['no JSON', (r) => void r.writeHead(200).end('{'), 10],
+  ])('%s, of which so many are dead letters: then the stream stops', async (_, answer, most) => {
+    answerAll(answer)
+    const patience = { ...newPatience(), inRow: most - 1 }
+    expect((await one(patience))[0]!.kind).toBe('dead')
+    await expect(one(patience)).rejects.toBeInstanceOf(IntakeError)
+  })
+
+  test('do not stop it when they come scattered among records', async () => {
+    rig.service.records.patients = [person('good')]
+    rig.service.interfere = ({ url }, response) => {
+      if (url.endsWith('/good')) return false
+      json(response, {}, 422)
+      return true
+    }
+    const patience = newPatience()
+    for (let nth = 0; nth < 3; nth++) {
+      for (let bad = 0; bad < 60; bad++) await fetchAll(['bad'], patience)
+      await fetchAll(['good'], patience)
+      expect(patience.inRow).toBe(0)
+    }
+  })
+
+  test('do not count for records that are gone', async () => {
+    const patience = { ...newPatience(), inRow: 99 }
+    expect((await one(patience))[0]!.kind).toBe('gone')
+    expect(patience.inRow).toBe(0)
+  })
+})
+
+describe('what a failure means', () => {
+  const failure = (code: string, verdict: IntakeError['verdict']) => new IntakeError('m', { code, verdict })
+  const notFound = failure('not_found', 'gone')
+
+  test.each<[string, Error, string]>([
+    ['a service that failed', failure('unavailable', 'retry'), 'later'],
+    ['an answer that broke off', failure('connection_lost', 'retry'), 'later'],
+    ['one that was too large', failure('too_large', 'stop'), 'dead'],
+    ['one nested too deeply', failure('too_deep', 'stop'), 'dead'],
+    ['one in an encoding that cannot be read', failure('bad_encoding', 'retry'), 'dead'],
+    ['what was refused', failure('refused', 'set_aside'), 'dead'],
+  ])('%s: %#', (_, error, meaning) => {
+    const patience = newPatience()
+    expect(meaningOf(error, patience)).toBe(meaning)
+    expect(patience.inRow).toBe(1)
+  })
+
+  test('a file that is not found is a dead letter: its list says that it is there', () => {
+    const patience = { ...newPatience(), inRow: 3 }
+    expect(meaningOf(notFound, patience, 'file')).toBe('dead')
+    expect(patience.inRow).toBe(4)
+    expect(meaningOf(notFound, patience, 'record')).toBe('gone')
+    expect(patience.inRow).toBe(0)
+  })
+
+  test.each<[string, Error]>([
+    ['nobody is there', failure('unreachable', 'retry')],
+    ['the team is let through no more', failure('throttled', 'retry')],
+    ['credentials are refused', failure('bad_credentials', 'stop')],
+    ['our own fault', new TypeError('x is not a function')],
+    ['an abort', new DOMException('aborted', 'AbortError')],
+  ])('it is thrown as it is when %s', (_, error) => {
+    const patience = newPatience()
+    expect(() => meaningOf(error, patience)).toThrow(error)
+    expect(patience.inRow).toBe(0)
+  })
+
+  test.each([
+    ['later', 'retry', 'unavailable', 10],
+    ['unreadable', 'stop', 'not_json', 10],
+    ['dead', 'set_aside', 'refused', 100],
+  ] as const)('%s, after as many in a row as are borne, is thrown', (_, verdict, code, most) => {
+    const patience = { ...newPatience(), inRow: most - 1 }
+    meaningOf(failure(code, verdict), patience)
+    expect(() => meaningOf(failure(code, verdict), patience)).toThrow(IntakeError)
+  })
+})

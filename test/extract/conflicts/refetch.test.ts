@@ -1,0 +1,559 @@
+/** What events leave in doubt is asked of the service, under its rules, and its answer decides. */
+import type http from 'node:http'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { instantOf } from '../../../src/core/time.ts'
+import { openRefetcher, type RefetcherOptions } from '../../../src/extract/conflicts/refetcher.ts'
+import { CLOCK_APART_MS, json } from '../../api/support/service.ts'
+import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
+import { noonPlus, openScene, patient, patientEvent, type Scene, silent } from '../../ingest/drain/scene.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+let scene: Scene
+let service: LittleService
+
+beforeEach(async () => {
+  scene = await openScene()
+  service = await startLittleService()
+  service.clockApartMs = CLOCK_APART_MS
+})
+
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await scene[Symbol.asyncDispose]()
+})
+
+function open(options: Partial<RefetcherOptions> = {}) {
+  return openRefetcher({
+    url: scene.url,
+    teams: [
+      {
+        ...{ name: 'default', teamId: scene.teamId, baseUrl: service.url, apiKey: 'k', apiSecret: 's' },
+        ...{ apiVersion: 'v2.1', concurrency: 4 },
+      },
+    ],
+    clock: systemClock,
+    random: Math.random,
+    logger: silent,
+    watch: { refetched: () => {} },
+    pollMs: 20,
+    ...options,
+  })
+}
+
+/** As if all that waits were due. */
+const hurry = () => scene.session.client.query('update intake_ops.refetches set due_at = now()')
+
+async function refetch(options: Partial<RefetcherOptions> = {}) {
+  await hurry()
+  await using refetcher = open(options)
+  await refetcher.idle()
+}
+
+const held = () =>
+  scene.rows('select id, last_name, _deleted_at is not null as gone from intake.patients order by id')
+
+const now = () => instantOf(systemClock.now())
+
+test('a contested record is asked for once, and becomes what the service says', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'true' }))
+  for (const name of ['b', 'a', 'c']) await scene.store([patientEvent('p1', 1, { last_name: name })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+  const told: unknown[] = []
+  await refetch({ watch: { refetched: (...each) => told.push(each) } })
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toEqual([{ id: 'p1', last_name: 'true', gone: false }])
+  expect(told).toEqual([['default', 1, 0]])
+  expect(await scene.rows('select origin from intake_raw.records')).toEqual([
+    { origin: expect.stringMatching(/^event:event-\d+ refetch$/) },
+  ])
+})
+
+test('an event that holds an id alone is completed from the service', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'whole' }))
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  await refetch()
+  expect(await held()).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
+})
+
+test('many records are asked for side by side, each once', async () => {
+  const ids = Array.from({ length: 120 }, (_, at) => `p${at}`)
+  service.records.patients.push(...ids.map((id) => patient(id)))
+  await scene.store(ids.map((id) => ({ ...patientEvent(id, 1), data: { id } })))
+  await scene.drain()
+  await refetch()
+  expect((await held()).length).toBe(120)
+  expect(service.received.length).toBe(120)
+})
+
+test('a contested record that is gone gets a tombstone, whether it is held alive or was never seen', async () => {
+  await scene.store([patientEvent('p1', 1, { last_name: 'a' })])
+  await scene.drain()
+  await scene.store([patientEvent('p1', 1, { last_name: 'b' })])
+  await scene.store([{ ...patientEvent('p2', 1, {}, { event_type: 'deleted' }), timestamp: null }])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['patients p1 contested', 'patients p2 contested'])
+  await refetch()
+  expect(await held()).toEqual([
+    { id: 'p1', last_name: null, gone: true },
+    { id: 'p2', last_name: null, gone: true },
+  ])
+  expect(await scene.asked()).toEqual([])
+})
+
+/** Waits until the one record was asked for so often and the answer is settled. */
+async function tried(times: number): Promise<void> {
+  for (;;) {
+    const [row] = await scene.rows<{ attempts: number }>('select attempts from intake_ops.refetches')
+    if (row === undefined || row.attempts >= times) return
+    await systemClock.sleep(10)
+  }
+}
+
+test('a record that an event told of in part, and that is never there, is counted, and explained', async () => {
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  const explain = async () => {
+    const env = { DATABASE_URL: scene.url }
+    const { stdout } = await runCommand(['explain', 'patients', 'p1', '--json'], env)
+    return JSON.parse(stdout).events[0].told
+  }
+  expect(await explain()).toContain('is asked for by its id, 0 time(s) so far')
+  const refetcher = open()
+  for (let times = 1; times <= 4; times++) {
+    await hurry()
+    await tried(times)
+  }
+  await refetcher.close()
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toEqual([])
+  expect(await explain()).toContain('the service had none each time')
+  expect(await scene.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
+    { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
+  ])
+})
+
+test('a record told of in part that is not there is asked for a few times, and then left to a scan', async () => {
+  await scene.store([patientEvent('p1', 1, { email: 'a@example.com' })])
+  await scene.store([{ ...patientEvent('p1', 2), data: { id: 'p1' } }])
+  await scene.drain()
+  for (let round = 0; round < 4; round++) {
+    expect(await scene.asked()).toEqual(['patients p1 partial'])
+    await hurry()
+    await using _refetcher = open()
+    await tried(round + 1)
+  }
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toMatchObject([{ id: 'p1', gone: false }])
+})
+
+test('failures of the service are no answers: a record is given up only after the service had none so often', async () => {
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  const counts = async () =>
+    (await scene.rows('select attempts, failures from intake_ops.refetches'))[0] ?? 'settled'
+  const roundUntil = async (expected: unknown) => {
+    await hurry()
+    await using _refetcher = open({
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+    })
+    await expect.poll(counts, { timeout: 10_000 }).toEqual(expected)
+  }
+  service.interfere = (_, response) => {
+    json(response, { detail: 'Sorry.' }, 500)
+    return true
+  }
+  for (let failures = 1; failures <= 5; failures++) await roundUntil({ attempts: 0, failures })
+  service.interfere = () => false
+  for (let attempts = 1; attempts <= 3; attempts++) await roundUntil({ attempts, failures: 5 })
+  await roundUntil('settled')
+})
+
+test('an answer that loses is asked for again; a state dated ahead of the service is overruled then', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'true' }))
+  const ahead = instantOf(systemClock.now() + 200_000_000)
+  await scene.store([{ ...patientEvent('p1', 1, { last_name: 'ahead' }), timestamp: ahead }], {
+    receivedAt: now(),
+  })
+  await scene.drain()
+  await scene.store([patientEvent('p1', 1, { last_name: 'old' })])
+  await scene.drain()
+  for (let round = 1; round <= 3; round++) {
+    expect(await held()).toMatchObject([{ last_name: 'ahead' }])
+    await hurry()
+    await using _refetcher = open()
+    await tried(round)
+  }
+  expect(await scene.asked()).toEqual([])
+  expect(await held()).toMatchObject([{ last_name: 'true' }])
+  expect(
+    await scene.rows('select _version > $1::timestamptz as above from intake.patients', [ahead]),
+  ).toEqual([{ above: true }])
+})
+
+test('what is asked for again while the answer is under way is asked for again', async () => {
+  service.records.patients.push(patient('p1', { last_name: 'before' }))
+  const ask = async (name: string) => {
+    await scene.store([{ ...patientEvent('p1', 1, { last_name: name }), data: { id: 'p1' } }])
+    await scene.drain()
+  }
+  await ask('a')
+  let answered = 0
+  service.interfere = (_request, response) => {
+    answered += 1
+    if (answered > 1) return false
+    const stale = { ...service.records.patients[0] }
+    service.records.patients[0] = patient('p1', { last_name: 'after' })
+    void ask('b').then(() => json(response, stale))
+    return true
+  }
+  await refetch()
+  expect(answered).toBe(2)
+  expect(await held()).toMatchObject([{ last_name: 'after' }])
+})
+
+test('a service that fails is asked again later, and nothing is set aside for it', async () => {
+  service.records.patients.push(patient('p1'))
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  await hurry()
+  service.interfere = (request, response) => {
+    json(response, { detail: 'Sorry.' }, request.url.endsWith('p1') ? 500 : 200)
+    return true
+  }
+  {
+    await using refetcher = open({
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+    })
+    while (refetcher.trouble() === null) await systemClock.sleep(10)
+    expect(refetcher.trouble()).toContain('500')
+    expect(refetcher.trouble()).not.toContain('p1')
+  }
+  expect(
+    await scene.rows('select failures > 0 as tried, due_at > now() as later from intake_ops.refetches'),
+  ).toEqual([{ tried: true, later: true }])
+  expect(await scene.rows('select 1 from intake_ops.dead_letters')).toEqual([])
+  service.interfere = () => false
+  await refetch()
+  expect(await held()).toMatchObject([{ id: 'p1' }])
+})
+
+test('refused credentials hold the records back, and are told', async () => {
+  await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+  await scene.drain()
+  await hurry()
+  service.interfere = (_request, response) => {
+    json(response, { detail: 'Invalid credentials.' }, 403)
+    return true
+  }
+  await using refetcher = open()
+  while (refetcher.trouble() === null) await systemClock.sleep(10)
+  await refetcher.idle()
+  expect(refetcher.trouble()).toMatch(/403/)
+  await systemClock.sleep(200)
+  expect(service.received.length).toBe(1)
+  expect(await scene.asked()).toEqual(['patients p1 partial'])
+})
+
+const answering =
+  (status: number, body: unknown = { detail: 'No.' }, headers = {}) =>
+  (response: http.ServerResponse) =>
+    json(response, body, status, headers)
+
+function cut(response: http.ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': 5000 })
+  response.write('{"id":"p1"')
+  setTimeout(() => response.destroy(), 5)
+}
+
+describe('an answer by id', () => {
+  /** Two records of a stream and one of another, all to be fetched; `p1` is answered so. */
+  async function fetchThree(answer: (response: http.ServerResponse) => void) {
+    service.records.patients.push(patient('p1'), patient('p2'))
+    service.records.forms.push({ id: 'f1', name: 'Form', questions: [] })
+    await scene.store([
+      ...['p1', 'p2'].map((id) => ({ ...patientEvent(id, 1), data: { id } })),
+      { ...patientEvent('f1', 1), source: 'form', data: { id: 'f1' } },
+    ])
+    await scene.drain()
+    service.interfere = ({ url }, response) => {
+      if (!url.endsWith('/p1')) return false
+      answer(response)
+      return true
+    }
+    await hurry()
+  }
+
+  const state = async () => ({
+    asked: await scene.rows(
+      'select id, attempts, failures, due_at <= now() as due from intake_ops.refetches order by id',
+    ),
+    letters: await scene.rows('select record_id, reason from intake_ops.dead_letters'),
+    forms: (await scene.rows('select id from intake.forms')).length,
+  })
+
+  const hasty = {
+    ...systemClock,
+    sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 20), signal),
+  }
+
+  test.each([
+    ['401', answering(401), 'INTAKE_API_KEY'],
+    ['403', answering(403), 'INTAKE_API_KEY'],
+    ['405', answering(405), '`paths`'],
+    ['406', answering(406), 'INTAKE_BASE_URL'],
+    ['a redirect', answering(307, {}, { location: 'http://elsewhere.invalid/' }), 'INTAKE_BASE_URL'],
+  ])('that is %s stops the stream, with a hint; what was asked for stays due', async (_, answer, hint) => {
+    await fetchThree(answer)
+    await using refetcher = open()
+    await expect.poll(() => refetcher.trouble(), { timeout: 10_000 }).toContain(hint)
+    await refetcher.idle()
+    const seen = () => service.received.filter(({ url }) => url.endsWith('/p1')).length
+    expect(seen()).toBe(1)
+    await systemClock.sleep(200)
+    expect(seen()).toBe(1)
+    const { asked, letters } = await state()
+    expect(letters).toEqual([])
+    expect(asked).toMatchObject([
+      { id: 'p1', attempts: 0, failures: 0, due: true },
+      { id: 'p2', attempts: 0, failures: 0, due: true },
+    ])
+    expect((await state()).forms).toBe(1)
+    expect(refetcher.trouble()).toContain(hint)
+  })
+
+  test.each([
+    ['500', answering(500)],
+    ['503', answering(503)],
+    ['cut off', cut],
+  ])('that is %s is asked for later, and stops nothing', async (_, answer) => {
+    await fetchThree(answer)
+    {
+      await using _refetcher = open({ clock: hasty })
+      await expect.poll(async () => (await state()).asked[0]?.failures, { timeout: 10_000 }).toBe(1)
+    }
+    const { asked, letters, forms } = await state()
+    expect([letters, forms]).toEqual([[], 1])
+    expect(asked).toEqual([{ id: 'p1', attempts: 0, failures: 1, due: false }])
+    service.interfere = () => false
+    await refetch()
+    expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p2'])
+  })
+
+  test.each([
+    ['404', answering(404)],
+    ['410', answering(410)],
+  ])('that is %s leaves a record of which an event held a part to a scan', async (_, answer) => {
+    await fetchThree(answer)
+    await using _refetcher = open()
+    await expect.poll(async () => (await state()).asked[0]?.attempts, { timeout: 10_000 }).toBe(1)
+    expect(await state()).toMatchObject({ letters: [], forms: 1 })
+    expect((await held()).map(({ id }) => id)).toEqual(['p2'])
+  })
+
+  test.each([
+    ['400', answering(400), 'the service does not give the record by its id (400)'],
+    ['422', answering(422), 'the service does not give the record by its id (422)'],
+    [
+      'no JSON',
+      (response: http.ServerResponse) => response.end('<p>'),
+      'the record fetched by id cannot be read',
+    ],
+    ['empty', (response: http.ServerResponse) => response.end(), 'not an object'],
+    ['without an id', answering(200, {}), 'has no id'],
+    ['another record', answering(200, patient('p9')), 'the record fetched by id has another id'],
+  ])('that is %s is a dead letter', async (_, answer, reason) => {
+    await fetchThree(answer)
+    await refetch({ clock: hasty })
+    expect(await state()).toEqual({ asked: [], letters: [{ record_id: 'p1', reason }], forms: 1 })
+    expect((await held()).map(({ id }) => id)).toEqual(['p2'])
+  })
+
+  test('of a retried dead letter stops and waits as any other', async () => {
+    await fetchThree(answering(400))
+    await refetch()
+    const retried = await runCommand(['dead-letters', 'retry', '--all'], { DATABASE_URL: scene.url })
+    expect(retried.code).toBe(0)
+    service.interfere = ({ url }, response) => {
+      if (url.endsWith('/p1')) json(response, {}, 405)
+      return url.endsWith('/p1')
+    }
+    await hurry()
+    await using refetcher = open()
+    await expect.poll(() => refetcher.trouble(), { timeout: 10_000 }).toContain('405')
+    expect(await scene.rows(`select 1 from intake_ops.dead_letters where status = 'waiting'`)).toEqual([])
+    expect(await scene.asked()).toEqual(['patients p1 contested'])
+  })
+})
+
+test('a record that the service refuses to give, or that is another, is set aside', async () => {
+  service.records.patients.push(patient('p2'))
+  await scene.store(['p1', 'p2', '../..'].map((id) => ({ ...patientEvent(id, 1), data: { id } })))
+  await scene.drain()
+  service.interfere = (request, response) => {
+    if (request.url.endsWith('p1')) json(response, { detail: 'Bad.' }, 400)
+    else json(response, patient('somebody'))
+    return true
+  }
+  await refetch()
+  expect(await scene.asked()).toEqual([])
+  expect(
+    await scene.rows('select stream, record_id, reason from intake_ops.dead_letters order by record_id'),
+  ).toEqual([
+    { stream: 'patients', record_id: '../..', reason: 'the service does not give the record by its id' },
+    { stream: 'patients', record_id: 'p1', reason: 'the service does not give the record by its id (400)' },
+    { stream: 'patients', record_id: 'p2', reason: 'the record fetched by id has another id' },
+  ])
+})
+
+test('a record that the warehouse refuses is set aside, the others of its answer are loaded', async () => {
+  await scene.session.client.query(
+    `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
+  )
+  service.records.patients.push(patient('p1'), patient('p2', { last_name: 'refused' }), patient('p3'))
+  await scene.store(['p1', 'p2', 'p3'].map((id) => ({ ...patientEvent(id, 1), data: { id } })))
+  await scene.drain()
+  await refetch()
+  expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p3'])
+  expect(await scene.rows('select record_id, reason from intake_ops.dead_letters')).toEqual([
+    { record_id: 'p2', reason: 'the warehouse refused the record (SQLSTATE 23514)' },
+  ])
+})
+
+function packetEvent(id: string, seconds: number, data: object) {
+  const whole = {
+    id,
+    packet: { id: 'k1' },
+    is_submitted: false,
+    form_index: null,
+    responses: ['r1', 'r2'],
+    ...data,
+  }
+  return { ...patientEvent(id, seconds), source: 'packet_response', data: whole }
+}
+
+function response(id: string, fields: object = {}) {
+  const asked = {
+    patient: { id: 'p1' },
+    form: { id: 'f1' },
+    form_name: 'Intake',
+    packet: { id: 'k1' },
+    document: null,
+  }
+  const state = { is_submitted: false, is_skipped: false, is_archived: false, submitted_at: null }
+  return { id, ...asked, ...state, created_at: noonPlus(0), updated_at: noonPlus(0), answers: [], ...fields }
+}
+
+test('the members of a submitted packet are fetched to learn whether they were skipped; set-up and progress fetch none', async () => {
+  await scene.store(
+    ['r1', 'r2'].map((id) => ({ ...patientEvent(id, 1), source: 'response', data: response(id) })),
+  )
+  await scene.store([packetEvent('k', 1, {}), packetEvent('k', 2, { form_index: 1 })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual([])
+  expect(await scene.rows('select activity, packet_id from intake.packet_responses')).toEqual([
+    { activity: 'progress', packet_id: 'k1' },
+  ])
+  await scene.store([packetEvent('k', 3, { is_submitted: true, submitted_at: noonPlus(3), form_index: 2 })])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['responses r1 member', 'responses r2 member'])
+  service.records.responses.push(
+    response('r1', { is_submitted: true }),
+    response('r2', { is_submitted: true, is_skipped: true }),
+  )
+  await refetch()
+  expect(await scene.rows('select id, is_submitted, is_skipped from intake.responses order by id')).toEqual([
+    { id: 'r1', is_submitted: true, is_skipped: false },
+    { id: 'r2', is_submitted: true, is_skipped: true },
+  ])
+  expect(
+    await scene.rows('select position, response_id from intake.packet_response_members order by 1'),
+  ).toEqual([
+    { position: 1, response_id: 'r1' },
+    { position: 2, response_id: 'r2' },
+  ])
+})
+
+test('a member whose own event told of the submission is not asked for, whichever came first', async () => {
+  const stamped = { is_submitted: true, submitted_at: noonPlus(3), updated_at: noonPlus(3) }
+  const own = (id: string) => ({ ...patientEvent(id, 3), source: 'response', data: response(id, stamped) })
+  await scene.store([own('r1')])
+  await scene.drain()
+  await scene.store([packetEvent('k', 4, stamped)])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['responses r2 member'])
+  await scene.store([own('r2')])
+  await scene.drain()
+  await refetch()
+  expect(await scene.asked()).toEqual([])
+  expect(service.received.length).toBe(0)
+})
+
+test('a member of which an event told in part as well is asked for, though it is known as submitted by then', async () => {
+  const of = (seconds: number, data: object) => ({ ...patientEvent('r1', seconds), source: 'response', data })
+  const told = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1'] }
+  await scene.store([packetEvent('k', 5, told)])
+  await scene.drain()
+  await scene.store([of(6, { id: 'r1' })])
+  await scene.drain()
+  await scene.store([of(7, response('r1', { is_submitted: true }))])
+  await scene.drain()
+  service.records.responses.push(response('r1', { is_submitted: true, is_archived: true }))
+  await refetch()
+  expect(service.received.length).toBe(1)
+  expect(await scene.rows('select is_archived from intake.responses')).toEqual([{ is_archived: true }])
+})
+
+test('a submission that is told late asks for the members that are not known as submitted since', async () => {
+  const event = (id: string, seconds: number, fields: object) => ({
+    ...patientEvent(id, seconds),
+    source: 'response',
+    data: response(id, fields),
+  })
+  await scene.store([event('r1', 10, { is_submitted: true }), event('r2', 30, {})])
+  const told = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1', 'r2', 'r3'] }
+  await scene.store([packetEvent('k', 50, told)])
+  await scene.drain()
+  expect(await scene.asked()).toEqual(['responses r2 member', 'responses r3 member'])
+  await scene.store([event('r2', 60, { is_submitted: true })])
+  await scene.drain()
+  service.records.responses.push(response('r3', { is_submitted: true, is_skipped: true }))
+  await hurry()
+  await refetch()
+  expect(service.received.map(({ url }) => url)).toEqual([expect.stringContaining('r3')])
+  expect(await scene.asked()).toEqual([])
+})
+
+test('of two states of a packet response with one time the later updated stays; nobody can be asked', async () => {
+  const told = (name: string, updated: number) => ({
+    ...packetEvent('k', 1, { updated_at: noonPlus(updated), is_archived: name === 'b' }),
+    id: 'retried',
+  })
+  await scene.store([told('b', 5), told('a', 4)])
+  await scene.drain()
+  expect(await scene.rows('select is_archived from intake.packet_responses')).toEqual([{ is_archived: true }])
+  expect(await scene.asked()).toEqual([])
+})
+
+test('a packet response without a time goes by when it was updated; a part of one is set aside', async () => {
+  await scene.store([
+    { ...packetEvent('k', 1, { updated_at: noonPlus(5), form_index: 2 }), timestamp: null },
+    { ...packetEvent('k', 1, { updated_at: noonPlus(4), form_index: 1 }), timestamp: 'x' },
+    { ...packetEvent('m', 1, {}), timestamp: null },
+    { ...packetEvent('n', 1, {}), data: { id: 'n', form_index: 1 } },
+  ])
+  await scene.drain()
+  expect(await scene.rows('select id, form_index from intake.packet_responses order by id')).toEqual([
+    { id: 'k', form_index: 2 },
+    { id: 'm', form_index: null },
+  ])
+  expect(await scene.rows('select stream, record_id, reason from intake_ops.dead_letters')).toEqual([
+    {
+      stream: 'packet_responses',
+      record_id: 'n',
+      reason: 'an event that holds a part of a record which nobody can be asked for',
+    },
+  ])
+})

@@ -1,0 +1,265 @@
+/** One round of a team: what is fetched, what is settled, and what is due again, whatever ends it. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { openServiceClock } from '../../../src/api/service-clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
+import type { StreamName } from '../../../src/core/streams.ts'
+import { RENEW_MS } from '../../../src/extract/conflicts/due-rows.ts'
+import { type Asked, refetchRound } from '../../../src/extract/conflicts/round.ts'
+import { askAgain, type RefetchReason } from '../../../src/load/refetches.ts'
+import { json } from '../../api/support/service.ts'
+import { ago, openRig, type Rig } from '../support/reading.ts'
+
+let rig: Rig
+let asked: Asked
+beforeEach(async () => {
+  rig = await openRig()
+  asked = {
+    client: rig.client,
+    serviceClock: openServiceClock(),
+    meter: { requests: 0, throttled: 0 },
+    patience: new Map(),
+  }
+})
+afterEach(() => rig[Symbol.asyncDispose]())
+
+async function ask(
+  ids: readonly string[],
+  stream: StreamName = 'patients',
+  reason: RefetchReason = 'partial',
+) {
+  const rest = { teamId: rig.teamId, stream, reason, origin: 'event:e', since: null }
+  await askAgain(
+    rig.session.db,
+    ids.map((id) => ({ ...rest, id })),
+  )
+  await rig.rows('update intake_ops.refetches set due_at = now()')
+}
+const round = (streams: readonly StreamName[] = ['patients', 'forms']) =>
+  refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock: systemClock }, asked, streams)
+const left = () =>
+  rig.rows(
+    `select stream, id, attempts, failures, due_at <= now() as due
+     from intake_ops.refetches order by stream, id`,
+  )
+const person = (id: string, more: object = {}) => ({ id, first_name: 'A', ...more })
+const state = () =>
+  rig.rows('select id, first_name, _deleted_at is not null as gone from intake.patients order by id')
+const answer = (ending: string, status: number) => {
+  rig.service.interfere = ({ url }, response) => {
+    if (!url.includes(ending)) return false
+    json(response, {}, status)
+    return true
+  }
+}
+
+test('asks for fifty at a time, and settles each that was answered', async () => {
+  const ids = Array.from({ length: 53 }, (_, at) => `p${at}`)
+  rig.service.records.patients = ids.map((id) => person(id))
+  await ask(ids)
+  expect(await round()).toEqual({ records: 50, gone: 0, failure: null, stopped: new Map() })
+  expect(await left()).toHaveLength(3)
+  expect(await round()).toMatchObject({ records: 3 })
+  expect(await left()).toEqual([])
+  expect(await state()).toHaveLength(53)
+  expect(asked.meter.requests).toBe(53)
+  expect(await round()).toEqual({ records: 0, gone: 0, failure: null, stopped: new Map() })
+})
+
+describe('a record that is not there', () => {
+  test('gets a tombstone at once where its state was in doubt', async () => {
+    await rig.hold('patients', [person('held')], ago(60))
+    await ask(['held', 'unseen'], 'patients', 'contested')
+    expect(await round()).toMatchObject({ records: 2, gone: 2, failure: null })
+    expect(await state()).toEqual([
+      { id: 'held', first_name: null, gone: true },
+      { id: 'unseen', first_name: null, gone: true },
+    ])
+    expect(await left()).toEqual([])
+    const origins = await rig.rows('select distinct origin from intake_raw.records')
+    expect(origins).toEqual([{ origin: 'event:e refetch' }])
+  })
+
+  test('that is known as deleted is left as it was', async () => {
+    await ask(['p'], 'patients', 'contested')
+    await round()
+    const [before] = await rig.rows('select xmin::text, version::text from intake_raw.records')
+    await ask(['p'], 'patients', 'contested')
+    await round()
+    expect(await rig.rows('select xmin::text, version::text from intake_raw.records')).toEqual([before])
+    expect(await left()).toEqual([])
+  })
+
+  test('is asked for four times where only a part of it was told, and then left to a scan', async () => {
+    await rig.hold('patients', [person('held')], ago(60))
+    await ask(['held', 'unseen'])
+    for (let times = 1; times <= 3; times++) {
+      await rig.rows('update intake_ops.refetches set due_at = now()')
+      expect(await round()).toMatchObject({ gone: 2, failure: null })
+      expect(await left()).toMatchObject([
+        { id: 'held', attempts: times },
+        { id: 'unseen', attempts: times },
+      ])
+    }
+    await rig.rows('update intake_ops.refetches set due_at = now()')
+    await round()
+    expect(await left()).toEqual([])
+    expect(await state()).toEqual([{ id: 'held', first_name: 'A', gone: false }])
+    // Of the two, one leaves a row; the other is counted.
+    expect(await rig.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
+      { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
+    ])
+  })
+})
+
+describe('an answer that loses', () => {
+  test('to a state dated ahead is asked for again twice, and overrules it then', async () => {
+    await rig.hold('patients', [person('p', { first_name: 'ahead' })], ago(-3_600))
+    rig.service.records.patients = [person('p', { first_name: 'true' })]
+    await ask(['p'], 'patients', 'contested')
+    for (let times = 1; times <= 2; times++) {
+      await rig.rows('update intake_ops.refetches set due_at = now()')
+      await round()
+      expect(await left()).toMatchObject([{ attempts: times }])
+      expect(await state()).toMatchObject([{ first_name: 'ahead' }])
+    }
+    await rig.rows('update intake_ops.refetches set due_at = now()')
+    await round()
+    expect(await left()).toEqual([])
+    expect(await state()).toEqual([{ id: 'p', first_name: 'true', gone: false }])
+  })
+
+  test('of a record that is not there, and is held by a clock ahead, deletes it in the end', async () => {
+    await rig.hold('patients', [person('p')], ago(-3_600))
+    await ask(['p'], 'patients', 'contested')
+    for (let times = 0; times < 3; times++) {
+      await rig.rows('update intake_ops.refetches set due_at = now()')
+      await round()
+    }
+    expect(await state()).toMatchObject([{ gone: true }])
+    expect(await left()).toEqual([])
+  })
+})
+
+test('a record that the service refuses is a dead letter and settled; one that Postgres refuses does not stop the others', async () => {
+  rig.service.records.patients = [person('good'), person('bad', { first_name: 'refuse me' }), person('fine')]
+  await rig.rows(`alter table intake.patients add constraint refusal check (first_name <> 'refuse me')`)
+  answer('/no', 422)
+  await ask(['good', 'bad', 'no', 'fine'])
+  expect(await round()).toMatchObject({ records: 4, failure: null })
+  expect(await left()).toEqual([])
+  expect((await state()).map(({ id }) => id)).toEqual(['fine', 'good'])
+  const letters = await rig.rows(
+    `select record_id, origin, reason, last_run_id, convert_from(body, 'UTF8') as body
+     from intake_ops.dead_letters join intake_raw.set_aside on dead_letter_id = id order by 1`,
+  )
+  expect(letters).toMatchObject([
+    {
+      record_id: 'bad',
+      origin: 'event:e refetch',
+      reason: 'the warehouse refused the record (SQLSTATE 23514)',
+    },
+    { record_id: 'no', reason: 'the service does not give the record by its id (422)', last_run_id: null },
+  ])
+  expect(JSON.parse(letters[0]!.body as string)).toMatchObject({ id: 'bad' })
+})
+
+describe('a service that fails', () => {
+  test('for some leaves those due later, and is no failure of the round', async () => {
+    rig.service.records.patients = [person('good')]
+    answer('/bad', 503)
+    await ask(['good', 'bad'])
+    expect(await round()).toMatchObject({ records: 2, failure: null, gone: 0 })
+    expect(await left()).toMatchObject([{ id: 'bad', attempts: 0, failures: 1 }])
+  })
+
+  test('for all says why', async () => {
+    answer('/', 503)
+    await ask(['a', 'b'])
+    const { failure, stopped } = await round()
+    expect(failure).toContain('503')
+    expect(stopped.size).toBe(0)
+    expect(await left()).toMatchObject([
+      { attempts: 0, failures: 1 },
+      { attempts: 0, failures: 1 },
+    ])
+  })
+
+  test('with refused credentials stops that stream, counts no attempt, and ends no other', async () => {
+    rig.service.records.forms = [{ id: 'f', questions: [] }]
+    answer('/patients/', 403)
+    await ask(['p'])
+    await ask(['f'], 'forms')
+    const { stopped, failure } = await round()
+    expect([...stopped.keys()]).toEqual(['patients'])
+    expect(stopped.get('patients')).toMatchObject({ verdict: 'stop', status: 403 })
+    expect(failure).toBeNull()
+    expect(await left()).toMatchObject([{ stream: 'patients', id: 'p', attempts: 0, failures: 0, due: true }])
+    expect(await rig.rows('select id from intake.forms')).toEqual([{ id: 'f' }])
+  })
+
+  test('ten times in a row over several rounds is away: nothing of the stream is asked for in vain', async () => {
+    answer('/', 500)
+    await ask(Array.from({ length: 11 }, (_, at) => `p${at}`))
+    const { failure, records } = await round()
+    expect(records).toBe(11)
+    expect(failure).not.toBeNull()
+    expect(await left()).toHaveLength(11)
+    for (const row of await left()) expect(row).toMatchObject({ attempts: 0, failures: 1 })
+    expect(asked.patience.get('patients')!.inRow).toBe(10)
+  })
+})
+
+test('a round that ends early leaves every row that is not settled due again at once', async () => {
+  rig.service.records.patients = [person('p')]
+  await ask(['p'])
+  await ask(['f'], 'forms')
+  const broken = new Error('the warehouse is away')
+  let calls = 0
+  const loaders = {
+    ...rig.loaders,
+    run: ((work) => {
+      calls += 1
+      return calls === 2 ? Promise.reject(broken) : rig.loaders.run(work)
+    }) as typeof rig.loaders.run,
+  }
+  await expect(
+    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients', 'forms']),
+  ).rejects.toBe(broken)
+  expect(await left()).toMatchObject([
+    { id: 'f', attempts: 0, failures: 0, due: true },
+    { id: 'p', attempts: 0, failures: 0, due: true },
+  ])
+})
+
+test('a round keeps what it asks for while the service takes its time', async () => {
+  rig.service.records.patients = [person('p')]
+  await ask(['p'])
+  let answers = () => {}
+  rig.service.interfere = (request, response) => {
+    if (!request.url.endsWith('/p')) return false
+    answers = () => json(response, person('p'))
+    return true
+  }
+  let renew = () => {}
+  const clock: Clock = {
+    ...systemClock,
+    sleep: (milliseconds, signal) =>
+      milliseconds === RENEW_MS
+        ? new Promise((resolve) => {
+            renew = resolve
+            signal?.addEventListener('abort', () => resolve())
+          })
+        : systemClock.sleep(milliseconds, signal),
+  }
+  const running = refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock }, asked, ['patients'])
+  await expect.poll(() => rig.service.received.length).toBe(1)
+  // As if ten seconds had passed.
+  await rig.rows(`update intake_ops.refetches set due_at = due_at - interval '10 seconds'`)
+  renew()
+  const lasts = () =>
+    rig.rows(`select due_at > now() + interval '10 seconds' as long from intake_ops.refetches`)
+  await expect.poll(lasts).toEqual([{ long: true }])
+  answers()
+  expect(await running).toMatchObject({ records: 1, failure: null })
+  expect(await left()).toEqual([])
+})

@@ -1,0 +1,266 @@
+/** Records gathered into batches: how large, in which mode, what is dropped, what is counted, and when a reader waits. */
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import type { Envelope } from '../../../src/core/envelope.ts'
+import { IntakeError } from '../../../src/core/errors.ts'
+import type { StreamName } from '../../../src/core/streams.ts'
+import type { Instant } from '../../../src/core/time.ts'
+import { openBatcher } from '../../../src/extract/scan/batcher.ts'
+import { emptyTally, type Source } from '../../../src/extract/source.ts'
+import type { DeadLetter } from '../../../src/load/dead-letters.ts'
+import type { LoadResult } from '../../../src/load/load.ts'
+import { type OpenLoaders, openLoaders } from '../../../src/load/loaders.ts'
+import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
+import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
+
+let rig: Rig
+/** One at a time, so that batches are loaded in their order. */
+let single: OpenLoaders
+beforeAll(async () => {
+  rig = await openRig()
+  single = openLoaders({ url: rig.url, clock: systemClock, count: 1 })
+})
+afterAll(async () => {
+  await single.close()
+  await rig[Symbol.asyncDispose]()
+})
+
+/** Ids of one test are those of no other. */
+let nth = 0
+beforeEach(() => {
+  nth += 1
+})
+const name = (id: string | number) => `t${nth}-${id}`
+
+const made = (observedAt: Instant, stream: StreamName = 'patients') =>
+  ({ teamId: rig.teamId, stream, observedAt, origin: 'run:1 page:1' }) as const
+
+const person = (id: string | number, more: object = {}, observedAt = ago(10)): Envelope =>
+  recordEnvelope({ id: name(id), first_name: 'A', ...more }, made(observedAt))
+
+const people = (count: number) => Array.from({ length: count }, (_, at) => person(at))
+
+const letter = (id: string): DeadLetter => ({ recordId: name(id), origin: 'run:1', reason: 'r', body: '{}' })
+
+const inTable = () =>
+  rig.rows<{ id: string; first_name: string }>(
+    `select id, first_name from intake.patients where starts_with(id, $1) order by id`,
+    [`t${nth}-`],
+  )
+
+async function open(mode: Parameters<typeof openBatcher>[1], over: Partial<Source> = {}) {
+  const noting = notingLoad()
+  const source = await rig.source('patients', { load: noting.load, ...over })
+  return { source, batches: noting.batches, batcher: openBatcher(source, mode) }
+}
+
+describe('a batch', () => {
+  test('has 2,500 records at most; the rest is loaded at the end', async () => {
+    const { batcher, batches, source } = await open('straight')
+    await batcher.add(people(2_499), [])
+    await batcher.add([person('more'), person('over')], [])
+    await expect.poll(() => batches.map(({ ids }) => ids.length)).toEqual([2_500])
+    expect(await batcher.finish()).toEqual([])
+    expect(batches.map(({ ids }) => ids.length)).toEqual([2_500, 1])
+    expect(source.tally).toMatchObject({ changed: 2_501, unchanged: 0 })
+    expect(await inTable()).toHaveLength(2_501)
+  })
+
+  test('is sent once its records have four million bytes', async () => {
+    const { batcher, batches } = await open('straight')
+    const large = (id: number) => person(id, { notes: 'x'.repeat(900_000) })
+    for (let id = 0; id < 6; id++) await batcher.add([large(id)], [])
+    await batcher.finish()
+    expect(batches.map(({ ids }) => ids.length).sort()).toEqual([1, 5])
+  })
+
+  test('holds each key once, whatever comes, and all that came is loaded', async () => {
+    const ids = fc.array(fc.nat(4), { minLength: 1, maxLength: 12 })
+    await fc.assert(
+      fc.asyncProperty(ids, async (came) => {
+        nth += 1
+        const { batcher, batches } = await open('merge')
+        await batcher.add(
+          came.map((id, at) => person(id, { first_name: `${at}` }, ago(100 - at))),
+          [],
+        )
+        await batcher.finish()
+        for (const batch of batches) expect(new Set(batch.ids).size).toBe(batch.ids.length)
+        expect(batches.flatMap((batch) => batch.ids).sort()).toEqual(came.map(name).sort())
+        const last = [...new Set(came)]
+          .sort()
+          .map((id) => ({ id: name(id), first_name: `${came.lastIndexOf(id)}` }))
+        expect(await inTable()).toEqual(last)
+      }),
+      { numRuns: 25 },
+    )
+  })
+
+  test.each(['straight', 'merge', 'sift'] as const)(
+    'of mode %s is loaded straight only where it says so',
+    async (mode) => {
+      const { batcher, batches } = await open(mode)
+      await batcher.add([person(1)], [])
+      await batcher.finish()
+      expect(batches.map((batch) => batch.mode)).toEqual([mode === 'straight' ? 'straight' : 'merge'])
+    },
+  )
+
+  test('takes the dead letters that came before it along, once; those that are left go alone', async () => {
+    const { batcher, batches, source } = await open('merge', { loaders: single })
+    await batcher.add([person(1)], [letter('a'), letter('b')])
+    // A key that comes again ends the batch.
+    await batcher.add([person(1)], [])
+    await batcher.finish()
+    await batcher.add([], [letter('c')])
+    await batcher.finish()
+    expect(batches.map(({ letters }) => letters)).toEqual([[name('a'), name('b')], [], [name('c')]])
+    expect(batches[2]!.ids).toEqual([])
+    expect(source.tally.deadLetters).toBe(3)
+  })
+
+  test('is none where nothing came', async () => {
+    const { batcher, batches } = await open('sift')
+    await batcher.add([], [])
+    expect(await batcher.finish()).toEqual([])
+    expect(batches).toEqual([])
+  })
+})
+
+describe('a record that the warehouse holds already', () => {
+  test('is dropped and counted when batches are sifted, before it fills one', async () => {
+    await rig.hold(
+      'patients',
+      [0, 1, 2].map((id) => ({ id: name(id), first_name: 'A' })),
+      ago(60),
+    )
+    const { batcher, batches, source } = await open('sift')
+    await batcher.add([person(0), person(1, { first_name: 'B' }), person(2), person('new')], [letter('x')])
+    await batcher.finish()
+    expect(batches.flatMap(({ ids }) => ids).sort()).toEqual([name(1), name('new')].sort())
+    expect(source.tally).toEqual({ ...emptyTally(), changed: 2, unchanged: 2, deadLetters: 1 })
+  })
+
+  test('is merged, and none is counted as unchanged, when they are not', async () => {
+    await rig.hold('patients', [{ id: name(0), first_name: 'A' }], ago(60))
+    const { batcher, batches, source } = await open('merge')
+    await batcher.add([person(0)], [])
+    await batcher.finish()
+    expect(batches.flatMap(({ ids }) => ids)).toEqual([name(0)])
+    expect(source.tally.unchanged).toBe(0)
+  })
+
+  test('of a log is dropped, too, when a later entry with its id is held; of any other stream it is not', async () => {
+    const entry = (attempts: number) => ({ id: name('e'), attempts, created_at: '2026-01-01T00:00:00Z' })
+    await rig.hold('webhook_deliveries', [entry(3)], ago(60))
+    const noting = notingLoad()
+    const source = await rig.source('webhook_deliveries', { load: noting.load })
+    const batcher = openBatcher(source, 'sift')
+    await batcher.add([recordEnvelope(entry(2), made(ago(5), 'webhook_deliveries'))], [])
+    await batcher.finish()
+    expect(noting.batches).toEqual([])
+    expect(source.tally.unchanged).toBe(1)
+
+    await rig.hold('patients', [{ id: name('p'), first_name: 'new' }], ago(5))
+    const other = await open('sift')
+    await other.batcher.add([person('p', { first_name: 'old' }, ago(60))], [])
+    await other.batcher.finish()
+    expect(other.batches.flatMap(({ ids }) => ids)).toEqual([name('p')])
+  })
+})
+
+describe('the end', () => {
+  const result = (over: Partial<LoadResult>): LoadResult => ({
+    ...{ changed: 0, deleted: 0, erased: 0, deadLetters: 0, problems: 0, contested: [] },
+    ...over,
+  })
+
+  test('adds up what every batch did, and tells each contested id once', async () => {
+    const results = [
+      result({ changed: 1, deleted: 2, erased: 3, deadLetters: 4, problems: 5, contested: ['x', 'y'] }),
+      result({ changed: 10, deleted: 20, erased: 30, deadLetters: 40, problems: 50, contested: ['y', 'z'] }),
+    ]
+    const { batcher, source } = await open('merge', { load: async () => results.shift()! })
+    await batcher.add([person(1), person(1)], [])
+    expect([...(await batcher.finish())].sort()).toEqual(['x', 'y', 'z'])
+    expect(source.tally).toEqual({
+      ...emptyTally(),
+      ...{ changed: 11, deleted: 22, erased: 33, deadLetters: 44, problems: 55 },
+    })
+    expect(await batcher.finish()).toEqual([])
+  })
+
+  test('counts tombstones as deleted', async () => {
+    await rig.hold('patients', [{ id: name(1) }, { id: name(2) }], ago(60))
+    const { batcher, source } = await open('merge')
+    await batcher.add([tombstoneEnvelope(name(1), made(ago(5))), person(2, { first_name: 'B' })], [])
+    await batcher.finish()
+    expect(source.tally).toEqual({ ...emptyTally(), changed: 1, deleted: 1 })
+  })
+
+  test('is the first failure of any batch, though later ones were loaded; nothing more is taken', async () => {
+    const failures = ['first', 'second'].map((said) => new IntakeError(said, { code: 'x', verdict: 'stop' }))
+    const noting = notingLoad()
+    const load: Source['load'] = async (session, batch, mode) => {
+      const failure = failures.shift()
+      if (failure !== undefined) throw failure
+      return noting.load(session, batch, mode)
+    }
+    const { batcher } = await open('merge', { load, loaders: single })
+    await batcher.add([person(1), person(1), person(1), person(2)], [])
+    await expect(batcher.finish()).rejects.toMatchObject({ message: 'first' })
+    await expect(batcher.add([person(3)], [])).rejects.toMatchObject({ message: 'first' })
+    await expect(batcher.finish()).rejects.toMatchObject({ message: 'first' })
+    expect((await inTable()).map(({ id }) => id)).not.toContain(name(3))
+  })
+
+  test('of sifting that fails is its failure', async () => {
+    const failing = { ...rig.loaders, run: () => Promise.reject(new Error('no warehouse')) }
+    const { batcher } = await open('sift', { loaders: failing })
+    await batcher.add([person(1)], [])
+    await expect(batcher.finish()).rejects.toThrow('no warehouse')
+  })
+})
+
+test('a reader waits while every loader is busy and a batch is waiting, and goes on when one is free', async () => {
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const noting = notingLoad()
+  const { batcher } = await open('merge', {
+    load: async (...args) => {
+      await held
+      return noting.load(...args)
+    },
+  })
+  // Two loaders, and one batch that waits for them.
+  await batcher.add([person(1), person(1), person(1), person(1)], [])
+  let added = false
+  const adding = batcher.add([person(2)], []).then(() => {
+    added = true
+  })
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve))
+  expect(added).toBe(false)
+  release()
+  await adding
+  await batcher.finish()
+  expect(noting.batches.flatMap(({ ids }) => ids)).toHaveLength(5)
+})
+
+test('what is loaded may be written over only after it was: batches in flight do not share memory', async () => {
+  const { batcher } = await open('straight')
+  for (let batch = 0; batch < 6; batch++) {
+    await batcher.add(
+      Array.from({ length: 2_500 }, (_, at) => person(batch * 2_500 + at, { first_name: `b${batch}` })),
+      [],
+    )
+  }
+  await batcher.finish()
+  const counts = await rig.rows(
+    `select first_name, count(*)::int as n from intake.patients where starts_with(id, $1) group by 1 order by 1`,
+    [`t${nth}-`],
+  )
+  expect(counts).toEqual(Array.from({ length: 6 }, (_, batch) => ({ first_name: `b${batch}`, n: 2_500 })))
+})

@@ -1,0 +1,226 @@
+/** Requests that are slow, cut, chunked, pipelined or no requests: each answered, memory flat, the others served. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { startOwnTime } from '../../support/own-time.ts'
+import { eventOf, inboxOf, known, openScene, post, query, SECRET } from '../support/ingest.ts'
+import { chunksOf, headOf, openRaw } from '../support/raw.ts'
+
+describe('an event', () => {
+  it('that comes in chunks of one byte is stored as its bytes', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const body = eventOf()
+    raw.write(headOf(body, ['Transfer-Encoding: chunked']) + chunksOf(body, 1))
+    expect((await raw.answers(1))[0]).toMatchObject({ status: 200, body: '{"status":"stored"}' })
+    expect((await inboxOf(scene.url))[0]!.body.equals(body)).toBe(true)
+  })
+
+  it('that comes in thousands of crumbs ends its connection, and costs no one else', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const body = eventOf({ data: { text: 'x'.repeat(50_000) } })
+    raw.write(headOf(body, ['Transfer-Encoding: chunked']) + chunksOf(body, 1))
+    await raw.ended
+    expect(raw.received).toMatch(/^HTTP\/1\.1 400 /)
+    expect(scene.told.rejected).toContain('malformed clinic')
+    expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
+    expect(await inboxOf(scene.url)).toHaveLength(1)
+  })
+
+  it('that dribbles in is stored when it is whole, and others are served meanwhile', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const body = eventOf()
+    raw.write(headOf(body))
+    for (const byte of body.subarray(0, 20)) {
+      raw.write(Buffer.from([byte]))
+      await sleep(1)
+    }
+    expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
+    expect(await inboxOf(scene.url)).toHaveLength(1)
+    raw.write(body.subarray(20))
+    expect((await raw.answers(1))[0]!.status).toBe(200)
+    expect(await inboxOf(scene.url)).toHaveLength(2)
+  })
+
+  it('that is cut short is neither stored nor held', async () => {
+    await using scene = await openScene()
+    const body = eventOf()
+    const cut = [await openRaw(scene.ingester.url), await openRaw(scene.ingester.url)]
+    for (const raw of cut) raw.write(headOf(body) + body.subarray(0, 50).toString('latin1'))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(2)
+    expect(scene.ingester.inFlight.bytes).toBeGreaterThanOrEqual(2 * body.length)
+    for (const raw of cut) raw.socket.destroy()
+    await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
+    expect(await inboxOf(scene.url)).toEqual([])
+  })
+
+  it('that takes too long is neither stored nor held', async () => {
+    await using scene = await openScene({ limits: { requestMs: 400, headersMs: 300, checkMs: 50 } })
+    await using slow = await openRaw(scene.ingester.url)
+    const body = eventOf()
+    slow.write(headOf(body) + body.subarray(0, 50).toString('latin1'))
+    await slow.ended
+    expect(slow.received).toMatch(/^HTTP\/1\.1 408/)
+    await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
+    expect(await inboxOf(scene.url)).toEqual([])
+  })
+
+  it('after many others on one connection, all sent at once, is answered in its turn', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const bodies = Array.from({ length: 200 }, (_, at) => eventOf({ id: `e-${at}` }))
+    raw.write(bodies.map((body) => headOf(body) + body.toString('latin1')).join(''))
+    const answers = await raw.answers(200)
+    expect(answers.every(({ status }) => status === 200)).toBe(true)
+    const ids = (await inboxOf(scene.url)).map((row) => row.event_id).sort()
+    expect(ids).toEqual(bodies.map((_, at) => `e-${at}`).sort())
+  })
+
+  it('is asked for with 100 Continue, unless it is too large', async () => {
+    await using scene = await openScene()
+    const body = eventOf()
+    await using raw = await openRaw(scene.ingester.url)
+    raw.write(headOf(body, ['Expect: 100-continue', `Content-Length: ${body.length}`]))
+    await expect.poll(() => raw.received).toMatch(/^HTTP\/1\.1 100 Continue/)
+    raw.write(body)
+    expect((await raw.answers(1))[0]!.status).toBe(200)
+    await using large = await openRaw(scene.ingester.url)
+    large.write(headOf(body, ['Expect: 100-continue', 'Content-Length: 99999999']))
+    expect((await large.answers(1))[0]!.status).toBe(413)
+    expect(large.received).not.toContain('100 Continue')
+    await large.ended
+  })
+})
+
+describe('a connection', () => {
+  it.each([
+    ['speaks no HTTP', 'HELO example.org\r\n\r\n', 400],
+    ['breaks off its chunks', `${headOf(eventOf(), ['Transfer-Encoding: chunked'])}zz\r\n`, 400],
+    ['tells two lengths', headOf(eventOf(), ['Content-Length: 1', 'Content-Length: 2']), 400],
+    ['sends endless headers', `POST /webhooks HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`, 431],
+  ])('that %s is answered and ended', async (_, text, status) => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    raw.write(text)
+    await raw.ended
+    const body = JSON.parse(raw.received.slice(raw.received.lastIndexOf('\r\n\r\n')))
+    expect(raw.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    expect(body).toEqual({ detail: expect.any(String) })
+    expect(scene.told.rejected).toContain('malformed')
+  })
+
+  it('that says nothing, or not all it should, is ended', async () => {
+    await using scene = await openScene({ limits: { headersMs: 200, checkMs: 50 } })
+    await using silent = await openRaw(scene.ingester.url)
+    await using slowloris = await openRaw(scene.ingester.url)
+    slowloris.write('POST /webhooks HTTP/1.1\r\n')
+    const dribble = setInterval(() => slowloris.write('X: y\r\n'), 20)
+    await Promise.all([silent.ended, slowloris.ended])
+    clearInterval(dribble)
+    await using other = await openScene({ limits: { idleMs: 200 } })
+    await using idle = await openRaw(other.ingester.url)
+    const body = eventOf()
+    idle.write(headOf(body) + body.toString('latin1'))
+    expect((await idle.answers(1))[0]!.status).toBe(200)
+    await idle.ended
+  })
+
+  it('that is one too many is refused, and there is room again when others end', async () => {
+    await using scene = await openScene({ limits: { connections: 20 } })
+    const held = await Promise.all(Array.from({ length: 20 }, () => openRaw(scene.ingester.url)))
+    await using refused = await openRaw(scene.ingester.url)
+    await refused.ended
+    expect(scene.told.rejected).toEqual(['overload'])
+    for (const raw of held) await raw[Symbol.asyncDispose]()
+    await expect
+      .poll(async () => (await post(scene.ingester.url, eventOf()).catch(() => null))?.status)
+      .toBe(200)
+  })
+})
+
+describe('more than fits at once', () => {
+  it('is answered 503 with Retry-After, while small ones still fit, and there is room again after', async () => {
+    await using scene = await openScene({ limits: { bytesInFlight: 300_000 } })
+    const large = (id: string) => eventOf({ id, data: { text: 'x'.repeat(100_000) } })
+    const begun = await Promise.all(Array.from({ length: 2 }, () => openRaw(scene.ingester.url)))
+    for (const [at, raw] of begun.entries()) {
+      raw.write(headOf(large(`e-${at}`)) + large(`e-${at}`).subarray(0, 10).toString('latin1'))
+    }
+    await expect.poll(() => scene.ingester.inFlight.bytes).toBeGreaterThan(200_000)
+    const refused = await post(scene.ingester.url, large('one too many'))
+    expect(refused).toMatchObject({ status: 503, body: { detail: expect.any(String) } })
+    expect(refused.headers.get('retry-after')).toBe('1')
+    expect(scene.told.rejected).toEqual(['overload clinic'])
+    expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
+    for (const raw of begun) raw.socket.destroy()
+    await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
+    expect((await post(scene.ingester.url, large('again'))).status).toBe(200)
+    expect(await inboxOf(scene.url)).toHaveLength(2)
+  })
+
+  it('is of one team: the others are still answered', async () => {
+    const teams = ['clinic', 'hospital'].map((name, at) => ({ name, teamId: at + 1, secrets: known(SECRET) }))
+    await using scene = await openScene({ teams, limits: { eventsInFlight: 8 } })
+    const { url } = scene.ingester
+    const stalled = await Promise.all(Array.from({ length: 6 }, () => openRaw(url)))
+    for (const raw of stalled) raw.write(headOf(eventOf()).replace('/webhooks ', '/webhooks/clinic '))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(6)
+    expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(503)
+    expect((await post(url, eventOf(), { path: '/webhooks/hospital' })).status).toBe(200)
+    expect(scene.told.rejected).toEqual(['overload clinic'])
+    for (const raw of stalled) raw.socket.destroy()
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
+    expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(200)
+  })
+
+  it('in events is answered 503 too', async () => {
+    await using scene = await openScene({ limits: { eventsInFlight: 3 } })
+    const held = await Promise.all(Array.from({ length: 3 }, () => openRaw(scene.ingester.url)))
+    const body = eventOf()
+    for (const raw of held) raw.write(headOf(body))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(3)
+    expect((await post(scene.ingester.url, eventOf())).status).toBe(503)
+    for (const raw of held) await raw[Symbol.asyncDispose]()
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
+    expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
+  })
+})
+
+describe('closing', () => {
+  it('answers and commits what is in hand, ends idle connections, and takes no more', async () => {
+    await using scene = await openScene()
+    await using silent = await openRaw(scene.ingester.url)
+    await using idle = await openRaw(scene.ingester.url)
+    const first = eventOf()
+    idle.write(headOf(first) + first.toString('latin1'))
+    await idle.answers(1)
+    await using half = await openRaw(scene.ingester.url)
+    const body = eventOf({ id: 'half' })
+    half.write(headOf(body) + body.subarray(0, 30).toString('latin1'))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(1)
+    const sent = Array.from({ length: 50 }, () => post(scene.ingester.url, eventOf()).catch(() => null))
+    const closed = scene.ingester.close()
+    await Promise.all([idle.ended, silent.ended])
+    half.write(body.subarray(30))
+    const [answer] = await half.answers(1)
+    expect(answer).toMatchObject({ status: 200 })
+    expect(answer!.head).toMatch(/connection: close/i)
+    await closed
+    const stored = (await Promise.all(sent)).filter((each) => each?.status === 200)
+    expect(await query(scene.url, 'select count(*)::int from intake_raw.inbox')).toEqual([
+      { count: stored.length + 2 },
+    ])
+    await expect(post(scene.ingester.url, eventOf())).rejects.toThrow()
+  })
+
+  it('does not wait for those who never finish', async () => {
+    await using scene = await openScene({ limits: { closeMs: 200 } })
+    await using raw = await openRaw(scene.ingester.url)
+    raw.write(headOf(eventOf()))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(1)
+    using time = startOwnTime()
+    await scene.ingester.close()
+    expect(time.milliseconds).toBeLessThan(2_000)
+  })
+})

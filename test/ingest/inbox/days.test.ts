@@ -1,0 +1,218 @@
+/** Days of the inbox: made ahead, emptied into, dropped when all is settled, and never in the way of ingest. */
+import { readFileSync } from 'node:fs'
+import pg from 'pg'
+import { describe, expect, it } from 'vitest'
+import { keepInboxDays } from '../../../src/ingest/inbox/days.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { startOwnTime } from '../../support/own-time.ts'
+import { query } from '../support/ingest.ts'
+
+const DAY = 86_400_000
+const dayOf = (now: Date, ahead: number) => new Date(now.getTime() + ahead * DAY).toISOString().slice(0, 10)
+const partitionOf = (day: string) => `inbox_${day.replaceAll('-', '')}`
+
+async function partitions(url: string): Promise<readonly string[]> {
+  const rows = await query<{ name: string }>(
+    url,
+    `select inhrelid::regclass::text as name from pg_inherits
+     where inhparent = 'intake_raw.inbox'::regclass order by 1`,
+  )
+  return rows.map(({ name }) => name.replace('intake_raw.', ''))
+}
+
+/** Stores an event of `day`; settled that many days before `now` when that is said. */
+async function put(url: string, id: string, day: string, settledAt: Date | null = null): Promise<void> {
+  await query(
+    url,
+    `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, settled_at)
+     values (1, $1, '\\x00', $2::date, $2::date, 'x', case when $3::timestamptz is null then 'pending' else 'done' end, $3)`,
+    [id, day, settledAt],
+  )
+}
+
+const whereIs = async (url: string, id: string) =>
+  (
+    await query<{ place: string }>(
+      url,
+      'select tableoid::regclass::text as place from intake_raw.inbox where event_id = $1',
+      [id],
+    )
+  )[0]?.place.replace('intake_raw.', '')
+
+describe('days', () => {
+  it('are made ahead, each once', async () => {
+    await using database = await createTestDatabase()
+    const now = new Date()
+    expect(await keepInboxDays(database.url, { days: 30, now })).toEqual({ created: 3, dropped: 0, moved: 0 })
+    const wanted = [0, 1, 2].map((ahead) => partitionOf(dayOf(now, ahead)))
+    expect(await partitions(database.url)).toEqual([...wanted, 'inbox_rest'])
+    expect(await keepInboxDays(database.url, { days: 30, now })).toEqual({ created: 0, dropped: 0, moved: 0 })
+    await put(database.url, 'now', dayOf(now, 0))
+    expect(await whereIs(database.url, 'now')).toBe(wanted[0])
+  })
+
+  it('are made by several processes at once without harm', async () => {
+    await using database = await createTestDatabase()
+    const now = new Date()
+    const kept = await Promise.all(
+      Array.from({ length: 4 }, () => keepInboxDays(database.url, { days: 30, now })),
+    )
+    expect(await keepInboxDays(database.url, { days: 30, now })).toMatchObject({ moved: 0 })
+    expect(kept.reduce((sum, { created }) => sum + created, 0)).toBeLessThanOrEqual(3)
+    expect(await partitions(database.url)).toHaveLength(4)
+  })
+
+  it('take over what the default partition caught, and every event stays', async () => {
+    await using database = await createTestDatabase()
+    const now = new Date()
+    await put(database.url, 'today', dayOf(now, 0))
+    await put(database.url, 'last week', dayOf(now, -7), now)
+    expect(await whereIs(database.url, 'today')).toBe('inbox_rest')
+    expect(await keepInboxDays(database.url, { days: 30, now })).toEqual({ created: 4, dropped: 0, moved: 2 })
+    expect(await whereIs(database.url, 'today')).toBe(partitionOf(dayOf(now, 0)))
+    expect(await whereIs(database.url, 'last week')).toBe(partitionOf(dayOf(now, -7)))
+    expect(await query(database.url, 'select count(*)::int from intake_raw.inbox_rest')).toEqual([
+      { count: 0 },
+    ])
+  })
+
+  it('are described, as every table is', async () => {
+    await using database = await createTestDatabase()
+    await keepInboxDays(database.url, { days: 30, now: new Date() })
+    const bare = await query(
+      database.url,
+      `select relname, attname from pg_class join pg_attribute on attrelid = pg_class.oid and attnum > 0
+       where relname like 'inbox_2%' and relkind = 'r' and col_description(pg_class.oid, attnum) is null
+       union all select relname, null from pg_class
+       where relname like 'inbox_2%' and relkind = 'r' and obj_description(oid) is null`,
+    )
+    expect(bare).toEqual([])
+  })
+})
+
+describe('a day that is past its time', () => {
+  it('is dropped when all of it was settled long ago, and kept as long as one event was not', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    const ago = (days: number) => new Date(now.getTime() - days * DAY)
+    for (const days of [60, 50, 45, 40, 20]) {
+      await query(url, 'select intake_raw.add_inbox_day($1, 0)', [dayOf(now, -days)])
+    }
+    await put(url, 'settled', dayOf(now, -60), ago(59))
+    await put(url, 'waits', dayOf(now, -50))
+    await put(url, 'waits not', dayOf(now, -50), ago(49))
+    await put(url, 'settled late', dayOf(now, -45), ago(10))
+    await put(url, 'recent', dayOf(now, -20), ago(20))
+    const kept = await keepInboxDays(url, { days: 30, now })
+    expect(kept.dropped).toBe(2)
+    const rows = await query<{ event_id: string }>(url, 'select event_id from intake_raw.inbox order by 1')
+    expect(rows.map((row) => row.event_id)).toEqual(['recent', 'settled late', 'waits', 'waits not'])
+    expect(await partitions(url)).not.toContain(partitionOf(dayOf(now, -40)))
+    await query(
+      url,
+      `update intake_raw.inbox set status = 'dead', settled_at = $1 where status = 'pending'`,
+      [ago(31)],
+    )
+    expect((await keepInboxDays(url, { days: 30, now })).dropped).toBe(1)
+    expect((await keepInboxDays(url, { days: 5, now })).dropped).toBe(2)
+  })
+
+  it('is left for the next time while somebody reads it, and nobody waits for that', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    await query(url, 'select intake_raw.add_inbox_day($1, 0)', [dayOf(now, -60)])
+    const reader = new pg.Client({ connectionString: url, application_name: 'tests' })
+    await reader.connect()
+    try {
+      await reader.query('begin; select * from intake_raw.inbox')
+      using time = startOwnTime()
+      expect(await keepInboxDays(url, { days: 30, now })).toMatchObject({ dropped: 0 })
+      expect(time.milliseconds).toBeLessThan(2_000)
+      await reader.query('rollback')
+    } finally {
+      await reader.end()
+    }
+    expect(await keepInboxDays(url, { days: 30, now })).toMatchObject({ dropped: 1 })
+  })
+
+  it('is dropped also for a login that is only granted intake_loader', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const login = `loader_${Math.random().toString(36).slice(2)}`
+    await query(url, `create role ${login} login password 'x' in role intake_loader`)
+    try {
+      const now = new Date()
+      await query(url, 'select intake_raw.add_inbox_day($1, 0)', [dayOf(now, -60)])
+      const asLoader = new URL(url)
+      asLoader.username = login
+      asLoader.password = 'x'
+      expect(await keepInboxDays(asLoader.href, { days: 30, now })).toMatchObject({ created: 3, dropped: 1 })
+    } finally {
+      await query(url, `drop role ${login}`)
+    }
+  })
+
+  it('that has no partition of its own is removed from the default one', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    // More than are moved at once.
+    await query(
+      url,
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, settled_at)
+       select 1, 'e-' || n, '\\x00', $1::date, $1::date, 'x', 'done', $1::date + case when n > 10 then 0 else 59 end
+       from generate_series(1, 10010) as n`,
+      [dayOf(now, -60)],
+    )
+    expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 3, dropped: 0, moved: 0 })
+    expect(await query(url, 'select count(*)::int from intake_raw.inbox')).toEqual([{ count: 10 }])
+    expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 1, dropped: 0, moved: 10 })
+  })
+})
+
+/** What Postgres remembers of values, for its planner. */
+async function sampled(url: string): Promise<readonly string[]> {
+  await query(url, 'analyze')
+  const rows = await query<{ name: string }>(
+    url,
+    `select distinct attname as name from pg_stats where schemaname = 'intake_raw' and tablename ~ '^inbox' order by 1`,
+  )
+  return rows.map(({ name }) => name)
+}
+
+describe('what passes through the inbox', () => {
+  it('is not remembered by Postgres: no id of a record, no bytes, of whatever day', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    await put(url, 'early', dayOf(now, 0))
+    await put(url, 'stray', dayOf(now, 9))
+    await keepInboxDays(url, { days: 30, now })
+    await put(url, 'late', dayOf(now, 1))
+    await query(url, "update intake_raw.inbox set record_id = 'p' || seq")
+    const names = await sampled(url)
+    expect(names).toContain('event_id')
+    expect(names.filter((name) => ['record_id', 'body'].includes(name))).toEqual([])
+  })
+
+  it('is forgotten where it was remembered before, by the migration that ends it', async () => {
+    await using database = await createTestDatabase()
+    const { url } = database
+    const now = new Date()
+    await keepInboxDays(url, { days: 30, now })
+    for (const column of ['record_id', 'body'])
+      await query(url, `alter table intake_raw.inbox alter column ${column} set statistics -1`)
+    await put(url, 'early', dayOf(now, 0))
+    await query(url, "update intake_raw.inbox set record_id = 'p' || seq")
+    expect(await sampled(url)).toEqual(expect.arrayContaining(['record_id', 'body']))
+    await query(
+      url,
+      readFileSync(new URL('../../../sql/migrations/0054_inbox_not_sampled.sql', import.meta.url), 'utf8'),
+    )
+    const names = await sampled(url)
+    expect(names).toContain('event_id')
+    expect(names.filter((name) => ['record_id', 'body'].includes(name))).toEqual([])
+  })
+})

@@ -1,0 +1,66 @@
+/** What the ingester notes of an event is what the drain makes of it: both say of which record it is. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { readEvent as readStored } from '../../../src/ingest/drain/read-event.ts'
+import { readEvent } from '../../../src/ingest/inbox/event.ts'
+import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
+import { at } from '../../support/envelopes.ts'
+import { often } from '../../support/thorough.ts'
+
+/** JSON texts that stand where an id may stand. */
+const idText = fc.oneof(
+  fc.constantFrom(
+    '"r1"',
+    '1',
+    '1.0',
+    '1e2',
+    '-0',
+    '9007199254740993',
+    'null',
+    '""',
+    '"  "',
+    '[]',
+    '{}',
+    'true',
+  ),
+  fc.string({ unit: 'binary', maxLength: 8 }).map((text) => JSON.stringify(text)),
+)
+const keyText = fc.constantFrom('id', 'uid', '__proto__', 'i\\u0064', 'name', 'updated_at')
+const objectText = fc
+  .array(fc.tuple(keyText, fc.oneof(idText, fc.constant('{"id":"inner"}'))), { maxLength: 4 })
+  .map((pairs) => `{${pairs.map(([key, value]) => `"${key}":${value}`).join(',')}}`)
+const source = fc.constantFrom(...ALL_STREAMS.flatMap((stream) => stream.source ?? []), 'invoice')
+/** Numbers by which the body is read by the parser that loses none. */
+const ballast = fc.constantFrom('', ',"n":1.50', ',"n":12345678901234567890')
+const eventText = fc
+  .tuple(source, fc.constantFrom('created', 'deleted', 'odd'), fc.oneof(objectText, idText), ballast)
+  .map(
+    ([from, type, data, rest]) =>
+      `{"id":"e1","timestamp":"2026-01-01T00:00:00Z","source":"${from}","event_type":"${type}","data":${data}${rest}}`,
+  )
+const body = fc.oneof(
+  eventText.map((text) => Buffer.from(text)),
+  eventText.map((text) => Buffer.from(`\ufeff ${text}`)),
+  fc.tuple(eventText, fc.nat()).map(([text, where]) => {
+    const bytes = Buffer.from(text)
+    bytes[where % bytes.length] = 0x96
+    return bytes
+  }),
+)
+
+test('an event that is loaded, or asked for, is noted in the inbox under its source and the id of its record', () => {
+  const kinds = new Set<string>()
+  fc.assert(
+    fc.property(body, (bytes) => {
+      const noted = readEvent(1, bytes)
+      const stored = { teamId: 1, eventId: noted.eventId, receivedAt: at(1), body: bytes }
+      const { said } = readStored(stored, 'v2.1')
+      kinds.add(said.kind)
+      if (said.kind !== 'state' && said.kind !== 'ask') return
+      const id = said.kind === 'ask' ? said.id : said.envelope.id
+      expect([noted.source, noted.recordId]).toEqual([said.stream.source, id])
+    }),
+    { numRuns: often(3_000, 100_000) },
+  )
+  expect([...kinds].sort()).toEqual(['ask', 'dead', 'nothing', 'state'])
+})

@@ -1,0 +1,140 @@
+/** Of two connections that store events one fails, or one statement of several: nobody is turned away, nothing overtakes. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { readEvent } from '../../../src/ingest/inbox/event.ts'
+import { openInbox } from '../../../src/ingest/inbox/inbox.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { openTestSession } from '../../support/sessions.ts'
+import { eventOf, openTold, PATIENT, query } from '../support/ingest.ts'
+
+let made = 0
+
+/** An inbox whose login may open so many connections. */
+async function openScene(connections: number) {
+  const database = await createTestDatabase()
+  made += 1
+  const login = `half_${process.pid}_${made}_${Date.now()}`
+  await query(
+    database.url,
+    `create role ${login} login password 'x' in role intake_loader connection limit ${connections}`,
+  )
+  const own = new URL(database.url)
+  Object.assign(own, { username: login, password: 'x' })
+  const { told, watch, logger } = openTold()
+  const inbox = await openInbox({
+    ...{ url: own.href, clock: systemClock, logger, watch, onStored: () => {}, limits: PATIENT },
+  })
+  onTestFinished(async () => {
+    await inbox.close()
+    await query(database.url, `drop role ${login}`)
+    await database.drop()
+  })
+  const { url } = database
+  /** Process ids of the connections that store. */
+  const writers = async () =>
+    (
+      await query<{ pid: number }>(
+        url,
+        `select pid from pg_stat_activity where usename = $1 and application_name = 'intake-sync ingest' order by pid`,
+        [login],
+      )
+    ).map(({ pid }) => pid)
+  const allow = (count: number) => query(url, `alter role ${login} connection limit ${count}`)
+  const end = (pid: number) => query(url, 'select pg_terminate_backend($1, 5000)', [pid])
+  return { url, inbox, told, writers, allow, end }
+}
+
+const event = (fields: object = {}) => readEvent(1, eventOf({ ...fields }))
+const idsIn = async (url: string) =>
+  (await query<{ id: string }>(url, 'select event_id as id from intake_raw.inbox order by seq')).map(
+    ({ id }) => id,
+  )
+
+/** Many at once, then some one by one. */
+async function storeMany(inbox: Awaited<ReturnType<typeof openInbox>>): Promise<readonly string[]> {
+  const outcomes: string[] = await Promise.all(Array.from({ length: 60 }, () => inbox.store(event())))
+  for (let at = 0; at < 10; at += 1) outcomes.push(await inbox.store(event()))
+  return outcomes
+}
+
+it('one that cannot connect again leaves the work to the other, and comes back when it may', async () => {
+  const { url, inbox, told, writers, allow, end } = await openScene(10)
+  await inbox.store(event())
+  const [first, second] = await writers()
+  expect(second).toBeDefined()
+  await allow(0)
+  await end(first!)
+  // Time for several attempts to connect that fail.
+  await sleep(400)
+  expect(await writers()).toEqual([second])
+  expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
+  expect(inbox.trouble()).toBeNull()
+  expect(told.logged.filter((line) => line.includes('503'))).toEqual([])
+  await allow(10)
+  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
+  expect(await writers()).toContain(second)
+  expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
+  expect((await idsIn(url)).length).toBe(141)
+})
+
+it('one that cannot connect at the start is missed by nobody', async () => {
+  const { inbox, told, writers, allow } = await openScene(1)
+  // Two that come at the same moment may both be sent away, and come again.
+  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(1)
+  await expect.poll(() => inbox.trouble()).toBeNull()
+  const said = told.logged.length
+  expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
+  expect(told.logged.slice(said).filter((line) => line.includes('503'))).toEqual([])
+  await allow(10)
+  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
+})
+
+it('when the last one is lost too, events are refused with the reason, until one is back', async () => {
+  const { url, inbox, writers, allow, end } = await openScene(10)
+  await inbox.store(event())
+  await allow(0)
+  for (const pid of await writers()) await end(pid)
+  await expect.poll(() => inbox.trouble()).not.toBeNull()
+  await expect(inbox.store(event())).rejects.toMatchObject({ verdict: 'retry' })
+  await allow(10)
+  await expect.poll(() => inbox.store(event()).catch(() => null), { timeout: 20_000 }).toBe('stored')
+  expect(inbox.trouble()).toBeNull()
+  expect((await idsIn(url)).length).toBe(2)
+})
+
+it('events of a statement that failed are stored before those that came after them', async () => {
+  const { url, inbox, writers, end } = await openScene(10)
+  await inbox.store(event())
+  const lock = await openTestSession(url)
+  const waiting = async () =>
+    (
+      await query<{ pid: number }>(
+        url,
+        `select pid from pg_stat_activity
+         where datname = current_database() and application_name = 'intake-sync ingest' and wait_event_type = 'Lock'`,
+      )
+    ).map(({ pid }) => pid)
+  const store = (name: string, count: number) =>
+    Array.from({ length: count }, (_, at) => inbox.store(event({ id: `${name} ${at}` })))
+  try {
+    await lock.query('begin; lock table intake_raw.inbox in share mode')
+    // As many as one statement takes: on their way, and held up.
+    const first = store('first', 500)
+    await expect.poll(waiting).toHaveLength(1)
+    // Fewer than are on their way wait for them.
+    const second = store('second', 400)
+    const [held] = await waiting()
+    expect(await writers()).toContain(held)
+    await end(held!)
+    await expect.poll(waiting).toHaveLength(1)
+    expect(await waiting()).not.toContain(held)
+    await lock.query('rollback')
+    expect(new Set(await Promise.all([...first, ...second]))).toEqual(new Set(['stored']))
+  } finally {
+    await lock.end()
+  }
+  // Within one statement events are written in the order of their hashes.
+  const order = (await idsIn(url)).slice(1).map((id) => id.split(' ')[0])
+  expect(order).toEqual([...Array(500).fill('first'), ...Array(400).fill('second')])
+})

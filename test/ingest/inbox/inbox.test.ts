@@ -1,0 +1,293 @@
+/** Storing in groups: each event once, told only when it is committed, whoever else stores beside it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { type InboxEvent, readEvent } from '../../../src/ingest/inbox/event.ts'
+import { type Inbox, openInbox } from '../../../src/ingest/inbox/inbox.ts'
+import { type IngestLimits, LIMITS } from '../../../src/ingest/http/limits.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { startOwnTime } from '../../support/own-time.ts'
+import { openTestSession } from '../../support/sessions.ts'
+import { eventOf, openTold, PATIENT, query, type Told } from '../support/ingest.ts'
+
+interface Bench extends AsyncDisposable {
+  readonly url: string
+  readonly told: Told
+  open(onStored?: () => void, limits?: Pick<IngestLimits, 'storeMs' | 'statementMs'>): Promise<Inbox>
+}
+
+async function openBench(): Promise<Bench> {
+  const database = await createTestDatabase()
+  const { told, watch, logger } = openTold()
+  const opened: Inbox[] = []
+  return {
+    url: database.url,
+    told,
+    async open(onStored = () => {}, limits = PATIENT) {
+      const { url } = database
+      const inbox = await openInbox({ url, clock: systemClock, logger, watch, onStored, limits })
+      opened.push(inbox)
+      return inbox
+    },
+    async [Symbol.asyncDispose]() {
+      for (const inbox of opened) await inbox.close()
+      await database.drop()
+    },
+  }
+}
+
+const event = (fields: Record<string, unknown> = {}, teamId = 1): InboxEvent =>
+  readEvent(teamId, eventOf(fields))
+
+const countIn = async (url: string) =>
+  (await query<{ count: number }>(url, 'select count(*)::int from intake_raw.inbox'))[0]!.count
+
+describe('events', () => {
+  it('that come together are committed together, in few statements', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open()
+    const outcomes = await Promise.all(Array.from({ length: 3_000 }, () => inbox.store(event())))
+    expect(new Set(outcomes)).toEqual(new Set(['stored']))
+    expect(await countIn(bench.url)).toBe(3_000)
+    expect(bench.told.committed.reduce((sum, events) => sum + events, 0)).toBe(3_000)
+    expect(bench.told.committed.length).toBeLessThanOrEqual(8)
+  })
+
+  it('of all sizes are stored whole, and no statement grows without bound', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open()
+    const sizes = [0, 1, 1_900, 2_100, 9_000, 70_000, 5_000_000, 5_000_000, 3]
+    const events = sizes.map((size) => readEvent(1, Buffer.alloc(size, 0x7b)))
+    const distinct = events.map((each, at) => (at === 7 ? readEvent(1, Buffer.alloc(5_000_000, 0x5b)) : each))
+    await Promise.all(distinct.map((each) => inbox.store(each)))
+    const rows = await query<{ right: boolean }>(
+      bench.url,
+      'select sha256(body) = body_hash as right from intake_raw.inbox',
+    )
+    expect(rows).toEqual(sizes.map(() => ({ right: true })))
+    expect(bench.told.committed.length).toBeGreaterThanOrEqual(3)
+  })
+
+  it('are on the disk before they are told, also where the database asks for less of others', async () => {
+    await using bench = await openBench()
+    await query(
+      bench.url,
+      `do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$;
+       create table seen as select '' as setting where false;
+       create function note() returns trigger language plpgsql as
+         $$ begin insert into seen select current_setting('synchronous_commit'); return null; end $$;
+       create trigger note after insert on intake_raw.inbox execute function note()`,
+    )
+    const inbox = await bench.open()
+    await inbox.store(event())
+    expect(await query(bench.url, 'select distinct setting from seen')).toEqual([{ setting: 'on' }])
+    // A new session: one that was opened before has what the server said then.
+    const other = await openTestSession(bench.url)
+    try {
+      const { rows } = await other.query(`select current_setting('synchronous_commit') as setting`)
+      expect(rows).toEqual([{ setting: 'off' }])
+    } finally {
+      await other.end()
+    }
+  })
+
+  it('that come twice at once are stored once, and each is told', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open()
+    const events = Array.from({ length: 40 }, () => event())
+    const outcomes = await Promise.all([...events, ...events, ...events].map((each) => inbox.store(each)))
+    expect(outcomes.filter((outcome) => outcome === 'stored')).toHaveLength(40)
+    expect(outcomes.slice(0, 40)).toEqual(Array(40).fill('stored'))
+    expect(await countIn(bench.url)).toBe(40)
+  })
+
+  it('that are half new, half known are each told which', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open()
+    const known = Array.from({ length: 20 }, () => event())
+    await Promise.all(known.map((each) => inbox.store(each)))
+    const mixed = [...known, ...Array.from({ length: 20 }, () => event())]
+    const outcomes = await Promise.all(mixed.map((each) => inbox.store(each)))
+    expect(outcomes).toEqual([...Array(20).fill('duplicate'), ...Array(20).fill('stored')])
+  })
+
+  it('that were stored yesterday are duplicates; of the day before, they are stored again', async () => {
+    await using bench = await openBench()
+    for (const day of [-2, -1, 0]) {
+      await query(
+        bench.url,
+        `select intake_raw.add_inbox_day((now() at time zone 'UTC')::date + $1::int, 0)`,
+        [day],
+      )
+    }
+    const inbox = await bench.open()
+    const [before, yesterday] = [event(), event()]
+    await Promise.all([before, yesterday].map((each) => inbox.store(each)))
+    await query(
+      bench.url,
+      `update intake_raw.inbox set received_on = received_on - case event_id when $1 then 2 else 1 end`,
+      [before.eventId],
+    )
+    expect(await inbox.store(yesterday)).toBe('duplicate')
+    expect(await inbox.store(before)).toBe('stored')
+    expect(await countIn(bench.url)).toBe(3)
+  })
+
+  it('that were stored yesterday, and come again with newer data, are stored again', async () => {
+    await using bench = await openBench()
+    await query(
+      bench.url,
+      `select intake_raw.add_inbox_day((now() at time zone 'UTC')::date - 1, 0),
+         intake_raw.add_inbox_day((now() at time zone 'UTC')::date, 0)`,
+    )
+    const inbox = await bench.open()
+    await inbox.store(event({ id: 'same', data: { id: 'p', last_name: 'old' } }))
+    await query(bench.url, 'update intake_raw.inbox set received_on = received_on - 1')
+    const newer = event({ id: 'same', data: { id: 'p', last_name: 'new' } })
+    expect(await inbox.store(newer)).toBe('stored')
+    expect(await inbox.store(newer)).toBe('duplicate')
+    expect(await countIn(bench.url)).toBe(2)
+  })
+
+  it('sent to two processes at once, in any order, are stored once and deadlock nobody', async () => {
+    await using bench = await openBench()
+    const inboxes = [await bench.open(), await bench.open()]
+    const events = Array.from({ length: 1_500 }, () => event())
+    const [one, other] = await Promise.all(
+      inboxes.map((inbox, at) =>
+        Promise.all((at === 0 ? events : events.toReversed()).map((each) => inbox.store(each))),
+      ),
+    )
+    const stored = [...one!, ...other!].filter((outcome) => outcome === 'stored')
+    expect(stored).toHaveLength(1_500)
+    expect(await countIn(bench.url)).toBe(1_500)
+    const [deadlocks] = await query<{ deadlocks: string }>(
+      bench.url,
+      'select deadlocks from pg_stat_database where datname = current_database()',
+    )
+    expect(deadlocks!.deadlocks).toBe('0')
+  })
+})
+
+describe('an inbox', () => {
+  it('wakes who listens in another process, and who asked in this one, after the commit', async () => {
+    await using bench = await openBench()
+    const listener = new pg.Client({ connectionString: bench.url, application_name: 'tests' })
+    await listener.connect()
+    try {
+      await listener.query('listen intake_inbox')
+      const seen: number[] = []
+      const looks: Promise<unknown>[] = []
+      let notices = 0
+      listener.on('notification', () => {
+        notices += 1
+        looks.push(countIn(bench.url).then((count) => seen.push(count)))
+      })
+      let calls = 0
+      const inbox = await bench.open(() => {
+        calls += 1
+      })
+      await inbox.store(event())
+      expect(calls).toBe(1)
+      await expect.poll(() => seen).toEqual([1])
+      for (let round = 0; round < 20; round += 1) await inbox.store(event())
+      await expect.poll(() => seen.at(-1)).toBe(21)
+      // One notice for all commits of a moment.
+      expect(seen.length).toBeLessThanOrEqual(21)
+      // By then the last notice is said, and heard.
+      await inbox.close()
+      await listener.query('select')
+      await Promise.all(looks)
+      const before = notices
+      const next = await bench.open()
+      const again = event()
+      await next.store(again)
+      await expect.poll(() => notices).toBe(before + 1)
+      expect(await next.store(again)).toBe('duplicate')
+      await next.close()
+      await listener.query('select')
+      expect(notices).toBe(before + 1)
+    } finally {
+      await listener.end()
+    }
+  })
+
+  it('outlives the end of its sessions: nobody notices', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open()
+    await inbox.store(event())
+    let lost = 0
+    const ending = (async () => {
+      for (let round = 0; round < 10; round += 1) {
+        await query(
+          bench.url,
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and application_name like 'intake-sync ingest%'`,
+        )
+        await sleep(60)
+      }
+    })()
+    const outcomes: string[] = []
+    const sending = (async () => {
+      for (let round = 0; round < 100; round += 1) {
+        await Promise.all(
+          Array.from({ length: 5 }, async () => {
+            const outcome = await inbox.store(event()).catch(() => 'lost')
+            outcomes.push(outcome)
+            if (outcome === 'lost') lost += 1
+          }),
+        )
+        await sleep(3)
+      }
+    })()
+    await Promise.all([ending, sending])
+    expect(outcomes).toHaveLength(500)
+    expect(lost).toBe(0)
+    expect(await countIn(bench.url)).toBe(501)
+    expect(inbox.trouble()).toBeNull()
+  })
+
+  it('answers within two seconds when its table is locked, and stores what is sent again after, once', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open(undefined, LIMITS)
+    await inbox.store(event())
+    const events = Array.from({ length: 20 }, () => event())
+    const other = new pg.Client({ connectionString: bench.url, application_name: 'tests' })
+    await other.connect()
+    try {
+      await other.query('begin; lock table intake_raw.inbox in access exclusive mode')
+      using time = startOwnTime()
+      const outcomes = await Promise.allSettled(events.map((each) => inbox.store(each)))
+      expect(time.milliseconds).toBeLessThan(2_000)
+      expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
+      await other.query('rollback')
+    } finally {
+      await other.end()
+    }
+    for (const each of events) {
+      await expect.poll(() => inbox.store(each).catch(() => 'rejected')).toMatch(/stored|duplicate/)
+    }
+    expect(await countIn(bench.url)).toBe(21)
+  })
+
+  it('commits what waits before it closes', async () => {
+    await using bench = await openBench()
+    const inbox = await bench.open()
+    const outcomes = Promise.all(Array.from({ length: 1_000 }, () => inbox.store(event())))
+    await inbox.close()
+    expect(await countIn(bench.url)).toBe(1_000)
+    expect(new Set(await outcomes)).toEqual(new Set(['stored']))
+  })
+
+  it('fails the one event that the warehouse refuses, and stores those beside it', async () => {
+    await using bench = await openBench()
+    await query(bench.url, `alter table intake_raw.inbox add constraint fussy check (source <> 'poison')`)
+    const inbox = await bench.open()
+    const events = Array.from({ length: 100 }, (_, at) => event(at === 63 ? { source: 'poison' } : {}))
+    const outcomes = await Promise.allSettled(events.map((each) => inbox.store(each)))
+    expect(outcomes.flatMap(({ status }, at) => (status === 'rejected' ? [at] : []))).toEqual([63])
+    expect(await countIn(bench.url)).toBe(99)
+    expect(inbox.trouble()).toBeNull()
+  })
+})

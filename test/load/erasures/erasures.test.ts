@@ -1,0 +1,247 @@
+/** An erasure beside loads that are under way; and files without rows of the erased, which are the same but for those. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { setAside } from '../../../src/load/dead-letters.ts'
+import { hashesOf, noteErased, openErasures } from '../../../src/load/erasures/erasures.ts'
+import { withoutErasedRows } from '../../../src/load/exports/erased-rows.ts'
+import { openExportText } from '../../../src/load/exports/export-text.ts'
+import { openFileLines } from '../../../src/load/exports/file-lines.ts'
+import { openFileProblems } from '../../../src/load/exports/file-problems.ts'
+import { linesOf } from '../../../src/normalize/lines.ts'
+import { type From, prepareStaging, writeBatch } from '../../../src/load/merge/write-batch.ts'
+
+const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
+
+import { patients } from '../../../src/streams/patients.ts'
+import { responses } from '../../../src/streams/responses.ts'
+import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { at, recordEnvelope } from '../../support/envelopes.ts'
+import { ask } from '../../support/sessions.ts'
+
+describe('beside loads', () => {
+  let database: TestDatabase
+  let loader: Session
+  let eraser: Session
+
+  beforeEach(async () => {
+    database = await createTestDatabase()
+    loader = await openSession({ url: database.url, purpose: 'loader' })
+    eraser = await openSession({ url: database.url, purpose: 'eraser' })
+    for (const stream of [patients, responses]) await prepareStaging(loader, stream)
+  })
+  afterEach(async () => {
+    await loader.close()
+    await eraser.close()
+    await database.drop()
+  })
+
+  const linesFor = (...ids: string[]) =>
+    linesOf(
+      patients,
+      ids.map((id) =>
+        recordEnvelope({ id, first_name: id }, { teamId: 1, stream: 'patients', observedAt: at(1) }),
+      ),
+    )
+  const note = (...ids: string[]) => noteIn(1, ...ids)
+  const noteIn = async (teamId: number, ...ids: string[]) => {
+    const erasures = await hashesOf(eraser.db, teamId)
+    for (const id of ids) await noteErased(eraser.db, erasures, id, [{ stream: 'patients', id }])
+  }
+  const write = (stream: typeof patients, lines: ReturnType<typeof linesFor>, from: From = READS) =>
+    writeBatch(loader, { stream, lines, from })
+  const held = async (stream: string) =>
+    (
+      await eraser.client.query<{ id: string }>(
+        'select id from intake_raw.records where stream = $1 order by 1',
+        [stream],
+      )
+    ).rows.map(({ id }) => id)
+
+  test('an erasure is noted only when the loads that do not know of it have committed', async () => {
+    await loader.client.query('begin')
+    await write(patients, linesFor('p-1', 'p-2'))
+    let noted = false
+    const noting = note('p-1').then(() => {
+      noted = true
+    })
+    const waiting = `select from pg_stat_activity where datname = current_database()
+      and wait_event_type = 'Lock' and application_name = 'intake-sync eraser'`
+    await expect.poll(() => ask(database.url, waiting)).toHaveLength(1)
+    expect(noted).toBe(false)
+    await loader.client.query('commit')
+    await noting
+    // What it has to sweep is there to be seen.
+    expect(await held('patients')).toEqual(['p-1', 'p-2'])
+  })
+
+  test.each<[string, From]>([
+    ['merged', READS],
+    ['straight', { kind: 'empty' }],
+  ])(
+    'lines that were made before it, and are written after (%s), lose what is the patient’s',
+    async (_, from) => {
+      const lines = linesFor('p-1', 'p-2', 'p-3')
+      await note('p-2')
+      await loader.client.query('begin')
+      const result = await write(patients, lines, from)
+      await loader.client.query('commit')
+      expect(result).toMatchObject({ changed: 2, deleted: 0 })
+      expect(await held('patients')).toEqual(['p-1', 'p-3'])
+      const { rows } = await eraser.client.query('select id from intake.patients order by 1')
+      expect(rows).toEqual([{ id: 'p-1' }, { id: 'p-3' }])
+    },
+  )
+
+  test.each([
+    ['an id', { patient: 'p-1' }],
+    ['an object', { patient: { id: 'p-1' } }],
+    ['an object with uid', { patient: { uid: 'p-1' } }],
+    ['a sibling', { patient_id: 'p-1' }],
+  ])(
+    'a response that names the patient as %s is skipped, and known by its own id from then on',
+    async (_, named) => {
+      await note('p-1')
+      const reading = { teamId: 1, stream: 'responses' as const, observedAt: at(1) }
+      const records = [
+        { id: 'r-1', answers: [], ...named },
+        { id: 'r-2', answers: [], patient: 'p-2' },
+      ]
+      const lines = linesOf(
+        responses,
+        records.map((record) => recordEnvelope(record, reading)),
+      )
+      await loader.client.query('begin')
+      await write(responses, lines)
+      await loader.client.query('commit')
+      expect(await held('responses')).toEqual(['r-2'])
+      await loader.client.query('begin')
+      const bare = linesOf(responses, [
+        recordEnvelope({ id: 'r-1', answers: [] }, { ...reading, observedAt: at(9) }),
+      ])
+      expect(await write(responses, bare)).toMatchObject({ changed: 0 })
+      await loader.client.query('commit')
+      const { rows } = await eraser.client.query('select skipped::int from intake_ops.erasures order by 1')
+      expect(rows).toEqual([{ skipped: 0 }, { skipped: 2 }])
+    },
+  )
+
+  test('what is set aside of the patient is nothing that is kept, readable or not; of others it is', async () => {
+    await note('patient-1')
+    const event = (data: unknown) =>
+      JSON.stringify({ id: 'e', event_type: 'updated', source: 'response', timestamp: 'never', data })
+    const letter = (recordId: string | null, body: string) => ({
+      recordId,
+      body,
+      origin: 'test',
+      reason: 'odd',
+    })
+    await loader.client.query('begin')
+    const place = { teamId: 1, runId: null }
+    const ofPatients = [
+      letter('patient-1', 'null'),
+      letter(null, '{"id": "patient-1", cut'),
+      letter('patient-2', 'null'),
+    ]
+    const ofResponses = [
+      letter('r-1', '{"id": "r-1", "patient": {"id": "patient-1"}}'),
+      letter('r-2', event({ id: 'r-2', patient: 'patient-1' })),
+      letter('r-3', event({ id: 'r-3', patient: 'patient-2' })),
+    ]
+    expect(await setAside(loader.db, { ...place, stream: 'patients' }, ofPatients)).toBe(1)
+    expect(await setAside(loader.db, { ...place, stream: 'responses' }, ofResponses)).toBe(1)
+    const unread = [letter(null, 'patient-1 wrote'), letter(null, 'nobody wrote')]
+    expect(await setAside(loader.db, { ...place, stream: 'inbox' }, unread)).toBe(1)
+    await loader.client.query('commit')
+    const { rows } = await eraser.client.query(
+      `select convert_from(body, 'UTF8') as body from intake_raw.set_aside order by 1`,
+    )
+    expect(rows.map(({ body }) => body)).toEqual([
+      'nobody wrote',
+      'null',
+      expect.stringContaining('patient-2'),
+    ])
+  })
+
+  test('an erasure waits for no load of another team, and lets none wait', async () => {
+    await loader.client.query('begin')
+    await write(patients, linesFor('p-1'))
+    await noteIn(2, 'p-1')
+    await loader.client.query('commit')
+    await eraser.client.query('begin')
+    await eraser.client.query('select pg_advisory_xact_lock(7204315, 2)')
+    await loader.client.query('begin')
+    expect(await write(patients, linesFor('p-2'))).toMatchObject({ changed: 1 })
+    await loader.client.query('commit')
+    await eraser.client.query('commit')
+  })
+
+  test('records of a team are not checked because somebody of another team was erased', async () => {
+    await noteIn(2, 'p-1')
+    expect(await openErasures(loader.db, 1)).toBeNull()
+    expect(await openErasures(loader.db, 2)).toMatchObject({ teamId: 2 })
+  })
+
+  test('a patient of the same id in another team is another patient', async () => {
+    await note('p-1')
+    await loader.client.query('begin')
+    const envelope = recordEnvelope({ id: 'p-1' }, { teamId: 2, stream: 'patients', observedAt: at(1) })
+    await writeBatch(loader, { stream: patients, lines: linesOf(patients, [envelope]), from: READS })
+    await loader.client.query('commit')
+    expect(await held('patients')).toEqual(['p-1'])
+  })
+})
+
+describe('of files', () => {
+  const HEAD = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,q,q\n'
+  const CSV = [
+    HEAD,
+    'p-1,Ann,"A ""quoted"" name",a@x,,,False,"one\ntwo",2\r\n',
+    'p-2,Bo,B,b@x,,,True,,\r',
+    '"p-2","Bo, again",B\\,b@x,,,True,x\n\n',
+    '""\n',
+    'p-3,Ünï,\u{1f600},c@x,2026-01-01 00:00:00.000001,,False,last',
+  ].join('')
+
+  async function piecesOf(bytes: Buffer, isJsonString: boolean, erased: string): Promise<Buffer> {
+    const half = Math.max(20, bytes.length >> 1)
+    const chunks = [bytes.subarray(0, half), bytes.subarray(half)]
+    const file = { isJsonString, chunks: 2, chunk: async (number: number) => chunks[number - 1]! }
+    const pieces: Buffer[] = []
+    for await (const piece of withoutErasedRows(file, (id) => id === erased)) pieces.push(piece)
+    return Buffer.concat(pieces)
+  }
+
+  function linesIn(bytes: Buffer, isJsonString: boolean, erased: string | null): readonly string[] {
+    const problems = openFileProblems(1)
+    const isErased = erased === null ? {} : { isErased: (id: string) => id === erased }
+    const lines = openFileLines({ teamId: 1, exportId: 'e', fromJson: isJsonString, ...isErased }, problems)
+    const text = openExportText({ isJsonString }, (cells) => lines.add(cells, text.allStorable))
+    text.write(bytes)
+    text.end()
+    const found = [lines.rowLines.take(), lines.cellLines.take(), lines.columnLines()]
+    return [...found.map((part) => part.toString('utf8')), JSON.stringify(problems.listed())]
+  }
+
+  const asJson = (csv: string) => Buffer.from(JSON.stringify(csv))
+  test.each([
+    ['plain', Buffer.from(CSV), false],
+    [
+      'plain, with a byte order mark and a byte that is no text',
+      Buffer.concat([Buffer.from(`\ufeff${CSV}`), Buffer.from([0x96])]),
+      false,
+    ],
+    ['a JSON string', asJson(CSV), true],
+    ['a JSON string with a lone surrogate', asJson(`${CSV}\ud83d`), true],
+  ])(
+    'what is kept of a file (%s) gives the rows that the file gave without the erased ones',
+    async (_, bytes, isJson) => {
+      const kept = await piecesOf(bytes, isJson, 'p-2')
+      expect(kept.includes('p-2') || kept.includes('Bo')).toBe(false)
+      expect(linesIn(kept, isJson, null)).toEqual(linesIn(bytes, isJson, 'p-2'))
+      expect(linesIn(kept, isJson, null)[0]).toMatch(/\t1\tp-1\t[\s\S]*\t5\tp-3\t/)
+      // Again, of another: nothing of the first comes back.
+      const twice = await piecesOf(kept, isJson, 'p-3')
+      expect(linesIn(twice, isJson, null)[0]).not.toMatch(/p-[23]/)
+    },
+  )
+})

@@ -1,0 +1,135 @@
+/** An unchanged record costs no write, unless an event that waits in the inbox still speaks for it (law 2). */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import type { Envelope } from '../../../src/core/envelope.ts'
+import { type Instant, instantOf } from '../../../src/core/time.ts'
+import { teamIdOf } from '../../../src/load/teams.ts'
+import { PENDING_OF_RECORDS, withoutUnchanged } from '../../../src/load/merge/skip-unchanged.ts'
+import { forms } from '../../../src/streams/forms.ts'
+import { patients } from '../../../src/streams/patients.ts'
+import { noonPlus, openScene, patient, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
+import { recordEnvelope } from '../../support/envelopes.ts'
+import { loadEnvelopes, takeWhole } from '../loading.ts'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+})
+
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const seen = (id: string, seconds: number, name = 'Other'): Envelope =>
+  recordEnvelope(patient(id, { last_name: name }), {
+    teamId: scene.teamId,
+    stream: 'patients',
+    observedAt: noonPlus(seconds),
+  })
+
+async function load(envelopes: readonly Envelope[]) {
+  const taken = await takeWhole(scene.session, patients, scene.teamId)
+  return loadEnvelopes(scene.session, patients, envelopes, { mode: 'merge', taken })
+}
+
+/** A page read at this moment, as a scan loads it. */
+async function page(envelopes: readonly Envelope[]): Promise<readonly string[]> {
+  const left = await withoutUnchanged(scene.session, envelopes)
+  if (left.length > 0) await load(left)
+  return left.map(({ id }) => id)
+}
+
+test('an unchanged record is loaded again while an event of it waits, and left out once that is drained', async () => {
+  await load([seen('p1', 1), seen('p2', 1)])
+  await scene.store([patientEvent('p1', 2)])
+  expect(await page([seen('p1', 5), seen('p2', 5)])).toEqual(['p1'])
+  await scene.drain()
+  expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual([])
+})
+
+test('an event that was sent before a page was read does not undo it, whichever is loaded first', async () => {
+  await load([seen('p1', 1, 'new')])
+  await scene.store([patientEvent('p1', 2, { last_name: 'old' })])
+  // The page says what is held already: left out, its word would not stand above the event's.
+  await page([seen('p1', 5, 'new')])
+  await scene.drain()
+  expect(await scene.rows('select last_name from intake.patients')).toEqual([{ last_name: 'new' }])
+  expect(await scene.asked()).toEqual(['patients p1 contested'])
+})
+
+test('a page that was read before an event was loaded does not outdo it unasked, though the event bears an old time', async () => {
+  const taken = await takeWhole(scene.session, patients, scene.teamId)
+  await scene.store([patientEvent('p1', 1, { last_name: 'newest' }), patientEvent('p2', 1)])
+  await scene.drain()
+  const read = (id: string, at: Instant) =>
+    recordEnvelope(patient(id, { last_name: 'stale' }), {
+      teamId: scene.teamId,
+      stream: 'patients',
+      observedAt: at,
+    })
+  const now = systemClock.now()
+  const pages = [read('p1', instantOf(now - 2_000_000)), read('p3', instantOf(now))]
+  const before = await loadEnvelopes(scene.session, patients, pages, { mode: 'merge', taken })
+  expect(before.contested).toEqual(['p1'])
+  const later = await load([read('p2', instantOf(now + 10_000_000))])
+  expect(later).toMatchObject({ changed: 1, contested: [] })
+})
+
+test('events of another team, stream or record, and those that were set aside, speak for none', async () => {
+  await load([seen('p1', 1)])
+  const other = await teamIdOf(scene.session.db, 'other')
+  await scene.store([patientEvent('p1', 2)], { teamId: other })
+  await scene.store([
+    patientEvent('p2', 2),
+    patientEvent('p1', 2, {}, { source: forms.source }),
+    patientEvent('p1', 2, {}, { source: 'invoice' }),
+    patientEvent('p1', 2),
+  ])
+  await scene.session.client.query(
+    `update intake_raw.inbox set status = 'dead' where seq = (select max(seq) from intake_raw.inbox)`,
+  )
+  expect(await page([seen('p1', 5)])).toEqual([])
+})
+
+/** Pending events of as many records, which the page does not hold. */
+async function storeMany(teamId: number, source: string): Promise<void> {
+  await scene.session.client.query(
+    `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
+     select $1, $2 || n, sha256(($2 || n)::bytea), '2026-01-01', now(), $2, 'other' || n, ''
+     from generate_series(1, 6000) n`,
+    [teamId, source],
+  )
+}
+
+test('6,000 events that wait for another team, another stream or other records cost an unchanged page no write', async () => {
+  await load([seen('p1', 1), seen('p2', 1)])
+  await storeMany(await teamIdOf(scene.session.db, 'other'), 'patient')
+  await storeMany(scene.teamId, 'form')
+  await storeMany(scene.teamId, 'patient')
+  expect(await page([seen('p1', 5), seen('p2', 5)])).toEqual([])
+  await scene.store([patientEvent('p2', 2)])
+  expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual(['p2'])
+})
+
+test('events that wait are looked up by the keys of the page, whatever the planner knows of the inbox', async () => {
+  await storeMany(scene.teamId, 'patient')
+  const planOf = async () => {
+    const rows = await scene.rows<{ 'QUERY PLAN': string }>(
+      `explain (costs off) execute pending (${scene.teamId}::smallint, 'patient', '{p1,p2}')`,
+    )
+    return rows.map((row) => row['QUERY PLAN']).join('\n')
+  }
+  await scene.session.client.query(`prepare pending (smallint, text, text[]) as ${PENDING_OF_RECORDS}`)
+  for (const known of ['nothing', 'all'] as const) {
+    if (known === 'all') await scene.session.client.query('analyze intake_raw.inbox')
+    for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+      await scene.session.client.query(`set plan_cache_mode = ${mode}`)
+      const plan = await planOf()
+      expect(plan, `${known} known, ${mode}`).toMatch(
+        /Index Cond: \(\(team_id = .*\) AND \(source = .*\) AND \(record_id = page\.id\)\)/,
+      )
+      expect(plan).not.toMatch(/Seq Scan|Hash|Merge|Filter/)
+    }
+  }
+})
