@@ -13,8 +13,9 @@ export type {
   StreamOptions,
 } from './api/client.ts'
 export { openClient } from './api/client.ts'
-export { getDocument, listDocuments } from './api/resources/documents.ts'
 export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
+export type { Page, Scan, ScanOutcome } from './api/paging/page.ts'
+export { getDocument, listDocuments } from './api/resources/documents.ts'
 export { listExports, readExport, streamExport } from './api/resources/exports.ts'
 export { getForm, listForms } from './api/resources/forms.ts'
 export {
@@ -28,7 +29,6 @@ export {
   sendMessage,
 } from './api/resources/messages.ts'
 export { getPacket, listPackets } from './api/resources/packets.ts'
-export type { Page, Scan, ScanOutcome } from './api/paging/page.ts'
 export { getPatientUpload, type UploadFile, uploadPatients } from './api/resources/patient-uploads.ts'
 export {
   changePatient,
@@ -41,6 +41,16 @@ export {
 } from './api/resources/patients.ts'
 export type { CallOptions, FilterOptions, Got, ListOptions } from './api/resources/resource.ts'
 export { getResponse, listResponses, type ResponseFilters } from './api/resources/responses.ts'
+export {
+  changeWebhookConfig,
+  createWebhookConfig,
+  deleteWebhookConfig,
+  getWebhookConfig,
+  listWebhookConfigs,
+  replaceWebhookConfig,
+  testWebhookConfig,
+} from './api/resources/webhook-configs.ts'
+export { listWebhookDeliveries } from './api/resources/webhook-deliveries.ts'
 export { Document } from './api/shapes/document.ts'
 export { Export, ExportContent } from './api/shapes/export.ts'
 export { Form, Question } from './api/shapes/form.ts'
@@ -61,16 +71,6 @@ export {
   type WebhookConfigFields,
 } from './api/shapes/webhook-config.ts'
 export { WebhookDelivery } from './api/shapes/webhook-delivery.ts'
-export {
-  changeWebhookConfig,
-  createWebhookConfig,
-  deleteWebhookConfig,
-  getWebhookConfig,
-  listWebhookConfigs,
-  replaceWebhookConfig,
-  testWebhookConfig,
-} from './api/resources/webhook-configs.ts'
-export { listWebhookDeliveries } from './api/resources/webhook-deliveries.ts'
 export { type Clock, systemClock } from './core/clock.ts'
 export { IntakeError, UsageError, type Verdict } from './core/errors.ts'
 export { isSigned, SIGNATURE_HEADER, sign } from './core/signature.ts'

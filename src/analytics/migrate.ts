@@ -6,13 +6,13 @@
  */
 import { Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
-import { useAnalyticsKey } from './key.ts'
-import { refreshAnalytics } from './refresh.ts'
-import { syncViews } from './views.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { migrationFiles } from '../warehouse/migrations.ts'
 import { ensureRoles } from '../warehouse/roles.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../warehouse/sqlstate.ts'
+import { useAnalyticsKey } from './key.ts'
+import { refreshAnalytics } from './refresh.ts'
+import { syncViews } from './views.ts'
 
 /** Key of the advisory lock under which a database is migrated. */
 const MIGRATION_LOCK = 7_204_310_001

@@ -7,16 +7,16 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import { type Gate, openGate } from './budget/gate.ts'
 import type { Answer, Meter, RequestOptions, StreamOptions } from './http/answer.ts'
 import { openAttempts } from './http/attempts.ts'
 import { ACCEPTED_ENCODINGS, isTooLarge } from './http/encodings.ts'
 import type { Failure } from './http/failures.ts'
 import { outcomeOf } from './http/outcome.ts'
-import { type PagesOptions, type Scan, scanPages } from './paging/pages.ts'
-import { type Paths, pathsWith } from './paths.ts'
-import { type Gate, openGate } from './budget/gate.ts'
 import { endKnownBy, type Streamed, unpackedStream } from './http/read-stream.ts'
 import { DEFAULT_TIMEOUTS, openWire, type Timeouts, type Wire } from './http/wire.ts'
+import { type PagesOptions, type Scan, scanPages } from './paging/pages.ts'
+import { type Paths, pathsWith } from './paths.ts'
 
 export interface ClientOptions {
   /** Where the service is; may hold a path, which then leads every request's path. */

@@ -1,8 +1,8 @@
 /** Where alerts are posted and from when on. Invariant: what is shown of the address is nothing; its path may be a secret. */
 import { z } from 'zod'
+import { UsageError } from '../core/errors.ts'
 import { durationShape } from './settings.ts'
 import { LOOPBACK } from './team.ts'
-import { UsageError } from '../core/errors.ts'
 
 export interface AlertConfig {
   readonly url: string

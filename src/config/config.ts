@@ -6,12 +6,12 @@
  */
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
+import { UsageError } from '../core/errors.ts'
 import { type AlertConfig, alertsOf, durations } from './alerts.ts'
 import { checkedDatabaseUrl } from './database.ts'
 import { readTeamsFile } from './file.ts'
 import { type Settings, settingsOf } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
-import { UsageError } from '../core/errors.ts'
 
 export type { AlertConfig } from './alerts.ts'
 export type { IngestTeamConfig, TeamConfig } from './team.ts'

@@ -1,8 +1,8 @@
 /** The configuration file of several teams, `INTAKE_CONFIG`. Invariant: an error names the place, never a value. */
 import { z } from 'zod'
+import { UsageError } from '../core/errors.ts'
 import { printableKey, readSetting, type Settings } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
-import { UsageError } from '../core/errors.ts'
 
 const fileShape = z.strictObject({ teams: z.array(teamShape).min(1) })
 

@@ -1,8 +1,8 @@
 /** One team of the configuration, with the settings that every team shares as defaults. */
 import { z } from 'zod'
 import { DEFAULT_BODY_KEYS, pathsWith } from '../api/paths.ts'
-import { durationShape, printableKey, type Settings } from './settings.ts'
 import { UsageError } from '../core/errors.ts'
+import { durationShape, printableKey, type Settings } from './settings.ts'
 
 const names = z.record(z.string(), z.string())
 

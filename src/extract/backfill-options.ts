@@ -6,8 +6,8 @@ import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Stream } from '../streams/stream.ts'
-import type { Progress } from './source.ts'
 import type { WindowOptions } from './scan/window.ts'
+import type { Progress } from './source.ts'
 
 /** One team of the service: where it is and how to get in. */
 export interface TeamSource

@@ -8,10 +8,10 @@ import { resolveUnmet } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { askLater } from './conflicts/ask-later.ts'
+import { refetch, settleContested } from './conflicts/settle-contested.ts'
 import { prove, proveDeletes } from './scan/deletes.ts'
 import type { ScanReport, ScanRequest } from './scan/scan.ts'
 import { scanUntilSteady } from './scan/scan-until-stable.ts'
-import { refetch, settleContested } from './conflicts/settle-contested.ts'
 import {
   heldNote,
   NOTHING_TO_SAY,

@@ -1,12 +1,12 @@
 /** A slice read in the way that its stream says. */
 import { instantOf } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { laterNote } from './conflicts/ask-later.ts'
 import { readCheckpoint } from './checkpoint.ts'
+import { laterNote } from './conflicts/ask-later.ts'
+import { fetchDue } from './conflicts/fetch-due.ts'
 import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
 import { readWindows } from './scan/read-windows.ts'
-import { fetchDue } from './conflicts/fetch-due.ts'
 import { everythingNote, joined, type SliceNote, type SliceOptions } from './slice-note.ts'
 import type { Source } from './source.ts'
 

@@ -7,7 +7,6 @@ import type { loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
 import type { TakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
-import type { Patience } from './conflicts/fetch-by-id.ts'
 
 export interface Source {
   readonly client: Client
@@ -30,6 +29,14 @@ export interface Source {
   readonly patience: Patience
   /** Told of each page and batch. */
   readonly onProgress: (progress: Progress) => void
+}
+
+/** How a service does that is asked by id, of one team and stream. */
+export interface Patience {
+  /** Requests in a row that did not give what was asked for. */
+  inRow: number
+  /** Ids that are to be asked for another time, each with the reason. */
+  readonly later: Map<string, string>
 }
 
 /** What a run did to a stream so far. */

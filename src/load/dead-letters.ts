@@ -5,17 +5,9 @@
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { StreamName, StreamOrInbox } from '../core/streams.ts'
+import type { DeadLetter } from '../normalize/dead-letter.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { withoutErasedLetters } from './erasures/dead-letters.ts'
-
-export interface DeadLetter {
-  readonly recordId: string | null
-  readonly origin: string
-  /** Says what is wrong and holds no value. */
-  readonly reason: string
-  /** What is set aside, as text or bytes. */
-  readonly body: string | Buffer
-}
 
 /**
  * Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none, and what was

@@ -1,8 +1,8 @@
 /** Problems and drift of a batch, added up in intake_ops within the batch's own transaction. */
 import { type Kysely, sql } from 'kysely'
 import type { StreamOrInbox } from '../core/streams.ts'
-import type { Warehouse } from '../warehouse/tables.ts'
 import type { Findings } from '../normalize/lines.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
 
 export async function recordFindings(
   db: Kysely<Warehouse>,

@@ -6,14 +6,15 @@
  * record that Postgres refuses becomes a dead letter and the rest of its batch is loaded.
  */
 import { sql } from 'kysely'
+import type { DeadLetter } from '../normalize/dead-letter.ts'
+import type { BatchLines } from '../normalize/lines.ts'
+import { onlyRecord, splitLines, withoutRecords } from '../normalize/split-lines.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
-import { type DeadLetter, setAside } from './dead-letters.ts'
-import type { BatchLines } from '../normalize/lines.ts'
-import { assertOurs, type TakenSlice } from './slice.ts'
-import { onlyRecord, splitLines, withoutRecords } from '../normalize/split-lines.ts'
+import { setAside } from './dead-letters.ts'
 import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
+import { assertOurs, type TakenSlice } from './slice.ts'
 
 export interface LoadResult {
   /** Records written, new or changed. */

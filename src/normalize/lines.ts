@@ -9,9 +9,9 @@ import { canonicalText } from '../core/canonical.ts'
 import type { Envelope } from '../core/envelope.ts'
 import type { Problem } from '../core/problem.ts'
 import type { Cell } from '../streams/parts/cell.ts'
-import { type MappedRecord, mapRecord, withoutPositions } from './map.ts'
 import type { Stream } from '../streams/stream.ts'
-import { copyCell, copyCells } from '../load/merge/copy.ts'
+import { copyCell, copyCells } from './copy-text.ts'
+import { type MappedRecord, mapRecord, withoutPositions } from './map.ts'
 import { openTextBuffer } from './text-buffer.ts'
 
 export interface BatchLines {

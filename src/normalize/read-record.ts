@@ -16,7 +16,7 @@ import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import { streamNamed } from '../streams/catalogue.ts'
-import type { DeadLetter } from '../load/dead-letters.ts'
+import type { DeadLetter } from './dead-letter.ts'
 
 /** Where and when a record was read. */
 export interface Reading {

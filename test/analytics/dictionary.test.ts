@@ -9,10 +9,7 @@ const document = new URL('../../docs/warehouse.md', import.meta.url)
 it('docs/warehouse.md matches the comments of the schema', async () => {
   await using warehouse = await openWarehouse()
   const client = await connect(warehouse.url)
-  const introduction = readFileSync(
-    new URL('../support/warehouse-introduction.md', import.meta.url),
-    'utf8',
-  )
+  const introduction = readFileSync(new URL('../support/warehouse-introduction.md', import.meta.url), 'utf8')
   const text = await dictionary(client, introduction).finally(() => client.end())
   if (process.env.UPDATE_DOCS === '1') writeFileSync(document, text)
   expect(readFileSync(document, 'utf8')).toBe(text)

@@ -1,8 +1,8 @@
 /** Migrating: all or nothing, once, whoever else tries; and the roles may do what they are for and no more. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openEmbedded } from '../../src/embedded/server.ts'
 import { migrate, migrationStatus, requireMigrated } from '../../src/analytics/migrate.ts'
+import { openEmbedded } from '../../src/embedded/server.ts'
 import { migrationFiles } from '../../src/warehouse/migrations.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { cleanUp, temporaryDirectory } from '../support/embedded-fixture.ts'

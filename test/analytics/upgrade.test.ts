@@ -1,7 +1,7 @@
 /** The views follow their files: made again when these change, whoever runs migrate, and never with what others built on them. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openEmbedded } from '../../src/embedded/server.ts'
 import { migrate } from '../../src/analytics/migrate.ts'
+import { openEmbedded } from '../../src/embedded/server.ts'
 import { openScene, openWarehouse, query } from '../e2e/support/scene.ts'
 import { cleanUp, temporaryDirectory } from '../support/embedded-fixture.ts'
 

@@ -2,11 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nameFor, slugOf } from '../../src/analytics/column-names.ts'
 import { columnsFor, MOST_COLUMNS } from '../../src/analytics/wide-columns.ts'
-import {
-  type LittleRecord,
-  type LittleService,
-  startLittleService,
-} from '../e2e/support/little-service.ts'
+import { type LittleRecord, type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { connect, openScene, openWarehouse, query } from '../e2e/support/scene.ts'
 import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
 import type { TestDatabase } from '../support/database.ts'

@@ -1,8 +1,9 @@
 /** An embedded Postgres of the benchmark's own, with its durability on, and the tables that a stream is loaded into. */
+
+import { migrate } from '../../src/analytics/migrate.ts'
+import { openEmbedded } from '../../src/embedded/server.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
-import { openEmbedded } from '../../src/embedded/server.ts'
-import { migrate } from '../../src/analytics/migrate.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 import { whenInterrupted } from '../support/interruption.ts'
 

@@ -4,8 +4,8 @@
  * line, figure, reason or error.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import type * as wire from '../../src/api/http/wire.ts'
+import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import { FAULTS } from '../../src/emulator/faults/fired.ts'
 import { isWebhookFault } from '../../src/emulator/faults/webhooks.ts'
 import { startEmulator } from '../../src/emulator/server.ts'

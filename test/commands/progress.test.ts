@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Context } from '../../src/commands/context.ts'
 import { openProgress } from '../../src/commands/backfill/progress.ts'
+import type { Context } from '../../src/commands/context.ts'
 
 function contextOf(isTTY: boolean): { context: Context; written: () => string } {
   let text = ''

@@ -1,7 +1,7 @@
 /** A wake-up that nobody misses: what rang after it was last heard ends the wait at once. */
 import { expect, test } from 'vitest'
-import { openBell } from '../../src/core/notifier.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
+import { openBell } from '../../src/core/notifier.ts'
 
 const LONG = 3_600_000
 

@@ -6,8 +6,8 @@
  * of another matter; TEST_THOROUGH=1 meets each shape alone too, and every mixture under every fault.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import type * as wire from '../../src/api/http/wire.ts'
+import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import { FAULTS } from '../../src/emulator/faults/fired.ts'
 import { isWebhookFault } from '../../src/emulator/faults/webhooks.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'

@@ -169,7 +169,7 @@ describe('for an ordinary user, the embedded server', () => {
     () => {
       const from = packageWithoutLinks()
       const home = directoryOf(NOBODY)
-      const binaries = builtFile('warehouse/embedded/binaries.js')
+      const binaries = builtFile('embedded/binaries.js')
       const program = `
       import { prepareBinaries } from ${JSON.stringify(pathToFileURL(binaries))}
       const notices = []

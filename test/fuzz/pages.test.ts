@@ -1,8 +1,8 @@
 /** Whatever a page holds: no page leads a request elsewhere, and of one that is damaged the tables hold whole records alone. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { readList } from '../../src/api/paging/list-envelope.ts'
 import { ShapeError } from '../../src/api/errors.ts'
+import { readList } from '../../src/api/paging/list-envelope.ts'
 import { isObject } from '../../src/core/json.ts'
 import { startService } from '../api/support/service.ts'
 import { withoutPauses } from '../e2e/support/impatient.ts'

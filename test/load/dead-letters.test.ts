@@ -1,14 +1,9 @@
 /** Dead letters beside those of another team, stream and run that are the same: what counts, waits, resolves and goes. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import {
-  countWaiting,
-  type DeadLetter,
-  resolveUnmet,
-  setAside,
-  waitingIds,
-} from '../../src/load/dead-letters.ts'
+import { countWaiting, resolveUnmet, setAside, waitingIds } from '../../src/load/dead-letters.ts'
 import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
+import type { DeadLetter } from '../../src/normalize/dead-letter.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { rowsOf } from './loading.ts'

@@ -1,10 +1,10 @@
 /** Loading in tests: what stands between an envelope and `loadBatch`, with a slice taken for it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../src/core/envelope.ts'
-import type { DeadLetter } from '../../src/load/dead-letters.ts'
-import { linesOf } from '../../src/normalize/lines.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../src/load/load.ts'
 import { type TakenSlice, takeSlice } from '../../src/load/slice.ts'
+import type { DeadLetter } from '../../src/normalize/dead-letter.ts'
+import { linesOf } from '../../src/normalize/lines.ts'
 import type { Stream } from '../../src/streams/stream.ts'
 import type { Session } from '../../src/warehouse/connect.ts'
 

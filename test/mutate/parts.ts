@@ -17,7 +17,7 @@ export const PARTS: readonly Part[] = [
     mutate: ['src/core/*.ts'],
     tests: of('core', [
       ...[
-        'bell',
+        'notifier',
         'canonical',
         'clock',
         'deadline',
@@ -32,18 +32,18 @@ export const PARTS: readonly Part[] = [
   },
   {
     name: 'streams',
-    mutate: ['src/streams/*.ts'],
+    mutate: ['src/streams/**/*.ts', 'src/normalize/map.ts'],
     tests: of('streams', ['answers', 'mapping', 'rows']),
   },
   {
     name: 'reading',
     mutate: [
-      ...['checkpoint', 'slice-note', 'window'].map((name) => `src/extract/${name}.ts`),
+      ...['checkpoint', 'slice-note', 'scan/window'].map((name) => `src/extract/${name}.ts`),
       ...['cell-text', 'csv-records', 'export-text', 'json-string', 'leading-columns', 'utf8-watch'].map(
         (name) => `src/load/exports/${name}.ts`,
       ),
     ],
-    tests: of('extract', ['checkpoint', 'exports-csv', 'slice-note', 'window']),
+    tests: of('extract', ['checkpoint', 'exports-csv', 'slice-note', 'scan/window']),
   },
   { name: 'api', mutate: ['src/api/**/*.ts'], tests: ['test/api/**/*.test.ts'] },
 ]

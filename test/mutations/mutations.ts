@@ -15,7 +15,11 @@ export interface Mutation {
   readonly tests: readonly string[]
 }
 
-const ORDER = ['test/probes/order.test.ts', 'test/load/any-order.test.ts', 'test/load/merge/skip-unchanged.test.ts']
+const ORDER = [
+  'test/probes/order.test.ts',
+  'test/load/any-order.test.ts',
+  'test/load/merge/skip-unchanged.test.ts',
+]
 const MEANING = ['test/ingest/drain/meaning.test.ts', 'test/ingest/drain/drain.test.ts']
 const MIXTURE = [
   'test/load/merge/merge.test.ts',
@@ -26,7 +30,11 @@ const CLOCKS = ['test/extract/clocks-apart.test.ts']
 const ENDPOINT = ['test/ingest/http/endpoint.test.ts', 'test/ingest/inbox/inbox.test.ts']
 const PAGES = ['test/api/paging/pages.test.ts', 'test/probes/pages.test.ts']
 const RATE = ['test/api/budget/limit.test.ts', 'test/api/budget/gate.test.ts', 'test/api/client.test.ts']
-const WINDOWS = ['test/extract/scan/window.test.ts', 'test/e2e/responses.test.ts', 'test/probes/cursors.test.ts']
+const WINDOWS = [
+  'test/extract/scan/window.test.ts',
+  'test/e2e/responses.test.ts',
+  'test/probes/cursors.test.ts',
+]
 const SETTLE = ['test/load/settle.test.ts', 'test/load/set-aside.test.ts']
 const ANALYTICS = ['test/analytics/access.test.ts', 'test/analytics/views.test.ts']
 const FILES = [
@@ -370,7 +378,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a line end in a value ends its line in COPY',
-    file: 'src/load/merge/copy.ts',
+    file: 'src/normalize/copy-text.ts',
     from: 'cell.replace(/[\\\\\\n\\r\\t]/g,',
     to: 'cell.replace(/[\\\\\\r\\t]/g,',
     tests: ['test/normalize/lines.test.ts', 'test/streams/contract.test.ts', 'test/core/public-data.test.ts'],
@@ -415,7 +423,11 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/extract/conflicts/fetch-by-id.ts',
     from: 'if (read.envelope.id === id) return read',
     to: "if (read.envelope.id !== '') return read",
-    tests: ['test/e2e/distrust.test.ts', 'test/e2e/changes.test.ts', 'test/extract/conflicts/refetch.test.ts'],
+    tests: [
+      'test/e2e/distrust.test.ts',
+      'test/e2e/changes.test.ts',
+      'test/extract/conflicts/refetch.test.ts',
+    ],
   },
   {
     bug: 'a dead letter that is met again is another one each night',

@@ -5,7 +5,8 @@ import { expect, it } from 'vitest'
 import { scheduledBackfill } from '../../src/commands/serve/backfill.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
-import { openServe, type ServeOptions } from '../../src/operate/serve/serve.ts'
+import type { ServeOptions } from '../../src/operate/serve/options.ts'
+import { openServe } from '../../src/operate/serve/serve.ts'
 import { openScene, query, type Scene } from '../e2e/support/scene.ts'
 
 const ANYWHERE = { host: '127.0.0.1', port: 0 }

@@ -1,8 +1,8 @@
 /** Stored events drained again, against the command itself. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
-import { runCommand } from '../support/run-command.ts'
 import { wholeWarehouse } from '../operate/whole-warehouse.ts'
+import { runCommand } from '../support/run-command.ts'
 
 let scene: Scene
 

@@ -6,10 +6,10 @@ import { littlePatient, startLittleService } from '../e2e/support/little-service
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
 import { rowVersions } from '../e2e/support/tables.ts'
 import { configOf, teamOf } from '../e2e/support/teams.ts'
+import { emptyIntake, wholeWarehouse } from '../operate/whole-warehouse.ts'
 import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
-import { emptyIntake, wholeWarehouse } from '../operate/whole-warehouse.ts'
 
 /** Shapes in which jsonb could lose what rows show, and in which problems are found before a record is mapped. */
 const SHAPES = [

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { connect, openScene, query, type Scene } from '../e2e/support/scene.ts'
 import { rowVersions } from '../e2e/support/tables.ts'
+import { wholeWarehouse } from '../operate/whole-warehouse.ts'
 import type { Ended } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
-import { wholeWarehouse } from '../operate/whole-warehouse.ts'
 
 interface Found {
   readonly source: number

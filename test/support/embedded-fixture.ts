@@ -45,7 +45,7 @@ const PROGRAM = fileURLToPath(new URL('./embedded-command.mjs', import.meta.url)
 const directories: string[] = []
 const commands: Command[] = []
 
-const serverProgram = () => builtFile('warehouse/embedded/server.js')
+const serverProgram = () => builtFile('embedded/server.js')
 
 /** The embedded server as it is built: the program that runs beside it then needs no loader. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {

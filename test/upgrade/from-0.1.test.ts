@@ -5,12 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keyOf, open } from '../../src/core/secret-box.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { placeOf } from '../../src/warehouse/webhook-secrets.ts'
+import { makeLogin } from '../analytics/logins.ts'
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
 import { configOf, teamOf, teamsIn } from '../e2e/support/teams.ts'
 import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
-import { makeLogin } from '../analytics/logins.ts'
 import { FIXTURE_KEY, FIXTURE_TEAMS } from './history-of-fixture.ts'
 
 const FIXTURE = new URL('../fixtures/warehouse-0.1.sql.gz', import.meta.url)

@@ -4,9 +4,10 @@
  * Invariant: beyond the first page "not there" speaks of the page (rows vanished, a cursor ran out) and not of the list; an
  * answer that holds no list is never taken for an empty one.
  */
+
+import { ApiError, ShapeError } from '../errors.ts'
 import type { Answer, RequestOptions } from '../http/answer.ts'
 import { type ListBody, readList } from './list-envelope.ts'
-import { ApiError, ShapeError } from '../errors.ts'
 import type { Getter, PagesOptions } from './page.ts'
 
 export interface Fetched {

@@ -5,9 +5,9 @@
  * the counts therefore depend on what the pages say, never on how fast each of them came.
  */
 import { ShapeError } from '../errors.ts'
+import { type Query, queryText, withOwn } from '../http/query.ts'
 import { type Numbered, numberedRest } from './numbered.ts'
 import type { ScanOutcome, Unsteady } from './page.ts'
-import { type Query, queryText, withOwn } from '../http/query.ts'
 
 /** What a page says about its list; its records are not kept. */
 export interface PageFacts {

@@ -12,11 +12,11 @@
  * arrive; the verdict is the same in any order of arrival (page-judge.ts).
  */
 import { setMaxListeners } from 'node:events'
+import { type Query, queryText, withOwn } from '../http/query.ts'
+import { fingerprintOf } from '../http/repeats.ts'
 import { fetchPage } from './fetch-page.ts'
 import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
-import { type Query, queryText, withOwn } from '../http/query.ts'
-import { fingerprintOf } from '../http/repeats.ts'
 
 export type { Getter, Page, PagesOptions, Scan, ScanOutcome, Unsteady } from './page.ts'
 

@@ -5,8 +5,8 @@
  */
 import type { Client } from '../client.ts'
 import type { Scan } from '../paging/pages.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 import type { Document } from '../shapes/document.ts'
+import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 
 /** `GET /v2/documents` (section 4.3): pages of documents, with input_fields under v2.1. */
 export function listDocuments(client: Client, options?: ListOptions): Scan {

@@ -6,10 +6,10 @@
  */
 
 import type { Answer, Client, StreamOptions } from '../client.ts'
+import type { Streamed } from '../http/read-stream.ts'
 import type { Scan } from '../paging/pages.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
 import { type CallOptions, type ListOptions, list } from './resource.ts'
-import type { Streamed } from '../http/read-stream.ts'
 
 /** `GET /v2/export-csv` (section 4.5): pages of the exports available to the team. */
 export function listExports(client: Client, options?: ListOptions): Scan {

@@ -5,8 +5,8 @@
  */
 import type { Client } from '../client.ts'
 import type { Scan } from '../paging/pages.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 import type { Form } from '../shapes/form.ts'
+import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 
 /** `GET /v2/forms` (section 4.3): pages of forms; entries may lack their questions. */
 export function listForms(client: Client, options?: ListOptions): Scan {

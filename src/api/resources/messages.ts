@@ -4,8 +4,8 @@
  * Invariant: a message is sent to the service again only after 429, so that no patient gets it twice.
  */
 import type { Client } from '../client.ts'
+import { create, remove, update } from '../http/writes.ts'
 import type { Scan } from '../paging/pages.ts'
-import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
 import type {
   Message,
   MessageChanges,
@@ -13,7 +13,7 @@ import type {
   ScheduledMessage,
   ScheduledMessageChanges,
 } from '../shapes/message.ts'
-import { create, remove, update } from '../http/writes.ts'
+import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
 
 /** Ids, and the values of a message's own fields; a service may ignore those it does not know. */
 export interface MessageFilters {

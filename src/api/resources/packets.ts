@@ -5,8 +5,8 @@
  */
 import type { Client } from '../client.ts'
 import type { Scan } from '../paging/pages.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 import type { Packet } from '../shapes/packet.ts'
+import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 
 /** `GET /v2/packets` (section 4.3): pages of packets. */
 export function listPackets(client: Client, options?: ListOptions): Scan {

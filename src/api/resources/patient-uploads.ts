@@ -6,9 +6,9 @@
  */
 import type { Client } from '../client.ts'
 import { multipartOf } from '../http/multipart.ts'
-import { type CallOptions, type Got, getById } from './resource.ts'
-import type { PatientUpload } from '../shapes/patient-upload.ts'
 import { create } from '../http/writes.ts'
+import type { PatientUpload } from '../shapes/patient-upload.ts'
+import { type CallOptions, type Got, getById } from './resource.ts'
 
 export interface UploadFile {
   /** As the service is told it; only names in `.csv` are accepted there. */

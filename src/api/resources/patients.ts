@@ -5,10 +5,10 @@
  * repeated. The batch upload has its own file.
  */
 import type { Client } from '../client.ts'
-import type { Scan } from '../paging/pages.ts'
-import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
-import type { Patient, PatientFields } from '../shapes/patient.ts'
 import { create, remove, update } from '../http/writes.ts'
+import type { Scan } from '../paging/pages.ts'
+import type { Patient, PatientFields } from '../shapes/patient.ts'
+import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
 
 /** The filters' names are not shown in the specification; a service may ignore those it does not know. */
 export interface PatientFilters {

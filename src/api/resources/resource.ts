@@ -5,9 +5,9 @@
  * is the reader's to report (law 4), so it never fails a call here.
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Answer, RequestOptions } from '../http/answer.ts'
 import type { Client } from '../client.ts'
 import { ShapeError } from '../errors.ts'
+import type { Answer, RequestOptions } from '../http/answer.ts'
 import type { PagesOptions, Scan } from '../paging/pages.ts'
 import type { PathName } from '../paths.ts'
 

@@ -5,8 +5,8 @@
  */
 import type { Client } from '../client.ts'
 import type { Scan } from '../paging/pages.ts'
-import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
 import type { Response } from '../shapes/response.ts'
+import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
 
 /** Ids and dates; whether the dates' bounds are inclusive, and in which zone a day is meant, is not shown. */
 export interface ResponseFilters {

@@ -7,11 +7,11 @@
 
 import type { Answer, Client } from '../client.ts'
 import { MissingSecretError } from '../errors.ts'
+import { create, remove, update } from '../http/writes.ts'
 import type { Scan } from '../paging/pages.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 import type { CreatedWebhookConfig, WebhookConfig, WebhookConfigFields } from '../shapes/webhook-config.ts'
-import { create, remove, update } from '../http/writes.ts'
+import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 
 /** Lists the team's configurations (section 4.6); they hold no secrets. */
 export function listWebhookConfigs(client: Client, options?: ListOptions): Scan {

@@ -1,6 +1,7 @@
 /** `intake-sync backfill`: one run over every stream, or those asked for. */
 import { Command } from 'commander'
 import type { Logger } from 'pino'
+import { migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
@@ -9,12 +10,11 @@ import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
 import { removeSettledBodies } from '../../load/erasures/settled-bodies.ts'
 import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { alertsAtEnd } from './alerts-at-end.ts'
-import { backfillDocument, backfillText } from './report.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
+import { alertsAtEnd } from './alerts-at-end.ts'
 import { openProgress } from './progress.ts'
+import { backfillDocument, backfillText } from './report.ts'
 
 interface Options {
   readonly streams?: string

@@ -2,11 +2,11 @@
 import type { BackfillSummary } from '../../extract/backfill.ts'
 import { backfillText } from '../backfill/report.ts'
 import type { Context } from '../context.ts'
+import { table } from '../terminal/table.ts'
+import { fittedTable } from '../terminal/terminal.ts'
 import type { LiveChange } from './live.ts'
 import type { DemoAnswer } from './queries.ts'
 import type { ChangesMade } from './service.ts'
-import { table } from '../terminal/table.ts'
-import { fittedTable } from '../terminal/terminal.ts'
 
 /** Where the demo can be looked into. */
 export interface DemoPlaces {

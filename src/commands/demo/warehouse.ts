@@ -7,10 +7,10 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { migrate } from '../../analytics/migrate.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { tryLock } from '../../warehouse/locks.ts'
-import { migrate } from '../../analytics/migrate.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { DEMO_TEAM } from './service.ts'
 

@@ -1,5 +1,6 @@
 /** `intake-sync explain STREAM ID`: where a row came from, and why it is as it is. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'
 import { explain } from '../../operate/explain/explain.ts'
@@ -7,7 +8,6 @@ import { heldTeam } from '../../operate/serve/locked-team.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { explainDocument, explainText } from './explain-text.ts'
 

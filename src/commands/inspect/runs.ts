@@ -1,8 +1,8 @@
 /** `intake-sync runs`: what ran, how it ended, and why. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { fittedTable, minute, painted, paragraph, spell } from '../terminal/terminal.ts'
 import { wholeNumber } from '../terminal/whole-number.ts'

@@ -1,10 +1,10 @@
 /** `intake-sync status`: rows, newest record and last run of each team and stream; what waits, and whether webhooks come. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { readStatus, type Status, type StreamStatus } from '../../operate/health/status.ts'
 import type { TeamStatus } from '../../operate/health/team-status.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { parseDuration } from '../terminal/duration.ts'
 import { fittedTable, minute, paragraph, widthOf } from '../terminal/terminal.ts'

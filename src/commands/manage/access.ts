@@ -1,9 +1,9 @@
 /** `intake-sync access`: which logins see which teams. */
 import { Command } from 'commander'
-import { readConfig } from '../../config/config.ts'
 import { grantAccess, listAccess, revokeAccess, teamNames } from '../../analytics/access.ts'
-import { openSession, type Session } from '../../warehouse/connect.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
+import { readConfig } from '../../config/config.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { printable } from '../terminal/printable.ts'

@@ -9,9 +9,9 @@ import { Command } from 'commander'
 import type { Answer, Client, Meter, RequestOptions } from '../../api/client.ts'
 import { readConfig, type TeamConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'
-import { dataOf, isJson, methodOf, queryPair, targetOf } from './api-request.ts'
 import { type Context, ExitCode } from '../context.ts'
 import { oneTeam, openService } from '../service.ts'
+import { dataOf, isJson, methodOf, queryPair, targetOf } from './api-request.ts'
 
 interface Options {
   readonly query?: readonly string[]

@@ -6,8 +6,6 @@
 import { readFile } from 'node:fs/promises'
 import { InvalidArgumentError } from 'commander'
 import { parse } from 'csv-parse/sync'
-import { readConfig } from '../../config/config.ts'
-import { IntakeError, UsageError } from '../../core/errors.ts'
 import { teamNamed } from '../../analytics/access.ts'
 import {
   countQuestions,
@@ -18,8 +16,10 @@ import {
   type Question,
   type Scope,
 } from '../../analytics/classify.ts'
-import { openSession, type Session } from '../../warehouse/connect.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
+import { readConfig } from '../../config/config.ts'
+import { IntakeError, UsageError } from '../../core/errors.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { shown } from '../terminal/printable.ts'

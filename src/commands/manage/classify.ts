@@ -1,5 +1,6 @@
 /** `intake-sync classify`: which questions' answers analysts may see. */
 import { Command } from 'commander'
+import type { Context } from '../context.ts'
 import {
   importDecisions,
   type ListOptions,
@@ -8,7 +9,6 @@ import {
   setDecision,
   visibility,
 } from './classify-actions.ts'
-import type { Context } from '../context.ts'
 
 export function classifyCommand(context: Context): Command {
   const list = named('list', 'the questions, and what analysts see of their answers')

@@ -1,15 +1,15 @@
 /** `intake-sync dead-letters`: what was set aside, and what becomes of it. Contents are shown only when asked for. */
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import { type LetterFilter, letterOf, listLetters } from '../../operate/dead-letters/read.ts'
 import { discardLetters, retryLetters } from '../../operate/dead-letters/retry.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
-import { letterDocument, letterText, listText, triedText } from './dead-letters-text.ts'
 import { wholeNumber } from '../terminal/whole-number.ts'
+import { letterDocument, letterText, listText, triedText } from './dead-letters-text.ts'
 
 interface ListOptions {
   readonly status: string

@@ -1,13 +1,13 @@
 /** `intake-sync erase patient ID`: removes one patient everywhere. The id is in no output but the question's. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { type Erased, erase, type Sighting, sight } from '../../operate/erase/erase.ts'
 import { heldTeam } from '../../operate/serve/locked-team.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
-import { agrees, type Keyboard } from '../terminal/ask.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { agrees, type Keyboard } from '../terminal/ask.ts'
 import { printable } from '../terminal/printable.ts'
 import { paragraph } from '../terminal/terminal.ts'
 

@@ -1,7 +1,7 @@
 /** `intake-sync migrate`: brings the schemas up to date, or tells whether they are. */
 import { Command } from 'commander'
-import { readConfig } from '../../config/config.ts'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
+import { readConfig } from '../../config/config.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 
 export function migrateCommand(context: Context): Command {

@@ -1,13 +1,13 @@
 /** `intake-sync teams`: which teams the warehouse has, and removing one. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Config, readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { type ListedTeam, listTeams } from '../../operate/teams/list.ts'
 import { type RemovedTeam, removeTeam } from '../../operate/teams/remove.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
-import { answerTo, type Keyboard } from '../terminal/ask.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { answerTo, type Keyboard } from '../terminal/ask.ts'
 import { printable } from '../terminal/printable.ts'
 import { fittedTable, paragraph } from '../terminal/terminal.ts'
 

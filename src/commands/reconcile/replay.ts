@@ -1,5 +1,6 @@
 /** `intake-sync replay`: `intake` rebuilt from intake_raw, or stored events drained again. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
@@ -7,12 +8,11 @@ import { parseInstant } from '../../core/time.ts'
 import { type ReplaySummary, replay } from '../../reconcile/replay/replay.ts'
 import { replayInbox } from '../../reconcile/replay/replay-inbox.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { alertsAtEnd } from '../backfill/alerts-at-end.ts'
-import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
 import { openProgress } from '../backfill/progress.ts'
-import { inboxDocument, inboxText, replayDocument, replayText } from './replay-report.ts'
+import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
 import { streamsNamed } from '../terminal/stream-names.ts'
+import { inboxDocument, inboxText, replayDocument, replayText } from './replay-report.ts'
 
 interface Options {
   readonly streams?: string

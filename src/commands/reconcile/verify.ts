@@ -1,14 +1,14 @@
 /** `intake-sync verify`: the tables beside what a fresh load of the source would write. */
 import { Command } from 'commander'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { type VerifySummary, verify } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { alertsAtEnd } from '../backfill/alerts-at-end.ts'
-import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
 import { openProgress } from '../backfill/progress.ts'
+import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
 import { streamsNamed } from '../terminal/stream-names.ts'
 import { verifyDocument, verifyText } from './verify-report.ts'
 

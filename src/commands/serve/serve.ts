@@ -6,10 +6,10 @@
  * safe; nothing that went wrong in a scheduled run ends it.
  */
 import { Command, InvalidArgumentError } from 'commander'
+import { migrate } from '../../analytics/migrate.ts'
 import { type Config, isSchedule, readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { openServe } from '../../operate/serve/serve.ts'
-import { migrate } from '../../analytics/migrate.ts'
 import { type Context, openLogger, openWarehouse, printJson } from '../context.ts'
 import { scheduledBackfill } from './backfill.ts'
 import { type Off, servingDocument, servingText } from './text.ts'

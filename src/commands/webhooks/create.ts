@@ -5,6 +5,8 @@
  * before the service is asked; if storing fails all the same, the configuration is deleted again, and what is left is
  * named. Once the service was asked, no signal ends the work halfway.
  */
+
+import { requireMigrated } from '../../analytics/migrate.ts'
 import type { Client } from '../../api/client.ts'
 import { ApiError, MissingSecretError } from '../../api/errors.ts'
 import { createWebhookConfig, deleteWebhookConfig } from '../../api/resources/webhook-configs.ts'
@@ -14,7 +16,6 @@ import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
 import { keyOf, seal } from '../../core/secret-box.ts'
 import { teamIdOf } from '../../load/teams.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { placeOf, type SecretKey, storeSecret, tryStore } from '../../warehouse/webhook-secrets.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { oneTeam, openService } from '../service.ts'

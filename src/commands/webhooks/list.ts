@@ -10,12 +10,12 @@ import { readConfig } from '../../config/config.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { parseInstant } from '../../core/time.ts'
 import { type Context, printJson } from '../context.ts'
-import { shown } from '../terminal/printable.ts'
 import { oneTeam, openService } from '../service.ts'
+import { shown } from '../terminal/printable.ts'
 import { fittedTable } from '../terminal/terminal.ts'
+import type { OneOptions } from './change.ts'
 import { cellsOf, shownConfig } from './fields.ts'
 import { heldSecrets } from './store.ts'
-import type { OneOptions } from './change.ts'
 
 /** Places of columns, of configurations and of deliveries. */
 const [URL_COLUMN, EVENTS, SOURCES] = [1, 2, 3]

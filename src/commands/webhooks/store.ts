@@ -6,9 +6,9 @@
  */
 import { existsSync } from 'node:fs'
 import type { Kysely } from 'kysely'
+import { requireMigrated } from '../../analytics/migrate.ts'
 import type { Config } from '../../config/config.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { requireMigrated } from '../../analytics/migrate.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { type SecretState, secretStates } from '../../warehouse/webhook-secrets.ts'

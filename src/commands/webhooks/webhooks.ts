@@ -1,11 +1,11 @@
 /** `intake-sync webhooks`: the service's webhook configurations, and what became of their deliveries. */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Context } from '../context.ts'
-import { eventsOption, sourcesOption } from './fields.ts'
+import { wholeNumber } from '../terminal/whole-number.ts'
 import { deleteWebhook, testWebhook, updateWebhook } from './change.ts'
 import { type CreateOptions, createWebhook } from './create.ts'
+import { eventsOption, sourcesOption } from './fields.ts'
 import { type EventsOptions, listEvents, listWebhooks } from './list.ts'
-import { wholeNumber } from '../terminal/whole-number.ts'
 
 export function webhooksCommand(context: Context): Command {
   const create = command('create', 'create a configuration; its secret is stored, and shown once')

@@ -15,18 +15,10 @@ import { ApiError, ShapeError } from '../../api/errors.ts'
 import type { ServiceClock } from '../../api/service-clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
-import type { DeadLetter } from '../../load/dead-letters.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
-import type { Source } from '../source.ts'
-
-/** How a service does that is asked by id, of one team and stream. */
-export interface Patience {
-  /** Requests in a row that did not give what was asked for. */
-  inRow: number
-  /** Ids that are to be asked for another time, each with the reason. */
-  readonly later: Map<string, string>
-}
+import type { Patience, Source } from '../source.ts'
 
 export function newPatience(): Patience {
   return { inRow: 0, later: new Map() }

@@ -12,8 +12,9 @@ import type { Loaders } from '../../load/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { type Fetched, type Fetching, fetchEach, newPatience, type Patience } from './fetch-by-id.ts'
+import type { Patience } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, putOff, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
+import { type Fetched, type Fetching, fetchEach, newPatience } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
 /** Where a team's service is asked; patience is kept from round to round. */

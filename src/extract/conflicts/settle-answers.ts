@@ -9,18 +9,19 @@
  */
 import { above, type Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
-import { type DeadLetter, setAside } from '../../load/dead-letters.ts'
+import { setAside } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
-import { countFinding, type Findings, linesOf, noFindings } from '../../normalize/lines.ts'
 import { isRefusalOfData } from '../../load/load.ts'
-import { tombstone } from '../../normalize/read-record.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
+import { countFinding, type Findings, linesOf, noFindings } from '../../normalize/lines.ts'
+import { tombstone } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
-import type { Fetched } from './fetch-by-id.ts'
 import { type DueRow, lockRows, originOf, pauseBefore, putOff, settleRows } from './due-rows.ts'
+import type { Fetched } from './fetch-by-id.ts'
 
 export interface Answered {
   readonly row: DueRow

@@ -7,13 +7,13 @@
  */
 import { sql } from 'kysely'
 import { above, type Envelope } from '../../core/envelope.ts'
-import { tombstone } from '../../normalize/read-record.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
+import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { openBatcher } from '../scan/batcher.ts'
 import type { Proof } from '../scan/deletes.ts'
-import { fetchForRun } from './fetch-by-id.ts'
 import type { Source } from '../source.ts'
+import { fetchForRun } from './fetch-by-id.ts'
 
 export interface Asked extends Proof {
   /** Tombstones of records that are not there, though no scan has missed them. */

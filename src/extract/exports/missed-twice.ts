@@ -6,14 +6,14 @@
  */
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
-import { tombstone } from '../../normalize/read-record.ts'
 import { assertOurs } from '../../load/slice.ts'
+import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { settleContested } from '../conflicts/settle-contested.ts'
 import { openBatcher } from '../scan/batcher.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../scan/deletes.ts'
-import { countLive } from '../scan/seen-ids.ts'
 import type { ScanReport } from '../scan/scan.ts'
-import { settleContested } from '../conflicts/settle-contested.ts'
+import { countLive } from '../scan/seen-ids.ts'
 import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 

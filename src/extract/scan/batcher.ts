@@ -9,10 +9,10 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
-import type { DeadLetter } from '../../load/dead-letters.ts'
-import { openLines } from '../../normalize/lines.ts'
 import type { LoadMode } from '../../load/load.ts'
 import { withoutUnchanged } from '../../load/merge/skip-unchanged.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
+import { openLines } from '../../normalize/lines.ts'
 import type { Source } from '../source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost does not show, little enough to be held. */

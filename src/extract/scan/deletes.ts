@@ -7,14 +7,14 @@
 
 import type { Envelope } from '../../core/envelope.ts'
 import { instantOf, microsOf } from '../../core/time.ts'
-import type { DeadLetter } from '../../load/dead-letters.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { openBatcher } from './batcher.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
-import { countLive } from './seen-ids.ts'
-import type { ScanReport } from './scan.ts'
 import type { Source } from '../source.ts'
+import { openBatcher } from './batcher.ts'
+import type { ScanReport } from './scan.ts'
+import { countLive } from './seen-ids.ts'
 
 /** Deletes of one scan that need nobody: this many, or this share of the stream's live rows. */
 export const GUARD_ROWS = 50

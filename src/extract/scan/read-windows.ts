@@ -11,12 +11,10 @@ import { instantOf } from '../../core/time.ts'
 import { resolveUnmet, waitingIds } from '../../load/dead-letters.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { askLater } from '../conflicts/ask-later.ts'
 import type { Checkpoint } from '../checkpoint.ts'
-import { readList } from '../read-list.ts'
-import type { ScanReport } from './scan.ts'
-import { scanUntilSteady } from './scan-until-stable.ts'
+import { askLater } from '../conflicts/ask-later.ts'
 import { refetch, settleContested } from '../conflicts/settle-contested.ts'
+import { readList } from '../read-list.ts'
 import {
   everythingNote,
   joined,
@@ -27,6 +25,8 @@ import {
   unsteadyNote,
 } from '../slice-note.ts'
 import type { Source } from '../source.ts'
+import type { ScanReport } from './scan.ts'
+import { scanUntilSteady } from './scan-until-stable.ts'
 import { isInWindow, planWindow, reachesBack } from './window.ts'
 
 /** Records set aside that are asked for again in one run. */

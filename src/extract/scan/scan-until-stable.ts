@@ -5,9 +5,9 @@
  */
 import { isUntouched } from '../../load/load.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { type ScanReport, type ScanRequest, scanStream } from './scan.ts'
 import type { SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
+import { type ScanReport, type ScanRequest, scanStream } from './scan.ts'
 
 /** A list that changes while it is read is read again, this many times in all. */
 const SCANS = 3

@@ -16,10 +16,10 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
-import { type Ledger, openLedger, type Place } from './seen-ids.ts'
 import type { Source } from '../source.ts'
+import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
+import { type Ledger, openLedger, type Place } from './seen-ids.ts'
 
 export interface ScanReport {
   readonly steady: boolean

@@ -8,7 +8,8 @@ import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import type { StreamName } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
-import { copyCell, sendCopy } from '../../load/merge/copy.ts'
+import { sendCopy } from '../../load/merge/copy.ts'
+import { copyCell } from '../../normalize/copy-text.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 const FLUSH_AT = 10_000

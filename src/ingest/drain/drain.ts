@@ -9,8 +9,8 @@
  * fails is rolled back whole and taken again.
  */
 import type { Logger } from 'pino'
-import { openBell } from '../../core/notifier.ts'
 import type { Clock } from '../../core/clock.ts'
+import { openBell } from '../../core/notifier.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { reportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -19,9 +19,9 @@ import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { openListener } from './listener.ts'
 import { type Prepared, prepare, write } from './load-events.ts'
+import { tell } from './report.ts'
 import { openSessions } from './sessions.ts'
 import { isOfSomeEvent, type Outcome, settleOneByOne } from './settle-one-by-one.ts'
-import { tell } from './report.ts'
 
 export interface DrainTeam {
   readonly name: string

@@ -6,16 +6,17 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
-import { type DeadLetter, setAside } from '../../load/dead-letters.ts'
+import { setAside } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
-import { type BatchLines, openLines } from '../../normalize/lines.ts'
-import { type Ask, askAgain } from '../../load/refetches.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
+import { type Ask, askAgain } from '../../load/refetches.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
+import { type BatchLines, openLines } from '../../normalize/lines.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { incomplete, overtaken, type UsualFields } from './current.ts'
 import { withoutErasedEvents } from './erased-events.ts'
 import { BREATH, type Gathered, type Group, gather, keyOf } from './gather.ts'
-import { incomplete, overtaken, type UsualFields } from './current.ts'
 import { type InboxRow, type Settled, settle } from './inbox-rows.ts'
 
 export interface Loading {

@@ -13,13 +13,13 @@ import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
-import type { InboxEvent } from './event.ts'
 import { TOO_LATE, tooLate } from '../http/in-time.ts'
+import type { IngestLimits } from '../http/limits.ts'
+import type { IngestWatch } from '../watch.ts'
+import type { InboxEvent } from './event.ts'
 import { openNotices } from './notices.ts'
 import { type Outcome, openQueue, type Waiting } from './queue.ts'
 import { openWriter, type Writer } from './writer.ts'
-import type { IngestLimits } from '../http/limits.ts'
-import type { IngestWatch } from '../watch.ts'
 
 export interface InboxOptions {
   readonly url: string

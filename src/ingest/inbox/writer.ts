@@ -8,8 +8,8 @@ import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import type { InboxEvent } from './event.ts'
 import { closeInTime, TOO_LATE, tooLate } from '../http/in-time.ts'
+import type { InboxEvent } from './event.ts'
 import { type Fate, fatesOf, INBOX_PLANNER, type StoredRow, storeStatement } from './statement.ts'
 
 export interface Writer {

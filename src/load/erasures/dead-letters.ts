@@ -8,11 +8,11 @@ import type { Kysely } from 'kysely'
 import { referenceId } from '../../core/identifiers.ts'
 import { isObject, parseJson } from '../../core/json.ts'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { streamNamed, streamOfSource } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { namedIn, type Subject } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import type { DeadLetter } from '../dead-letters.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasures } from './erasures.ts'
 
 /** Within the transaction that sets them aside. */

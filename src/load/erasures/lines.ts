@@ -5,12 +5,21 @@
  * erased; its own key is noted then, so that an event that names only its id is known too. Lines are looked at only in
  * teams in which somebody was erased.
  */
+
+import type { BatchLines } from '../../normalize/lines.ts'
+import {
+  bytesOf,
+  idOf,
+  isTombstone,
+  keyOf,
+  linesIn,
+  teamsIn,
+  unescaped,
+} from '../../normalize/split-lines.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { type NamingColumn, namingColumns } from '../../streams/subjects.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasuresOf, type Skipped } from './erasures.ts'
-import type { BatchLines } from '../../normalize/lines.ts'
-import { bytesOf, idOf, isTombstone, keyOf, linesIn, teamsIn, unescaped } from '../../normalize/split-lines.ts'
 
 /** Cells of a line that come before its columns: team and id. */
 const KEY_CELLS = 2

@@ -5,7 +5,7 @@
  * Invariant: every cell that is not empty is in a line, or is null in its row with a problem that holds it. Lines hold
  * the bytes of the file, as latin1, which are UTF-8 unless a cell was rewritten to be.
  */
-import { copyCell } from '../merge/copy.ts'
+import { copyCell } from '../../normalize/copy-text.ts'
 import { openTextBuffer, type TextBuffer } from '../../normalize/text-buffer.ts'
 import { decodedCell, visibleCell } from './cell-text.ts'
 import { isErasedRecord } from './erased-rows.ts'

@@ -6,8 +6,8 @@
  * was loaded of an earlier one stays.
  */
 import type { Session } from '../../warehouse/connect.ts'
-import { sendCopy } from '../merge/copy.ts'
 import { recordFindings } from '../findings.ts'
+import { sendCopy } from '../merge/copy.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
 import { copyRecords } from './copy-records.ts'
 import { keepPieces, openErasedRows, withoutErasedRows } from './erased-rows.ts'

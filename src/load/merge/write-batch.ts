@@ -5,12 +5,13 @@
  * Invariant: writing a batch again, or any part of it in any order beside any other, ends in the same tables (law 2).
  * Nothing of an erased patient is written.
  */
+
+import type { BatchLines } from '../../normalize/lines.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { sendCopy } from './copy.ts'
 import { withoutErased } from '../erasures/lines.ts'
 import { recordFindings } from '../findings.ts'
-import type { BatchLines } from '../../normalize/lines.ts'
+import { sendCopy } from './copy.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
 
 export interface Writing {

@@ -5,8 +5,8 @@
  */
 import type { Logger } from 'pino'
 import { type ClientOptions, openClient } from '../../api/client.ts'
-import { readList } from '../../api/paging/list-envelope.ts'
 import { ApiError } from '../../api/errors.ts'
+import { readList } from '../../api/paging/list-envelope.ts'
 import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
 import type { Clock } from '../../core/clock.ts'
 import { deadlineIn } from '../../core/deadline.ts'

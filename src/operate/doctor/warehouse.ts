@@ -5,8 +5,8 @@
  * Invariant: nothing is left behind; what is written is written to temporary tables.
  */
 import { sql } from 'kysely'
-import { openSession, type Session } from '../../warehouse/connect.ts'
 import { migrationStatus } from '../../analytics/migrate.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 

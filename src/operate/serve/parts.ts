@@ -5,10 +5,10 @@ import { type Drain, openDrain } from '../../ingest/drain/drain.ts'
 import { openSecretSource } from '../../ingest/http/secrets.ts'
 import { type Ingester, openIngester } from '../../ingest/http/server.ts'
 import type { IngestWatch } from '../../ingest/watch.ts'
-import { cannotListen } from './admin.ts'
-import type { Metrics } from '../metrics/registry.ts'
 import { openReceived } from '../health/received.ts'
-import type { Address, ServeOptions, Use } from './serve.ts'
+import type { Metrics } from '../metrics/registry.ts'
+import { cannotListen } from './admin.ts'
+import type { Address, ServeOptions, Use } from './options.ts'
 
 interface Shared {
   readonly options: ServeOptions

@@ -6,65 +6,20 @@
  * Invariant: each part works without the others. Closing accepts nothing more, answers and commits what was accepted,
  * and finishes the batches in hand; events that are not drained by then wait in the inbox.
  */
-import type { Logger } from 'pino'
 import { openGate } from '../../api/budget/gate.ts'
-import type { Clock } from '../../core/clock.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { bringBack } from '../../load/teams.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { openAdmin } from './admin.ts'
-import type { AlertSettings } from '../alerts/round.ts'
 import { type AlertWatch, openAlerts } from '../alerts/watch.ts'
-import { openHousekeeping } from './housekeeping.ts'
 import { openGauges } from '../metrics/gauges.ts'
 import { type Metrics, openMetrics } from '../metrics/registry.ts'
+import { openAdmin } from './admin.ts'
+import { openHousekeeping } from './housekeeping.ts'
+import type { IngestTeamSource, ServeOptions, Use } from './options.ts'
+import { openDraining, openReceiving } from './parts.ts'
 import { reasonsNotReady, type Troubled } from './readiness.ts'
 import { openSchedule } from './schedule.ts'
-import { openDraining, openReceiving } from './parts.ts'
-
-export interface Address {
-  readonly host: string
-  /** 0 takes any. */
-  readonly port: number
-}
-
-/** A team whose webhooks are received; its service need not be known. */
-export interface IngestTeamSource {
-  readonly name: string
-  readonly webhookSecrets: readonly string[]
-}
-
-export interface ServeOptions {
-  /** Of the warehouse, which is migrated. */
-  readonly url: string
-  readonly ingestTeams: readonly IngestTeamSource[]
-  /** Those of them whose service can be asked. */
-  readonly teams: readonly TeamSource[]
-  /** Null: no ingester. */
-  readonly ingest: Address | null
-  readonly drain: boolean
-  /** A cron expression; null: no schedule. */
-  readonly cron: string | null
-  readonly admin: Address
-  readonly inboxDays: number
-  /** Under which secrets are stored in the warehouse. */
-  readonly encryptionKey: string | null
-  /** What the schedule runs, for some of `teams`. */
-  readonly backfill: (
-    teams: readonly TeamSource[],
-    signal: AbortSignal,
-    onTeamEnded: (team: string) => void,
-  ) => Promise<void>
-  /** Null, or left out: nothing is posted. */
-  readonly alerts?: AlertSettings | null
-  /** Between two looks for alerts. */
-  readonly alertsEveryMs?: number
-  readonly clock: Clock
-  readonly random: () => number
-  readonly logger: Logger
-  readonly version?: string
-}
 
 export interface Serving extends AsyncDisposable {
   /** Where events are received; null without the ingester. */
@@ -95,9 +50,6 @@ export async function openServe(options: ServeOptions): Promise<Serving> {
     throw error
   }
 }
-
-/** Takes a part into those that are closed at the end. */
-export type Use = <Part extends AsyncDisposable>(part: Part) => Part
 
 async function closeAll(parts: readonly AsyncDisposable[]): Promise<void> {
   const failures: unknown[] = []

@@ -8,11 +8,11 @@
  * their transactions either ended before that, or knows. A removal that is interrupted is completed when it is run again.
  */
 import { type Kysely, sql } from 'kysely'
+import { refreshAnalytics } from '../../analytics/refresh.ts'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
-import { refreshAnalytics } from '../../analytics/refresh.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { heldBySomebody, tryLock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'

@@ -5,12 +5,12 @@
  */
 import { sql } from 'kysely'
 import type { Problem } from '../../core/problem.ts'
-import { sendCopy } from '../../load/merge/copy.ts'
 import { copyRecords, type KeptFile } from '../../load/exports/copy-records.ts'
 import { openErasedRows } from '../../load/exports/erased-rows.ts'
 import { openFileLines } from '../../load/exports/file-lines.ts'
 import { openFileProblems } from '../../load/exports/file-problems.ts'
 import { useZone } from '../../load/exports/zone.ts'
+import { sendCopy } from '../../load/merge/copy.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { copyInto, type ExpectedTables } from './tables.ts'
 

@@ -9,11 +9,23 @@ import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/problem.ts'
 import { MalformedFile } from '../../load/exports/malformed-file.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
+import type { Loaders } from '../../load/loaders.ts'
+import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { clearFound, compareTable, ofTeam } from '../expected/compare.ts'
 import { expectFile, loadedFile } from '../expected/files.ts'
 import { createExpected, type ExpectedTables } from '../expected/tables.ts'
-import type { Replaying } from './replay-stream.ts'
+
+export interface Replaying {
+  /** For reading; the loaders write. */
+  readonly session: Session
+  readonly loaders: Loaders
+  readonly teamId: number
+  readonly stream: Stream
+  readonly signal: AbortSignal
+  /** Told of the records read so far. */
+  readonly onProgress: (records: number) => void
+}
 
 export interface ReplayedFiles {
   readonly rewritten: number

@@ -8,24 +8,11 @@
  */
 import type { Envelope } from '../../core/envelope.ts'
 import { isRefusalOfData } from '../../load/load.ts'
-import type { Loaders } from '../../load/loaders.ts'
-import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { nextPortion } from '../expected/from-raw.ts'
 import { describeTables } from '../expected/tables.ts'
-import { replayFiles } from './replay-files.ts'
+import { type Replaying, replayFiles } from './replay-files.ts'
 import { type Part, type Rewritten, rewritePart } from './rewrite.ts'
-
-export interface Replaying {
-  /** For reading; the loaders write. */
-  readonly session: Session
-  readonly loaders: Loaders
-  readonly teamId: number
-  readonly stream: Stream
-  readonly signal: AbortSignal
-  /** Told of the records read so far. */
-  readonly onProgress: (records: number) => void
-}
 
 export interface Replayed extends Rewritten {
   /** Records of intake_raw, tombstones among them. */

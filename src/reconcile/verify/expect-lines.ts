@@ -5,10 +5,10 @@
  * unknown, and the others are expected.
  */
 import { sql } from 'kysely'
-import { sendCopy } from '../../load/merge/copy.ts'
 import { withoutErased } from '../../load/erasures/lines.ts'
-import type { BatchLines } from '../../normalize/lines.ts'
 import { isRefusalOfData } from '../../load/load.ts'
+import { sendCopy } from '../../load/merge/copy.ts'
+import type { BatchLines } from '../../normalize/lines.ts'
 import { onlyRecord, splitLines } from '../../normalize/split-lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { copyInto, type ExpectedTables } from '../expected/tables.ts'

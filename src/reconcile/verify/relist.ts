@@ -4,14 +4,25 @@
  * Invariant: an export is gone when the list misses it now and a complete list of an earlier run missed it too (law 6);
  * an entry of a log is never gone.
  */
+
+import type { Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { missedBefore } from '../../extract/exports/missed-twice.ts'
 import { relist } from '../../extract/exports/relist.ts'
 import type { Source } from '../../extract/source.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Difference } from './find.ts'
-import type { Again } from './repair.ts'
+
+/** Records read again. */
+export interface Again {
+  readonly envelopes: readonly Envelope[]
+  readonly gone: readonly Envelope[]
+  readonly letters: readonly DeadLetter[]
+  /** Ids of which the service gave no state: what was expected of them still is. */
+  readonly unknown: readonly string[]
+}
 
 export async function relisted(
   source: Source,

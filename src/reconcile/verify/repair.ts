@@ -10,20 +10,20 @@
  */
 import { above, type Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
-import { GUARD_ROWS, GUARD_SHARE } from '../../extract/scan/deletes.ts'
 import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
+import { GUARD_ROWS, GUARD_SHARE } from '../../extract/scan/deletes.ts'
 import { countLive } from '../../extract/scan/seen-ids.ts'
 import { heldNote } from '../../extract/slice-note.ts'
-import type { DeadLetter } from '../../load/dead-letters.ts'
+import { storedVersions } from '../../load/merge/stored-versions.ts'
+import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import { tombstone } from '../../normalize/read-record.ts'
-import { storedVersions } from '../../load/merge/stored-versions.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
 import { expectForgotten } from './expect-forgotten.ts'
 import type { Difference } from './find.ts'
 import { compareIds, expectEnvelopes, type Looking, presentOf } from './look-again.ts'
-import { relisted } from './relist.ts'
+import { type Again, relisted } from './relist.ts'
 import { repairFiles } from './repair-files.ts'
 
 export interface Repaired {
@@ -117,14 +117,6 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
       (kind === 'extra' || isLog) && certain && !states.some((each) => each.id === id),
   )
   if (nobody.length > 0) await deriveAgain(looking, nobody)
-}
-
-export interface Again {
-  readonly envelopes: readonly Envelope[]
-  readonly gone: readonly Envelope[]
-  readonly letters: readonly DeadLetter[]
-  /** Ids of which the service gave no state: what was expected of them still is. */
-  readonly unknown: readonly string[]
 }
 
 async function fetched(source: Looking['source'], found: readonly Difference[]): Promise<Again> {

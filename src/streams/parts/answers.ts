@@ -6,9 +6,9 @@
  */
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
+import { column } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
 import { cellsOf, type Item, itemsOf } from './parts.ts'
-import { column } from '../stream.ts'
 
 export interface Answer {
   /** One that came as bare text stands in `answer_text` of an object. */

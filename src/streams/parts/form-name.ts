@@ -1,7 +1,7 @@
 /** The name of the form that a record is about, as the record says it: beside the form or in it. */
 import { isObject } from '../../core/json.ts'
-import { readCell } from './cell.ts'
 import { type Column, text } from '../stream.ts'
+import { readCell } from './cell.ts'
 
 export const formName: Column = {
   ...text('form_name'),

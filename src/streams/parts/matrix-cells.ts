@@ -5,11 +5,11 @@
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
+import { type Child, column, firstOf, text } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
 import { idOrText } from './id-or-text.ts'
 import { cellsOf } from './parts.ts'
 import { CELL_FIELDS, partsOf } from './response-parts.ts'
-import { type Child, column, firstOf, text } from '../stream.ts'
 
 export const matrixCells: Child = {
   table: 'response_matrix_cells',

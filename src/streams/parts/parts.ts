@@ -6,8 +6,8 @@
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
-import { type Cell, readCell } from './cell.ts'
 import { type Column, firstOf } from '../stream.ts'
+import { type Cell, readCell } from './cell.ts'
 
 export interface Item {
   readonly value: unknown

@@ -7,11 +7,11 @@
  */
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
+import { type Child, column, firstOf, text } from '../stream.ts'
 import { type Answer, answeredQuestionOf, answersOf } from './answers.ts'
 import { type Cell, readCell } from './cell.ts'
 import { idOrText } from './id-or-text.ts'
 import { cellsOf, type Item, isEmpty, itemsOf } from './parts.ts'
-import { type Child, column, firstOf, text } from '../stream.ts'
 import { typedCells } from './typed-values.ts'
 
 const ANSWER_ID = [column('reference', 'id', 'uid')]

@@ -4,11 +4,11 @@
  * Invariant: an address has neither query string nor fragment, which would let its holder fetch the file.
  */
 import { isLosslessNumber } from '../../core/json.ts'
+import { type Child, type Column, column, text, time } from '../stream.ts'
 import { withoutQuery } from './addresses.ts'
 import { readCell } from './cell.ts'
 import { cellsOf } from './parts.ts'
 import { FILE_FIELDS, partsOf, SIGNATURE_FIELDS } from './response-parts.ts'
-import { type Child, type Column, column, text, time } from '../stream.ts'
 
 const URL: Column = {
   ...text('url'),

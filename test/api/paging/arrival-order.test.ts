@@ -1,12 +1,12 @@
 /** The verdict on a list is the same in whatever order its pages arrive, and whatever is wrong with them. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Answer } from '../../../src/api/http/answer.ts'
 import { ApiError, ShapeError } from '../../../src/api/errors.ts'
+import type { Answer } from '../../../src/api/http/answer.ts'
 import { failureOfStatus } from '../../../src/api/http/failures.ts'
+import { queryText } from '../../../src/api/http/query.ts'
 import type { Getter } from '../../../src/api/paging/page.ts'
 import { scanPages } from '../../../src/api/paging/pages.ts'
-import { queryText } from '../../../src/api/http/query.ts'
 
 const SIZE = 3
 

@@ -3,13 +3,8 @@ import type http from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { IntakeError } from '../../../src/core/errors.ts'
 import { microsOf } from '../../../src/core/time.ts'
-import {
-  fetchEach,
-  fetchForRun,
-  meaningOf,
-  newPatience,
-  type Patience,
-} from '../../../src/extract/conflicts/fetch-by-id.ts'
+import { fetchEach, fetchForRun, meaningOf, newPatience } from '../../../src/extract/conflicts/fetch-by-id.ts'
+import type { Patience } from '../../../src/extract/source.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { json, type Received } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'

@@ -1,10 +1,10 @@
 /** Exports that lists miss: gone at the second list in a row, never at the first, and never more than the guard allows. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { deleteMissedTwice, missedBefore } from '../../../src/extract/exports/missed-twice.ts'
-import { openLedger } from '../../../src/extract/scan/seen-ids.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
-import type { SliceOptions } from '../../../src/extract/slice-note.ts'
+import { openLedger } from '../../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../../src/extract/scan/window.ts'
+import type { SliceOptions } from '../../../src/extract/slice-note.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig

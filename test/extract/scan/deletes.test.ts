@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { instantOf, microsOf } from '../../../src/core/time.ts'
 import { proveDeletes } from '../../../src/extract/scan/deletes.ts'
-import { openLedger } from '../../../src/extract/scan/seen-ids.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
+import { openLedger } from '../../../src/extract/scan/seen-ids.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 

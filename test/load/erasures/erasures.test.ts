@@ -6,8 +6,8 @@ import { withoutErasedRows } from '../../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../../src/load/exports/file-problems.ts'
-import { linesOf } from '../../../src/normalize/lines.ts'
 import { type From, prepareStaging, writeBatch } from '../../../src/load/merge/write-batch.ts'
+import { linesOf } from '../../../src/normalize/lines.ts'
 
 const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
 

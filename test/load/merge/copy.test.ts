@@ -1,7 +1,8 @@
 /** Cells as COPY's text format takes them, whatever they hold, and lines sent through a login that policies bind. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { copyCell, copyCells, sendCopy } from '../../../src/load/merge/copy.ts'
+import { sendCopy } from '../../../src/load/merge/copy.ts'
+import { copyCell, copyCells } from '../../../src/normalize/copy-text.ts'
 import { openTextBuffer } from '../../../src/normalize/text-buffer.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
 import { naughtyText } from '../../core/naughty.ts'

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../../src/core/envelope.ts'
-import { linesOf } from '../../../src/normalize/lines.ts'
 import { type From, prepareStaging, type Written, writeBatch } from '../../../src/load/merge/write-batch.ts'
+import { linesOf } from '../../../src/normalize/lines.ts'
 import { forms } from '../../../src/streams/forms.ts'
 import { packetResponses } from '../../../src/streams/packet-responses.ts'
 import { patients } from '../../../src/streams/patients.ts'
