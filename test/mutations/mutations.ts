@@ -961,4 +961,63 @@ export const MUTATIONS: readonly Mutation[] = [
     to: '  for (let from = 0; from < Math.min(ids.length, 399); from += AT_A_TIME) {',
     tests: ['test/operate/second-portion.test.ts'],
   },
+  {
+    bug: 'the first team to bring its work takes every place',
+    file: 'src/core/fair-queue.ts',
+    from: 'queueMicrotask(admit)',
+    to: 'admit()',
+    tests: ['test/core/fair-queue.test.ts'],
+  },
+  {
+    bug: 'a free place goes to whoever waits first, however much that team has',
+    file: 'src/core/fair-queue.ts',
+    from: 'line.underWay < fewest[1].underWay',
+    to: 'false',
+    tests: ['test/core/fair-queue.test.ts'],
+  },
+  {
+    bug: 'events of a team that was removed are stored',
+    file: 'src/ingest/inbox-statement.ts',
+    from: 'given.team_id <> all ((select removed from hold)::int2[]) and (',
+    to: '(',
+    tests: ['test/commands/teams.test.ts'],
+  },
+  {
+    bug: 'a drain takes events of a team that was removed',
+    file: 'src/ingest/drain/inbox-rows.ts',
+    from: `
+      where not exists (select from intake_ops.removed_teams removed where removed.team_id = team.id)
+    ) as team`,
+    to: `
+    ) as team`,
+    tests: ['test/commands/teams.test.ts', 'test/ingest/drain/fair.test.ts'],
+  },
+  {
+    bug: 'deleting a team leaves the stored payloads and events',
+    file: 'src/operate/teams/delete-rows.ts',
+    from: "and own.relkind = 'r' and exists (",
+    to: "and own.relkind = 'r' and schema.nspname <> 'intake_raw' and exists (",
+    tests: ['test/commands/teams.test.ts'],
+  },
+  {
+    bug: 'the requests of one team may be all that are in flight',
+    file: 'src/ingest/in-flight.ts',
+    from: ' || team.events >= mostOfTeam.events',
+    to: '',
+    tests: ['test/ingest/in-flight.test.ts'],
+  },
+  {
+    bug: 'a look for alerts that takes too long ends the round',
+    file: 'src/warehouse/within-budget.ts',
+    from: 'state === SQLSTATE.queryCanceled || state === SQLSTATE.lockNotAvailable',
+    to: 'state === SQLSTATE.lockNotAvailable',
+    tests: ['test/operate/alerts-slow.test.ts'],
+  },
+  {
+    bug: 'a team whose run goes on keeps every team from the next moment of the schedule',
+    file: 'src/operate/schedule.ts',
+    from: 'if (free.length === 0) return',
+    to: 'if (busy.length > 0) return',
+    tests: ['test/operate/schedule-teams.test.ts'],
+  },
 ]

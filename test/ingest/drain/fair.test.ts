@@ -60,6 +60,23 @@ test('a record is not in doubt because later events of its own wait for the next
   expect(await scene.asked()).toEqual([])
 })
 
+test('events that wait for a team that is being removed are left alone, and those of the others are drained', async () => {
+  await scene.store(events(5))
+  await scene.store(events(5), { teamId: other })
+  await scene.session.client.query(
+    `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'other', 'kept')`,
+    [other],
+  )
+  const teams = [
+    { name: 'default', teamId: scene.teamId },
+    { name: 'other', teamId: other },
+  ]
+  await scene.drain({ teams })
+  expect(await scene.inbox()).toEqual({ done: 5, pending: 5 })
+  expect(await takeDue(scene.session, [other], 10)).toEqual([])
+  expect(await scene.rows('select from intake.patients where team_id = $1', [other])).toEqual([])
+})
+
 test('events are taken through the index of their team, whatever the planner knows of the inbox', async () => {
   const planOf = async () => {
     const rows = await scene.rows<{ 'QUERY PLAN': string }>(
