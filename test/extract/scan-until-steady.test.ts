@@ -1,0 +1,102 @@
+/** A list that changes while it is read is read again, and what each reading found is loaded and counted once. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { ScanRequest } from '../../src/extract/scan.ts'
+import { scanUntilSteady } from '../../src/extract/scan-until-steady.ts'
+import { EVERYTHING } from '../../src/extract/window.ts'
+import { json } from '../api/support/service.ts'
+import { ago, notingLoad, openRig, type Rig } from './support/reading.ts'
+
+let rig: Rig
+beforeEach(async () => {
+  rig = await openRig()
+})
+afterEach(() => rig[Symbol.asyncDispose]())
+
+const person = (id: string, first_name = 'A') => ({ id, first_name })
+const OPTIONS = { allowMassDelete: false, dry: false, migrated: true, window: { ...EVERYTHING, full: false } }
+
+/** Answers the list with one reading after another, each a page with the count that is told of it. */
+function readings(...all: readonly { readonly count: number; readonly results: readonly unknown[] }[]): void {
+  const left = [...all]
+  rig.service.interfere = (_, response) => {
+    json(response, { next: null, previous: null, ...left.shift()! })
+    return true
+  }
+}
+
+async function read(request: ScanRequest = {}, options: Partial<typeof OPTIONS> = {}) {
+  const noting = notingLoad()
+  const source = await rig.source('patients', { load: noting.load })
+  const scans = await scanUntilSteady(source, rig.session, { ...OPTIONS, ...options }, request)
+  return { ...scans, tally: source.tally, modes: noting.batches.map(({ mode }) => mode) }
+}
+
+test('one that is steady is read once, straight where nothing of it is held', async () => {
+  readings({ count: 2, results: [person('a'), person('b')] })
+  const { last, all, contested, tally, modes } = await read()
+  expect(last).toMatchObject({ steady: true, distinct: 2 })
+  expect([all, [...contested], modes]).toEqual([[last], [], ['straight']])
+  expect(tally).toMatchObject({ fetched: 2, changed: 2 })
+  expect(rig.service.received).toHaveLength(1)
+})
+
+test('one of which the stream holds something is compared with it, though another team holds none', async () => {
+  await rig.hold('patients', [person('a')], ago(60))
+  readings({ count: 2, results: [person('a'), person('b')] })
+  const { tally, modes } = await read()
+  expect(modes).toEqual(['merge'])
+  expect(tally).toMatchObject({ fetched: 2, changed: 1, unchanged: 1 })
+})
+
+test('what another team or stream holds is not held of this one', async () => {
+  await rig.hold('patients', [person('a')], ago(60), rig.otherId)
+  await rig.hold('forms', [{ id: 'f', questions: [] }], ago(60))
+  readings({ count: 1, results: [person('a')] })
+  expect((await read()).modes).toEqual(['straight'])
+})
+
+test('one that is steady the second time is read twice; fetched and unchanged count for the last reading', async () => {
+  await rig.hold('patients', [person('a')], ago(60))
+  readings(
+    { count: 3, results: [person('a'), person('b'), 7] },
+    { count: 3, results: [person('a'), person('b'), person('c')] },
+  )
+  const { last, all, tally } = await read()
+  expect([last.steady, all.length]).toEqual([true, 1])
+  expect(tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 1, deadLetters: 1 })
+
+  readings(
+    { count: 9, results: [person('a'), person('d'), 8] },
+    { count: 3, results: [person('a'), person('b'), person('d')] },
+  )
+  const again = await read()
+  expect([again.last.steady, again.all.length]).toEqual([true, 2])
+  // What the first reading loaded is changed, and what it set aside the second did not meet.
+  expect(again.tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 3, deadLetters: 0 })
+})
+
+test('only the first reading is loaded straight', async () => {
+  readings({ count: 9, results: [person('a')] }, { count: 1, results: [person('a', 'B')] })
+  const { modes } = await read()
+  expect(modes).toEqual(['straight', 'merge'])
+})
+
+test('one that never is, is read three times; what any reading left in doubt is contested', async () => {
+  const twice = (id: string, count: number) => ({ count, results: [person(id), person(id, 'B')] })
+  readings(twice('a', 2), twice('b', 2), twice('c', 2), twice('d', 2))
+  const { last, all, contested } = await read()
+  expect([all.length, last === all.at(-1), last.steady, last.reason]).toEqual([
+    3,
+    true,
+    false,
+    'rows_repeated',
+  ])
+  expect([...contested].sort()).toEqual(['a', 'b', 'c'])
+  expect(rig.service.received).toHaveLength(3)
+})
+
+test('one whose filter is not believed is not read again', async () => {
+  readings({ count: 1, results: [person('a')] })
+  const { last, all } = await read({ satisfies: () => false })
+  expect([last.stopped, all.length]).toEqual([true, 1])
+})
