@@ -1,10 +1,10 @@
 /** A list that changes while it is read is read again, and what each reading found is loaded and counted once. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { ScanRequest } from '../../src/extract/scan.ts'
-import { scanUntilSteady } from '../../src/extract/scan-until-steady.ts'
-import { EVERYTHING } from '../../src/extract/window.ts'
-import { json } from '../api/support/service.ts'
-import { ago, notingLoad, openRig, type Rig } from './support/reading.ts'
+import type { ScanRequest } from '../../../src/extract/scan/scan.ts'
+import { scanUntilSteady } from '../../../src/extract/scan/scan-until-stable.ts'
+import { EVERYTHING } from '../../../src/extract/scan/window.ts'
+import { json } from '../../api/support/service.ts'
+import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
 beforeEach(async () => {
