@@ -75,7 +75,7 @@ export async function requireMigrated(url: string): Promise<void> {
   throw new IntakeError(`the database is behind this version by ${pending.length} migration(s)`, {
     code: 'database_behind',
     verdict: 'stop',
-    mend: 'run: intake-sync migrate',
+    hint: 'run: intake-sync migrate',
   })
 }
 
@@ -97,7 +97,7 @@ async function applyAll(session: Session): Promise<void> {
       code: 'migration_failed',
       verdict: cause.verdict,
       cause: error,
-      ...(cause.mend === undefined ? {} : { mend: cause.mend }),
+      ...(cause.hint === undefined ? {} : { hint: cause.hint }),
     },
   )
 }
@@ -128,6 +128,6 @@ function refuseNewer(unknown: readonly string[]): void {
   throw new IntakeError(`the database was migrated by a newer version (${unknown.join(', ')})`, {
     code: 'database_ahead',
     verdict: 'stop',
-    mend: 'use the newer version of intake-sync',
+    hint: 'use the newer version of intake-sync',
   })
 }

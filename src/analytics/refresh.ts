@@ -22,7 +22,7 @@ export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | 
     await analyzeNew(db)
     return null
   } catch (error) {
-    if (isInUse(error)) return `the views are not up to date: ${error.message}; ${error.mend}`
+    if (isInUse(error)) return `the views are not up to date: ${error.message}; ${error.hint}`
     const state = sqlstateOf(error)
     if (state === undefined) throw error
     return state === SQLSTATE.insufficientPrivilege

@@ -75,7 +75,7 @@ async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): 
         code: IN_USE,
         verdict: 'stop',
         cause: error,
-        mend: 'drop what was built on the views of intake and intake_analytics, run intake-sync migrate, make it again',
+        hint: 'drop what was built on the views of intake and intake_analytics, run intake-sync migrate, make it again',
       },
     )
   }

@@ -22,7 +22,7 @@ export class ApiError extends IntakeError {
     super(`${method} ${template}: ${failure.what}${tried}${doubt}`, {
       code: failure.code,
       verdict: outcomeKnown ? failure.verdict : 'stop',
-      mend: outcomeKnown ? failure.mend : 'Look whether the change is there before repeating it.',
+      hint: outcomeKnown ? failure.hint : 'Look whether the change is there before repeating it.',
     })
     this.name = 'ApiError'
     this.status = failure.status
@@ -37,9 +37,9 @@ export class ShapeError extends IntakeError {
     template: string,
     what: string,
     code: 'page_repeated' | 'list_unreadable' | 'record_unreadable',
-    mend: string,
+    hint: string,
   ) {
-    super(`GET ${template}: ${what}`, { code, verdict: 'stop', mend })
+    super(`GET ${template}: ${what}`, { code, verdict: 'stop', hint })
     this.name = 'ShapeError'
   }
 }
@@ -53,7 +53,7 @@ export class MissingSecretError extends IntakeError {
     super(`POST ${template}: the configuration was created, but the answer holds no signature secret`, {
       code: 'secret_missing',
       verdict: 'stop',
-      mend: 'The secret cannot be fetched later: delete this configuration and create another.',
+      hint: 'The secret cannot be fetched later: delete this configuration and create another.',
     })
     this.name = 'MissingSecretError'
     this.id = id

@@ -1,6 +1,6 @@
 /**
  * Every path of the service, in one table (specification, section 4; those it does not show are guesses that the
- * configuration's `paths` mends).
+ * configuration's `paths` corrects).
  *
  * Invariant: an id never leaves its own segment of a path. It is percent-encoded, and `.` and `..`, which encoding
  * does not change and a server may resolve, are refused.
@@ -91,7 +91,7 @@ export function expandPath(
       throw new IntakeError(`${template}: no path can carry this ${name}`, {
         code: 'bad_id',
         verdict: 'set_aside',
-        mend: 'An id must be text that is not empty, "." or "..".',
+        hint: 'An id must be text that is not empty, "." or "..".',
       })
     }
     return encodeURIComponent(value)

@@ -88,8 +88,8 @@ function exitCodeFor(
   const failure = error instanceof IntakeError ? error : warehouseError(error)
   const shown = { stdout: stderr }
   stderr.write(paragraph(shown, `error: ${failure.message}`, 0))
-  if (failure.mend !== undefined) stderr.write(paragraph(shown, `mend: ${failure.mend}`, 2))
-  if (words.includes('--json')) printError(stdout, failure.code, failure.message, failure.mend ?? null)
+  if (failure.hint !== undefined) stderr.write(paragraph(shown, `hint: ${failure.hint}`, 2))
+  if (words.includes('--json')) printError(stdout, failure.code, failure.message, failure.hint ?? null)
   if (failure instanceof UsageError) return 2
   return failure.code === 'held_by_another_run' ? 3 : 1
 }
@@ -103,6 +103,7 @@ function nothingAsked(program: Command, words: readonly string[]): string | null
   return `${group.name()} is not a command by itself: name one of ${names.join(', ')}`
 }
 
-function printError(stdout: Context['stdout'], code: string, message: string, mend: string | null): void {
-  stdout.write(`${JSON.stringify({ error: { code, message, mend } }, null, 2)}\n`)
+/** `mend` is the former name of `hint`, for one release. */
+function printError(stdout: Context['stdout'], code: string, message: string, hint: string | null): void {
+  stdout.write(`${JSON.stringify({ error: { code, message, hint, mend: hint } }, null, 2)}\n`)
 }

@@ -53,6 +53,6 @@ function checkedUrl(text: string, allowHttp: boolean): string {
   return url.href
 }
 
-function fail(what: string, mend: string): never {
-  throw new UsageError(`INTAKE_ALERT_URL ${what}`, mend, 'INTAKE_ALERT_URL')
+function fail(what: string, hint: string): never {
+  throw new UsageError(`INTAKE_ALERT_URL ${what}`, hint, 'INTAKE_ALERT_URL')
 }

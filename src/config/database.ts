@@ -23,7 +23,7 @@ export function checkedDatabaseUrl(url: string): string {
     throw wrong('is not usable: its sslmode is unknown', `use one of: ${SSL_MODES.join(', ')}`)
   const client = asRead(url)
   if (!(client.port > 0 && client.port < 65_536))
-    throw wrong('is not usable: its port is none', 'mend its port')
+    throw wrong('is not usable: the port is missing or not a number', 'correct the port')
   return url
 }
 
@@ -50,6 +50,6 @@ function isDecodable(text: string): boolean {
   }
 }
 
-function wrong(what: string, mend: string): UsageError {
-  return new UsageError(`DATABASE_URL ${what}`, `in DATABASE_URL, ${mend}`, 'DATABASE_URL')
+function wrong(what: string, hint: string): UsageError {
+  return new UsageError(`DATABASE_URL ${what}`, `in DATABASE_URL, ${hint}`, 'DATABASE_URL')
 }

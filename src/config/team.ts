@@ -96,8 +96,8 @@ export const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
 function checkedUrl(text: string, variable: string, allowHttp: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : null
-  const fail = (what: string, mend: string): never => {
-    throw new UsageError(`${variable} ${what}`, mend, variable)
+  const fail = (what: string, hint: string): never => {
+    throw new UsageError(`${variable} ${what}`, hint, variable)
   }
   if (url === null || !/^https?:$/.test(url.protocol))
     return fail('is not an http(s) URL', 'write it as https://host')
@@ -119,9 +119,9 @@ function checkedPaths(paths: Readonly<Record<string, string>>, variable: string)
     try {
       pathsWith({ [name]: path })
     } catch (error) {
-      const { message, mend } = error as UsageError
+      const { message, hint } = error as UsageError
       const place = `${variable}.${printableKey(name)}`
-      throw new UsageError(place + message.slice(`paths.${name}`.length), mend, place)
+      throw new UsageError(place + message.slice(`paths.${name}`.length), hint, place)
     }
   }
   return paths

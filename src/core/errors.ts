@@ -1,7 +1,7 @@
 /**
  * Every failure that intake-sync knows carries a verdict: what the caller does about it.
  *
- * Invariant: `message`, `mend` and `code` never hold a payload, a name, an answer, a credential or any text that
+ * Invariant: `message`, `hint` and `code` never hold a payload, a name, an answer, a credential or any text that
  * came from the service; they may hold ids of runs and streams, paths, status codes and counts.
  */
 
@@ -18,21 +18,21 @@ export interface FailureDetails {
   readonly code: string
   readonly verdict: Verdict
   /** What the reader can do about it, as an instruction. */
-  readonly mend?: string
+  readonly hint?: string
   readonly cause?: unknown
 }
 
 export class IntakeError extends Error {
   readonly code: string
   readonly verdict: Verdict
-  readonly mend: string | undefined
+  readonly hint: string | undefined
 
   constructor(message: string, details: FailureDetails) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.name = 'IntakeError'
     this.code = details.code
     this.verdict = details.verdict
-    this.mend = details.mend
+    this.hint = details.hint
   }
 }
 
@@ -40,8 +40,8 @@ export class IntakeError extends Error {
 export class UsageError extends IntakeError {
   readonly variable: string | undefined
 
-  constructor(message: string, mend?: string, variable?: string) {
-    super(message, { code: 'usage', verdict: 'stop', ...(mend === undefined ? {} : { mend }) })
+  constructor(message: string, hint?: string, variable?: string) {
+    super(message, { code: 'usage', verdict: 'stop', ...(hint === undefined ? {} : { hint }) })
     this.name = 'UsageError'
     this.variable = variable
   }

@@ -55,6 +55,6 @@ function unreadable(): IntakeError {
   return new IntakeError('a stored secret cannot be opened', {
     code: 'secret_unreadable',
     verdict: 'stop',
-    mend: 'Set INTAKE_ENCRYPTION_KEY to the key it was stored under; if that is lost, create the webhook anew.',
+    hint: 'Set INTAKE_ENCRYPTION_KEY to the key it was stored under; if that is lost, create the webhook anew.',
   })
 }

@@ -81,7 +81,7 @@ async function runInitdb(
   throw new IntakeError(`the embedded Postgres could not be set up in ${home.directory}: ${line.trim()}`, {
     code: 'embedded_setup_failed',
     verdict: 'stop',
-    mend: 'See that the disk has room and keeps file modes, or set INTAKE_DATA_DIR or DATABASE_URL.',
+    hint: 'See that the disk has room and keeps file modes, or set INTAKE_DATA_DIR or DATABASE_URL.',
   })
 }
 

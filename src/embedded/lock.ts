@@ -55,6 +55,6 @@ function busy(path: string): IntakeError {
   return new IntakeError(`another process has been starting the embedded Postgres for too long (${path})`, {
     code: 'embedded_busy',
     verdict: 'retry',
-    mend: 'See whether an intake-sync process hangs; the lock goes when that process ends.',
+    hint: 'See whether an intake-sync process hangs; the lock goes when that process ends.',
   })
 }

@@ -120,6 +120,6 @@ function notStopped(): IntakeError {
   return new IntakeError('the embedded Postgres could not be stopped', {
     code: 'embedded_not_stopped',
     verdict: 'stop',
-    mend: 'The next command takes it over, and stops it at its end.',
+    hint: 'The next command takes it over, and stops it at its end.',
   })
 }

@@ -49,7 +49,7 @@ export async function runStream(run: StreamRun): Promise<StreamReport> {
     if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run goes on')
     const failure = warehouseError(error)
     if (endsTeam(failure)) team.giveUp(failure)
-    const note = failure.mend === undefined ? failure.message : `${failure.message} — ${failure.mend}`
+    const note = failure.hint === undefined ? failure.message : `${failure.message} — ${failure.hint}`
     options.logger.error({ team: team.name, stream: stream.name, code: failure.code }, note)
     return report('failed', note)
   }

@@ -96,6 +96,6 @@ function lostSlice(taken: TakenSlice): IntakeError {
   return new IntakeError(`another worker has taken over ${taken.stream}; this one changed nothing more`, {
     code: 'slice_lost',
     verdict: 'stop',
-    mend: 'nothing is wrong with the data; let the other run finish',
+    hint: 'nothing is wrong with the data; let the other run finish',
   })
 }

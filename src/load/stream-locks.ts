@@ -28,7 +28,7 @@ export async function lockStreams(
   throw new IntakeError(`another run holds ${held.join(', ')}; nothing was started`, {
     code: 'held_by_another_run',
     verdict: 'stop',
-    mend: 'wait for the other run to end, or stop it',
+    hint: 'wait for the other run to end, or stop it',
   })
 }
 

@@ -83,7 +83,7 @@ function removedError(name: string): IntakeError {
   return new IntakeError(`team ${name} was removed from this warehouse`, {
     code: 'team_removed',
     verdict: 'stop',
-    mend: 'take it out of the configuration; a backfill, or a start of serve, with it in the configuration brings it back',
+    hint: 'take it out of the configuration; a backfill, or a start of serve, with it in the configuration brings it back',
   })
 }
 
@@ -91,7 +91,7 @@ function beingRemoved(name: string): IntakeError {
   return new IntakeError(`team ${name} is being removed`, {
     code: 'held_by_another_run',
     verdict: 'stop',
-    mend: 'wait until teams remove has ended',
+    hint: 'wait until teams remove has ended',
   })
 }
 
@@ -99,7 +99,7 @@ function halfDeleted(name: string): IntakeError {
   return new IntakeError(`the rows of team ${name} are deleted in part`, {
     code: 'team_removed',
     verdict: 'stop',
-    mend: `take it out of the configuration and end it: intake-sync teams remove ${name} --delete-data; after that the name is free`,
+    hint: `take it out of the configuration and end it: intake-sync teams remove ${name} --delete-data; after that the name is free`,
   })
 }
 

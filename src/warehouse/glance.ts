@@ -46,6 +46,6 @@ function tooSlow(): IntakeError {
   return new IntakeError('the warehouse did not answer in time', {
     code: 'warehouse_slow',
     verdict: 'retry',
-    mend: 'look at its load and its locks (pg_stat_activity)',
+    hint: 'look at its load and its locks (pg_stat_activity)',
   })
 }

@@ -23,7 +23,7 @@ export const SQLSTATE = {
 } as const
 
 const MEANING: Readonly<
-  Record<string, readonly [code: string, verdict: Verdict, message: string, mend: string]>
+  Record<string, readonly [code: string, verdict: Verdict, message: string, hint: string]>
 > = {
   [SQLSTATE.lockNotAvailable]: [
     'table_locked',
@@ -71,7 +71,7 @@ const MEANING: Readonly<
     'no_database',
     'stop',
     'the warehouse database does not exist',
-    'create it, or mend DATABASE_URL',
+    'create it, or correct DATABASE_URL',
   ],
   [SQLSTATE.tooManyConnections]: [
     'connections',
@@ -132,7 +132,7 @@ export function warehouseError(error: unknown): IntakeError {
     return new IntakeError(known[2] + (typeof table === 'string' ? ` (${table})` : ''), {
       code: known[0],
       verdict: known[1],
-      mend: known[3],
+      hint: known[3],
       cause: error,
     })
   }
@@ -141,7 +141,7 @@ export function warehouseError(error: unknown): IntakeError {
       code: 'warehouse_unreachable',
       verdict: 'retry',
       cause: error,
-      mend: 'check that Postgres runs where DATABASE_URL says, then run again',
+      hint: 'check that Postgres runs where DATABASE_URL says, then run again',
     })
   }
   if (code !== undefined && /^[0-9A-Z]{5}$/.test(code)) {
@@ -160,7 +160,7 @@ function internalError(error: unknown): IntakeError {
   return new IntakeError(`unexpected ${kind}${place === undefined ? '' : ` at ${place}`}`, {
     code: 'internal',
     verdict: 'stop',
-    mend: 'this is a fault of intake-sync: report it with this line',
+    hint: 'this is a fault of intake-sync: report it with this line',
     cause: error,
   })
 }

@@ -47,7 +47,7 @@ test('an empty database is all pending, and looking changes nothing', async () =
   await expect(requireMigrated(database.url)).rejects.toMatchObject({
     code: 'database_behind',
     verdict: 'stop',
-    mend: 'run: intake-sync migrate',
+    hint: 'run: intake-sync migrate',
   })
 })
 

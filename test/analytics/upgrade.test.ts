@@ -71,7 +71,7 @@ describe('views', () => {
     const before = await query(warehouse.url, VIEWS)
     await expect(migrate(warehouse.url)).rejects.toMatchObject({
       code: 'views_in_use',
-      mend: expect.stringContaining('drop what was built on the views'),
+      hint: expect.stringContaining('drop what was built on the views'),
     })
     expect(await query(warehouse.url, VIEWS)).toEqual(before)
   })

@@ -32,7 +32,7 @@ async function failing(
   const error = (await errorOf(
     heard.client.get('/v2/patients', { query: { email: PRIVATE }, meter }),
   )) as ApiError
-  const said = `${error.message} ${error.mend} ${JSON.stringify(error)} ${error.stack} ${String(error.cause)} ${heard.lines.join()}`
+  const said = `${error.message} ${error.hint} ${JSON.stringify(error)} ${error.stack} ${String(error.cause)} ${heard.lines.join()}`
   for (const secret of [PRIVATE, encodeURIComponent(PRIVATE), SECRET, KEY, 'DETAIL'])
     expect(said).not.toContain(secret)
   return { error, tries: service.received.length, meter }
@@ -62,7 +62,7 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
     expect(seen.error).toMatchObject({ name: 'ApiError', code: name, verdict, status: code, tries })
     expect(seen.error.message).toContain(`GET /v2/patients`)
     expect(seen.error.message).toContain(String(code))
-    expect(seen.error.mend).toBeTruthy()
+    expect(seen.error.hint).toBeTruthy()
     expect(seen.tries).toBe(tries)
     expect(seen.meter).toEqual({ requests: tries, throttled: 0 })
   })
@@ -70,8 +70,8 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
   test('refused credentials name the two variables and the sandbox', async () => {
     const { error } = await failing(status(403))
     expect(error.message).toBe('GET /v2/patients: the service refused the credentials (403)')
-    expect(error.mend).toContain('INTAKE_API_KEY and INTAKE_API_SECRET')
-    expect(error.mend).toContain('sandbox')
+    expect(error.hint).toContain('INTAKE_API_KEY and INTAKE_API_SECRET')
+    expect(error.hint).toContain('sandbox')
   })
 
   test('an id that is refused sets one record aside, and is not in the message', async () => {
@@ -221,7 +221,7 @@ describe('a body is read whole or not at all', () => {
       code: 'too_deep',
       verdict: 'stop',
       tries: 1,
-      mend: 'A record in it nests too deeply: ask the service’s operators to mend it.',
+      hint: 'A record in it nests too deeply: ask the service’s operators to fix it.',
     })
   })
 
@@ -408,7 +408,7 @@ describe.concurrent('throttling', () => {
       const error = (await errorOf(heard.client.get('/v2/forms'))) as ApiError
       expect(error).toMatchObject({ code: 'throttled', verdict: 'retry', status: 429 })
       expect(error.message).toContain(`throttles this team, and accepted no request for ${limit} (429)`)
-      expect(error.mend).toContain(`INTAKE_GIVE_UP_AFTER (${limit})`)
+      expect(error.hint).toContain(`INTAKE_GIVE_UP_AFTER (${limit})`)
       expect(clock.now() - begun).toBeGreaterThanOrEqual((giveUpAfterMs ?? 900_000) * 1000)
       expect(error.tries).toBeGreaterThanOrEqual(tries)
       expect(error.tries).toBeLessThanOrEqual(tries + 1)
@@ -473,7 +473,7 @@ describe('nothing leaves the configured origin', () => {
       const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
       expect(error).toMatchObject({ code: 'redirected', verdict: 'stop', status: code, tries: 1 })
       expect(error.message).toContain('redirects are not followed')
-      expect(error.mend).toContain('INTAKE_BASE_URL')
+      expect(error.hint).toContain('INTAKE_BASE_URL')
     }
     expect(other.received).toHaveLength(0)
   })
@@ -487,7 +487,7 @@ describe('nothing leaves the configured origin', () => {
     await using heard = clientOf(service.url)
     const error = (await errorOf(heard.client.get(heard.client.paths.patients))) as ApiError
     expect(error.message).toContain('slash')
-    expect(error.mend).toContain('`paths`')
+    expect(error.hint).toContain('`paths`')
     await using mended = clientOf(service.url, { paths: { patients: '/v2/patients/' } })
     expect((await mended.client.get(mended.client.paths.patients)).body).toEqual([])
   })

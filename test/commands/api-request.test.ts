@@ -18,7 +18,7 @@ const refusalOf = (read: () => unknown): string => {
     read()
   } catch (error) {
     expect(error).toBeInstanceOf(UsageError)
-    return `${(error as UsageError).message} ${(error as UsageError).mend}`
+    return `${(error as UsageError).message} ${(error as UsageError).hint}`
   }
   throw new Error('it was accepted')
 }

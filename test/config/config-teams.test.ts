@@ -30,8 +30,8 @@ function errorOf(env: NodeJS.ProcessEnv): UsageError {
     readConfig(env)
   } catch (error) {
     expect(error).toBeInstanceOf(UsageError)
-    const { message, mend, stack } = error as UsageError
-    expect(`${message} ${mend} ${stack}`).not.toContain(CANARY)
+    const { message, hint, stack } = error as UsageError
+    expect(`${message} ${hint} ${stack}`).not.toContain(CANARY)
     return error as UsageError
   }
   throw new Error('the configuration was accepted')
@@ -112,7 +112,7 @@ describe('a team from the environment', () => {
   test('may have an open address once that is allowed', () => {
     const env = { ...SERVICE, INTAKE_BASE_URL: 'http://forms.internal' }
     expect(readConfig({ ...env, INTAKE_ALLOW_HTTP: '1' }).teams[0]?.baseUrl).toBe('http://forms.internal')
-    expect(errorOf({ ...env, INTAKE_ALLOW_HTTP: '0' }).mend).toContain('INTAKE_ALLOW_HTTP=1')
+    expect(errorOf({ ...env, INTAKE_ALLOW_HTTP: '0' }).hint).toContain('INTAKE_ALLOW_HTTP=1')
   })
 
   test.each([

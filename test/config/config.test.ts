@@ -180,8 +180,8 @@ test.each(BAD)('%s may not be %j', (name, value) => {
     const error = errorOf(env)
     expect(error).toMatchObject({ variable: name, verdict: 'stop' })
     expect(error.message).toMatch(new RegExp(`^${name} is not `))
-    expect(error.mend).toContain(name)
-    expect(`${error.message} ${error.mend} ${error.stack}`).not.toContain(CANARY)
+    expect(error.hint).toContain(name)
+    expect(`${error.message} ${error.hint} ${error.stack}`).not.toContain(CANARY)
   }
 })
 
@@ -213,7 +213,7 @@ describe('NAME_FILE', () => {
       variable: 'INTAKE_API_KEY_FILE',
       message: `INTAKE_API_KEY_FILE names a file that cannot be read (${code})`,
     })
-    expect(`${error.message} ${error.mend}`).not.toContain(CANARY)
+    expect(`${error.message} ${error.hint}`).not.toContain(CANARY)
   })
 })
 
@@ -231,8 +231,8 @@ test('no value that is refused is shown, whatever it is', () => {
         readConfig({ ...SERVICE, [name]: `${before}${CANARY}${after}` })
       } catch (error) {
         expect(error).toBeInstanceOf(UsageError)
-        const { message, mend, stack, variable } = error as UsageError
-        expect(`${message} ${mend} ${stack}`).not.toContain(CANARY)
+        const { message, hint, stack, variable } = error as UsageError
+        expect(`${message} ${hint} ${stack}`).not.toContain(CANARY)
         expect(variable).toBe(name)
       }
     }),
@@ -247,6 +247,6 @@ test('commands that call the service name what is not set, and a team that is no
   const config = readConfig({ ...SERVICE, INTAKE_TEAM: 'north' })
   expect(requireTeams(config)).toEqual(config.teams)
   expect(requireTeams(config, 'north')).toEqual(config.teams)
-  expect(() => requireTeams(config, 'south')).toThrow(expect.objectContaining({ mend: 'use one of: north' }))
+  expect(() => requireTeams(config, 'south')).toThrow(expect.objectContaining({ hint: 'use one of: north' }))
   expect(() => requireTeams(readConfig({}), 'south')).toThrow(/are not set/)
 })

@@ -3,15 +3,15 @@ import { describe, expect, test } from 'vitest'
 import { IntakeError, UsageError, type Verdict, verdictOf } from '../../src/core/errors.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 
-test('an error carries its verdict, code, mend and cause', () => {
+test('an error carries its verdict, code, hint and cause', () => {
   const cause = new Error('inner')
-  const error = new IntakeError('said', { code: 'known', verdict: 'retry', mend: 'do this', cause })
+  const error = new IntakeError('said', { code: 'known', verdict: 'retry', hint: 'do this', cause })
   expect(error).toMatchObject({
     name: 'IntakeError',
     message: 'said',
     code: 'known',
     verdict: 'retry',
-    mend: 'do this',
+    hint: 'do this',
     cause,
   })
   expect(error).toBeInstanceOf(Error)
@@ -24,11 +24,11 @@ test('wrong usage stops, and names what is at fault', () => {
     name: 'UsageError',
     code: 'usage',
     verdict: 'stop',
-    mend: 'write it so',
+    hint: 'write it so',
     variable: 'INTAKE_TEAM',
   })
   expect(error).toBeInstanceOf(IntakeError)
-  expect(new UsageError('wrong')).toMatchObject({ mend: undefined, variable: undefined })
+  expect(new UsageError('wrong')).toMatchObject({ hint: undefined, variable: undefined })
 })
 
 test.each<[unknown, Verdict]>([
@@ -76,8 +76,8 @@ describe('a failure of the warehouse', () => {
   ])('%s is %s: %s, and says no value', (state, code, verdict) => {
     const error = warehouseError(failing(state, { table: 'patients' }))
     expect(error).toMatchObject({ code, verdict })
-    expect(`${error.message} ${error.mend}`).not.toContain('Jane')
-    expect(`${error.message} ${error.mend}`).not.toContain('0100')
+    expect(`${error.message} ${error.hint}`).not.toContain('Jane')
+    expect(`${error.message} ${error.hint}`).not.toContain('0100')
   })
 
   test('a lost connection is tried again', () => {

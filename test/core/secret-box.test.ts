@@ -101,12 +101,12 @@ test('what a person reads says what to do, and no more', () => {
     code: 'secret_unreadable',
     verdict: 'stop',
     message: 'a stored secret cannot be opened',
-    mend: 'Set INTAKE_ENCRYPTION_KEY to the key it was stored under; if that is lost, create the webhook anew.',
+    hint: 'Set INTAKE_ENCRYPTION_KEY to the key it was stored under; if that is lost, create the webhook anew.',
   })
   expect(() => keyOf('c2hvcnQ=')).toThrow(
     expect.objectContaining({
       message: 'INTAKE_ENCRYPTION_KEY is not 32 bytes in base64',
-      mend: 'set INTAKE_ENCRYPTION_KEY to 32 bytes in base64',
+      hint: 'set INTAKE_ENCRYPTION_KEY to 32 bytes in base64',
       variable: 'INTAKE_ENCRYPTION_KEY',
     }),
   )

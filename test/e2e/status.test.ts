@@ -38,7 +38,7 @@ describe('migrate', () => {
 })
 
 describe('a database that is behind', () => {
-  it('is refused by status with 1 and the mend, and migrated by backfill', async () => {
+  it('is refused by status with 1 and the hint, and migrated by backfill', async () => {
     await using scene = await openScene({}, { empty: true })
     for (const words of [['status'], ['status', '--json', '--max-age', '1d']]) {
       const run = await runCommand(words, scene.env)

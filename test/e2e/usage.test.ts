@@ -61,7 +61,7 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
     const run = await runCommand(words, scene.env)
     expect(run.code).toBe(2)
     const { error } = JSON.parse(run.stdout)
-    expect(error).toMatchObject({ code: 'usage', mend: '--help shows what there is' })
+    expect(error).toMatchObject({ code: 'usage', hint: '--help shows what there is' })
     expect(error.message).toBe(`${words[0]} is not a command by itself: name one of ${names}`)
   })
 

@@ -209,7 +209,7 @@ describe('the programs of the platform package', () => {
     // What the kernel says to a program whose loader is missing, as glibc's is under musl.
     writeFileSync(join(from.directory, 'native', 'bin', 'postgres'), '#!/no/such/loader\n')
     await expect(prepareBinaries(homeIn(temporaryDirectory()), () => undefined, from)).rejects.toMatchObject({
-      mend: expect.stringContaining('DATABASE_URL'),
+      hint: expect.stringContaining('DATABASE_URL'),
     })
   })
 })

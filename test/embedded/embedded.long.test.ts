@@ -181,7 +181,7 @@ describe('the embedded server', () => {
     try {
       findPackage('sunos', 'mips')
     } catch (error) {
-      expect((error as UsageError).mend).toMatch(/DATABASE_URL.*Postgres 15 to 18/)
+      expect((error as UsageError).hint).toMatch(/DATABASE_URL.*Postgres 15 to 18/)
     }
   })
 

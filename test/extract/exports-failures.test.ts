@@ -131,7 +131,7 @@ describe('a file that the service does not give', () => {
     const before = await rowVersions(database.url)
     refuse(status)
     service.put('z', good('new'))
-    await expect(run()).rejects.toMatchObject({ verdict: 'stop', status, mend: expect.any(String) })
+    await expect(run()).rejects.toMatchObject({ verdict: 'stop', status, hint: expect.any(String) })
     expect(await letters()).toEqual([])
     expect((await rowVersions(database.url)).length).toBe(before.length)
   })

@@ -76,11 +76,11 @@ test('a time that cannot be read is null, and a problem that holds it', async ()
   )
 })
 
-test('a zone that the warehouse does not know stops with its name and the mend', async () => {
+test('a zone that the warehouse does not know stops with its name and the hint', async () => {
   service.put('e', `${HEADER}\n`)
   await expect(runExports(service.url, database.url, { timezone: 'Nowhere/Else' })).rejects.toMatchObject({
     code: 'unknown_zone',
     verdict: 'stop',
-    mend: expect.stringContaining('INTAKE_TIMEZONE'),
+    hint: expect.stringContaining('INTAKE_TIMEZONE'),
   })
 })

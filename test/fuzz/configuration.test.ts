@@ -97,14 +97,14 @@ function refusalOf(env: NodeJS.ProcessEnv): UsageError | null {
     return null
   } catch (error) {
     expect(error).toBeInstanceOf(UsageError)
-    const { message, mend, variable, verdict, cause } = error as UsageError
+    const { message, hint, variable, verdict, cause } = error as UsageError
     expect(verdict).toBe('stop')
     expect(cause).toBeUndefined()
     expect(variable).toMatch(/\S/)
     expect(message).toContain(variable!.split(' ')[0])
-    expect(mend).toMatch(/\S/)
-    expect(`${message} ${mend} ${variable} ${(error as Error).stack}`).not.toContain(CANARY)
-    expect(`${message}${mend}`).not.toMatch(/[\n\0]/)
+    expect(hint).toMatch(/\S/)
+    expect(`${message} ${hint} ${variable} ${(error as Error).stack}`).not.toContain(CANARY)
+    expect(`${message}${hint}`).not.toMatch(/[\n\0]/)
     return error as UsageError
   }
 }
@@ -177,7 +177,7 @@ it('of a file with several teams, whole or damaged', PATIENCE, async () => {
   expect(read).toBeGreaterThan(0)
 })
 
-it('at the command line: exit 2, one error and its mend, no stack trace', PATIENCE, async () => {
+it('at the command line: exit 2, one error and its hint, no stack trace', PATIENCE, async () => {
   await holds(
     fc.asyncProperty(
       settings,
@@ -189,7 +189,7 @@ it('at the command line: exit 2, one error and its mend, no stack trace', PATIEN
         expect(ended.output).not.toContain(CANARY)
         expectNoStack(ended.output)
         expect(ended.code).toBe(2)
-        expect(ended.stderr).toMatch(/^error: .+\n {2}mend: .+\n$/)
+        expect(ended.stderr).toMatch(/^error: .+\n {2}hint: .+\n$/)
       },
     ),
     40,

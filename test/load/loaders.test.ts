@@ -104,7 +104,7 @@ test.each(['straight', 'merge'] as const)(
     expect(error).toMatchObject({
       code: 'table_locked',
       verdict: 'retry',
-      mend: expect.stringContaining('pg_locks'),
+      hint: expect.stringContaining('pg_locks'),
     })
     expect(retries).toEqual([
       ['table_locked', 1],

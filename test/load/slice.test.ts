@@ -160,7 +160,7 @@ describe('a slice is ours', () => {
     await expect(assertOurs(one.db, taken)).rejects.toMatchObject({
       ...lost,
       message: 'another worker has taken over patients; this one changed nothing more',
-      mend: 'nothing is wrong with the data; let the other run finish',
+      hint: 'nothing is wrong with the data; let the other run finish',
     })
   })
 })

@@ -67,7 +67,7 @@ test('an error names each stream that another run has, in order, and no other', 
       'another run holds patients of clinic, packets of clinic, forms of hospital; nothing was started',
     code: 'held_by_another_run',
     verdict: 'stop',
-    mend: 'wait for the other run to end, or stop it',
+    hint: 'wait for the other run to end, or stop it',
   })
 })
 

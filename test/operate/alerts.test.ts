@@ -108,6 +108,7 @@ describe('a cause', () => {
       ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 'raised', cause: 'backfill_failed' },
       ...{ team: 'north', stream: 'forms', raised_at: expect.stringMatching(/^\d{4}-/), cleared_at: null },
       ...{ figures: { run_id: Number(run) }, text: `the last backfill failed (run ${run})` },
+      hint: 'intake-sync runs says why',
       mend: 'intake-sync runs says why',
     })
   })

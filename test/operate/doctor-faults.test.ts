@@ -53,7 +53,7 @@ interface Fault {
   /** The checks that are not ok, with what the first says. */
   readonly wrong: readonly string[]
   readonly says: RegExp
-  readonly mend: RegExp
+  readonly hint: RegExp
   /** A warning is no failure. */
   readonly code?: 0
 }
@@ -91,7 +91,7 @@ const FAULTS: readonly Fault[] = [
   {
     fault: 'a wrong secret',
     plant: async () => ({ env: { INTAKE_API_SECRET: 'not-the-secret' } }),
-    ...{ wrong: ['credentials'], says: /refuses the pair of key and secret/, mend: /copy both again/ },
+    ...{ wrong: ['credentials'], says: /refuses the pair of key and secret/, hint: /copy both again/ },
   },
   {
     fault: 'a sandbox key on production',
@@ -102,7 +102,7 @@ const FAULTS: readonly Fault[] = [
     ...{
       wrong: ['credentials'],
       says: /production environment/,
-      mend: /a sandbox key does not open production/,
+      hint: /a sandbox key does not open production/,
     },
   },
   {
@@ -111,7 +111,7 @@ const FAULTS: readonly Fault[] = [
       await query(url, "update intake.teams set environment = 'sandbox'")
       return {}
     },
-    ...{ wrong: ['environment'], says: /filled from sandbox, and this is production/, mend: /INTAKE_TEAM/ },
+    ...{ wrong: ['environment'], says: /filled from sandbox, and this is production/, hint: /INTAKE_TEAM/ },
   },
   {
     fault: 'a service that is not there',
@@ -120,17 +120,17 @@ const FAULTS: readonly Fault[] = [
       await close()
       return { env: { INTAKE_BASE_URL: `http://127.0.0.1:${port}` } }
     },
-    ...{ wrong: ['credentials'], says: /127\.0\.0\.1/, mend: /./ },
+    ...{ wrong: ['credentials'], says: /127\.0\.0\.1/, hint: /./ },
   },
   {
     fault: 'a proxy that answers in the service’s place',
     plant: () => service('html-502=1'),
-    ...{ wrong: ['credentials'], says: /502/, mend: /./ },
+    ...{ wrong: ['credentials'], says: /502/, hint: /./ },
   },
   {
     fault: 'clocks that differ by seven minutes',
     plant: () => service('clock-skew=420'),
-    ...{ wrong: ['clock'], says: /differ by 4(?:19|20|21) s: the service's is ahead/, mend: /NTP/ },
+    ...{ wrong: ['clock'], says: /differ by 4(?:19|20|21) s: the service's is ahead/, hint: /NTP/ },
   },
   {
     fault: 'a database server that is down',
@@ -141,7 +141,7 @@ const FAULTS: readonly Fault[] = [
         other.port = String(port)
       })
     },
-    ...{ wrong: ['database'], says: /cannot reach the warehouse/, mend: /DATABASE_URL/ },
+    ...{ wrong: ['database'], says: /cannot reach the warehouse/, hint: /DATABASE_URL/ },
   },
   {
     fault: 'a database that does not exist',
@@ -149,7 +149,7 @@ const FAULTS: readonly Fault[] = [
       elsewhere(url, (other) => {
         other.pathname = '/no_such_database'
       }),
-    ...{ wrong: ['database'], says: /does not exist/, mend: /./ },
+    ...{ wrong: ['database'], says: /does not exist/, hint: /./ },
   },
   {
     fault: 'a database that is behind',
@@ -160,7 +160,7 @@ const FAULTS: readonly Fault[] = [
       )
       return {}
     },
-    ...{ wrong: ['schema'], says: /behind by 1 migration/, mend: /intake-sync migrate/ },
+    ...{ wrong: ['schema'], says: /behind by 1 migration/, hint: /intake-sync migrate/ },
   },
   {
     fault: 'a database that a newer version has migrated',
@@ -171,7 +171,7 @@ const FAULTS: readonly Fault[] = [
       )
       return {}
     },
-    ...{ wrong: ['schema'], says: /newer/, mend: /./ },
+    ...{ wrong: ['schema'], says: /newer/, hint: /./ },
   },
   {
     fault: 'a database that is read-only',
@@ -179,7 +179,7 @@ const FAULTS: readonly Fault[] = [
       await onServer(`alter database ${nameOf(url)} set default_transaction_read_only = on`)
       return {}
     },
-    ...{ wrong: ['database writes'], says: /read-only/, mend: /./ },
+    ...{ wrong: ['database writes'], says: /read-only/, hint: /./ },
   },
   {
     fault: 'a role that lost its grants',
@@ -187,7 +187,7 @@ const FAULTS: readonly Fault[] = [
       await query(url, 'revoke usage on schema intake_raw from intake_loader')
       return {}
     },
-    ...{ wrong: ['roles'], says: /without their grants: intake_loader/, mend: /intake-sync migrate as/ },
+    ...{ wrong: ['roles'], says: /without their grants: intake_loader/, hint: /intake-sync migrate as/ },
   },
   {
     fault: 'a login that may not write',
@@ -200,7 +200,7 @@ const FAULTS: readonly Fault[] = [
     ...{
       wrong: ['database privileges'],
       says: /may not write \d+ of our tables/,
-      mend: /grant intake_loader/,
+      hint: /grant intake_loader/,
     },
   },
   {
@@ -209,12 +209,12 @@ const FAULTS: readonly Fault[] = [
       await sealed(url, randomBytes(32).toString('base64'))
       return {}
     },
-    ...{ wrong: ['encryption key'], says: /sealed under another key/, mend: /INTAKE_ENCRYPTION_KEY/ },
+    ...{ wrong: ['encryption key'], says: /sealed under another key/, hint: /INTAKE_ENCRYPTION_KEY/ },
   },
   {
     fault: 'no webhook secret at all',
     plant: async () => ({ env: { INTAKE_WEBHOOK_SECRETS: '' } }),
-    ...{ wrong: ['webhook secret'], says: /every webhook is answered 503/, mend: /webhooks create/, code: 0 },
+    ...{ wrong: ['webhook secret'], says: /every webhook is answered 503/, hint: /webhooks create/, code: 0 },
   },
   {
     fault: 'events that nobody drains',
@@ -226,7 +226,7 @@ const FAULTS: readonly Fault[] = [
       )
       return {}
     },
-    ...{ wrong: ['inbox'], says: /the oldest for 120 minutes/, mend: /intake-sync serve/ },
+    ...{ wrong: ['inbox'], says: /the oldest for 120 minutes/, hint: /intake-sync serve/ },
   },
   {
     fault: 'a port that another program holds',
@@ -234,12 +234,12 @@ const FAULTS: readonly Fault[] = [
       const { port, close } = await listening()
       return { env: { INTAKE_WEBHOOK_PORT: String(port) }, undo: close }
     },
-    ...{ wrong: ['webhook port'], says: /taken by another program/, mend: /INTAKE_WEBHOOK_PORT/ },
+    ...{ wrong: ['webhook port'], says: /taken by another program/, hint: /INTAKE_WEBHOOK_PORT/ },
   },
   {
     fault: 'a schedule that never comes',
     plant: async () => ({ env: { INTAKE_CRON: '0 0 31 2 *' } }),
-    ...{ wrong: ['configuration'], says: /INTAKE_CRON/, mend: /./ },
+    ...{ wrong: ['configuration'], says: /INTAKE_CRON/, hint: /./ },
   },
 ]
 
@@ -259,7 +259,7 @@ async function loginWith(url: string, ...grants: readonly string[]): Promise<Pla
 }
 
 describe('doctor names', () => {
-  it.each(FAULTS)('$fault', async ({ plant, wrong, says, mend, code = 1 }) => {
+  it.each(FAULTS)('$fault', async ({ plant, wrong, says, hint, code = 1 }) => {
     await using own = await createTestDatabase()
     await query(own.url, "insert into intake.teams (name, environment) values ('default', 'production')")
     const planted = await plant(own.url)
@@ -271,7 +271,7 @@ describe('doctor names', () => {
       const found = checks.filter(({ status, name }) => status !== 'ok' && !['node', 'disk'].includes(name))
       expect([ended.code, found.map(({ name }) => name)]).toEqual([code, wrong])
       expect(found[0]!.detail).toMatch(says)
-      expect(found[0]!.mend).toMatch(mend)
+      expect(found[0]!.hint).toMatch(hint)
       const shown = await runCommand(['doctor'], variables, { columns: 80 })
       expect(shown.stdout).toMatch(new RegExp(`${code === 1 ? 'failed' : 'warning'}.*  ${wrong[0]!}`))
       for (const secret of SECRETS) expect(ended.output + shown.output).not.toContain(secret)

@@ -35,7 +35,7 @@ test.each<[string, Answering]>([
 ])('200 with %s takes no credentials: the base URL is to be checked', async (_, answering) => {
   const [credentials, ...others] = await look(answering)
   expect(credentials).toMatchObject({ name: 'credentials', status: 'failed' })
-  expect(credentials!.mend).toMatch(/INTAKE_BASE_URL/)
+  expect(credentials!.hint).toMatch(/INTAKE_BASE_URL/)
   expect(others).toEqual([])
 })
 
@@ -49,7 +49,7 @@ test.each([404, 410])(
         status: 'failed',
         detail: `GET ${DEFAULT_PATHS.forms}: not found (${status})`,
       },
-      mend: 'check INTAKE_BASE_URL: what answers there does not have the service’s paths',
+      hint: 'check INTAKE_BASE_URL: what answers there does not have the service’s paths',
     })
   },
 )
@@ -64,7 +64,7 @@ test('a service that never answers is named when its time is over', async () => 
   const [credentials] = await look(() => {}, 1_500)
   expect(credentials).toMatchObject({
     ...{ name: 'credentials', status: 'failed', detail: 'the service did not answer within 1.5 s' },
-    mend: expect.stringContaining('INTAKE_BASE_URL'),
+    hint: expect.stringContaining('INTAKE_BASE_URL'),
   })
 })
 
@@ -76,7 +76,7 @@ test('a team that is throttled says nothing about its credentials', async () => 
   expect(credentials).toMatchObject({
     ...{ name: 'credentials', status: 'warning' },
     detail: 'could not be checked: the service throttles this team (429)',
-    mend: expect.stringContaining('other client'),
+    hint: expect.stringContaining('other client'),
   })
   expect(others).toEqual([])
 })

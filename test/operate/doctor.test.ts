@@ -96,7 +96,7 @@ test('for people there is a line for each, which fits 80 columns, with what to d
   const shown = stripVTControlCharacters(ended.stdout)
   expect(shown).not.toBe(ended.stdout)
   for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
-  expect(shown).toMatch(/^failed {3}credentials [^:]*mend: /m)
+  expect(shown).toMatch(/^failed {3}credentials [^:]*hint: /m)
   expect(shown).toMatch(/\d+ ok, \d+ warnings?, 1 failed\n$/)
 })
 
@@ -120,7 +120,7 @@ describe('of the service', () => {
     const unknown = await doctor(keys)
     expect(unknown.wrong.credentials).toMatchObject({
       detail: expect.stringContaining('production environment'),
-      mend: expect.stringContaining('a sandbox key does not open production'),
+      hint: expect.stringContaining('a sandbox key does not open production'),
     })
     await query(warehouse.url, "update intake.teams set environment = 'sandbox'")
     expect((await doctor(keys)).wrong.credentials!.detail).toContain('they are sandbox credentials')
@@ -196,7 +196,7 @@ describe('of the warehouse', () => {
     await using empty = await createTestDatabase({ empty: true })
     const { wrong, code } = await doctor({ DATABASE_URL: empty.url })
     expect([code, Object.keys(wrong)]).toEqual([1, ['schema']])
-    expect(wrong.schema).toMatchObject({ mend: 'run: intake-sync migrate' })
+    expect(wrong.schema).toMatchObject({ hint: 'run: intake-sync migrate' })
   })
 
   test('a database that is read-only', async () => {
@@ -237,7 +237,7 @@ describe('of the warehouse', () => {
       const { wrong } = await doctor({ DATABASE_URL: url.href })
       expect(wrong['database privileges']).toMatchObject({
         status: 'failed',
-        mend: expect.stringContaining('intake_loader'),
+        hint: expect.stringContaining('intake_loader'),
       })
       await query(own.url, 'revoke usage on schema intake_analytics from intake_analyst')
       const without = await doctor({ DATABASE_URL: own.url })
@@ -256,7 +256,7 @@ describe('of the warehouse', () => {
     // As with such a pooler, the second asks on the connection that the first has just given back.
     expect(await pooledCheck(first, first)).toMatchObject({
       status: 'failed',
-      mend: expect.stringContaining('session mode'),
+      hint: expect.stringContaining('session mode'),
     })
   })
 
@@ -325,7 +325,7 @@ describe('of webhooks', () => {
       const { port } = other.address() as { port: number }
       const { wrong, code } = await doctor({ INTAKE_WEBHOOK_PORT: String(port) })
       expect([code, Object.keys(wrong)]).toEqual([1, ['webhook port']])
-      expect(wrong['webhook port']!.mend).toContain('INTAKE_WEBHOOK_PORT')
+      expect(wrong['webhook port']!.hint).toContain('INTAKE_WEBHOOK_PORT')
     } finally {
       other.close()
     }

@@ -211,7 +211,7 @@ const ACTIONS: readonly Action[] = [
   {
     what: 'replay',
     async prepare() {
-      // Of both: what is wrong with the other's is for the other's replay to mend.
+      // Of both: what is wrong with the other's is for the other's replay to repair.
       await query(twins.url, `update intake.patients set city = 'wrong' where id = 'p3'`)
       await query(twins.url, `delete from intake.patient_tags where patient_id = 'p4'`)
       await query(twins.url, `delete from intake.responses where id = 'r2'`)

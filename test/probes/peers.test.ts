@@ -143,7 +143,7 @@ it('no usual key is taken beside the one that is set', async () => {
   expect(await query(scene.url, 'select from intake_raw.inbox')).toHaveLength(1)
 })
 
-it('a fault has the status of whoever has to mend it, and not 400 for all', async () => {
+it('a fault has the status of whoever has to hint it, and not 400 for all', async () => {
   await using scene = await openScene({ limits: { body: 4_000, eventsInFlight: 2 } })
   const { url } = scene.ingester
   const status = async (...sent: Parameters<typeof post>) => (await post(...sent)).status
@@ -155,7 +155,7 @@ it('a fault has the status of whoever has to mend it, and not 400 for all', asyn
   // What is genuine is kept, whatever it says: to refuse it would have it sent for ever, or lose it.
   for (const text of ['', '{', 'null', '{"event_type":"deleted","source":"patient","data":{}}'])
     expect(await status(url, Buffer.from(text))).toBe(200)
-  // What is ours to mend: to be sent again, with the time to wait.
+  // What is ours to hint: to be sent again, with the time to wait.
   const silentOnes = [await openRaw(url), await openRaw(url)]
   for (const raw of silentOnes)
     raw.write('POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n')

@@ -34,6 +34,6 @@ try {
   })
   say({ url: server.url, directory: server.directory, notices })
 } catch (error) {
-  say({ error: String(error), mend: error.mend })
+  say({ error: String(error), hint: error.hint })
   process.exitCode = 1
 }

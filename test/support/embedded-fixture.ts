@@ -128,7 +128,7 @@ export function start(dataDir: string, options: { uid?: number; wrapper?: string
   const ended = once(child, 'exit')
   const next = async () => JSON.parse((await lines.next()).value ?? '{"error":"ended without a word"}')
   const opened = next().then((line) => {
-    if ('error' in line) throw new Error(`${line.error} ${line.mend ?? ''}`)
+    if ('error' in line) throw new Error(`${line.error} ${line.hint ?? ''}`)
     return line as Opened
   })
   opened.catch(() => undefined)

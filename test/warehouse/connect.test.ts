@@ -70,6 +70,6 @@ test('a statement that somebody canceled is worth another run, and says where to
     code: 'canceled',
     verdict: 'retry',
     message: 'a statement of ours was canceled in the warehouse',
-    mend: expect.stringContaining('statement_timeout'),
+    hint: expect.stringContaining('statement_timeout'),
   })
 })

@@ -21,7 +21,7 @@ export interface Failure {
   readonly again: Again
   /** Completes "GET /v2/patients: …". */
   readonly what: string
-  readonly mend: string
+  readonly hint: string
   readonly status?: number
   /** True when the service surely did nothing with the request. */
   readonly untouched: boolean
@@ -35,12 +35,12 @@ const LATER = 'Run again later; if it goes on, ask the service’s operators.'
 
 /** The failure that an HTTP status is. `one` says that the request names one resource by id. */
 export function failureOfStatus(status: number, one: boolean): Failure {
-  const known = (code: string, verdict: Verdict, again: Again, what: string, mend: string): Failure => ({
+  const known = (code: string, verdict: Verdict, again: Again, what: string, hint: string): Failure => ({
     code,
     verdict,
     again,
     what: `${what} (${status})`,
-    mend,
+    hint,
     status,
     untouched: status < 500,
   })
@@ -111,7 +111,7 @@ export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: 
     verdict: 'retry',
     again: 'never',
     what: `${THROTTLED}${reason} (429)`,
-    mend: `Run fewer clients of this team at a time, or ask the service’s operators for a higher limit; INTAKE_GIVE_UP_AFTER (${limit}) says how long to wait.`,
+    hint: `Run fewer clients of this team at a time, or ask the service’s operators for a higher limit; INTAKE_GIVE_UP_AFTER (${limit}) says how long to wait.`,
     status: 429,
     untouched: true,
   }
@@ -133,7 +133,7 @@ export function failureOfRedirect(status: number, onlySlash: boolean): Failure {
     what: onlySlash
       ? `the service redirects to the same path with its slash at the end changed (${status}), and redirects are not followed`
       : `the service redirects (${status}), and redirects are not followed`,
-    mend: onlySlash
+    hint: onlySlash
       ? 'Write the path as the service wants it in `paths` of the configuration.'
       : 'Set INTAKE_BASE_URL to the address the service really has.',
     status,
@@ -153,7 +153,7 @@ export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'en
         verdict: 'retry',
         again: 'backoff',
         what: 'the answer is not JSON',
-        mend: 'A proxy may stand in between: check INTAKE_BASE_URL, then run again later.',
+        hint: 'A proxy may stand in between: check INTAKE_BASE_URL, then run again later.',
       }
     case 'encoding':
       return {
@@ -162,7 +162,7 @@ export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'en
         verdict: 'retry',
         again: 'backoff',
         what: 'the compressed answer cannot be unpacked',
-        mend: LATER,
+        hint: LATER,
       }
     case 'too_deep':
       return {
@@ -171,7 +171,7 @@ export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'en
         verdict: 'stop',
         again: 'never',
         what: 'the answer is nested too deeply to read',
-        mend: 'A record in it nests too deeply: ask the service’s operators to mend it.',
+        hint: 'A record in it nests too deeply: ask the service’s operators to fix it.',
       }
     case 'too_large':
       return {
@@ -180,7 +180,7 @@ export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'en
         verdict: 'stop',
         again: 'never',
         what: 'the answer is larger than we accept',
-        mend: 'Set a smaller `pageSize` in the configuration.',
+        hint: 'Set a smaller `pageSize` in the configuration.',
       }
   }
 }
@@ -209,7 +209,7 @@ export function failureOfFault(thrown: unknown, address: string): Failure {
       verdict: 'retry',
       again: 'soon',
       what: `cannot reach ${address}${named}`,
-      mend: 'Check INTAKE_BASE_URL, the network and any proxy.',
+      hint: 'Check INTAKE_BASE_URL, the network and any proxy.',
       untouched: true,
     }
   }
@@ -219,7 +219,7 @@ export function failureOfFault(thrown: unknown, address: string): Failure {
       verdict: 'stop',
       again: 'never',
       what: `no secure connection to ${address}${named}`,
-      mend: 'Check INTAKE_BASE_URL and the certificate; NODE_EXTRA_CA_CERTS adds an authority of your own.',
+      hint: 'Check INTAKE_BASE_URL and the certificate; NODE_EXTRA_CA_CERTS adds an authority of your own.',
       untouched: true,
     }
   }
@@ -229,7 +229,7 @@ export function failureOfFault(thrown: unknown, address: string): Failure {
     verdict: 'retry',
     again: 'backoff',
     what: timeout ?? `the connection broke before the whole answer came${named}`,
-    mend: LATER,
+    hint: LATER,
     untouched: false,
   }
 }

@@ -54,7 +54,7 @@ export async function update<Shape>(
       {
         code: error.code,
         verdict: error.verdict,
-        mend: 'The change took effect; fetch the record later to see it.',
+        hint: 'The change took effect; fetch the record later to see it.',
       },
     )
   }

@@ -52,7 +52,7 @@ async function takeLock(session: Session, dataDir: string): Promise<void> {
     throw new IntakeError(`another demo is running in ${dataDir}`, {
       code: 'held_by_another_run',
       verdict: 'stop',
-      mend: 'end it with Ctrl-C, or run this one with another INTAKE_DATA_DIR',
+      hint: 'end it with Ctrl-C, or run this one with another INTAKE_DATA_DIR',
     })
   }
 }

@@ -13,12 +13,14 @@ import { type Colour, painted, paragraph } from '../terminal/terminal.ts'
 
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
-    .description('check Node, database, service, webhooks and settings; say how to mend what is wrong')
+    .description('check Node, database, service, webhooks and settings; say how to fix what is wrong')
     .option('--json', 'print one JSON document')
     .addHelpText('after', '\nExit 1 when a check failed; warnings are no failure. Changes nothing.')
     .action(async (options: { json?: true }) => {
       const checks = await allChecks(context)
-      if (options.json) printJson(context, { checks })
+      // `mend` is the former name of `hint`, for one release.
+      if (options.json)
+        printJson(context, { checks: checks.map((check) => ({ ...check, mend: check.hint })) })
       else context.stdout.write(checksText(context, checks))
       if (checks.some(({ status }) => status === 'failed')) throw new ExitCode(1)
     })
@@ -31,7 +33,7 @@ async function allChecks(context: Context): Promise<readonly Check[]> {
     config = readConfig(context.env)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    return [node, failed('configuration', error.message, error.mend ?? 'mend it')]
+    return [node, failed('configuration', error.message, error.hint ?? 'correct it')]
   }
   const teams = config.ingestTeams.map(({ name }) => name).join(', ')
   const settings = ok('configuration', `readable; team ${teams}`)
@@ -80,11 +82,11 @@ const COLOURS: Readonly<Record<CheckStatus, Colour>> = { ok: 'green', warning: '
 
 function checksText(context: Context, checks: readonly Check[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length))
-  const lines = checks.map(({ name, status, detail, mend }) => {
+  const lines = checks.map(({ name, status, detail, hint }) => {
     const indent = 9 + width + 2
     const told = paragraph(context, detail, indent).trimStart()
-    const mended = mend === null ? '' : paragraph(context, `mend: ${mend}`, indent)
-    return `${painted(context, COLOURS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${told}${mended}`
+    const shownHint = hint === null ? '' : paragraph(context, `hint: ${hint}`, indent)
+    return `${painted(context, COLOURS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${told}${shownHint}`
   })
   const count = (status: CheckStatus) => checks.filter((check) => check.status === status).length
   const warnings = count('warning')

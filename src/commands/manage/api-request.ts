@@ -44,7 +44,7 @@ export function targetOf(given: string, pairs: readonly string[]): Target {
   const [written = ''] = given.split('?', 1)
   if (/[{}]/.test(written)) throw wrong('must hold the id itself where the documentation has {id}')
   const plain = written.replace(/%2e/gi, '.').replace(/%2f|%5c/gi, '/')
-  if (plain.split('/').some((segment) => segment === '.' || segment === '../..')) {
+  if (plain.split('/').some((segment) => segment === '.' || segment === '..')) {
     throw wrong('must hold no segment of dots')
   }
   const path = written.replace(/[^\x21-\x7e]+/g, (text) => encodeURIComponent(text.toWellFormed()))

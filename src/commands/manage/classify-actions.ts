@@ -129,7 +129,7 @@ async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Pr
     throw new IntakeError(`${place} names no question that the warehouse holds`, {
       code: 'unknown_question',
       verdict: 'stop',
-      mend: 'see intake-sync classify list; forms are read by intake-sync backfill --streams forms',
+      hint: 'see intake-sync classify list; forms are read by intake-sync backfill --streams forms',
     })
   }
   if (concept !== undefined) await nameConcept(db, scope, question, concept)

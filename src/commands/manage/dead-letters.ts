@@ -142,6 +142,6 @@ function noLetter(id: number): IntakeError {
   return new IntakeError(`there is no dead letter ${id}`, {
     code: 'no_such_letter',
     verdict: 'stop',
-    mend: 'intake-sync dead-letters list --status all shows all of them',
+    hint: 'intake-sync dead-letters list --status all shows all of them',
   })
 }

@@ -96,7 +96,7 @@ async function send(
     if (refusal === undefined || !(error instanceof ApiError) || error.code !== 'refused') throw error
     const { code, message } = error
     const detail = detailOf(refusal)
-    context.stderr.write(`error: ${message}\n  mend: mend the file, then upload it again\n`)
+    context.stderr.write(`error: ${message}\n  hint: correct the file, then upload it again\n`)
     if (options.json) printJson(context, { error: { code, message, detail } })
     else if (detail !== null) context.stdout.write(`refused: ${detail}\n`)
     throw new ExitCode(1)
@@ -148,7 +148,7 @@ async function follow(
     throw new IntakeError(`the service took the file as upload ${id}, but then: ${message}`, {
       code,
       verdict,
-      mend: again,
+      hint: again,
     })
   }
 }

@@ -71,8 +71,8 @@ async function replayEvents(context: Context, options: Options): Promise<void> {
   const config = readConfig(context.env)
   const since = options.since === undefined ? null : parseInstant(options.since)
   if (since === null || !options.inbox) {
-    const mend = 'write it as replay --inbox --since 2026-01-31T08:00:00Z'
-    throw new UsageError('--inbox and --since go together, and --since is a time', mend, '--since')
+    const hint = 'write it as replay --inbox --since 2026-01-31T08:00:00Z'
+    throw new UsageError('--inbox and --since go together, and --since is a time', hint, '--since')
   }
   const streams = options.streams === undefined ? null : streamsNamed(options.streams, ALL_STREAMS)
   await using warehouse = await openWarehouse(context, config)

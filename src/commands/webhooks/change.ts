@@ -82,7 +82,7 @@ function notRetired(id: string, error: unknown): IntakeError {
   return new IntakeError(`the webhook ${id} is deleted, but its stored secret could not be retired${why}`, {
     code: error instanceof IntakeError ? error.code : 'internal',
     verdict: 'stop',
-    mend: 'delete it once more when the warehouse can be written: the service will say that it is not there',
+    hint: 'delete it once more when the warehouse can be written: the service will say that it is not there',
   })
 }
 

@@ -77,7 +77,7 @@ async function create(
     throw new IntakeError('the webhook was created, but the answer cannot be read: its secret is lost', {
       code: error.code,
       verdict: 'stop',
-      mend: 'find it with `intake-sync webhooks list`, delete it, and ask the service’s operators',
+      hint: 'find it with `intake-sync webhooks list`, delete it, and ask the service’s operators',
     })
   }
 }
@@ -101,25 +101,25 @@ async function keep(url: string, place: SecretKey, box: Uint8Array): Promise<voi
 async function undone(client: Client, id: string, cause: unknown, what: string): Promise<IntakeError> {
   const failure = cause instanceof IntakeError ? cause : null
   const why = failure === null ? what : `${what}: ${failure.message}`
-  const { code = 'secret_missing', mend } = failure ?? {}
+  const { code = 'secret_missing', hint } = failure ?? {}
   const deleted = await deleteWebhookConfig(client, id).then(
     () => true,
     (error: unknown) => verdictOf(error) === 'gone',
   )
   if (deleted) {
     const message = `the webhook was created and deleted again: ${why}`
-    return new IntakeError(message, { code, verdict: 'stop', ...(mend === undefined ? {} : { mend }) })
+    return new IntakeError(message, { code, verdict: 'stop', ...(hint === undefined ? {} : { hint }) })
   }
   return new IntakeError(`the webhook ${id} was created and could not be deleted again: ${why}`, {
     code,
     verdict: 'stop',
-    mend: `delete it, since its secret is lost: intake-sync webhooks delete ${id}`,
+    hint: `delete it, since its secret is lost: intake-sync webhooks delete ${id}`,
   })
 }
 
 function doubtful({ message, code }: ApiError): IntakeError {
-  const mend = 'look with `intake-sync webhooks list`, and delete what was created: its secret is lost'
-  return new IntakeError(message, { code, verdict: 'stop', mend })
+  const hint = 'look with `intake-sync webhooks list`, and delete what was created: its secret is lost'
+  return new IntakeError(message, { code, verdict: 'stop', hint })
 }
 
 function keyMissing(): UsageError {

@@ -130,7 +130,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   /** Refused credentials stop every stream of the team, anything else the one that it happened to. */
   function stop({ stopped, team }: Desk, stream: StreamName, error: IntakeError): void {
     const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
-    const reason = error.mend === undefined ? error.message : `${error.message} — ${error.mend}`
+    const reason = error.hint === undefined ? error.message : `${error.message} — ${error.hint}`
     const until = clock.now() + STOPPED_MS * 1_000
     for (const name of isRefused ? streams : [stream]) stopped.set(name, { until, reason })
     logger.error({ team: team.name, stream, code: error.code }, `records cannot be fetched: ${reason}`)

@@ -47,6 +47,6 @@ export function tooLate(): IntakeError {
   return new IntakeError('the warehouse did not answer in time', {
     code: TOO_LATE,
     verdict: 'retry',
-    mend: 'look at its load and its locks (pg_stat_activity)',
+    hint: 'look at its load and its locks (pg_stat_activity)',
   })
 }

@@ -17,7 +17,7 @@ export async function useZone(client: pg.Client, zone: string): Promise<void> {
     throw new IntakeError(`the warehouse does not know the time zone ${zone}`, {
       code: 'unknown_zone',
       verdict: 'stop',
-      mend: 'set INTAKE_TIMEZONE to a name of pg_timezone_names',
+      hint: 'set INTAKE_TIMEZONE to a name of pg_timezone_names',
     })
   }
 }

@@ -20,7 +20,7 @@ export interface Condition {
 interface Words {
   readonly raised: (figures: Figures) => string
   readonly cleared: string
-  readonly mend: string
+  readonly hint: string
 }
 
 const run = ({ run_id }: Figures) => (run_id === undefined ? '' : ` (run ${run_id})`)
@@ -30,60 +30,60 @@ const WORDS = {
   backfill_failed: {
     raised: (figures) => `the last backfill failed${run(figures)}`,
     cleared: 'the last backfill did not fail',
-    mend: 'intake-sync runs says why',
+    hint: 'intake-sync runs says why',
   },
   backfill_needs_attention: {
     raised: (figures) => `the last backfill needs a person${run(figures)}`,
     cleared: 'the last backfill needs nobody',
-    mend: 'intake-sync runs says why',
+    hint: 'intake-sync runs says why',
   },
   backfill_overdue: {
     raised: ({ hours = 0 }) => `no backfill has ended for ${counted(hours, 'hour')}`,
     cleared: 'a backfill has ended',
-    mend: 'see whether cron, or serve with its schedule, runs; intake-sync runs says what did',
+    hint: 'see whether cron, or serve with its schedule, runs; intake-sync runs says what did',
   },
   verify_failed: {
     raised: (figures) => `the last verification failed${run(figures)}`,
     cleared: 'the last verification did not fail',
-    mend: 'intake-sync runs says why',
+    hint: 'intake-sync runs says why',
   },
   verify_differs: {
     raised: ({ missing = 0, extra = 0, different = 0, ...figures }) =>
       `tables differ from the service: ${missing} missing, ${extra} extra, ${different} different${run(figures)}`,
     cleared: 'the last verification found no difference',
-    mend: 'intake-sync verify --repair',
+    hint: 'intake-sync verify --repair',
   },
   replay_failed: {
     raised: (figures) => `the last replay failed or needs a person${run(figures)}`,
     cleared: 'the last replay succeeded',
-    mend: 'intake-sync runs says why',
+    hint: 'intake-sync runs says why',
   },
   dead_letters: {
     raised: ({ waiting }) => `${counted(waiting, 'dead letter')} wait for a person`,
     cleared: 'no dead letter waits',
-    mend: 'intake-sync dead-letters list',
+    hint: 'intake-sync dead-letters list',
   },
   drift: {
     raised: ({ fields }) => `${counted(fields, 'field')} or types of the service are not known here`,
     cleared: 'what is not known here did not come for a week',
-    mend: 'intake-sync status; they are kept in _extra and in intake_ops.drift',
+    hint: 'intake-sync status; they are kept in _extra and in intake_ops.drift',
   },
   defect: {
     raised: ({ kinds = 0, count = 0 }) =>
       `intake-sync failed in its own code: ${counted(kinds, 'defect')}, ${count} times`,
     cleared: 'no defect occurred for a week',
-    mend: 'report the lines of the log that say "a defect of intake-sync"; intake_ops.defects lists them',
+    hint: 'report the lines of the log that say "a defect of intake-sync"; intake_ops.defects lists them',
   },
   inbox_old: {
     raised: ({ pending, minutes = 0 }) =>
       `${counted(pending, 'event')} in the inbox, the oldest for ${counted(minutes, 'minute')}`,
     cleared: 'the inbox is drained again',
-    mend: 'see whether a serve that drains runs: intake-sync status, /readyz',
+    hint: 'see whether a serve that drains runs: intake-sync status, /readyz',
   },
   webhooks_silent: {
     raised: () => 'webhooks have fallen silent',
     cleared: 'webhooks come again',
-    mend: 'intake-sync status says why; intake-sync webhooks list, webhooks test ID',
+    hint: 'intake-sync status says why; intake-sync webhooks list, webhooks test ID',
   },
 } as const satisfies Record<string, Words>
 

@@ -73,7 +73,7 @@ function refused(why: string): IntakeError {
   return new IntakeError(`INTAKE_ALERT_URL did not take the alerts: ${why}`, {
     code: 'alerts_refused',
     verdict: 'retry',
-    mend: 'check INTAKE_ALERT_URL, and whether what answers there is up',
+    hint: 'check INTAKE_ALERT_URL, and whether what answers there is up',
   })
 }
 
@@ -98,6 +98,7 @@ export interface AlertsDocument {
     readonly cleared_at: string | null
     readonly figures: Readonly<Record<string, number>>
     readonly text: string
+    readonly hint: string | null
     readonly mend: string | null
   }[]
 }
@@ -106,11 +107,13 @@ function documentOf(entries: readonly Entry[], now: Date): AlertsDocument {
   const alerts = entries.map((entry) => {
     const { id, cause, team, stream, raised_at, cleared_at, figures } = entry
     const status = untold(entry) ?? 'raised'
-    const { raised, cleared, mend } = wordsOf(cause)
+    const { raised, cleared, hint } = wordsOf(cause)
     return {
       ...{ id, status, cause, team, stream: stream === '' ? null : stream, raised_at, cleared_at, figures },
       text: status === 'raised' ? raised(figures) : cleared,
-      mend: status === 'raised' ? mend : null,
+      hint: status === 'raised' ? hint : null,
+      // The former name of `hint`, for one release.
+      mend: status === 'raised' ? hint : null,
     }
   })
   return { version: 1, sent_at: now.toISOString(), text: textOf(alerts), alerts }
@@ -119,15 +122,15 @@ function documentOf(entries: readonly Entry[], now: Date): AlertsDocument {
 /** One line for what is the same of several streams. */
 function textOf(alerts: AlertsDocument['alerts']): string {
   const lines = new Map<string, string[]>()
-  for (const { status, team, stream, text, mend } of alerts) {
-    const key = JSON.stringify([status, team, text, mend])
+  for (const { status, team, stream, text, hint } of alerts) {
+    const key = JSON.stringify([status, team, text, hint])
     lines.set(key, [...(lines.get(key) ?? []), ...(stream === null ? [] : [stream])])
   }
   return [...lines]
     .map(([key, streams]) => {
-      const [status, team, text, mend] = JSON.parse(key) as [Told, string, string, string | null]
+      const [status, team, text, hint] = JSON.parse(key) as [Told, string, string, string | null]
       const where = streams.length === 0 ? team : `${team} (${streams.join(', ')})`
-      return `${status}: ${where}: ${text}${mend === null ? '' : ` — ${mend}`}`
+      return `${status}: ${where}: ${text}${hint === null ? '' : ` — ${hint}`}`
     })
     .join('\n')
 }

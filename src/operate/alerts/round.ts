@@ -61,8 +61,8 @@ export async function goRound(options: RoundOptions, asked: RoundAsked): Promise
       return await tellUnderLock(db, options, asked).finally(release)
     })
   } catch (error) {
-    const { code, message, mend } = error instanceof IntakeError ? error : warehouseError(error)
-    if (!signal.aborted) logger.warn({ code, mend }, `alerts wait: ${message}`)
+    const { code, message, hint } = error instanceof IntakeError ? error : warehouseError(error)
+    if (!signal.aborted) logger.warn({ code, hint }, `alerts wait: ${message}`)
     return 'failed'
   }
 }

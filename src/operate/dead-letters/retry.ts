@@ -80,7 +80,7 @@ async function waitingIds(db: Kysely<Warehouse>, ids: readonly number[] | null):
   throw new IntakeError(`no dead letter waits under ${missing.join(', ')}; nothing was done`, {
     code: 'no_such_letter',
     verdict: 'stop',
-    mend: 'intake-sync dead-letters list shows those that wait; with --all the others too',
+    hint: 'intake-sync dead-letters list shows those that wait; with --all the others too',
   })
 }
 

@@ -13,11 +13,11 @@ export async function alertsCheck(session: Session | null, alerts: AlertsSet): P
       select count(*)::int as waiting, coalesce(max(attempts), 0)::int as attempts
       from intake_ops.alerts where attempts > 0`.execute(session.db)
     const { waiting, attempts } = rows[0]!
-    const mend = 'check INTAKE_ALERT_URL, and whether what answers there is up'
+    const hint = 'check INTAKE_ALERT_URL, and whether what answers there is up'
     if (waiting > 0)
-      return warning('alerts', `${waiting} could not be posted, tried ${attempts} time(s)`, mend)
+      return warning('alerts', `${waiting} could not be posted, tried ${attempts} time(s)`, hint)
   }
   if (alerts.secret !== null) return ok('alerts', 'posted to INTAKE_ALERT_URL, signed')
-  const mend = 'set INTAKE_ALERT_SECRET, so that their receiver can tell ours from anybody’s'
-  return warning('alerts', 'posted to INTAKE_ALERT_URL without a signature', mend)
+  const hint = 'set INTAKE_ALERT_SECRET, so that their receiver can tell ours from anybody’s'
+  return warning('alerts', 'posted to INTAKE_ALERT_URL without a signature', hint)
 }

@@ -43,8 +43,8 @@ export async function examine(options: DoctorOptions): Promise<readonly Check[]>
   const checks: Check[] = []
   const { url } = options
   if (url === null) {
-    const mend = 'run intake-sync migrate, or set DATABASE_URL'
-    checks.push(warning('database', 'there is no warehouse yet; one is made when it is first needed', mend))
+    const hint = 'run intake-sync migrate, or set DATABASE_URL'
+    checks.push(warning('database', 'there is no warehouse yet; one is made when it is first needed', hint))
     checks.push(...(await rest(options, null)))
     return checks
   }
@@ -96,8 +96,8 @@ async function serviceOf(
   const team = options.teams.find((each) => each.name === name)
   if (team === undefined) {
     const what = 'INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set'
-    const mend = 'set the three, or the team’s in INTAKE_CONFIG'
-    return [failed(`credentials${suffix}`, what, mend)]
+    const hint = 'set the three, or the team’s in INTAKE_CONFIG'
+    return [failed(`credentials${suffix}`, what, hint)]
   }
   const { timezone: _timezone, ...connection } = team
   const { clock, logger, signal } = options
@@ -146,7 +146,7 @@ async function scheduleCheck(cron: string | null): Promise<Check> {
   return failed(
     'schedule',
     `${cron} names no moment that will come`,
-    'mend INTAKE_CRON: minute hour day month weekday',
+    'correct INTAKE_CRON: minute hour day month weekday',
   )
 }
 

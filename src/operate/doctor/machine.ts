@@ -32,9 +32,9 @@ export function diskCheck(free: number | null): Check {
   if (free === null)
     return ok('disk', 'the disk of the warehouse cannot be seen from here; a write to it succeeds')
   const left = `${(free / GB).toFixed(1)} GB are free where the warehouse keeps its data`
-  const mend = 'free space, or move the data to a larger disk'
-  if (free < GB / 4) return failed('disk', left, mend)
-  return free < 2 * GB ? warning('disk', left, mend) : ok('disk', left)
+  const hint = 'free space, or move the data to a larger disk'
+  if (free < GB / 4) return failed('disk', left, hint)
+  return free < 2 * GB ? warning('disk', left, hint) : ok('disk', left)
 }
 
 export interface Port {
@@ -67,7 +67,7 @@ export async function portCheck({ name, variable, host, port }: Port, isOurs: bo
   return failed(
     name,
     `${host} is no address of this machine (${code})`,
-    `mend ${variable.replace(/PORT$/, 'HOST')}`,
+    `hint ${variable.replace(/PORT$/, 'HOST')}`,
   )
 }
 

@@ -72,10 +72,10 @@ function credentialsCheck(
   const name = `credentials${suffix}`
   if (trouble === null) return ok(name, 'the service takes them')
   if (!(trouble instanceof IntakeError)) throw trouble
-  const { message, mend } = trouble
+  const { message, hint } = trouble
   if (trouble.verdict === 'gone') return failed(name, message, ELSEWHERE)
   const status = trouble instanceof ApiError ? trouble.status : undefined
-  if (status !== 403) return failed(name, message, mend ?? 'check INTAKE_BASE_URL')
+  if (status !== 403) return failed(name, message, hint ?? 'check INTAKE_BASE_URL')
   const who = environment === null ? 'the service' : `the ${environment} environment of the service`
   if (environment !== null && before !== null && before !== environment) {
     return failed(
@@ -123,10 +123,10 @@ function clockCheck(serviceClock: ServiceClock, suffix: string): Check {
   const seconds = Math.round(serviceClock.skewSeconds())
   const off = Math.abs(seconds)
   const detail = `the clocks differ by ${off} s: the service's is ${seconds > 0 ? 'ahead' : 'behind'}`
-  const mend = 'set this machine’s clock (NTP); if it is right, ask the service’s operators'
-  if (off >= FAIL_SECONDS) return failed(name, detail, mend)
+  const hint = 'set this machine’s clock (NTP); if it is right, ask the service’s operators'
+  if (off >= FAIL_SECONDS) return failed(name, detail, hint)
   return off >= WARN_SECONDS
-    ? warning(name, detail, mend)
+    ? warning(name, detail, hint)
     : ok(name, off < 2 ? 'agrees with the service’s' : detail)
 }
 
@@ -135,7 +135,7 @@ function noList(path: string): IntakeError {
   return new IntakeError(`GET ${path}: the answer holds no list`, {
     code: 'list_unreadable',
     verdict: 'stop',
-    mend: 'check INTAKE_BASE_URL: what answers there may not be the service',
+    hint: 'check INTAKE_BASE_URL: what answers there may not be the service',
   })
 }
 
@@ -143,6 +143,6 @@ function tooSlow(limitMs: number): IntakeError {
   return new IntakeError(`the service did not answer within ${limitMs / 1_000} s`, {
     code: 'timeout',
     verdict: 'retry',
-    mend: 'check INTAKE_BASE_URL, and the way there (firewall, proxy)',
+    hint: 'check INTAKE_BASE_URL, and the way there (firewall, proxy)',
   })
 }

@@ -174,9 +174,9 @@ async function rolesCheck({ db }: Session): Promise<Check> {
     db,
   )
   const missing = rows.filter((row) => !row.exists).map((row) => row.role)
-  const mend = 'run intake-sync migrate as a superuser, or as a user that may create and grant roles'
-  if (missing.length > 0) return failed('roles', `missing: ${missing.join(', ')}`, mend)
+  const hint = 'run intake-sync migrate as a superuser, or as a user that may create and grant roles'
+  if (missing.length > 0) return failed('roles', `missing: ${missing.join(', ')}`, hint)
   const ungranted = rows.filter((row) => !row.usable).map((row) => row.role)
-  if (ungranted.length > 0) return failed('roles', `without their grants: ${ungranted.join(', ')}`, mend)
+  if (ungranted.length > 0) return failed('roles', `without their grants: ${ungranted.join(', ')}`, hint)
   return ok('roles', ROLES.join(', '))
 }

@@ -136,6 +136,6 @@ function unknownPatient(): IntakeError {
   return new IntakeError('the warehouse holds nothing of a patient with this id', {
     code: 'unknown_patient',
     verdict: 'stop',
-    mend: 'check the id, and name the team with --team; ids are those of the service (intake.patients.id)',
+    hint: 'check the id, and name the team with --team; ids are those of the service (intake.patients.id)',
   })
 }

@@ -168,7 +168,7 @@ function erasedRecord({ stream }: Key): IntakeError {
   return new IntakeError(`this record of ${stream.name} was erased, or was of a patient who was`, {
     code: 'erased',
     verdict: 'stop',
-    mend: 'nothing of it is held, and what comes of it is skipped (intake_ops.erasures)',
+    hint: 'nothing of it is held, and what comes of it is skipped (intake_ops.erasures)',
   })
 }
 
@@ -176,6 +176,6 @@ function unknownRecord({ stream }: Key): IntakeError {
   return new IntakeError(`the warehouse holds nothing of a record of ${stream.name} with this id`, {
     code: 'unknown_record',
     verdict: 'stop',
-    mend: 'check the stream, the id and --team',
+    hint: 'check the stream, the id and --team',
   })
 }

@@ -92,8 +92,8 @@ async function runTick(
     await options.run(ours, signal, onTeamEnded)
   } catch (error) {
     if (signal.aborted) return
-    const { code, message, mend } = error instanceof IntakeError ? error : warehouseError(error)
-    logger.error({ job, due, code, mend }, `the scheduled run did not come about: ${message}`)
+    const { code, message, hint } = error instanceof IntakeError ? error : warehouseError(error)
+    logger.error({ job, due, code, hint }, `the scheduled run did not come about: ${message}`)
   }
 }
 

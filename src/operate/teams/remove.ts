@@ -83,7 +83,7 @@ async function knownTeam(db: Kysely<Warehouse>, name: string): Promise<number> {
   throw new IntakeError('NAME is no team of this warehouse', {
     code: 'unknown_team',
     verdict: 'stop',
-    mend: rows.length === 0 ? 'there is none yet' : `use one of: ${rows.map((row) => row.name).join(', ')}`,
+    hint: rows.length === 0 ? 'there is none yet' : `use one of: ${rows.map((row) => row.name).join(', ')}`,
   })
 }
 
@@ -101,7 +101,7 @@ function heldByAnother(message: string): IntakeError {
   return new IntakeError(`${message}; nothing was started`, {
     code: 'held_by_another_run',
     verdict: 'stop',
-    mend: 'wait for it to end, or stop it',
+    hint: 'wait for it to end, or stop it',
   })
 }
 

@@ -97,7 +97,7 @@ function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {
       {
         code: 'payload_missing',
         verdict: 'stop',
-        mend: 'fetch it again: intake-sync verify --repair',
+        hint: 'fetch it again: intake-sync verify --repair',
       },
     )
   }

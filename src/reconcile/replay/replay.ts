@@ -98,7 +98,7 @@ async function replayed(
   } catch (error) {
     if (signal.aborted) return report('interrupted', none, 'stopped by a signal; run it again to complete it')
     const failure = warehouseError(error)
-    const note = failure.mend === undefined ? failure.message : `${failure.message} — ${failure.mend}`
+    const note = failure.hint === undefined ? failure.message : `${failure.message} — ${failure.hint}`
     logger.error({ team: name, stream: stream.name, code: failure.code }, note)
     return report('failed', none, note)
   }

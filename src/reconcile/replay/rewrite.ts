@@ -33,7 +33,7 @@ export interface Part {
 const FOUND = sql.table('pg_temp.differing')
 
 /** Of what differs, what is written: the rest moved on meanwhile. */
-const MENDED = sql.table('pg_temp.mended')
+const AGREED = sql.table('pg_temp.mended')
 
 export async function rewritePart(session: Session, part: Part): Promise<Rewritten> {
   const { client } = session
@@ -97,11 +97,11 @@ async function rewriteFound(session: Session, { teamId, tables }: Part): Promise
       ) locked
     ) current`.execute(db)
   // What is expected must still be what intake_raw holds, and of what is not expected it must hold nothing.
-  await sql`create temporary table if not exists ${MENDED} (id text primary key) on commit delete rows`.execute(
+  await sql`create temporary table if not exists ${AGREED} (id text primary key) on commit delete rows`.execute(
     db,
   )
   await sql`
-    insert into ${MENDED}
+    insert into ${AGREED}
     select differing.id from (select distinct id from ${FOUND}) differing
     left join ${sql.table(root.expected)} expected on expected.id = differing.id
     left join lateral (
@@ -121,7 +121,7 @@ async function replaceChildren(
 ): Promise<void> {
   await sql`
     delete from ${sql.table(name)} where ctid = any (array(
-      select child.ctid from ${MENDED} mended
+      select child.ctid from ${AGREED} mended
       cross join lateral (
         select child.ctid from ${sql.table(name)} child
         where child.team_id = ${teamId} and child.${sql.ref(parent)} = mended.id
@@ -130,7 +130,7 @@ async function replaceChildren(
     ))`.execute(db)
   await sql`
     insert into ${sql.table(name)} (${refs(columns)})
-    select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${MENDED})`.execute(
+    select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${AGREED})`.execute(
     db,
   )
 }
@@ -140,18 +140,18 @@ async function replaceRoots(
   teamId: number,
   { name, expected, columns }: ExpectedTable,
 ): Promise<Rewritten> {
-  const own = sql`id in (select id from ${MENDED})`
+  const own = sql`id in (select id from ${AGREED})`
   const removed = await sql<{ ids: string }>`
     with gone as (
       delete from ${sql.table(name)} where ctid = any (array(
-        select held.ctid from ${MENDED} mended
+        select held.ctid from ${AGREED} mended
         cross join lateral (
           select held.ctid from ${sql.table(name)} held where held.team_id = ${teamId} and held.id = mended.id offset 0
         ) held
         where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)
       ))
     )
-    select count(*) as ids from ${MENDED} mended
+    select count(*) as ids from ${AGREED} mended
     where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)`.execute(db)
   const assignments = columns.slice(2).map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`)
   const rewritten = await sql`

@@ -49,11 +49,11 @@ export async function openDesks(url: string): Promise<Desks> {
   return { session, scanning, [Symbol.asyncDispose]: close }
 }
 
-/** `mend` null to compare only. */
+/** `hint` null to compare only. */
 export async function verifyStream(
   source: Source,
   { session, scanning }: Desks,
-  mend: RepairOptions | null,
+  hint: RepairOptions | null,
 ): Promise<StreamVerified> {
   const { stream } = source
   const tables = await describeTables(session, stream)
@@ -85,9 +85,9 @@ export async function verifyStream(
       : uncomparedNote('file', await countIds(session, UNREAD_FILES, laterIds)),
   ]
   const repaired: Repaired =
-    mend === null || differences.length === 0
+    hint === null || differences.length === 0
       ? { repaired: 0, note: null }
-      : await repair(looking, differences, { ...mend, steady: read.steady })
+      : await repair(looking, differences, { ...hint, steady: read.steady })
   const notes = [...unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
   return {
     missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),

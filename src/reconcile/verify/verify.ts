@@ -214,8 +214,8 @@ function failureOf(
   error: unknown,
 ): { readonly status: 'failed' | 'interrupted'; readonly error: string } {
   if (signal.aborted) return { status: 'interrupted', error: 'stopped by a signal' }
-  const { code, message, mend } = warehouseError(error)
-  const note = mend === undefined ? message : `${message} — ${mend}`
+  const { code, message, hint } = warehouseError(error)
+  const note = hint === undefined ? message : `${message} — ${hint}`
   logger.error({ ...place, code }, note)
   return { status: 'failed', error: note }
 }

@@ -160,7 +160,7 @@ describe('an empty answer, or one that holds no record, is a success', () => {
     await using heard = clientOf(service.url)
     const error = (await errorOf(library.changePatient(heard.client, 'p', {}))) as library.IntakeError
     expect(error.message).toMatch(/^PATCH \/v2\/patients\/{id}: done, .* GET .*not found/)
-    expect(error.mend).toContain('took effect')
+    expect(error.hint).toContain('took effect')
     expect(error.verdict).toBe('gone')
   })
 })
@@ -190,7 +190,7 @@ describe('a new webhook configuration', () => {
     expect(error).toBeInstanceOf(library.MissingSecretError)
     expect(error).toMatchObject({ code: 'secret_missing', verdict: 'stop', id })
     expect(error.message).toContain('was created')
-    expect((error as library.IntakeError).mend).toContain('delete this configuration and create another')
+    expect((error as library.IntakeError).hint).toContain('delete this configuration and create another')
     expect(service.received).toHaveLength(1)
   })
 })

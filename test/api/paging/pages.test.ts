@@ -313,7 +313,7 @@ describe('a page that repeats ends the scan with an error', () => {
       scanAll((_, response) => json(response, { count: 9, next: '?page=2', results: rows(0, 3) })),
     )
     expect(error).toMatchObject({ code: 'page_repeated', verdict: 'stop' })
-    expect((error as { mend?: string }).mend).toContain('pageSize')
+    expect((error as { hint?: string }).hint).toContain('pageSize')
   })
 
   test('under ever new cursors', async () => {
