@@ -977,7 +977,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'events of a team that was removed are stored',
-    file: 'src/ingest/inbox-statement.ts',
+    file: 'src/ingest/inbox/statement.ts',
     from: 'given.team_id <> all ((select removed from hold)::int2[]) and (',
     to: '(',
     tests: ['test/commands/teams.test.ts'],
@@ -1001,7 +1001,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the requests of one team may be all that are in flight',
-    file: 'src/ingest/in-flight.ts',
+    file: 'src/ingest/http/in-flight.ts',
     from: ' || team.events >= mostOfTeam.events',
     to: '',
     tests: ['test/ingest/in-flight.test.ts'],
@@ -1015,7 +1015,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a team whose run goes on keeps every team from the next moment of the schedule',
-    file: 'src/operate/schedule.ts',
+    file: 'src/operate/serve/schedule.ts',
     from: 'if (free.length === 0) return',
     to: 'if (busy.length > 0) return',
     tests: ['test/operate/schedule-teams.test.ts'],
