@@ -54,19 +54,21 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   const enter = () => use(home, options.unsafe ?? false, onNotice)
   let attachment = await enter()
   let stopping: Promise<void> | undefined
+  /** Settles when we use the server again under another supervisor, or cannot. */
+  let returning: Promise<void> = Promise.resolve()
   const stop = () => {
-    stopping ??= leave(attachment, enter)
+    // Whoever is about to be a user once more leaves only then: two of one process would each think the other stays.
+    stopping ??= returning.then(() => leave(attachment, enter))
     return stopping
   }
   const keep = () =>
     attachment.onLost(() => {
       if (stopping !== undefined) return
       // The supervisor was killed; another one takes the server over, which goes on running meanwhile.
-      enter().then(
+      returning = enter().then(
         (next) => {
           attachment = next
-          if (stopping === undefined) keep()
-          else void next.leave()
+          keep()
         },
         (error: Error) => onNotice(`the embedded Postgres was lost: ${error.message}`),
       )
