@@ -929,8 +929,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the second supervisor that is killed is not replaced',
     file: 'src/embedded/server.ts',
-    from: '          if (stopping === undefined) keep()\n          else void next.leave()',
-    to: '          if (stopping !== undefined) void next.leave()',
+    from: '          attachment = next\n          keep()\n',
+    to: '          attachment = next\n',
     tests: ['test/embedded/embedded-supervisor.test.ts'],
   },
   {
@@ -1004,7 +1004,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/ingest/http/in-flight.ts',
     from: ' || team.events >= mostOfTeam.events',
     to: '',
-    tests: ['test/ingest/in-flight.test.ts'],
+    tests: ['test/ingest/http/in-flight.test.ts'],
   },
   {
     bug: 'a look for alerts that takes too long ends the round',

@@ -1,6 +1,6 @@
 /** What requests may hold at once: all of them, large ones, and those of one team. */
 import { expect, test } from 'vitest'
-import { openInFlight } from '../../src/ingest/http/in-flight.ts'
+import { openInFlight } from '../../../src/ingest/http/in-flight.ts'
 
 const LIMITS = { eventsInFlight: 8, bytesInFlight: 800_000, connections: 100 }
 
