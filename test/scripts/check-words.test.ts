@@ -80,6 +80,14 @@ test('accepts standard English', () => {
   expect(checkLines(texts)).toEqual({ status: 0, lines: [] })
 })
 
+test('accepts names that cannot change, and nothing else with their words', () => {
+  const texts = ["reason: 'contested'", 'set told = null', 'code held_by_another_run', 'a contested record']
+  expect(checkLines(texts).lines).toEqual([
+    expect.stringMatching(/planted\.md:4: "contested"/),
+    expect.stringMatching(/^1 private words/),
+  ])
+})
+
 test('finds words in identifiers, and phrases that go on in the next line of a comment', () => {
   const source = '/**\n * An event that was set\n * aside.\n */\nconst isHeld = told_once.heldRow\n'
   expect(checkFiles({ 'planted.ts': source }).lines.slice(0, -1)).toEqual([
