@@ -126,7 +126,7 @@ export function openClient(options: ClientOptions): Client {
 
   function stream(method: string, template: string, call: StreamOptions = {}): Promise<Streamed> {
     const one = namesOne(template, call)
-    const verdict = one ? 'set_aside' : 'stop'
+    const verdict = one ? 'dead_letter' : 'stop'
     const tooLarge: Partial<Failure> = { verdict, hint: 'Give `maxBytes` a larger value.' }
     return attempts.make(method, template, call, {
       accept: '*/*',

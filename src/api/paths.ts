@@ -79,7 +79,7 @@ function isDots(segment: string): boolean {
 
 /**
  * The path to request: `template` with each `{name}` replaced by the encoded value of `params`. Throws with verdict
- * `set_aside` for an id that no path can carry, `stop` for a template that is no path.
+ * `dead_letter` for an id that no path can carry, `stop` for a template that is no path.
  */
 export function expandPath(
   template: string,
@@ -90,7 +90,7 @@ export function expandPath(
     if (value === undefined || value === '' || isDots(value) || !value.isWellFormed()) {
       throw new IntakeError(`${template}: no path can carry this ${name}`, {
         code: 'bad_id',
-        verdict: 'set_aside',
+        verdict: 'dead_letter',
         hint: 'An id must be text that is not empty, "." or "..".',
       })
     }

@@ -59,7 +59,7 @@ export function canonicalText(value: unknown, depth = 0): string {
   if (depth > DEEPEST) {
     throw new IntakeError(`nested more than ${DEEPEST} levels deep`, {
       code: 'too_deep',
-      verdict: 'set_aside',
+      verdict: 'dead_letter',
     })
   }
   if (Array.isArray(value)) {

@@ -32,7 +32,7 @@ export interface Content {
   /** Canonical JSON text of the payload. */
   readonly text: string
   /** The payload's JSON text, where rows show what jsonb does not give back: the order of keys, digits; else null. */
-  readonly asItCame: string | null
+  readonly asReceived: string | null
   /** 32 hex digits. */
   readonly hash: string
   /** What was found before the record was mapped: parts rewritten to be stored, a version that does not count. */

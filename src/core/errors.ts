@@ -8,10 +8,10 @@
 /**
  * - `retry`: the same call may succeed later (throttled, unreachable, 5xx, a lock).
  * - `stop`: the run cannot go on (credentials, configuration, a source that cannot be trusted).
- * - `set_aside`: this one record or event is at fault; it becomes a dead letter and the rest goes on.
+ * - `dead_letter`: this one record or event is at fault; it becomes a dead letter and the rest goes on.
  * - `gone`: the resource does not exist (404); whether that means anything is for the caller to say.
  */
-export type Verdict = 'retry' | 'stop' | 'set_aside' | 'gone'
+export type Verdict = 'retry' | 'stop' | 'dead_letter' | 'gone'
 
 export interface FailureDetails {
   /** Stable, for scripts: `throttled`, `bad_credentials`, `page_repeated`, … */

@@ -1,27 +1,27 @@
-/** Wakes who waits. Invariant: a ring is never missed, also one that comes between looking for work and waiting. */
+/** Wakes waiting tasks. Invariant: no notification is missed, including one between a look for work and the wait. */
 import type { Clock } from './clock.ts'
 
-export interface Bell {
-  /** How often it rang. */
-  readonly rung: number
-  ring(): void
-  /** Resolves when it has rung more than `heard` times, or after `milliseconds`. */
-  wait(heard: number, milliseconds: number): Promise<void>
+export interface Notifier {
+  /** Notifications so far. */
+  readonly count: number
+  notify(): void
+  /** Resolves once `count` exceeds `seen`, or after `milliseconds`. */
+  wait(seen: number, milliseconds: number): Promise<void>
 }
 
-export function openBell(clock: Clock): Bell {
+export function openNotifier(clock: Clock): Notifier {
   const waiting = new Set<AbortController>()
-  let rung = 0
+  let count = 0
   return {
-    get rung() {
-      return rung
+    get count() {
+      return count
     },
-    ring() {
-      rung += 1
+    notify() {
+      count += 1
       for (const each of waiting) each.abort()
     },
-    async wait(heard, milliseconds) {
-      if (rung > heard) return
+    async wait(seen, milliseconds) {
+      if (count > seen) return
       const woken = new AbortController()
       waiting.add(woken)
       await clock.sleep(milliseconds, woken.signal).catch(() => {})

@@ -7,18 +7,18 @@ import { type Kysely, sql } from 'kysely'
 import type { StreamName, StreamOrInbox } from '../core/streams.ts'
 import type { DeadLetter } from '../normalize/dead-letter.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { withoutErasedLetters } from './erasures/dead-letters.ts'
+import { withoutErasedDeadLetters } from './erasures/dead-letters.ts'
 
 /**
  * Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none, and what was
  * discarded before stays so. Returns how many wait.
  */
-export async function setAside(
+export async function storeDeadLetters(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
   came: readonly DeadLetter[],
 ): Promise<number> {
-  const letters = await withoutErasedLetters(db, place, came)
+  const letters = await withoutErasedDeadLetters(db, place, came)
   let written = 0
   for (const letter of letters) {
     const body = typeof letter.body === 'string' ? Buffer.from(letter.body) : letter.body

@@ -12,7 +12,7 @@ import { onlyRecord, splitLines, withoutRecords } from '../normalize/split-lines
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
-import { setAside } from './dead-letters.ts'
+import { storeDeadLetters } from './dead-letters.ts'
 import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
 
@@ -26,7 +26,7 @@ export interface LoadResult {
   readonly deadLetters: number
   readonly problems: number
   /** Ids of records whose order cannot be decided here: they have to be fetched by id. */
-  readonly contested: readonly string[]
+  readonly conflicts: readonly string[]
 }
 
 /** What commits together. The lines are of one team and stream, and hold no key twice. */
@@ -82,7 +82,7 @@ async function loadOrBisect(
       erased: first.erased + second.erased,
       deadLetters: first.deadLetters + second.deadLetters,
       problems: first.problems + second.problems,
-      contested: [...first.contested, ...second.contested],
+      conflicts: [...first.conflicts, ...second.conflicts],
     }
   }
 }
@@ -101,10 +101,10 @@ async function loadInOneTransaction(
   try {
     const from: From = straight ? { kind: 'empty' } : { kind: 'pages', askedAt: taken.takenAt }
     const { conflicts, ...written } = await writeBatch(session, { stream, lines, from })
-    const deadLetters = await setAside(db, taken, letters)
+    const deadLetters = await storeDeadLetters(db, taken, letters)
     await assertOurs(db, taken)
     await client.query('commit')
-    return { ...written, deadLetters, contested: conflicts.map(({ id }) => id) }
+    return { ...written, deadLetters, conflicts: conflicts.map(({ id }) => id) }
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error

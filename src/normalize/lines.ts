@@ -97,7 +97,7 @@ export function openLines(stream: Stream): LinesBuilder {
       const mapped = mapRecord(stream, content.payload, content.problems)
       const problems = found(mapped.problems)
       const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
-      const kept = `${copyCell(content.asItCame)}\t${found(content.problems)}`
+      const kept = `${copyCell(content.asReceived)}\t${found(content.problems)}`
       records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t`)
       records.append(plain ? content.text : content.text.replaceAll('\\', '\\\\'))
       records.append(`\t${kept}\n`)

@@ -32,7 +32,7 @@ export interface Reading {
 
 export type ReadRecord =
   | { readonly kind: 'record'; readonly envelope: Envelope }
-  | { readonly kind: 'dead'; readonly letter: DeadLetter }
+  | { readonly kind: 'dead'; readonly deadLetter: DeadLetter }
 
 export function readRecord(came: unknown, reading: Reading): ReadRecord {
   const cleanse = streamNamed(reading.stream)?.cleanse
@@ -74,16 +74,22 @@ function envelopeOf(
   const told = tooFarAhead ? `${text}\n(ahead)` : text
   const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
   const isKept = rewritten || streamNamed(stream)?.isOrdered?.(record) === true
-  const asItCame = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
+  const asReceived = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
   if (!maybeUnstorable(text)) {
-    const content = { payload: record, text, asItCame: asItCame(record), hash: contentHash(told), problems }
+    const content = {
+      payload: record,
+      text,
+      asReceived: asReceived(record),
+      hash: contentHash(told),
+      problems,
+    }
     return { ...keys, content }
   }
   const payload = storable(record, reading.invalidUtf8, problems) as JsonObject
   const stored = canonicalText(payload)
   // Of two values that come out alike, what they were is part of the content too.
   const hash = contentHash(`${told}\n${stored}`)
-  return { ...keys, content: { payload, text: stored, asItCame: asItCame(payload), hash, problems } }
+  return { ...keys, content: { payload, text: stored, asReceived: asReceived(payload), hash, problems } }
 }
 
 /** Of a log, the entry's own time: when an entry was read says nothing of which is the later one. */
@@ -102,7 +108,7 @@ function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {
   const id = isObject(value) ? recordId(value) : null
   return {
     kind: 'dead',
-    letter: { recordId: id?.kind === 'id' ? id.id : null, origin, reason, body: wholeText(value) },
+    deadLetter: { recordId: id?.kind === 'id' ? id.id : null, origin, reason, body: wholeText(value) },
   }
 }
 

@@ -28,7 +28,7 @@ export async function unlock(
 }
 
 /** Whether a session of this database holds the lock of `name`; takes none to find out. */
-export function heldBySomebody(kind: keyof typeof CLASSES, name: Expression<string>): RawBuilder<boolean> {
+export function isLocked(kind: keyof typeof CLASSES, name: Expression<string>): RawBuilder<boolean> {
   return sql`exists (
     select from pg_locks held
     where held.locktype = 'advisory' and held.granted and held.objsubid = 2

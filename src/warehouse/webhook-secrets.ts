@@ -69,7 +69,10 @@ export async function retireSecret(db: Kysely<Warehouse>, team: string, configId
 }
 
 /** The sealed secrets in use, by configuration. */
-export async function heldBoxes(db: Kysely<Warehouse>, teamId: number): Promise<ReadonlyMap<string, Buffer>> {
+export async function secretsInUse(
+  db: Kysely<Warehouse>,
+  teamId: number,
+): Promise<ReadonlyMap<string, Buffer>> {
   const rows = await db
     .selectFrom('intake_ops.webhook_secrets')
     .select(['config_id', 'secret'])

@@ -78,7 +78,7 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
     await using service = await startService(status(400))
     await using heard = clientOf(service.url)
     const error = (await errorOf(getPatient(heard.client, 'weird id/1'))) as ApiError
-    expect(error.verdict).toBe('set_aside')
+    expect(error.verdict).toBe('dead_letter')
     expect(error.message).toContain('GET /v2/patients/{id}')
     expect(service.received[0]!.url).toBe('/v2/patients/weird%20id%2F1')
   })
@@ -513,7 +513,7 @@ describe('nothing leaves the configured origin', () => {
     await using heard = clientOf(service.url)
     expect(await errorOf(getPatient(heard.client, id))).toMatchObject({
       code: 'bad_id',
-      verdict: 'set_aside',
+      verdict: 'dead_letter',
     })
     expect(service.received).toHaveLength(0)
   })

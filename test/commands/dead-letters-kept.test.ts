@@ -1,6 +1,6 @@
 /** What was set aside is kept for as long as somebody may need it, and each body that came is a case of its own. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { setAside } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openHousekeeping } from '../../src/operate/serve/housekeeping.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, type Scene, silent } from '../ingest/drain/scene.ts'
@@ -26,7 +26,7 @@ async function put(recordId: string): Promise<void> {
     body: `{"id":"${recordId}","name":"${CANARY}"}`,
   }
   await using session = await openSession({ url: scene.url, purpose: 'test' })
-  await setAside(session.db, { teamId: scene.teamId, stream: 'patients', runId: null }, [letter])
+  await storeDeadLetters(session.db, { teamId: scene.teamId, stream: 'patients', runId: null }, [letter])
 }
 
 /** As if what is settled had been settled so many days ago. */

@@ -1,7 +1,7 @@
 /** `dead-letters`: told without a value, shown whole when asked for, and given another try by the road they came. */
 import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { setAside } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, type Scene } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -28,7 +28,7 @@ const statusOf = async (id: number) =>
   (await scene.rows<{ status: string }>('select status from intake_ops.dead_letters where id = $1', [id]))[0]
     ?.status
 
-async function put(letter: Partial<Parameters<typeof setAside>[2][number]>): Promise<number> {
+async function put(letter: Partial<Parameters<typeof storeDeadLetters>[2][number]>): Promise<number> {
   const whole = {
     recordId: null,
     origin: 'run:1 page:2',
@@ -37,7 +37,11 @@ async function put(letter: Partial<Parameters<typeof setAside>[2][number]>): Pro
     ...letter,
   }
   await using session = await openSession({ url: scene.url, purpose: 'test' })
-  const count = await setAside(session.db, { teamId: scene.teamId, stream: 'patients', runId: null }, [whole])
+  const count = await storeDeadLetters(
+    session.db,
+    { teamId: scene.teamId, stream: 'patients', runId: null },
+    [whole],
+  )
   if (count === 0) return 0
   const [row] = await scene.rows<{ id: number }>('select max(id)::int as id from intake_ops.dead_letters')
   return row!.id

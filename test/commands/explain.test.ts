@@ -99,7 +99,7 @@ test('what is said to win is what the warehouse keeps', () => {
   )
   const all = versions.map(({ version, deleted, seen, hash }) => {
     const times = { version: noonPlus(version), observedAt: noonPlus(seen), updatedAt: null }
-    const content = deleted ? null : { payload: {}, text: '', asItCame: null, hash, problems: [] }
+    const content = deleted ? null : { payload: {}, text: '', asReceived: null, hash, problems: [] }
     const envelope = { teamId: 1, stream: 'patients' as const, id: 'p', origin: 'test', ...times, content }
     return { ranked: { ...times, deleted, hash }, envelope }
   })

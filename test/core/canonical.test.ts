@@ -120,7 +120,7 @@ test('400 levels are read, more are set aside', () => {
   const deep = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown
   expect(canonicalText(deep(401))).toHaveLength(802)
   expect(() => canonicalText(deep(402))).toThrow(
-    expect.objectContaining({ code: 'too_deep', verdict: 'set_aside' }),
+    expect.objectContaining({ code: 'too_deep', verdict: 'dead_letter' }),
   )
 })
 

@@ -94,7 +94,7 @@ describe('where the records own stamps decide', () => {
       origin: 'test',
     },
     updatedAt,
-    content: { payload: {}, text: '{}', asItCame: null, hash, problems: [] },
+    content: { payload: {}, text: '{}', asReceived: null, hash, problems: [] },
   })
   const gone = (seen: number): Envelope => ({ ...record(at(seen), seen, ''), content: null })
   test.each<[string, Envelope, Envelope]>([
@@ -125,7 +125,7 @@ describe('of two states', () => {
       updatedAt: null,
       origin: 'test',
     },
-    content: { payload: {}, text: '{}', asItCame: null, hash: '80', problems: [] },
+    content: { payload: {}, text: '{}', asReceived: null, hash: '80', problems: [] },
     ...over,
   })
   const gone = (over: Partial<Envelope>) => state({ ...over, content: null })

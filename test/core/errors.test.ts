@@ -33,7 +33,7 @@ test('wrong usage stops, and names what is at fault', () => {
 
 test.each<[unknown, Verdict]>([
   [new IntakeError('x', { code: 'x', verdict: 'gone' }), 'gone'],
-  [new IntakeError('x', { code: 'x', verdict: 'set_aside' }), 'set_aside'],
+  [new IntakeError('x', { code: 'x', verdict: 'dead_letter' }), 'dead_letter'],
   [new UsageError('x'), 'stop'],
   [new TypeError('x'), 'stop'],
   ['text', 'stop'],

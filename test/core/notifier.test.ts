@@ -1,25 +1,25 @@
-/** A wake-up that nobody misses: what rang after it was last heard ends the wait at once. */
+/** A wake-up that nobody misses: what rang after it was last seen ends the wait at once. */
 import { expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { openBell } from '../../src/core/notifier.ts'
+import { openNotifier } from '../../src/core/notifier.ts'
 
 const LONG = 3_600_000
 
 test('a wait ends when it rings, for everybody who waits', async () => {
-  const bell = openBell(systemClock)
-  const heard = bell.rung
-  const waits = Promise.all([bell.wait(heard, LONG), bell.wait(heard, LONG)])
-  bell.ring()
+  const notifier = openNotifier(systemClock)
+  const seen = notifier.count
+  const waits = Promise.all([notifier.wait(seen, LONG), notifier.wait(seen, LONG)])
+  notifier.notify()
   await waits
-  expect(bell.rung).not.toBe(heard)
+  expect(notifier.count).not.toBe(seen)
 })
 
-test('what rang since it was heard ends the wait before it begins', async () => {
-  const bell = openBell(systemClock)
-  const heard = bell.rung
-  bell.ring()
-  bell.ring()
-  await bell.wait(heard, LONG)
+test('what rang since it was seen ends the wait before it begins', async () => {
+  const notifier = openNotifier(systemClock)
+  const seen = notifier.count
+  notifier.notify()
+  notifier.notify()
+  await notifier.wait(seen, LONG)
 })
 
 test('a wait that nobody ends takes its time', async () => {
@@ -30,9 +30,9 @@ test('a wait that nobody ends takes its time', async () => {
       asked.push(milliseconds)
     },
   }
-  const bell = openBell(clock)
-  await bell.wait(bell.rung, 70)
+  const notifier = openNotifier(clock)
+  await notifier.wait(notifier.count, 70)
   expect(asked).toEqual([70])
-  await bell.wait(bell.rung, 80)
+  await notifier.wait(notifier.count, 80)
   expect(asked).toEqual([70, 80])
 })

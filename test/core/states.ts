@@ -18,5 +18,5 @@ export const envelope: fc.Arbitrary<Envelope> = fc
     observedAt: at(observed),
     updatedAt: null,
     origin: 'test',
-    content: hash === null ? null : { payload: {}, text: '{}', asItCame: null, hash, problems: [] },
+    content: hash === null ? null : { payload: {}, text: '{}', asReceived: null, hash, problems: [] },
   }))

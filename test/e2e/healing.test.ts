@@ -1,6 +1,6 @@
 /** What went wrong in one run and is mended by a later one, without a person who knows how. */
 import { expect, it } from 'vitest'
-import { setAside } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { CLOCK_APART_MS, json } from '../api/support/service.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -199,7 +199,7 @@ it('an event that was set aside waits for a person: each run says so, and none t
   expect(await at.run()).toMatchObject({ code: 0 })
   const letter = { recordId: 'r1', origin: 'event:e1', reason: 'a reason', body: '{}' }
   await using session = await openSession({ url: at.url, purpose: 'healing' })
-  await setAside(session.db, { teamId: 1, stream: 'responses', runId: null }, [letter])
+  await storeDeadLetters(session.db, { teamId: 1, stream: 'responses', runId: null }, [letter])
   for (const words of [[], ['--full'], []])
     expect(await at.run(...words)).toMatchObject({ code: 4, dead_letters: 0 })
   expect(await at.letters()).toEqual([{ status: 'waiting' }])

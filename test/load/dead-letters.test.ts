@@ -1,6 +1,6 @@
 /** Dead letters beside those of another team, stream and run that are the same: what counts, waits, resolves and goes. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { countWaiting, resolveUnmet, setAside, waitingIds } from '../../src/load/dead-letters.ts'
+import { countWaiting, resolveUnmet, storeDeadLetters, waitingIds } from '../../src/load/dead-letters.ts'
 import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import type { DeadLetter } from '../../src/normalize/dead-letter.ts'
@@ -33,7 +33,7 @@ const place = (over: { teamId?: number; stream?: 'patients' | 'forms'; runId?: s
   ...{ teamId, stream: 'patients' as const, runId: '1' },
   ...over,
 })
-const put = (letters: readonly DeadLetter[], over = {}) => setAside(session.db, place(over), letters)
+const put = (letters: readonly DeadLetter[], over = {}) => storeDeadLetters(session.db, place(over), letters)
 const all = () =>
   rowsOf<{
     id: string

@@ -183,7 +183,7 @@ test('rows that go straight to the tables are merged after all where some are th
   expect(await load(loaders, ['Ann', 'Bo', 'Cy'], 'straight', 9)).toMatchObject({ changed: 3, deleted: 0 })
   expect(await dumpStream(stranger, patients, teamId)).toEqual(await fresh(['Ann', 'Bo', 'Cy'], 9))
   const before = await dumpStream(stranger, patients, teamId)
-  expect(await load(loaders, ['Ann', 'Bo', 'Cy'], 'straight', 7)).toMatchObject({ changed: 0, contested: [] })
+  expect(await load(loaders, ['Ann', 'Bo', 'Cy'], 'straight', 7)).toMatchObject({ changed: 0, conflicts: [] })
   expect(await dumpStream(stranger, patients, teamId)).toEqual(before)
 })
 

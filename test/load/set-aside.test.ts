@@ -109,7 +109,7 @@ test.each(cases)('$name is set aside, and its batch mates load ($mode)', async (
   const mates = Array.from({ length: 10 }, (_, at) => person(`mate ${at}`))
   const bad = refused('bad')
   const result = await load([...mates.slice(0, 6), bad, ...mates.slice(6)], mode)
-  expect(result).toMatchObject({ changed: 10, deleted: 0, deadLetters: 1, contested: [] })
+  expect(result).toMatchObject({ changed: 10, deleted: 0, deadLetters: 1, conflicts: [] })
   expect(await loadedIds()).toEqual(mates.map((mate) => mate.id))
   expect(await letters()).toEqual([
     expect.objectContaining({
@@ -136,7 +136,7 @@ test('several that are refused are set aside each by itself, and a batch of noth
 const keyless = (body: unknown): DeadLetter => {
   const read = readRecord(body, { ...made(), invalidUtf8: false })
   if (read.kind !== 'dead') throw new Error('it loads')
-  return read.letter
+  return read.deadLetter
 }
 
 test('what could not be read is set aside once beside records that Postgres refuses, whatever is tried to load their neighbours', async () => {

@@ -691,8 +691,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a path that does not exist (405) leaves dead letters',
     file: 'src/extract/conflicts/fetch-by-id.ts',
-    from: "if (verdict === 'set_aside') return 'dead'",
-    to: "if (verdict === 'set_aside' || code === 'not_allowed') return 'dead'",
+    from: "if (verdict === 'dead_letter') return 'dead'",
+    to: "if (verdict === 'dead_letter' || code === 'not_allowed') return 'dead'",
     tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.test.ts'],
   },
   {

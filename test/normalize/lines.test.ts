@@ -23,7 +23,7 @@ const batch = (name: string, count: number) =>
         invalidUtf8: false,
       },
     )
-    if (read.kind !== 'record') throw new Error(read.letter.reason)
+    if (read.kind !== 'record') throw new Error(read.deadLetter.reason)
     return read.envelope
   })
 

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
-import { setAside } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
 import { replayInbox } from '../../src/reconcile/replay/replay-inbox.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -278,7 +278,7 @@ it('all dead letters are retried and discarded, however many there are', async (
       body: at % 40 === 7 ? `{${at}` : body,
     }
   })
-  await setAside(session.db, { teamId: scene.teamId, stream: 'patients', runId: '1' }, letters)
+  await storeDeadLetters(session.db, { teamId: scene.teamId, stream: 'patients', runId: '1' }, letters)
   const env = { DATABASE_URL: scene.url }
   const retried = await runCommand(['dead-letters', 'retry', '--all', '--json'], env)
   expect(retried.code, retried.output).toBe(4)

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
-import { setAside } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { takeTick } from '../../src/operate/serve/ticks.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -94,7 +94,7 @@ async function setAsideOfBoth(recordId: string | null): Promise<void> {
   for (const { name, teamId } of [twins.north, twins.south]) {
     const body = JSON.stringify(patientOf(name, 'p4', { city: `${name} again ${rounds}` }))
     const planted = { recordId, origin: 'run:1 page:1', reason: 'was planted', body }
-    await setAside(session.db, { teamId, stream: 'patients', runId: '1' }, [planted])
+    await storeDeadLetters(session.db, { teamId, stream: 'patients', runId: '1' }, [planted])
   }
 }
 const later = (seconds: number) => new Date(Date.UTC(2026, 0, 4, 0, 0, seconds)).toISOString()

@@ -41,7 +41,7 @@ async function arrive(...envelopes: readonly Envelope[]): Promise<readonly strin
   for (const envelope of envelopes) {
     const taken = await takeWhole(session, patients, teamId)
     contested.push(
-      ...(await loadEnvelopes(session, patients, [envelope], { mode: 'merge', taken })).contested,
+      ...(await loadEnvelopes(session, patients, [envelope], { mode: 'merge', taken })).conflicts,
     )
   }
   return contested

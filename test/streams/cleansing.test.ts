@@ -28,7 +28,7 @@ const read = (stream: StreamName, value: unknown) =>
 
 function contentOf(stream: StreamName, value: unknown) {
   const record = read(stream, value)
-  if (record.kind === 'dead') throw new Error(record.letter.reason)
+  if (record.kind === 'dead') throw new Error(record.deadLetter.reason)
   return record.envelope.content!
 }
 
@@ -97,7 +97,7 @@ describe('a response', () => {
     await loadEnvelopes(session, stream, envelopes, {
       mode: 'merge',
       taken: await takeWhole(session, stream, 1),
-      deadLetters: [dead.letter, listed.letter],
+      deadLetters: [dead.deadLetter, listed.deadLetter],
     })
     const text = await warehouseText()
     expect(text).toContain('https://files.example.com/image')
@@ -186,7 +186,7 @@ describe('a webhook configuration', () => {
     await loadEnvelopes(session, stream, record.kind === 'record' ? [record.envelope] : [], {
       mode: 'merge',
       taken: await takeWhole(session, stream, 1),
-      deadLetters: dead.flatMap((each) => (each.kind === 'dead' ? [each.letter] : [])),
+      deadLetters: dead.flatMap((each) => (each.kind === 'dead' ? [each.deadLetter] : [])),
     })
     const text = await warehouseText()
     expect(text).toContain('https://receiver.example.com')

@@ -74,7 +74,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
     'a record that cannot be keyed is set aside whole: $variant',
     ({ fixture }) => {
       const { dead } = fixture.expected as { dead: string }
-      expect(readFixture(stream, fixture, 1)).toMatchObject({ kind: 'dead', letter: { reason: dead } })
+      expect(readFixture(stream, fixture, 1)).toMatchObject({ kind: 'dead', deadLetter: { reason: dead } })
     },
   )
 
@@ -101,7 +101,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
     ]
     const left = await withoutUnchanged(session, again)
     expect(left.map((envelope) => envelope.id)).toEqual([again[0]!.id])
-    expect(await load(stream, left, 'merge')).toMatchObject({ changed: 1, deleted: 0, contested: [] })
+    expect(await load(stream, left, 'merge')).toMatchObject({ changed: 1, deleted: 0, conflicts: [] })
     const after = await rootAsJson(session, stream, teamId)
     expect([...after].filter(([id, row]) => before.get(id) !== row).map(([id]) => id)).toEqual([again[0]!.id])
   })

@@ -33,7 +33,7 @@ function tablesOf(stream: Stream, records: readonly unknown[], leftOut: readonly
   }
   for (const record of records) {
     const read = readRecord(record, { ...READING, stream: stream.name })
-    if (read.kind === 'dead') throw new Error(read.letter.reason)
+    if (read.kind === 'dead') throw new Error(read.deadLetter.reason)
     const { id, content } = read.envelope
     const { root, children, extra, problems } = mapRecord(stream, content!.payload, content!.problems)
     add(stream.table, ['id', ...columns], [id, ...root])
@@ -123,7 +123,7 @@ test('a response rendered again two hours later, its addresses signed anew, is t
     new Map(
       records.map((record) => {
         const read = readRecord(record, READING)
-        if (read.kind === 'dead') throw new Error(read.letter.reason)
+        if (read.kind === 'dead') throw new Error(read.deadLetter.reason)
         return [read.envelope.id, read.envelope.content!.hash]
       }),
     )

@@ -72,7 +72,7 @@ export function expectedState(
   const expected = loadedOf(fixture)
   const blank = (columns: readonly string[]) => Object.fromEntries(columns.map((column) => [column, null]))
   const read = readFixture(stream, fixture, 1)
-  if (read.kind === 'dead') throw new Error(`set aside: ${read.letter.reason}`)
+  if (read.kind === 'dead') throw new Error(`set aside: ${read.deadLetter.reason}`)
   const drift = mapRecord(stream, read.envelope.content!.payload, read.envelope.content!.problems).drift
   const found = drift.map(({ path, type }) => `${path} ${type}`).sort()
   const promised = (expected.drift ?? []).map(([path, type]) => `${withoutPositions(path)} ${type}`).sort()

@@ -21,7 +21,7 @@ export function recordEnvelope(
   { teamId, stream, observedAt, origin = 'test' }: Made,
 ): Envelope {
   const read = readRecord(record, { teamId, stream, origin, observedAt, invalidUtf8: false })
-  if (read.kind !== 'record') throw new Error(`set aside: ${read.letter.reason}`)
+  if (read.kind !== 'record') throw new Error(`set aside: ${read.deadLetter.reason}`)
   return read.envelope
 }
 

@@ -11,7 +11,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
 import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
-import { setAside } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { goRound } from '../../src/operate/alerts/round.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
@@ -355,7 +355,7 @@ async function setAsideOf(url: string, teamId: number, name: Name): Promise<void
     const body = JSON.stringify(patientOf(name, recordId))
     return { recordId, origin: 'event:x', reason: `was refused of ${name}`, body }
   })
-  await setAside(session.db, { teamId, stream: 'patients', runId: null }, letters)
+  await storeDeadLetters(session.db, { teamId, stream: 'patients', runId: null }, letters)
 }
 
 /** Changes a record that is listed. */

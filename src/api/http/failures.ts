@@ -82,7 +82,7 @@ export function failureOfStatus(status: number, one: boolean): Failure {
   if (status >= 400) {
     return known(
       'refused',
-      one ? 'set_aside' : 'stop',
+      one ? 'dead_letter' : 'stop',
       'never',
       'the service refused the request as invalid',
       'Check the filters, the body and `paths` in the configuration against the service’s documentation.',

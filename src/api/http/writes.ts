@@ -28,7 +28,7 @@ export async function create<Shape>(
 
 /**
  * Changes one record; where the answer does not hold it (it may be empty), it is fetched, from `readPath`, and
- * `answer` is that of the fetch. Throws `ApiError`: `gone` when the id is unknown, `set_aside` when the body is
+ * `answer` is that of the fetch. Throws `ApiError`: `gone` when the id is unknown, `dead_letter` when the body is
  * refused, `stop` when nobody knows whether it took effect.
  */
 export async function update<Shape>(

@@ -19,7 +19,7 @@ export function listExports(client: Client, options?: ListOptions): Scan {
 /**
  * `POST /v2/export-csv?type=json` (section 4.5): one export as JSON; the answer's body is kept whole, whatever its
  * shape (`ExportContent` has those we know). Of columns with the same title one may be missing: `streamExport` has them
- * all. Throws `ApiError`: `gone` when there is no export of this id, `set_aside` when the id is refused.
+ * all. Throws `ApiError`: `gone` when there is no export of this id, `dead_letter` when the id is refused.
  */
 export function readExport(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
   return client.request('POST', client.paths.exports, { ...options, ...asking(client, id, 'json') })
@@ -29,7 +29,7 @@ export function readExport(client: Client, id: string, options: CallOptions = {}
  * `POST /v2/export-csv` (section 4.5): one export as CSV, `raw_text` or `download_file`, in bytes as they come. The
  * text may also be one JSON string (`content-type` then says `application/json`), with or without a byte order mark.
  * Throws as `readExport`; the stream itself fails with `ApiError`, verdict `retry`, when it is cut off, and with
- * `set_aside` beyond `maxBytes`. Read the stream to its end or destroy it: it holds one of the requests in flight.
+ * `dead_letter` beyond `maxBytes`. Read the stream to its end or destroy it: it holds one of the requests in flight.
  */
 export function streamExport(
   client: Client,

@@ -53,7 +53,7 @@ export function getMessage(client: Client, id: string, options?: CallOptions): P
 
 /**
  * `PUT /v2/messages/{id}` (sections 3.1 and 4.2): changes the time or the target of a message that is not sent yet.
- * Returns the message as it is then. Throws `ApiError`: `gone` when there is none of this id, `set_aside` when it is
+ * Returns the message as it is then. Throws `ApiError`: `gone` when there is none of this id, `dead_letter` when it is
  * sent or cancelled already or the fields are refused, `stop` when nobody knows whether it took effect.
  */
 export function changeMessage(

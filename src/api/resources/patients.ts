@@ -58,7 +58,7 @@ export function replacePatient(
 
 /**
  * `PATCH /v2/patients/{id}` (section 4.1): replaces each field that is named, as a whole, and no other. Returns the
- * patient as it is then. Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the fields are
+ * patient as it is then. Throws `ApiError`: `gone` when there is none of this id, `dead_letter` when the fields are
  * refused, `stop` when nobody knows whether it took effect.
  */
 export function changePatient(

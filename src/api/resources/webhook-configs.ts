@@ -58,7 +58,7 @@ export function replaceWebhookConfig(
 
 /**
  * Partial update by id, with PATCH: only the fields given change (section 4.6). Returns the configuration as it is
- * then. Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the fields are refused, `stop` when
+ * then. Throws `ApiError`: `gone` when there is none of this id, `dead_letter` when the fields are refused, `stop` when
  * nobody knows whether it took effect.
  */
 export function changeWebhookConfig(
@@ -78,7 +78,7 @@ export function deleteWebhookConfig(client: Client, id: string, options?: CallOp
 /**
  * `POST /v2/webhooks/events/test` (section 4.6): has the service send a simulated event to the configuration's URL.
  * Returns the service's answer; what its body holds is not shown. The id goes under `bodyKeys.webhookTestId` (`id`).
- * Throws `ApiError`: `gone` when there is none of this id, `set_aside` when the service refuses to send.
+ * Throws `ApiError`: `gone` when there is none of this id, `dead_letter` when the service refuses to send.
  */
 export function testWebhookConfig(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
   const body = { [client.bodyKeys.webhookTestId ?? DEFAULT_BODY_KEYS.webhookTestId]: id }

@@ -110,7 +110,7 @@ async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSigna
       serviceClock.sample(refusal)
       return { kind: 'gone', observedAt: serviceClock.observedAt(refusal.startedAt) as Instant }
     }
-    return { kind: 'dead', letter: refusedLetter(error, { id, origin }) }
+    return { kind: 'dead', deadLetter: refusedLetter(error, { id, origin }) }
   }
 }
 
@@ -118,11 +118,11 @@ async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSigna
 function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord {
   const read = readRecord(body, reading)
   if (read.kind === 'dead')
-    return { ...read, letter: { ...read.letter, recordId: read.letter.recordId ?? id } }
+    return { ...read, deadLetter: { ...read.deadLetter, recordId: read.deadLetter.recordId ?? id } }
   if (read.envelope.id === id) return read
   const reason = 'the record fetched by id has another id'
   const text = read.envelope.content?.text ?? ''
-  return { kind: 'dead', letter: { recordId: id, origin: reading.origin, reason, body: text } }
+  return { kind: 'dead', deadLetter: { recordId: id, origin: reading.origin, reason, body: text } }
 }
 
 /**
@@ -160,7 +160,7 @@ function kindOf(error: unknown): 'gone' | 'dead' | 'unreadable' | 'later' | 'sto
   const { code, verdict } = error
   if (UNREADABLE.has(code)) return 'unreadable'
   if (verdict === 'gone') return 'gone'
-  if (verdict === 'set_aside') return 'dead'
+  if (verdict === 'dead_letter') return 'dead'
   // Nobody is there, or the team is let through no more: nothing else would fare better.
   return verdict === 'retry' && code !== 'unreachable' && code !== 'throttled' ? 'later' : 'stop'
 }

@@ -11,7 +11,7 @@ import { ApiError } from '../../api/errors.ts'
 import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
-import { openBell } from '../../core/notifier.ts'
+import { openNotifier } from '../../core/notifier.ts'
 import type { StreamName } from '../../core/streams.ts'
 import { openLoaders } from '../../load/loaders.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
@@ -62,7 +62,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   const version = options.version === undefined ? {} : { version: options.version }
   const closing = new AbortController()
   setMaxListeners(0, closing.signal)
-  const bell = openBell(clock)
+  const notifier = openNotifier(clock)
   const loaders = openLoaders({ url, clock, total: LOADERS })
   const streams = ALL_STREAMS.filter((stream) => stream.one !== null).map((stream) => stream.name)
   const desks = options.teams.map((team) => {
@@ -78,7 +78,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
 
   async function run(): Promise<void> {
     while (!closing.signal.aborted) {
-      const heard = bell.rung
+      const seen = notifier.count
       try {
         const waiting = desks.filter((desk) => !desk.busy)
         const due = await loaders.run(({ db }) => teamsDue(db, waiting.map(openTo)))
@@ -87,7 +87,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
       } catch (error) {
         lost = warehouseError(error).message
       }
-      await bell.wait(heard, pollMs)
+      await notifier.wait(seen, pollMs)
     }
     await Promise.all(busy)
   }
@@ -97,7 +97,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     const round = oneRound(desk).finally(() => {
       desk.busy = false
       busy.delete(round)
-      bell.ring()
+      notifier.notify()
     })
     busy.add(round)
   }
@@ -147,14 +147,14 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
 
   async function close(): Promise<void> {
     closing.abort(new Error('the refetcher is closed'))
-    bell.ring()
+    notifier.notify()
     await running
     await Promise.all(desks.map((desk) => desk.client.close()))
     await loaders.close()
   }
 
   return {
-    wake: bell.ring,
+    wake: notifier.notify,
     async idle() {
       while (!closing.signal.aborted) {
         const asked = desks.map(({ team, stopped }) => {
@@ -163,7 +163,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
         })
         const due = await loaders.run(({ db }) => teamsDue(db, asked, SOON_MS))
         if (busy.size === 0 && due.length === 0) return
-        bell.ring()
+        notifier.notify()
         await clock.sleep(50, closing.signal).catch(() => {})
       }
     },

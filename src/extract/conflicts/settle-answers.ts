@@ -9,7 +9,7 @@
  */
 import { above, type Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
-import { setAside } from '../../load/dead-letters.ts'
+import { storeDeadLetters } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
@@ -59,7 +59,13 @@ export async function settleAnswers(
     const body = told.kind === 'record' ? told.envelope.content!.text : 'null'
     const reason = `the warehouse refused the record (SQLSTATE ${state})`
     const letter = { recordId: row.id, origin: originOf(row), reason, body }
-    await settleInOneTransaction(session, stream, [{ row, told: { kind: 'dead', letter } }], held, present)
+    await settleInOneTransaction(
+      session,
+      stream,
+      [{ row, told: { kind: 'dead', deadLetter: letter } }],
+      held,
+      present,
+    )
   }
 }
 
@@ -80,7 +86,7 @@ async function settleInOneTransaction(
   const from = { kind: 'answers', askedAt } as const
   const { conflicts } = await writeBatch(session, { stream, lines, from })
   const lost = new Set(conflicts.map(({ id }) => id))
-  await setAside(db, place, sorted.letters)
+  await storeDeadLetters(db, place, sorted.letters)
   await recordFindings(db, stream.name, findingsOf(place.teamId, sorted.missing))
   await lockRows(
     db,
@@ -117,7 +123,7 @@ function sortAnswers(
     else {
       settled.push(row)
       if (told.kind === 'record') state(told.envelope)
-      else if (told.kind === 'dead') letters.push(told.letter)
+      else if (told.kind === 'dead') letters.push(told.deadLetter)
       else if (row.reason === 'contested' && now?.deleted !== true)
         state(
           tombstone(row.id, {

@@ -68,7 +68,7 @@ export async function refetch(source: Source, ids: readonly string[]): Promise<A
   const found = await fetchForRun(source, ids, 'refetch')
   return {
     envelopes: found.flatMap((each) => (each.kind === 'record' ? each.envelope : [])),
-    letters: found.flatMap((each) => (each.kind === 'dead' ? each.letter : [])),
+    letters: found.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])),
     gone: found.flatMap((each, at) =>
       each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : [],
     ),

@@ -64,5 +64,5 @@ function brokeOff(error: unknown): boolean {
 }
 
 function refused(message: string): IntakeError {
-  return new IntakeError(message, { code: 'file_refused', verdict: 'set_aside' })
+  return new IntakeError(message, { code: 'file_refused', verdict: 'dead_letter' })
 }

@@ -9,7 +9,7 @@
  * what one of them does is done whole or not at all, so a run killed anywhere leaves tables that the next completes.
  */
 import { resolveUnmet } from '../../load/dead-letters.ts'
-import { type HeldExport, heldExports } from '../../load/exports/export-file.ts'
+import { type StoredExport, storedExports } from '../../load/exports/export-file.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { joinProblems } from '../../load/exports/root-problems.ts'
 import { openLoaders } from '../../load/loaders.ts'
@@ -57,8 +57,8 @@ async function readFiles(
   { dry, migrated }: SliceOptions,
 ): Promise<void> {
   const { client, clock, logger, url, taken } = source
-  const none: ReadonlyMap<string, HeldExport> = new Map()
-  const held = migrated ? await heldExports(session.db, taken.teamId, ids) : none
+  const none: ReadonlyMap<string, StoredExport> = new Map()
+  const held = migrated ? await storedExports(session.db, taken.teamId, ids) : none
   // One request is left to the other streams.
   const count = Math.max(1, Math.min(FILES_AT_ONCE, client.concurrency - 1))
   await using desks = openLoaders({

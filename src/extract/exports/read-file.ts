@@ -7,11 +7,11 @@
  */
 import { ApiError } from '../../api/errors.ts'
 import type { IntakeError } from '../../core/errors.ts'
-import { breakFile } from '../../load/exports/break-file.ts'
-import { dropFiles, type ExportFile, type HeldExport, isUnchanged } from '../../load/exports/export-file.ts'
+import { dropFiles, type ExportFile, isUnchanged, type StoredExport } from '../../load/exports/export-file.ts'
 import { comesAsJsonString } from '../../load/exports/export-text.ts'
 import { loadFile } from '../../load/exports/load-file.ts'
 import { MalformedFile } from '../../load/exports/malformed-file.ts'
+import { rejectFile } from '../../load/exports/reject-file.ts'
 import { spool } from '../../load/exports/spool.ts'
 import { assertOurs } from '../../load/slice.ts'
 import { openLines } from '../../normalize/lines.ts'
@@ -26,14 +26,14 @@ export async function readFile(
   source: Source,
   session: Session,
   id: string,
-  held: HeldExport | undefined,
+  held: StoredExport | undefined,
   dry: boolean,
 ): Promise<void> {
   const { taken, tally } = source
   const file = await fetchFile(source, session, id, held?.hash ?? null, dry)
   if (file === null) return
   if (isUnchanged(held, file)) {
-    if (held?.hasBroken && !dry) await forgetBroken(source, session, id)
+    if (held?.hasRejected && !dry) await forgetBroken(source, session, id)
     return
   }
   if (!dry) {
@@ -43,7 +43,7 @@ export async function readFile(
     } catch (error) {
       const reason = reasonOf(error)
       if (reason === null) throw error
-      await breakFile(session, taken, file, reason)
+      await rejectFile(session, taken, file, reason)
       tally.deadLetters += 1
       return
     }

@@ -92,7 +92,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
           tally.erased += result.erased
           tally.deadLetters += result.deadLetters
           tally.problems += result.problems
-          for (const id of result.contested) contested.add(id)
+          for (const id of result.conflicts) contested.add(id)
         }),
     )
   }

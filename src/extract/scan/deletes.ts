@@ -80,5 +80,5 @@ export async function prove(source: Source, ids: readonly string[]): Promise<Pro
     if (each.kind === 'record') return each.envelope
     return each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : []
   })
-  return { envelopes, letters: found.flatMap((each) => (each.kind === 'dead' ? each.letter : [])) }
+  return { envelopes, letters: found.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])) }
 }

@@ -125,7 +125,7 @@ async function readPage(source: Source, page: Page): Promise<readonly ReadRecord
 function noteIds(reads: readonly ReadRecord[], ledger: Ledger): number {
   let unkeyed = 0
   for (const read of reads) {
-    const id = read.kind === 'record' ? read.envelope.id : read.letter.recordId
+    const id = read.kind === 'record' ? read.envelope.id : read.deadLetter.recordId
     if (id === null) unkeyed += 1
     else ledger.add(id)
   }
@@ -187,7 +187,7 @@ async function loadEntries(
   })
   await batcher.add(
     reads.flatMap((read) => (read.kind === 'record' ? [read.envelope] : [])),
-    reads.flatMap((read) => (read.kind === 'dead' ? [read.letter] : [])),
+    reads.flatMap((read) => (read.kind === 'dead' ? [read.deadLetter] : [])),
   )
 }
 
@@ -225,9 +225,9 @@ async function fetchWhole(
       const body = content?.text ?? 'null'
       if (each.kind === 'record') return [id, each]
       if (each.kind === 'later') return [id, null]
-      if (each.kind === 'dead') return [id, { kind: 'dead', letter: { ...each.letter, body } }]
+      if (each.kind === 'dead') return [id, { kind: 'dead', deadLetter: { ...each.deadLetter, body } }]
       const reason = 'is in the list, but not found by its id'
-      return [id, { kind: 'dead', letter: { recordId: id, origin, reason, body } }]
+      return [id, { kind: 'dead', deadLetter: { recordId: id, origin, reason, body } }]
     }),
   )
 }

@@ -10,7 +10,7 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { openBell } from '../../core/notifier.ts'
+import { openNotifier } from '../../core/notifier.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { reportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -74,9 +74,9 @@ export function openDrain(options: DrainOptions): Drain {
     usual: openUsualFields(clock),
     backoffMs: options.backoffMs ?? [1_000, 10_000, 60_000],
   }
-  const bell = openBell(clock)
+  const notifier = openNotifier(clock)
   const closing = new AbortController()
-  const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: bell.ring })
+  const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: notifier.notify })
   const sessions = openSessions(url, clock)
   /** When the batch that is being taken was begun to be looked for. */
   let lookingSince: number | null = null
@@ -88,7 +88,7 @@ export function openDrain(options: DrainOptions): Drain {
   async function run(): Promise<void> {
     let before = Promise.resolve()
     while (!closing.signal.aborted) {
-      const heard = bell.rung
+      const seen = notifier.count
       try {
         if (failures > 0) await pause()
         const session = await sessions.take()
@@ -105,7 +105,7 @@ export function openDrain(options: DrainOptions): Drain {
         if (prepared === null || !isFull(prepared.rows, batch)) {
           // What arrives meanwhile makes one batch, not several that are small.
           await Promise.all(inHand.keys())
-          await bell.wait(heard, pollMs)
+          await notifier.wait(seen, pollMs)
         }
         while (inHand.size >= workers) await Promise.race(inHand.keys())
       } catch (error) {
@@ -159,7 +159,7 @@ export function openDrain(options: DrainOptions): Drain {
   async function finish(session: Session, prepared: Prepared): Promise<void> {
     try {
       const loaded = await write(session, loading, prepared)
-      report({ loaded: [loaded], postponed: [], setAside: [] })
+      report({ loaded: [loaded], postponed: [], deadLettered: [] })
     } catch (error) {
       if (!isOfSomeEvent(error)) throw error
       await session.client.query('rollback')
@@ -182,7 +182,7 @@ export function openDrain(options: DrainOptions): Drain {
     tell(watch, teams, outcome)
     for (const row of outcome.postponed)
       logger.warn(described(row), 'an event could not be loaded; tried again')
-    for (const row of outcome.setAside)
+    for (const row of outcome.deadLettered)
       logger.error(described(row), 'an event could not be loaded; set aside')
     if (outcome.loaded.some(({ asked }) => asked > 0)) options.onAsked?.()
   }
@@ -209,7 +209,7 @@ export function openDrain(options: DrainOptions): Drain {
 
   async function close(): Promise<void> {
     closing.abort()
-    bell.ring()
+    notifier.notify()
     const inTime = new AbortController()
     const limit = clock.sleep(CLOSE_MS, inTime.signal).catch(() => {})
     await Promise.race([Promise.all([running, listener.close()]), limit])
@@ -218,13 +218,13 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   return {
-    wake: bell.ring,
+    wake: notifier.notify,
     async idle() {
       await using session = await openSession({ url, purpose: 'drain idle' })
       while (!closing.signal.aborted) {
         if (inHand.size === 0) {
           if (!(await isAnyDue(session, teamIds))) return
-          bell.ring()
+          notifier.notify()
         }
         await clock.sleep(20, closing.signal).catch(() => {})
       }

@@ -6,7 +6,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
-import { setAside } from '../../load/dead-letters.ts'
+import { storeDeadLetters } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
 import { type Ask, askAgain } from '../../load/refetches.ts'
@@ -80,7 +80,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
     asks.push(...(await writeGroup(session, loading, group, { overtakenKeys, withoutErasures })))
   for (const { stream, deadLetters, findings } of noted) {
     for (const [teamId, letters] of byTeam(deadLetters))
-      await setAside(session.db, { teamId, stream, runId: null }, letters)
+      await storeDeadLetters(session.db, { teamId, stream, runId: null }, letters)
     await recordFindings(session.db, stream, findings)
   }
   const asked = await askAgain(session.db, asks)
@@ -121,7 +121,7 @@ async function writeGroup(
   if (stream.one === null) {
     const letters = partial.map((envelope) => ({ teamId: envelope.teamId, letter: partOfRecord(envelope) }))
     for (const [teamId, own] of byTeam(letters))
-      await setAside(session.db, { teamId, stream: stream.name, runId: null }, own)
+      await storeDeadLetters(session.db, { teamId, stream: stream.name, runId: null }, own)
   } else {
     for (const key of [...losing, ...sparse]) ask(key, 'partial')
   }

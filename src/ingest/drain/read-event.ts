@@ -108,7 +108,7 @@ function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersio
   const reading = readingOf(event, stream, at ?? fallbackTime(data, event), parsed.invalidUtf8)
   const read = readRecord(data, reading)
   if (read.kind === 'dead')
-    return setAside(event, envelope, stream, `an event whose record ${read.letter.reason}`)
+    return setAside(event, envelope, stream, `an event whose record ${read.deadLetter.reason}`)
   const record = read.envelope
   const thin = isThin(stream, record.content!.payload, apiVersion)
   if (stream.one === null) {

@@ -5,7 +5,7 @@ import type { Outcome } from './settle-one-by-one.ts'
 export function tell(
   watch: DrainWatch,
   teams: readonly { readonly name: string; readonly teamId: number }[],
-  { loaded, postponed, setAside }: Outcome,
+  { loaded, postponed, deadLettered }: Outcome,
 ): void {
   for (const { name, teamId } of teams) {
     const events = { done: 0, dead: 0, retried: 0 }
@@ -23,7 +23,7 @@ export function tell(
       }
     }
     events.retried += postponed.filter((row) => row.teamId === teamId).length
-    events.dead += setAside.filter((row) => row.teamId === teamId).length
+    events.dead += deadLettered.filter((row) => row.teamId === teamId).length
     if (events.done + events.dead + events.retried > 0) watch.drained(name, events, visibleSeconds)
   }
 }

@@ -5,7 +5,7 @@
  * for it. What is no event's fault (a lost connection, a lock, a full disk) is thrown.
  */
 import { INBOX } from '../../core/streams.ts'
-import { setAside } from '../../load/dead-letters.ts'
+import { storeDeadLetters } from '../../load/dead-letters.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -23,7 +23,7 @@ export interface Outcome {
   readonly loaded: readonly Loaded[]
   /** Events to be tried again. */
   readonly postponed: readonly InboxRow[]
-  readonly setAside: readonly InboxRow[]
+  readonly deadLettered: readonly InboxRow[]
 }
 
 /** True for what some record of the batch is to blame for, and not the connection. */
@@ -59,7 +59,7 @@ export async function settleOneByOne(
   }
 
   await attempt(rows)
-  return { loaded, postponed, setAside: aside }
+  return { loaded, postponed, deadLettered: aside }
 }
 
 /** True when the event is to be tried again, false when it is set aside. */
@@ -79,7 +79,7 @@ async function putOff(
   const body = keptOf(row.body, stream)
   const letter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body }
   await session.client.query('begin')
-  await setAside(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [letter])
+  await storeDeadLetters(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [letter])
   await settle(session, [row], 'dead')
   await session.client.query('commit')
   return false

@@ -9,7 +9,7 @@ import type { Clock } from '../../core/clock.ts'
 import { keyOf, open } from '../../core/secret-box.ts'
 import { removedAmong } from '../../load/teams.ts'
 import { glance } from '../../warehouse/glance.ts'
-import { heldBoxes, placeOf } from '../../warehouse/webhook-secrets.ts'
+import { placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 
 export interface SecretSource {
   /** Those that are known now. */
@@ -55,7 +55,7 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
   const look = async (): Promise<readonly string[]> => {
     const boxes = await glance({ url, purpose: 'ingest secrets', milliseconds: LOOK_MS }, async (db) => {
       removed = (await removedAmong(db, [team.teamId])).length > 0
-      return await heldBoxes(db, team.teamId)
+      return await secretsInUse(db, team.teamId)
     })
     if (key === null) {
       if (boxes.size > 0) {

@@ -16,7 +16,7 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasures } from './erasures.ts'
 
 /** Within the transaction that sets them aside. */
-export async function withoutErasedLetters(
+export async function withoutErasedDeadLetters(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox },
   letters: readonly DeadLetter[],

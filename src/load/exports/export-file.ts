@@ -18,25 +18,25 @@ export interface ExportFile extends Omit<Spooled, 'last'> {
 }
 
 /** What is held of an export, and of the file that was loaded last. */
-export interface HeldExport {
+export interface StoredExport {
   readonly origin: string
   /** SHA-256 in hex digits; null when no file is loaded. */
   readonly hash: string | null
   readonly apiVersion: string | null
   readonly timezone: string | null
   /** True when a later file is set aside. */
-  readonly hasBroken: boolean
+  readonly hasRejected: boolean
 }
 
 /** Those of the exports that are held alive, by id. */
-export async function heldExports(
+export async function storedExports(
   db: Kysely<Warehouse>,
   teamId: number,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, HeldExport>> {
-  const { rows } = await sql<HeldExport & { id: string }>`
+): Promise<ReadonlyMap<string, StoredExport>> {
+  const { rows } = await sql<StoredExport & { id: string }>`
     select entry.id, entry._origin as origin, encode(loaded.hash, 'hex') as hash,
-      loaded.api_version as "apiVersion", loaded.timezone, broken.export_id is not null as "hasBroken"
+      loaded.api_version as "apiVersion", loaded.timezone, broken.export_id is not null as "hasRejected"
     from intake.exports entry
     left join intake_raw.export_files loaded
       on loaded.team_id = entry.team_id and loaded.export_id = entry.id and loaded.is_loaded
@@ -49,7 +49,7 @@ export async function heldExports(
 }
 
 /** True when loading the file again would change nothing. */
-export function isUnchanged(held: HeldExport | undefined, file: ExportFile): boolean {
+export function isUnchanged(held: StoredExport | undefined, file: ExportFile): boolean {
   return (
     held !== undefined &&
     held.hash === file.hash &&

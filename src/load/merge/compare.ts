@@ -21,6 +21,6 @@ function resultOf({ count, tombstones, findings }: Batch['lines'], deadLetters: 
     erased: 0,
     deadLetters,
     problems: findings.problems,
-    contested: [],
+    conflicts: [],
   }
 }

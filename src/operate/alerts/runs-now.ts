@@ -5,7 +5,7 @@
  * goes on is waited for.
  */
 import { type Kysely, sql } from 'kysely'
-import { heldBySomebody } from '../../warehouse/locks.ts'
+import { isLocked } from '../../warehouse/locks.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Condition, Figures } from './causes.ts'
 
@@ -78,7 +78,7 @@ async function readNewest(
   const { rows } = await sql<Newest>`
     with run as (
       select *, status = 'running' and (
-        started_at > now() - interval '3 seconds' or ${heldBySomebody('run', sql<string>`run_id::text`)}
+        started_at > now() - interval '3 seconds' or ${isLocked('run', sql<string>`run_id::text`)}
       ) as lives
       from intake_ops.runs run
       order by run_id desc limit ${RUNS}

@@ -3,7 +3,7 @@
  *
  * Invariant: holds up nothing. Several processes may watch one warehouse; of those one goes round at a time.
  */
-import { openBell } from '../../core/notifier.ts'
+import { openNotifier } from '../../core/notifier.ts'
 import { openWebhookChecks } from '../health/webhook-checks.ts'
 import { goRound, type Outcome, type RoundOptions } from './round.ts'
 
@@ -31,23 +31,23 @@ export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others 
   const { clock } = others
   const options = { ...others, webhookChecks: openWebhookChecks({ inboxDays }) }
   const stop = new AbortController()
-  const bell = openBell(clock)
+  const notifier = openNotifier(clock)
   const rounds = async () => {
-    for (let round = 0, heard = bell.rung; ; round += 1) {
-      await bell.wait(heard, everyMs)
+    for (let round = 0, seen = notifier.count; ; round += 1) {
+      await notifier.wait(seen, everyMs)
       if (stop.signal.aborted) return
-      const thorough = bell.rung > heard || round % THOROUGH_EVERY === 0
-      heard = bell.rung
+      const thorough = notifier.count > seen || round % THOROUGH_EVERY === 0
+      seen = notifier.count
       const outcome = await goRound({ ...options, signal: stop.signal }, { thorough, insist: false })
       if (isPost(outcome)) onPosted(outcome === 'told')
     }
   }
   const done = rounds()
   return {
-    wake: bell.ring,
+    wake: notifier.notify,
     [Symbol.asyncDispose]: async () => {
       stop.abort()
-      bell.ring()
+      notifier.notify()
       const ended = new AbortController()
       await Promise.race([done, clock.sleep(CLOSE_MS, ended.signal).catch(() => {})])
       ended.abort()

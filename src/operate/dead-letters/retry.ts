@@ -198,7 +198,7 @@ async function loadBody(session: Session, letter: Waiting, stream: Stream): Prom
   const place = { teamId, stream: stream.name, runId: null }
   const observedAt = await readAt(session.db, letter)
   const read = readRecord(value, { ...place, origin, observedAt, invalidUtf8: false })
-  if (read.kind === 'dead') return notPossible(id, `what was set aside ${read.letter.reason}, as before`)
+  if (read.kind === 'dead') return notPossible(id, `what was set aside ${read.deadLetter.reason}, as before`)
   const lines = linesOf(stream, [read.envelope])
   await writeBatch(session, { stream, lines, from: { kind: 'pages', askedAt: createdAt } })
   return { id, outcome: 'loaded' }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { keyOf, open } from '../../core/secret-box.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { heldBoxes, placeOf } from '../../warehouse/webhook-secrets.ts'
+import { placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 import { type Check, failed, ok, warning } from './check.ts'
 
 export interface SecretTeam {
@@ -27,7 +27,7 @@ export async function secretChecks(
     const boxes =
       session === null || team.teamId === null
         ? new Map<string, Buffer>()
-        : await heldBoxes(session.db, team.teamId)
+        : await secretsInUse(session.db, team.teamId)
     let opened = 0
     for (const [configId, box] of boxes) {
       sealed += 1

@@ -14,7 +14,7 @@ import { IntakeError, verdictOf } from '../../core/errors.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { heldBySomebody, tryLock } from '../../warehouse/locks.ts'
+import { isLocked, tryLock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { refreshStatistics } from '../erase/refresh-statistics.ts'
@@ -92,7 +92,7 @@ async function refuseWhileRead(db: Kysely<Warehouse>, name: string): Promise<voi
   const { rows } = await sql<{ run_id: number }>`
     select run_id::int as run_id from intake_ops.runs
     where status = 'running' and options -> 'teams' @> to_jsonb(array[${name}::text])
-      and ${heldBySomebody('run', sql<string>`run_id::text`)}
+      and ${isLocked('run', sql<string>`run_id::text`)}
     limit 1`.execute(db)
   if (rows[0] !== undefined) throw heldByAnother(`run ${rows[0].run_id} is at team ${name}`)
 }

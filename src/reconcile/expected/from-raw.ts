@@ -103,5 +103,5 @@ function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {
   }
   const payload = parseText(held.body) as JsonObject
   const problems = held.problems === null ? [] : (parseText(held.problems) as readonly Problem[])
-  return { ...keys, content: { payload, text: held.body, asItCame: null, hash, problems } }
+  return { ...keys, content: { payload, text: held.body, asReceived: null, hash, problems } }
 }

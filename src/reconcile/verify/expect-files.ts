@@ -10,7 +10,7 @@ import type { IntakeError } from '../../core/errors.ts'
 import { meaningOf } from '../../extract/conflicts/fetch-by-id.ts'
 import { download } from '../../extract/exports/download.ts'
 import type { Source } from '../../extract/source.ts'
-import { heldExports } from '../../load/exports/export-file.ts'
+import { storedExports } from '../../load/exports/export-file.ts'
 import { comesAsJsonString } from '../../load/exports/export-text.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { spool, spooledChunk } from '../../load/exports/spool.ts'
@@ -30,7 +30,7 @@ export async function expectFiles(source: Source, session: Session, tables: Expe
     id: string
   }>`select id from ${sql.table(tables.root.expected)} order by id`.execute(db)
   const ids = rows.map(({ id }) => id)
-  const held = await heldExports(db, teamId, ids)
+  const held = await storedExports(db, teamId, ids)
   for (const exportId of ids) {
     source.signal.throwIfAborted()
     try {

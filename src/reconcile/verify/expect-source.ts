@@ -29,7 +29,7 @@ const NOTHING_LOADED: LoadResult = {
   erased: 0,
   deadLetters: 0,
   problems: 0,
-  contested: [],
+  conflicts: [],
 }
 
 export function allTables({ root, children, files, records }: ExpectedTables) {

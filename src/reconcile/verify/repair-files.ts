@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import { readFile } from '../../extract/exports/read-file.ts'
-import { heldExports } from '../../load/exports/export-file.ts'
+import { storedExports } from '../../load/exports/export-file.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { joinProblems } from '../../load/exports/root-problems.ts'
 import type { Difference } from './find.ts'
@@ -15,7 +15,7 @@ import type { Looking } from './look-again.ts'
 export async function repairFiles(looking: Looking, found: readonly Difference[]): Promise<void> {
   const { source, session } = looking
   const { teamId } = source.taken
-  const held = await heldExports(
+  const held = await storedExports(
     session.db,
     teamId,
     found.map(({ id }) => id),

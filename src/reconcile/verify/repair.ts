@@ -137,7 +137,7 @@ async function fetched(source: Looking['source'], found: readonly Difference[]):
     else if (came.kind === 'later') unknown.push(id)
     else if (came.kind === 'dead') {
       unknown.push(id)
-      letters.push({ ...came.letter, origin })
+      letters.push({ ...came.deadLetter, origin })
     }
     // What the list held a moment ago is for the next list to miss.
     else if (kind === 'extra') {

@@ -109,7 +109,7 @@ describe('the head is judged like any answer', () => {
   test.each([
     [401, 'no_credentials', 'stop'],
     [404, 'not_found', 'gone'],
-    [400, 'refused', 'set_aside'],
+    [400, 'refused', 'dead_letter'],
     [301, 'redirected', 'stop'],
   ])('%i is %s: %s', async (status, code, verdict) => {
     await using service = await startService((_, response) =>
@@ -203,7 +203,7 @@ describe('its size', () => {
     }
     for (let index = 0; index < 2; index++) {
       const { stream } = await open(heard.client, 99_999)
-      expect(await errorOf(stream.toArray())).toMatchObject({ code: 'too_large', verdict: 'set_aside' })
+      expect(await errorOf(stream.toArray())).toMatchObject({ code: 'too_large', verdict: 'dead_letter' })
     }
   })
 

@@ -67,7 +67,7 @@ describe('one answer', () => {
       (r) => json(r, person('other')),
       {
         kind: 'dead',
-        letter: {
+        deadLetter: {
           recordId: 'x',
           reason: 'the record fetched by id has another id',
           body: expect.stringContaining('other'),
@@ -77,19 +77,19 @@ describe('one answer', () => {
     [
       'a record without id',
       (r) => json(r, { first_name: 'A' }),
-      { kind: 'dead', letter: { recordId: 'x', reason: 'has no id' } },
+      { kind: 'dead', deadLetter: { recordId: 'x', reason: 'has no id' } },
     ],
     [
       'no object',
       (r) => json(r, [person('x')]),
-      { kind: 'dead', letter: { recordId: 'x', reason: 'not an object' } },
+      { kind: 'dead', deadLetter: { recordId: 'x', reason: 'not an object' } },
     ],
     [
       '400',
       (r) => json(r, {}, 400),
       {
         kind: 'dead',
-        letter: {
+        deadLetter: {
           recordId: 'x',
           reason: 'the service does not give the record by its id (400)',
           body: 'null',
@@ -99,14 +99,14 @@ describe('one answer', () => {
     [
       '422',
       (r) => json(r, {}, 422),
-      { kind: 'dead', letter: { reason: 'the service does not give the record by its id (422)' } },
+      { kind: 'dead', deadLetter: { reason: 'the service does not give the record by its id (422)' } },
     ],
     [
       'what is no JSON',
       (r) => void r.writeHead(200, { 'content-type': 'application/json' }).end('{"id":'),
       {
         kind: 'dead',
-        letter: { recordId: 'x', reason: 'the record fetched by id cannot be read', body: 'null' },
+        deadLetter: { recordId: 'x', reason: 'the record fetched by id cannot be read', body: 'null' },
       },
     ],
     ['500', (r) => json(r, {}, 500), { kind: 'later', error: { verdict: 'retry' } }],
@@ -114,7 +114,7 @@ describe('one answer', () => {
     answerAll(answer)
     const found = (await fetchAll(['x']))[0]!
     expect(found).toMatchObject(expected)
-    if (found.kind === 'dead') expect(found.letter.origin).toBe('run:1 proof')
+    if (found.kind === 'dead') expect(found.deadLetter.origin).toBe('run:1 proof')
   })
 
   test.each([401, 403, 405])('%i stops, and says so', async (status) => {
@@ -212,7 +212,7 @@ describe('what a failure means', () => {
     ['one that was too large', failure('too_large', 'stop'), 'dead'],
     ['one nested too deeply', failure('too_deep', 'stop'), 'dead'],
     ['one in an encoding that cannot be read', failure('bad_encoding', 'retry'), 'dead'],
-    ['what was refused', failure('refused', 'set_aside'), 'dead'],
+    ['what was refused', failure('refused', 'dead_letter'), 'dead'],
   ])('%s: %#', (_, error, meaning) => {
     const patience = newPatience()
     expect(meaningOf(error, patience)).toBe(meaning)
@@ -242,7 +242,7 @@ describe('what a failure means', () => {
   test.each([
     ['later', 'retry', 'unavailable', 10],
     ['unreadable', 'stop', 'not_json', 10],
-    ['dead', 'set_aside', 'refused', 100],
+    ['dead', 'dead_letter', 'refused', 100],
   ] as const)('%s, after as many in a row as are borne, is thrown', (_, verdict, code, most) => {
     const patience = { ...newPatience(), inRow: most - 1 }
     meaningOf(failure(code, verdict), patience)

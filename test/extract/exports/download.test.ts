@@ -133,7 +133,7 @@ describe('is believed when two readings agree', () => {
 
   test('and not when all three differ, though the first was the one of an earlier run but one', async () => {
     const { result, unused } = await get([sized('a'), sized('b'), sized('a'), sized('a')], await hashOf('z'))
-    await expect(result).rejects.toMatchObject({ code: 'file_refused', verdict: 'set_aside' })
+    await expect(result).rejects.toMatchObject({ code: 'file_refused', verdict: 'dead_letter' })
     expect(unused()).toBe(1)
   })
 })
@@ -157,7 +157,7 @@ test.each(['text/html', 'TEXT/HTML; charset=utf-8', 'application/xhtml+html'])(
   'a page that came in place of the file (%s) is refused, and not asked for again',
   async (type) => {
     const { result, unused, taken } = await get([sized('<p>\n', { 'content-type': type }), sized(CSV)])
-    await expect(result).rejects.toMatchObject({ code: 'file_refused', verdict: 'set_aside' })
+    await expect(result).rejects.toMatchObject({ code: 'file_refused', verdict: 'dead_letter' })
     expect([unused(), taken]).toEqual([1, []])
   },
 )

@@ -172,14 +172,14 @@ describe('a record that the warehouse holds already', () => {
 
 describe('the end', () => {
   const result = (over: Partial<LoadResult>): LoadResult => ({
-    ...{ changed: 0, deleted: 0, erased: 0, deadLetters: 0, problems: 0, contested: [] },
+    ...{ changed: 0, deleted: 0, erased: 0, deadLetters: 0, problems: 0, conflicts: [] },
     ...over,
   })
 
   test('adds up what every batch did, and tells each contested id once', async () => {
     const results = [
-      result({ changed: 1, deleted: 2, erased: 3, deadLetters: 4, problems: 5, contested: ['x', 'y'] }),
-      result({ changed: 10, deleted: 20, erased: 30, deadLetters: 40, problems: 50, contested: ['y', 'z'] }),
+      result({ changed: 1, deleted: 2, erased: 3, deadLetters: 4, problems: 5, conflicts: ['x', 'y'] }),
+      result({ changed: 10, deleted: 20, erased: 30, deadLetters: 40, problems: 50, conflicts: ['y', 'z'] }),
     ]
     const { batcher, source } = await open('merge', { load: async () => results.shift()! })
     await batcher.add([person(1), person(1)], [])

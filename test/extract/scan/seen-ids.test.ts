@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Envelope } from '../../../src/core/envelope.ts'
 import { instantOf, microsOf } from '../../../src/core/time.ts'
 import { countLive, type Ledger, openLedger } from '../../../src/extract/scan/seen-ids.ts'
-import { setAside } from '../../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { naughtyText } from '../../core/naughty.ts'
 import { loadEnvelopes, takeWhole } from '../../load/loading.ts'
@@ -227,18 +227,22 @@ describe('summaries', () => {
     await loadEnvelopes(rig.session, patients, [tombstoneEnvelope('deleted', made)], { mode: 'merge', taken })
     const letter = (recordId: string) => [{ recordId, origin: 'run:1 page:1', reason: 'r', body: '{}' }]
     for (const id of ['waiting', 'discarded', 'resolved'])
-      await setAside(rig.session.db, { ...place(), runId: '1' }, letter(id))
+      await storeDeadLetters(rig.session.db, { ...place(), runId: '1' }, letter(id))
     for (const status of ['discarded', 'resolved'])
       await rig.rows(
         'update intake_ops.dead_letters set status = $1, settled_at = now() where record_id = $1',
         [status],
       )
-    await setAside(
+    await storeDeadLetters(
       rig.session.db,
       { teamId: rig.otherId, stream: 'patients', runId: '1' },
       letter('of-others'),
     )
-    await setAside(rig.session.db, { teamId: rig.teamId, stream: 'forms', runId: '1' }, letter('of-forms'))
+    await storeDeadLetters(
+      rig.session.db,
+      { teamId: rig.teamId, stream: 'forms', runId: '1' },
+      letter('of-forms'),
+    )
     await keep(...[...ids, 'deleted', 'never'].map((id) => summary(id)))
     expect((await entries()).map(({ id }) => id)).toEqual(['alive', 'of-forms', 'of-others', 'resolved'])
   })

@@ -187,12 +187,12 @@ async function play(steps: readonly Step[], service: Service): Promise<void> {
     const left = await withoutUnchanged(scene.session, envelopes)
     if (left.length === 0) return
     const taken = await takeWhole(scene.session, stream, teamId)
-    const { contested } = await loadEnvelopes(scene.session, stream, left, { mode: 'merge', taken })
+    const { conflicts } = await loadEnvelopes(scene.session, stream, left, { mode: 'merge', taken })
     const ask = (id: string): Ask => ({
       ...{ teamId, stream: stream.name, id },
       ...{ reason: 'contested', origin: 'page', since: null },
     })
-    await askAgain(scene.session.db, contested.map(ask))
+    await askAgain(scene.session.db, conflicts.map(ask))
   }
 
   async function answerAll(): Promise<void> {

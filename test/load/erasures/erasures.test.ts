@@ -1,6 +1,6 @@
 /** An erasure beside loads that are under way; and files without rows of the erased, which are the same but for those. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { setAside } from '../../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { hashesOf, noteErased, openErasures } from '../../../src/load/erasures/erasures.ts'
 import { withoutErasedRows } from '../../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../../src/load/exports/export-text.ts'
@@ -147,10 +147,10 @@ describe('beside loads', () => {
       letter('r-2', event({ id: 'r-2', patient: 'patient-1' })),
       letter('r-3', event({ id: 'r-3', patient: 'patient-2' })),
     ]
-    expect(await setAside(loader.db, { ...place, stream: 'patients' }, ofPatients)).toBe(1)
-    expect(await setAside(loader.db, { ...place, stream: 'responses' }, ofResponses)).toBe(1)
+    expect(await storeDeadLetters(loader.db, { ...place, stream: 'patients' }, ofPatients)).toBe(1)
+    expect(await storeDeadLetters(loader.db, { ...place, stream: 'responses' }, ofResponses)).toBe(1)
     const unread = [letter(null, 'patient-1 wrote'), letter(null, 'nobody wrote')]
-    expect(await setAside(loader.db, { ...place, stream: 'inbox' }, unread)).toBe(1)
+    expect(await storeDeadLetters(loader.db, { ...place, stream: 'inbox' }, unread)).toBe(1)
     await loader.client.query('commit')
     const { rows } = await eraser.client.query(
       `select convert_from(body, 'UTF8') as body from intake_raw.set_aside order by 1`,

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   dropFiles,
   type ExportFile,
-  heldExports,
   isUnchanged,
   keepFile,
+  storedExports,
 } from '../../../src/load/exports/export-file.ts'
 import { matchQuestions } from '../../../src/load/exports/match-questions.ts'
 import { joinProblems } from '../../../src/load/exports/root-problems.ts'
@@ -43,7 +43,7 @@ describe('what is held', () => {
     await keep(rig.teamId, true)
     await keep(rig.otherId, true, { hash: 'cd'.repeat(32), timezone: 'Asia/Tokyo' })
     await keep(rig.otherId, false, { hash: 'ef'.repeat(32) })
-    const held = await heldExports(rig.session.db, rig.teamId, ['e', 'f', 'g', 'gone', 'none'])
+    const held = await storedExports(rig.session.db, rig.teamId, ['e', 'f', 'g', 'gone', 'none'])
     expect([...held]).toEqual([
       [
         'e',
@@ -52,14 +52,14 @@ describe('what is held', () => {
           hash: 'ab'.repeat(32),
           apiVersion: 'v2.1',
           timezone: 'UTC',
-          hasBroken: false,
+          hasRejected: false,
         },
       ],
-      ['f', { origin: 'run:0 page:1', hash: null, apiVersion: null, timezone: null, hasBroken: false }],
+      ['f', { origin: 'run:0 page:1', hash: null, apiVersion: null, timezone: null, hasRejected: false }],
     ])
-    const other = await heldExports(rig.session.db, rig.otherId, ['e'])
-    expect(other.get('e')).toMatchObject({ hash: 'cd'.repeat(32), timezone: 'Asia/Tokyo', hasBroken: true })
-    expect((await heldExports(rig.session.db, rig.teamId, [])).size).toBe(0)
+    const other = await storedExports(rig.session.db, rig.otherId, ['e'])
+    expect(other.get('e')).toMatchObject({ hash: 'cd'.repeat(32), timezone: 'Asia/Tokyo', hasRejected: true })
+    expect((await storedExports(rig.session.db, rig.teamId, [])).size).toBe(0)
   })
 
   test.each<[string, Partial<ExportFile>, boolean]>([
@@ -70,7 +70,9 @@ describe('what is held', () => {
     ['another zone', { timezone: 'Europe/Paris' }, false],
   ])('needs no loading again only when nothing that counts differs: %s', (_, over, unchanged) => {
     const { hash, apiVersion, timezone, origin } = file()
-    expect(isUnchanged({ hash, apiVersion, timezone, origin, hasBroken: false }, file(over))).toBe(unchanged)
+    expect(isUnchanged({ hash, apiVersion, timezone, origin, hasRejected: false }, file(over))).toBe(
+      unchanged,
+    )
     expect(isUnchanged(undefined, file(over))).toBe(false)
   })
 })

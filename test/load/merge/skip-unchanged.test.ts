@@ -71,9 +71,9 @@ test('a page that was read before an event was loaded does not outdo it unasked,
   const now = systemClock.now()
   const pages = [read('p1', instantOf(now - 2_000_000)), read('p3', instantOf(now))]
   const before = await loadEnvelopes(scene.session, patients, pages, { mode: 'merge', taken })
-  expect(before.contested).toEqual(['p1'])
+  expect(before.conflicts).toEqual(['p1'])
   const later = await load([read('p2', instantOf(now + 10_000_000))])
-  expect(later).toMatchObject({ changed: 1, contested: [] })
+  expect(later).toMatchObject({ changed: 1, conflicts: [] })
 })
 
 test('events of another team, stream or record, and those that were set aside, speak for none', async () => {

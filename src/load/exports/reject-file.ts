@@ -5,14 +5,14 @@
  * time and is the same dead letter.
  */
 import type { Session } from '../../warehouse/connect.ts'
-import { setAside } from '../dead-letters.ts'
+import { storeDeadLetters } from '../dead-letters.ts'
 import { openErasures } from '../erasures/erasures.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
 import { dropFiles, type ExportFile, keepFile } from './export-file.ts'
 import { keepSpool } from './spool.ts'
 
 /** Sets aside the file that is in the session's spool. */
-export async function breakFile(
+export async function rejectFile(
   session: Session,
   taken: TakenSlice,
   file: ExportFile,
@@ -40,7 +40,7 @@ export async function breakFile(
     }
     // The bytes may be more than a row can hold: the letter says which they are.
     const body = JSON.stringify({ export_id: exportId, sha256: hash, bytes })
-    await setAside(db, taken, [{ recordId: exportId, origin, reason, body }])
+    await storeDeadLetters(db, taken, [{ recordId: exportId, origin, reason, body }])
     await assertOurs(db, taken)
     await client.query('commit')
   } catch (error) {
