@@ -16,7 +16,7 @@ import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
 import { newPatience } from './conflicts/fetch-by-id.ts'
 import { readSlice } from './read-slice.ts'
-import { LEDGER_PLANNER } from './scan/seen-ids.ts'
+import { SEEN_IDS_PLANNER } from './scan/seen-ids.ts'
 import type { SliceNote } from './slice-note.ts'
 import { emptyTally } from './source.ts'
 
@@ -67,7 +67,7 @@ async function readAndLoad(
   await using session = await openSession({
     url: options.url,
     purpose: `scan ${stream.name}`,
-    planner: LEDGER_PLANNER,
+    planner: SEEN_IDS_PLANNER,
   })
   const taken = await take(session, run)
   const source = {

@@ -19,7 +19,7 @@ export interface SliceNote {
 
 export const NOTHING_TO_SAY: SliceNote = { text: null, attention: false }
 
-export function unsteadyNote(scans: readonly ScanReport[]): SliceNote {
+export function unstableNote(scans: readonly ScanReport[]): SliceNote {
   const { count, reason, complete } = scans.at(-1)!
   const found = foundBy(scans.at(-1)!)
   const alike = scans.every(
@@ -30,7 +30,7 @@ export function unsteadyNote(scans: readonly ScanReport[]): SliceNote {
     const text = `the service counts ${count} but ${listed}, each time the same; deletes are not looked for while its count is wrong`
     return { text, attention: true }
   }
-  const text = `the list kept changing while it was read (${reason ?? 'unsteady'}); deletes are looked for next time`
+  const text = `the list kept changing while it was read (${reason ?? 'unstable'}); deletes are looked for next time`
   return { text, attention: false }
 }
 
@@ -46,12 +46,12 @@ function foundBy({ complete, distinct, listed }: ScanReport): number {
 export function partlyReadNote({ count, reason }: ScanReport): SliceNote {
   const told = count === null ? '' : `, of ${count} that the service counts`
   return {
-    text: `not all entries of the log were listed${told} (${reason ?? 'unsteady'}); it is read again next time`,
+    text: `not all entries of the log were listed${told} (${reason ?? 'unstable'}); it is read again next time`,
     attention: false,
   }
 }
 
-export function heldNote(stream: string, missing: number, allowed: number): SliceNote {
+export function massDeleteNote(stream: string, missing: number, allowed: number): SliceNote {
   const text = `${missing} ${stream} are missing from a complete list, more than the ${allowed} that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete`
   return { text, attention: true }
 }

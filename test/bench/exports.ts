@@ -13,7 +13,7 @@ import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { newPatience } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readExports } from '../../src/extract/exports/read-exports.ts'
-import { LEDGER_PLANNER } from '../../src/extract/scan/seen-ids.ts'
+import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { emptyTally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
@@ -70,7 +70,7 @@ function cellAt(row: number, at: number): string {
 
 /** Loads the file as a backfill of the stream does. Returns how many exports changed. */
 export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>): Promise<number> {
-  await using session = await openSession({ url, purpose: 'bench', planner: LEDGER_PLANNER })
+  await using session = await openSession({ url, purpose: 'bench', planner: SEEN_IDS_PLANNER })
   await using loaders = openLoaders({ url, clock: systemClock })
   const taken = await takeSlice(session.db, { teamId: 1, stream: 'exports', slice: '' }, '1')
   const source = {

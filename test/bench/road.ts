@@ -11,7 +11,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { isObject, parseJson } from '../../src/core/json.ts'
 import { newPatience } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readList } from '../../src/extract/read-list.ts'
-import { LEDGER_PLANNER } from '../../src/extract/scan/seen-ids.ts'
+import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
@@ -28,7 +28,7 @@ export async function runRoad(
   pageAt = (page: number) => sample.pageAt(page, total),
 ): Promise<Tally> {
   const { stream } = sample
-  await using session = await openSession({ url, purpose: 'bench', planner: LEDGER_PLANNER })
+  await using session = await openSession({ url, purpose: 'bench', planner: SEEN_IDS_PLANNER })
   await using loaders = openLoaders({ url, clock: systemClock })
   const taken = await takeSlice(session.db, { teamId: 1, stream: stream.name, slice: '' }, '1')
   const tally = emptyTally()

@@ -6,7 +6,7 @@ import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { newPatience } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readSlice } from '../../src/extract/read-slice.ts'
-import { LEDGER_PLANNER } from '../../src/extract/scan/seen-ids.ts'
+import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import type { SliceNote, SliceOptions } from '../../src/extract/slice-note.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
@@ -36,7 +36,7 @@ let runs = 0
 /** One run against the service at `baseUrl`, into team 1 of the warehouse at `url`. */
 export async function runExports(baseUrl: string, url: string, options: RunOptions = {}): Promise<Ran> {
   const { dry = false, allowMassDelete = false, timezone = 'UTC' } = options
-  await using session = await openSession({ url, purpose: 'scan exports', planner: LEDGER_PLANNER })
+  await using session = await openSession({ url, purpose: 'scan exports', planner: SEEN_IDS_PLANNER })
   await using loaders = openLoaders({ url, clock: systemClock })
   await using heard = clientOf(baseUrl, options.client)
   const key = { teamId: 1, stream: 'exports' as const, slice: '' }

@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import type { ScanReport } from '../../src/extract/scan/scan.ts'
 import {
   everythingNote,
-  heldNote,
   joined,
+  massDeleteNote,
   NOTHING_TO_SAY,
   partlyReadNote,
   sinceNote,
-  unsteadyNote,
+  unstableNote,
 } from '../../src/extract/slice-note.ts'
 
 const scan = (over: Partial<ScanReport> = {}): ScanReport =>
@@ -16,7 +16,7 @@ const scan = (over: Partial<ScanReport> = {}): ScanReport =>
 
 describe('a list that was read several times and never steady', () => {
   test('in the same way each time needs a person: its count is wrong', () => {
-    expect(unsteadyNote([scan(), scan(), scan()])).toEqual({
+    expect(unstableNote([scan(), scan(), scan()])).toEqual({
       text: 'the service counts 7 but lists 5 distinct records, each time the same; deletes are not looked for while its count is wrong',
       attention: true,
     })
@@ -24,7 +24,7 @@ describe('a list that was read several times and never steady', () => {
 
   test('that ends early each time tells the records up to there', () => {
     const early = scan({ complete: false, distinct: 9 })
-    expect(unsteadyNote([early, scan({ complete: false, distinct: 6 })])).toEqual({
+    expect(unstableNote([early, scan({ complete: false, distinct: 6 })])).toEqual({
       text: 'the service counts 7 but its pages end after 4 records, each time the same; deletes are not looked for while its count is wrong',
       attention: true,
     })
@@ -37,7 +37,7 @@ describe('a list that was read several times and never steady', () => {
     ['has no count', [scan({ count: null }), scan({ count: null })]],
     ['has the count that was found', [scan({ count: 5 }), scan({ count: 5 })]],
   ])('and %s is read again the next time, and needs nobody', (_, scans) => {
-    expect(unsteadyNote(scans)).toEqual({
+    expect(unstableNote(scans)).toEqual({
       text: 'the list kept changing while it was read (count_mismatch); deletes are looked for next time',
       attention: false,
     })
@@ -45,7 +45,7 @@ describe('a list that was read several times and never steady', () => {
 
   test('says that it was unsteady where nothing else is known', () => {
     const changing = [scan({ reason: null, distinct: 1 }), scan({ reason: null })]
-    expect(unsteadyNote(changing).text).toContain('(unsteady)')
+    expect(unstableNote(changing).text).toContain('(unstable)')
   })
 })
 
@@ -55,12 +55,12 @@ test('of a log that was read in part says so, with the count where there is one'
     attention: false,
   })
   expect(partlyReadNote(scan({ count: null, reason: null })).text).toBe(
-    'not all entries of the log were listed (unsteady); it is read again next time',
+    'not all entries of the log were listed (unstable); it is read again next time',
   )
 })
 
 test('of deletes that wait says how many, how many may go, and how to let them', () => {
-  expect(heldNote('forms', 60, 50)).toEqual({
+  expect(massDeleteNote('forms', 60, 50)).toEqual({
     text: '60 forms are missing from a complete list, more than the 50 that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete',
     attention: true,
   })

@@ -89,7 +89,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'deletes are looked for after a scan that failed on a page',
     file: 'src/extract/read-list.ts',
-    from: 'if (last.steady && options.migrated) {',
+    from: 'if (last.stable && options.migrated) {',
     to: 'if (options.migrated) {',
     tests: ['test/probes/pages.test.ts'],
   },
@@ -413,7 +413,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what still loses after being asked for stays as a wrong clock dated it',
-    file: 'src/extract/conflicts/settle-contested.ts',
+    file: 'src/extract/conflicts/settle-conflicts.ts',
     from: 'const overrule = round === ROUNDS',
     to: 'const overrule = round > ROUNDS',
     tests: ['test/e2e/distrust.test.ts'],
@@ -453,14 +453,14 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a list that was read and is not all of it moves the cursor',
     file: 'src/extract/scan/read-windows.ts',
-    from: 'reaches && last.steady ? later',
+    from: 'reaches && last.stable ? later',
     to: 'reaches ? later',
     tests: ['test/e2e/healing.test.ts'],
   },
   {
     bug: 'a reading of everything that is not all of it moves the cursor',
     file: 'src/extract/scan/read-windows.ts',
-    from: '    if (!scan.steady) return held\n',
+    from: '    if (!scan.stable) return held\n',
     to: '',
     tests: ['test/e2e/healing.test.ts'],
   },
@@ -510,7 +510,7 @@ export const MUTATIONS: readonly Mutation[] = [
     bug: 'what scans that are not steady left in doubt is not asked for',
     file: 'src/extract/scan/scan-until-stable.ts',
     from: '    for (const id of last.contested) contested.add(id)',
-    to: '    if (last.steady) for (const id of last.contested) contested.add(id)',
+    to: '    if (last.stable) for (const id of last.contested) contested.add(id)',
     tests: ['test/probes/peers.test.ts'],
   },
   {
@@ -529,7 +529,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a run leaves a record alive whose delete its page overtook, though the service says that it is gone',
-    file: 'src/extract/conflicts/settle-contested.ts',
+    file: 'src/extract/conflicts/settle-conflicts.ts',
     from: '[...envelopes, ...undone].map(',
     to: '[...envelopes].map(',
     tests: ['test/extract/scan/overtaken-delete.test.ts'],
@@ -817,7 +817,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'records that turned out to be alive are proved again and again, and others never',
     file: 'src/extract/scan/deletes.ts',
-    from: '    for (const id of ids) scan.ledger.add(id)\n',
+    from: '    for (const id of ids) scan.seenIds.add(id)\n',
     to: '',
     tests: ['test/operate/second-portion.test.ts'],
   },

@@ -9,12 +9,12 @@ import { type Instant, instantOf, microsOf } from '../../core/time.ts'
 import { assertOurs } from '../../load/slice.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { settleContested } from '../conflicts/settle-contested.ts'
+import { settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { openBatcher } from '../scan/batcher.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../scan/deletes.ts'
 import type { ScanReport } from '../scan/scan.ts'
 import { countLive } from '../scan/seen-ids.ts'
-import { heldNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
+import { massDeleteNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 
 /** What a scan's start may lie before what was noted by a run that began earlier; see deletes.ts. */
@@ -29,7 +29,7 @@ export async function deleteMissedTwice(
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, table: stream.table }
   const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
-  const { ids: missing } = await scan.ledger.missing(place, before, Number.MAX_SAFE_INTEGER)
+  const { ids: missing } = await scan.seenIds.missing(place, before, Number.MAX_SAFE_INTEGER)
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   const isHeld = missing.length > allowed && !allowMassDelete
   const again = new Set(isHeld ? [] : await missedBefore(source, session, missing))
@@ -41,7 +41,7 @@ export async function deleteMissedTwice(
     [],
   )
   const contested = new Set(await batcher.finish())
-  await settleContested(source, session, contested, async ({ serviceClock, clock }, ids) => {
+  await settleConflicts(source, session, contested, async ({ serviceClock, clock }, ids) => {
     const now = serviceClock.observedAt(clock.now()) as Instant
     return { envelopes: ids.map((id) => gone(id, now)), letters: [] }
   })
@@ -49,7 +49,7 @@ export async function deleteMissedTwice(
     const once = missing.filter((id) => !again.has(id))
     await noteMissed(source, session, once)
   }
-  return isHeld ? heldNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
+  return isHeld ? massDeleteNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
 }
 
 /** Those of the missing that the steady list of an earlier run missed too. */

@@ -15,9 +15,9 @@ import { joinProblems } from '../../load/exports/root-problems.ts'
 import { openLoaders } from '../../load/loaders.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { settleContested } from '../conflicts/settle-contested.ts'
-import { scanUntilSteady } from '../scan/scan-until-stable.ts'
-import { NOTHING_TO_SAY, type SliceNote, type SliceOptions, unsteadyNote } from '../slice-note.ts'
+import { settleConflicts } from '../conflicts/settle-conflicts.ts'
+import { scanUntilStable } from '../scan/scan-until-stable.ts'
+import { NOTHING_TO_SAY, type SliceNote, type SliceOptions, unstableNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { deleteMissedTwice } from './missed-twice.ts'
 import { readFile } from './read-file.ts'
@@ -32,21 +32,21 @@ export async function readExports(
   options: SliceOptions,
 ): Promise<SliceNote> {
   const { stream, taken, patience } = source
-  const { last, all, contested } = await scanUntilSteady(source, session, options)
+  const { last, all, contested } = await scanUntilStable(source, session, options)
   // An entry that was gone may lose to its tombstone by a hair: it has to be there before its file is read.
-  if (options.migrated) await settleContested(source, session, contested, refetchFromList)
-  await readFiles(source, session, await last.ledger.ids(), options)
-  let note: SliceNote = last.steady ? NOTHING_TO_SAY : unsteadyNote(all)
-  if (last.steady && options.migrated) note = await deleteMissedTwice(source, session, last, options)
+  if (options.migrated) await settleConflicts(source, session, contested, refetchFromList)
+  await readFiles(source, session, await last.seenIds.ids(), options)
+  let note: SliceNote = last.stable ? NOTHING_TO_SAY : unstableNote(all)
+  if (last.stable && options.migrated) note = await deleteMissedTwice(source, session, last, options)
   if (options.dry) return note
-  if (last.steady) {
+  if (last.stable) {
     const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
     await resolveUnmet(session.db, place, { except: [...patience.later.keys()] })
   }
   // Entries that changed, and forms that did, leave files as they are.
   await joinProblems(session.db, taken.teamId)
   await matchQuestions(session.db, taken.teamId)
-  await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady })
+  await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.stable })
   return note
 }
 

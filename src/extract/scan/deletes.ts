@@ -43,7 +43,7 @@ export async function proveDeletes(
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, table: stream.table }
   const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
-  const { count: missing } = await scan.ledger.missing(place, before, 1)
+  const { count: missing } = await scan.seenIds.missing(place, before, 1)
   if (missing === 0) return { kind: 'done', contested: [] }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   if (missing > allowed && !allowMassDelete) return { kind: 'held', missing, allowed }
@@ -54,9 +54,9 @@ export async function proveDeletes(
   let proved = 0
   while (proved < missing) {
     // What is proved is gone from the list of the missing, unless it turned out to be alive: those are stepped over.
-    const { ids } = await scan.ledger.missing(place, before, PORTION)
+    const { ids } = await scan.seenIds.missing(place, before, PORTION)
     if (ids.length === 0) break
-    for (const id of ids) scan.ledger.add(id)
+    for (const id of ids) scan.seenIds.add(id)
     const { envelopes, letters } = await prove(source, ids)
     await batcher.add(envelopes, letters)
     contested.push(...(await batcher.finish()))

@@ -13,7 +13,7 @@ import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Checkpoint } from '../checkpoint.ts'
 import { askLater } from '../conflicts/ask-later.ts'
-import { refetch, settleContested } from '../conflicts/settle-contested.ts'
+import { refetch, settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { readList } from '../read-list.ts'
 import {
   everythingNote,
@@ -22,11 +22,11 @@ import {
   type SliceNote,
   type SliceOptions,
   sinceNote,
-  unsteadyNote,
+  unstableNote,
 } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import type { ScanReport } from './scan.ts'
-import { scanUntilSteady } from './scan-until-stable.ts'
+import { scanUntilStable } from './scan-until-stable.ts'
 import { isInWindow, planWindow, reachesBack } from './window.ts'
 
 /** Records set aside that are asked for again in one run. */
@@ -57,7 +57,7 @@ export async function readWindows(
   // Only a steady reading of everything says what is the newest, and may move the sweep; one whose deletes wait for a
   // person is made again by the next run, which asks again or is allowed to delete.
   const cursorOf = (scan: ScanReport, deletesHeld: boolean): Checkpoint => {
-    if (!scan.steady) return held
+    if (!scan.stable) return held
     return { newest: scan.newest, swept_at: deletesHeld ? null : scan.startedAt }
   }
   const said = told === null ? NOTHING_TO_SAY : everythingNote(told)
@@ -79,7 +79,7 @@ async function readWindow(
 ): Promise<WindowRead> {
   const { taken, tally } = source
   const before = { ...tally }
-  const { last, all, contested } = await scanUntilSteady(source, session, options, {
+  const { last, all, contested } = await scanUntilStable(source, session, options, {
     query: { [parameter]: after },
     dated: field,
     satisfies: (payload) => isInWindow(payload[field], after),
@@ -99,16 +99,16 @@ async function readWindow(
     return { kind: 'doubted', reason }
   }
   if (options.migrated) {
-    await settleContested(source, session, contested, refetch)
+    await settleConflicts(source, session, contested, refetch)
     await tryAgain(source, session, options)
   }
   if (!options.dry) {
     await askLater(source, session)
-    await last.ledger.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
-    const newest = reaches && last.steady ? later(last.newest, held.newest) : held.newest
-    await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.steady, ...held, newest })
+    await last.seenIds.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
+    const newest = reaches && last.stable ? later(last.newest, held.newest) : held.newest
+    await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.stable, ...held, newest })
   }
-  return { kind: 'read', note: last.steady ? NOTHING_TO_SAY : unsteadyNote(all) }
+  return { kind: 'read', note: last.stable ? NOTHING_TO_SAY : unstableNote(all) }
 }
 
 /** Records set aside by an earlier run, which a window may not hold: asked for by id. What is got now needs nobody. */
@@ -116,7 +116,7 @@ async function tryAgain(source: Source, session: Session, { dry }: SliceOptions)
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
   const ids = await waitingIds(session.db, place, MOST_TRIED)
-  await settleContested(source, session, new Set(ids), refetch)
+  await settleConflicts(source, session, new Set(ids), refetch)
   if (!dry) await resolveUnmet(session.db, place, { ids, except: [...source.patience.later.keys()] })
 }
 

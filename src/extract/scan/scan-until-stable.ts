@@ -19,7 +19,7 @@ export interface Scans {
   readonly contested: ReadonlySet<string>
 }
 
-export async function scanUntilSteady(
+export async function scanUntilStable(
   source: Source,
   session: Session,
   options: SliceOptions,
@@ -42,7 +42,7 @@ export async function scanUntilSteady(
     })
     all.push(last)
     for (const id of last.contested) contested.add(id)
-    if (last.steady || last.stopped || tries === SCANS) return { last, all, contested }
+    if (last.stable || last.stopped || tries === SCANS) return { last, all, contested }
     logger.info(
       { stream: stream.name, reason: last.reason, scan: tries },
       'the list changed while it was read; reading it again',

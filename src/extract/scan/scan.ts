@@ -19,15 +19,15 @@ import type { Session } from '../../warehouse/connect.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'
 import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
-import { type Ledger, openLedger, type Place } from './seen-ids.ts'
+import { openSeenIds, type Place, type SeenIds } from './seen-ids.ts'
 
 export interface ScanReport {
-  readonly steady: boolean
+  readonly stable: boolean
   /** Why it is not steady. */
   readonly reason: string | null
   /** Records held since before this moment and not seen may be gone. */
   readonly startedAt: Instant
-  readonly ledger: Ledger
+  readonly seenIds: SeenIds
   /** Distinct records seen, and the service's count of them. */
   readonly distinct: number
   readonly count: number | null
@@ -60,7 +60,7 @@ export async function scanStream(
   request: ScanRequest = {},
 ): Promise<ScanReport> {
   const { client, clock, serviceClock, stream, meter, signal, tally } = source
-  const ledger = await openLedger(session)
+  const seenIds = await openSeenIds(session)
   const batcher = openBatcher(source, mode)
   const begunAt = clock.now()
   const fetchedBefore = tally.fetched
@@ -78,30 +78,30 @@ export async function scanStream(
   for await (const page of pages) {
     serviceClock.sample(page)
     const entries = await readPage(source, page)
-    unkeyed += noteIds(entries, ledger)
+    unkeyed += noteIds(entries, seenIds)
     tally.fetched += page.records.length
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
     if (dated !== undefined) {
       const present = microsOf(serviceClock.observedAt(page.receivedAt) as Instant)
       newest = latest(entries, dated, instantOf(present + FUTURE_TOLERANCE_SECONDS * 1_000_000), newest)
     }
-    await loadEntries(source, batcher, ledger, entries, request.everySummary === true)
-    await ledger.flushIfFull()
+    await loadEntries(source, batcher, seenIds, entries, request.everySummary === true)
+    await seenIds.flushIfFull()
   }
   // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
-  const contested = [...(await batcher.finish()), ...(await ledger.repeated())]
+  const contested = [...(await batcher.finish()), ...(await seenIds.repeated())]
   const { complete, stable, count, records: listed, reason } = pages.outcome
   const startedAt = serviceClock.observedAt(begunAt) as Instant
-  const distinct = (await ledger.count()) + unkeyed
+  const distinct = (await seenIds.count()) + unkeyed
   const stopped = reason === 'filter_ignored'
-  const report = { startedAt, ledger, contested, distinct, count, complete, listed, newest, stopped }
+  const report = { startedAt, seenIds, contested, distinct, count, complete, listed, newest, stopped }
   // A log grows while it is read, and its entries may share ids: what it held at the start was read.
   if (stream.entryAt !== undefined && complete && listed >= (count ?? 0)) {
-    return { ...report, steady: true, reason: null }
+    return { ...report, stable: true, reason: null }
   }
-  if (!complete || !stable) return { ...report, steady: false, reason: reason ?? 'not complete' }
-  if (count !== null && distinct !== count) return { ...report, steady: false, reason: 'rows_repeated' }
-  return { ...report, steady: true, reason: null }
+  if (!complete || !stable) return { ...report, stable: false, reason: reason ?? 'not complete' }
+  if (count !== null && distinct !== count) return { ...report, stable: false, reason: 'rows_repeated' }
+  return { ...report, stable: true, reason: null }
 }
 
 async function readPage(source: Source, page: Page): Promise<readonly ReadRecord[]> {
@@ -122,12 +122,12 @@ async function readPage(source: Source, page: Page): Promise<readonly ReadRecord
 }
 
 /** Notes every id in the ledger and returns the number of entries that have none. */
-function noteIds(reads: readonly ReadRecord[], ledger: Ledger): number {
+function noteIds(reads: readonly ReadRecord[], seenIds: SeenIds): number {
   let unkeyed = 0
   for (const read of reads) {
     const id = read.kind === 'record' ? read.envelope.id : read.deadLetter.recordId
     if (id === null) unkeyed += 1
-    else ledger.add(id)
+    else seenIds.add(id)
   }
   return unkeyed
 }
@@ -154,7 +154,7 @@ function latest(
 async function loadEntries(
   source: Source,
   batcher: Batcher,
-  ledger: Ledger,
+  seenIds: SeenIds,
   entries: readonly ReadRecord[],
   everySummary: boolean,
 ): Promise<void> {
@@ -164,11 +164,11 @@ async function loadEntries(
     if (read.kind !== 'record' || !isSummary) return []
     return isSummary(read.envelope.content!.payload, apiVersion) ? [read.envelope] : []
   })
-  const known = everySummary ? NONE : await ledger.unchangedSummaries(placeOf(source), summaries)
+  const known = everySummary ? NONE : await seenIds.unchangedSummaries(placeOf(source), summaries)
   const wanted: Envelope[] = []
   for (const summary of summaries) {
     if (known.has(summary.id)) {
-      ledger.addSummary(summary)
+      seenIds.addSummary(summary)
       source.tally.unchanged += 1
     } else wanted.push(summary)
   }
@@ -177,7 +177,7 @@ async function loadEntries(
     // What could not be had, or not as it should be, is asked for again the next time.
     const read = whole.get(summary.id)
     const isWhole = read?.kind === 'record' && read.envelope.content?.problems.length === 0
-    if (isWhole && isPast(summary)) ledger.addSummary(summary)
+    if (isWhole && isPast(summary)) seenIds.addSummary(summary)
   }
   const reads = entries.flatMap((read) => {
     if (read.kind !== 'record') return read

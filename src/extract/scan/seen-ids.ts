@@ -18,9 +18,9 @@ const FLUSH_AT = 10_000
  * The ledger and the records are compared whole, and nothing is known of a temporary table's contents: a plan that
  * looks ids up one by one would make a scan quadratic.
  */
-export const LEDGER_PLANNER = ['enable_nestloop=off', 'jit=off']
+export const SEEN_IDS_PLANNER = ['enable_nestloop=off', 'jit=off']
 
-export interface Ledger {
+export interface SeenIds {
   add(id: string): void
   /** Notes by which list entry a record was fetched, or found unchanged. */
   addSummary(summary: Envelope): void
@@ -62,7 +62,7 @@ export interface TabledPlace extends Place {
   readonly table: string
 }
 
-export async function openLedger(session: Session): Promise<Ledger> {
+export async function openSeenIds(session: Session): Promise<SeenIds> {
   const waiting: string[] = []
   const summaries: string[] = []
   await session.client.query(`

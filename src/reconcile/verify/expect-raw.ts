@@ -16,7 +16,7 @@ import { allTables } from './expect-source.ts'
 export interface SourceRead {
   /** In the service's clock. */
   readonly startedAt: Instant
-  readonly steady: boolean
+  readonly stable: boolean
   /** Entries of a log that the list holds no more. */
   readonly forgotten: number
   readonly note: string | null
@@ -42,7 +42,7 @@ export async function expectRaw(
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
   return {
     startedAt,
-    steady: false,
+    stable: false,
     forgotten: 0,
     note: 'the service lists none: compared with the stored payloads',
   }

@@ -12,7 +12,7 @@
 import { sql } from 'kysely'
 import PQueue from 'p-queue'
 import type { ScanReport } from '../../extract/scan/scan.ts'
-import { scanUntilSteady } from '../../extract/scan/scan-until-stable.ts'
+import { scanUntilStable } from '../../extract/scan/scan-until-stable.ts'
 import { EVERYTHING } from '../../extract/scan/window.ts'
 import type { Source } from '../../extract/source.ts'
 import type { Batch, LoadResult } from '../../load/load.ts'
@@ -58,7 +58,7 @@ export async function expectSource(
   }
   const reading: Source = { ...source, loaders: onlySession(session), load }
   const options = { allowMassDelete: false, dry: true, migrated: false, window: EVERYTHING }
-  const { last } = await scanUntilSteady(reading, scanning, options)
+  const { last } = await scanUntilStable(reading, scanning, options)
   await keepGreatest(session, tables)
   if (tables.files.length > 0) await expectFiles(source, session, tables)
   const isLog = source.stream.entryAt !== undefined

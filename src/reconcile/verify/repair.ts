@@ -13,7 +13,7 @@ import type { Instant } from '../../core/time.ts'
 import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../../extract/scan/deletes.ts'
 import { countLive } from '../../extract/scan/seen-ids.ts'
-import { heldNote } from '../../extract/slice-note.ts'
+import { massDeleteNote } from '../../extract/slice-note.ts'
 import { storedVersions } from '../../load/merge/stored-versions.ts'
 import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { linesOf } from '../../normalize/lines.ts'
@@ -35,7 +35,7 @@ export interface Repaired {
 export interface Mending {
   readonly allowMassDelete: boolean
   /** The list was read to its end and did not change: what it missed may be gone. */
-  readonly steady: boolean
+  readonly stable: boolean
 }
 
 const AT_A_TIME = 200
@@ -43,7 +43,7 @@ const AT_A_TIME = 200
 export async function repair(
   looking: Looking,
   found: readonly Difference[],
-  { allowMassDelete, steady }: Mending,
+  { allowMassDelete, stable }: Mending,
 ): Promise<Repaired> {
   const { source, session, tables } = looking
   const { stream, taken } = source
@@ -55,7 +55,7 @@ export async function repair(
   const place = { teamId: taken.teamId, stream: stream.name }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   const isHeld = extra.length > allowed && !allowMassDelete
-  const mayDelete = steady && !isHeld
+  const mayDelete = stable && !isHeld
   const wanted = found.filter((each) => each.kind !== 'extra' || mayDelete || isStray(each))
   const ids = wanted.map(({ id }) => id)
   for (let from = 0; from < ids.length; from += AT_A_TIME) {
@@ -67,8 +67,8 @@ export async function repair(
   if (tables.files.length > 0) await repairFiles(looking, wanted)
   const left = new Set((await compareIds(looking, ids, begun)).map(({ id }) => id))
   const notes = [
-    ...(isHeld ? [heldNote(stream.name, extra.length, allowed).text] : []),
-    ...(extra.length > 0 && !steady && stream.list !== null
+    ...(isHeld ? [massDeleteNote(stream.name, extra.length, allowed).text] : []),
+    ...(extra.length > 0 && !stable && stream.list !== null
       ? ['what the source does not have was left: its list kept changing while it was read']
       : []),
   ]

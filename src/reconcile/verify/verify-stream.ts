@@ -8,7 +8,7 @@
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import { laterNote } from '../../extract/conflicts/ask-later.ts'
-import { LEDGER_PLANNER } from '../../extract/scan/seen-ids.ts'
+import { SEEN_IDS_PLANNER } from '../../extract/scan/seen-ids.ts'
 import type { Source } from '../../extract/source.ts'
 import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
@@ -43,8 +43,8 @@ export interface Desks extends AsyncDisposable {
 }
 
 export async function openDesks(url: string): Promise<Desks> {
-  const session = await openSession({ url, purpose: 'verify compare', planner: LEDGER_PLANNER })
-  const scanning = await openSession({ url, purpose: 'verify scan', planner: LEDGER_PLANNER })
+  const session = await openSession({ url, purpose: 'verify compare', planner: SEEN_IDS_PLANNER })
+  const scanning = await openSession({ url, purpose: 'verify scan', planner: SEEN_IDS_PLANNER })
   const close = async () => void (await Promise.all([session.close(), scanning.close()]))
   return { session, scanning, [Symbol.asyncDispose]: close }
 }
@@ -87,7 +87,7 @@ export async function verifyStream(
   const repaired: Repaired =
     hint === null || differences.length === 0
       ? { repaired: 0, note: null }
-      : await repair(looking, differences, { ...hint, steady: read.steady })
+      : await repair(looking, differences, { ...hint, stable: read.stable })
   const notes = [...unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
   return {
     missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),
@@ -111,13 +111,13 @@ async function expectList(
   tables: ExpectedTables,
 ): Promise<SourceRead> {
   const read = await expectSource(source, session, scanning, tables)
-  const { startedAt, steady, forgotten, reason } = read
-  if (!steady) {
-    const note = `the list kept changing while it was read (${reason ?? 'unsteady'})`
-    return { startedAt, steady, forgotten, note }
+  const { startedAt, stable, forgotten, reason } = read
+  if (!stable) {
+    const note = `the list kept changing while it was read (${reason ?? 'unstable'})`
+    return { startedAt, stable, forgotten, note }
   }
   const lost = `${forgotten} that the service lists no more: compared with the stored payloads`
-  return { startedAt, steady, forgotten, note: forgotten === 0 ? null : lost }
+  return { startedAt, stable, forgotten, note: forgotten === 0 ? null : lost }
 }
 
 /** An entry of a log may be listed so long after the time that it bears. */

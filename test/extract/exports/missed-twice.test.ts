@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { deleteMissedTwice, missedBefore } from '../../../src/extract/exports/missed-twice.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
-import { openLedger } from '../../../src/extract/scan/seen-ids.ts'
+import { openSeenIds } from '../../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../../src/extract/scan/window.ts'
 import type { SliceOptions } from '../../../src/extract/slice-note.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
@@ -21,14 +21,14 @@ const OPTIONS: SliceOptions = { allowMassDelete: false, dry: false, migrated: tr
 /** A run whose steady list held these. */
 async function run(listed: readonly string[], options: Partial<SliceOptions> = {}, runId = String(++runs)) {
   const source = await rig.source('exports', { runId })
-  const ledger = await openLedger(rig.session)
-  for (const id of listed) ledger.add(id)
+  const seenIds = await openSeenIds(rig.session)
+  for (const id of listed) seenIds.add(id)
   const scan: ScanReport = {
     ...{
-      steady: true,
+      stable: true,
       reason: null,
       startedAt: ago(0),
-      ledger,
+      seenIds,
       distinct: listed.length,
       count: listed.length,
     },

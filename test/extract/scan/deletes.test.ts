@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { instantOf, microsOf } from '../../../src/core/time.ts'
 import { proveDeletes } from '../../../src/extract/scan/deletes.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
-import { openLedger } from '../../../src/extract/scan/seen-ids.ts'
+import { openSeenIds } from '../../../src/extract/scan/seen-ids.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
@@ -19,10 +19,10 @@ const persons = (count: number, start = 'p') =>
 
 /** A steady scan that began at this moment and saw these ids. */
 async function scanned(seen: readonly string[], startedAt = ago(0)): Promise<ScanReport> {
-  const ledger = await openLedger(rig.session)
-  for (const id of seen) ledger.add(id)
+  const seenIds = await openSeenIds(rig.session)
+  for (const id of seen) seenIds.add(id)
   return {
-    ...{ steady: true, reason: null, startedAt, ledger, distinct: seen.length, count: seen.length },
+    ...{ stable: true, reason: null, startedAt, seenIds, distinct: seen.length, count: seen.length },
     ...{ complete: true, listed: seen.length, contested: [], newest: null, stopped: false },
   }
 }

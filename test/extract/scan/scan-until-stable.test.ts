@@ -1,7 +1,7 @@
 /** A list that changes while it is read is read again, and what each reading found is loaded and counted once. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ScanRequest } from '../../../src/extract/scan/scan.ts'
-import { scanUntilSteady } from '../../../src/extract/scan/scan-until-stable.ts'
+import { scanUntilStable } from '../../../src/extract/scan/scan-until-stable.ts'
 import { EVERYTHING } from '../../../src/extract/scan/window.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
@@ -27,14 +27,14 @@ function readings(...all: readonly { readonly count: number; readonly results: r
 async function read(request: ScanRequest = {}, options: Partial<typeof OPTIONS> = {}) {
   const noting = notingLoad()
   const source = await rig.source('patients', { load: noting.load })
-  const scans = await scanUntilSteady(source, rig.session, { ...OPTIONS, ...options }, request)
+  const scans = await scanUntilStable(source, rig.session, { ...OPTIONS, ...options }, request)
   return { ...scans, tally: source.tally, modes: noting.batches.map(({ mode }) => mode) }
 }
 
 test('one that is steady is read once, straight where nothing of it is held', async () => {
   readings({ count: 2, results: [person('a'), person('b')] })
   const { last, all, contested, tally, modes } = await read()
-  expect(last).toMatchObject({ steady: true, distinct: 2 })
+  expect(last).toMatchObject({ stable: true, distinct: 2 })
   expect([all, [...contested], modes]).toEqual([[last], [], ['straight']])
   expect(tally).toMatchObject({ fetched: 2, changed: 2 })
   expect(rig.service.received).toHaveLength(1)
@@ -62,7 +62,7 @@ test('one that is steady the second time is read twice; fetched and unchanged co
     { count: 3, results: [person('a'), person('b'), person('c')] },
   )
   const { last, all, tally } = await read()
-  expect([last.steady, all.length]).toEqual([true, 1])
+  expect([last.stable, all.length]).toEqual([true, 1])
   expect(tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 1, deadLetters: 1 })
 
   readings(
@@ -70,7 +70,7 @@ test('one that is steady the second time is read twice; fetched and unchanged co
     { count: 3, results: [person('a'), person('b'), person('d')] },
   )
   const again = await read()
-  expect([again.last.steady, again.all.length]).toEqual([true, 2])
+  expect([again.last.stable, again.all.length]).toEqual([true, 2])
   // What the first reading loaded is changed, and what it set aside the second did not meet.
   expect(again.tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 3, deadLetters: 0 })
 })
@@ -85,7 +85,7 @@ test('one that never is, is read three times; what any reading left in doubt is 
   const twice = (id: string, count: number) => ({ count, results: [person(id), person(id, 'B')] })
   readings(twice('a', 2), twice('b', 2), twice('c', 2), twice('d', 2))
   const { last, all, contested } = await read()
-  expect([all.length, last === all.at(-1), last.steady, last.reason]).toEqual([
+  expect([all.length, last === all.at(-1), last.stable, last.reason]).toEqual([
     3,
     true,
     false,

@@ -53,12 +53,12 @@ describe('a scan is steady', () => {
     const seen: unknown[] = []
     const over: Partial<Source> = { onProgress: (progress) => seen.push(progress) }
     const { report, source } = await scan('patients', { mode: 'straight', over })
-    expect(report).toMatchObject({ steady: true, reason: null, distinct: 23, count: 23 })
+    expect(report).toMatchObject({ stable: true, reason: null, distinct: 23, count: 23 })
     expect(report).toMatchObject({ complete: true, listed: 23, contested: [], newest: null, stopped: false })
     // The `Date` of answers is cut to seconds: the start is a lower bound in the service's clock.
     expect(Math.abs(microsOf(report.startedAt) - microsOf(before))).toBeLessThan(2_000_000)
     expect(report.startedAt <= ago(0)).toBe(true)
-    expect([...(await report.ledger.ids())].sort()).toEqual(
+    expect([...(await report.seenIds.ids())].sort()).toEqual(
       persons(23)
         .map(({ id }) => id)
         .sort(),
@@ -92,8 +92,8 @@ describe('a scan is steady', () => {
   test('with records that have no id, which count among the distinct, and with those whose id is all that is known', async () => {
     listPages('/v2/patients', [{ results: [person('p1'), { first_name: 'no id' }, { id: null }, 7] }])
     const { report, source } = await scan('patients')
-    expect(report).toMatchObject({ steady: true, distinct: 4, count: 4 })
-    expect(await report.ledger.ids()).toEqual(['p1'])
+    expect(report).toMatchObject({ stable: true, distinct: 4, count: 4 })
+    expect(await report.seenIds.ids()).toEqual(['p1'])
     expect(source.tally).toMatchObject({ fetched: 4, changed: 1, deadLetters: 3 })
   })
 
@@ -104,7 +104,7 @@ describe('a scan is steady', () => {
     ])
     const { report } = await scan('patients')
     expect(report).toMatchObject({
-      steady: false,
+      stable: false,
       reason: 'rows_repeated',
       distinct: 3,
       count: 4,
@@ -116,7 +116,7 @@ describe('a scan is steady', () => {
 
   test('when the service tells no count', async () => {
     listPages('/v2/patients', [{ count: null, results: persons(3) }])
-    expect((await scan('patients')).report).toMatchObject({ steady: true, count: null, distinct: 3 })
+    expect((await scan('patients')).report).toMatchObject({ stable: true, count: null, distinct: 3 })
   })
 
   test('not when the count changed meanwhile, or pages end before it', async () => {
@@ -126,14 +126,14 @@ describe('a scan is steady', () => {
       { count: 5, results: b },
     ])
     expect((await scan('patients')).report).toMatchObject({
-      steady: false,
+      stable: false,
       reason: 'count_drifted',
       distinct: 4,
     })
     listPages('/v2/patients', [{ count: 7, results: [...a, ...b] }])
     const { report } = await scan('patients')
     expect(report).toMatchObject({
-      steady: false,
+      stable: false,
       reason: 'count_mismatch',
       complete: true,
       count: 7,
@@ -148,14 +148,14 @@ describe('a scan is steady', () => {
       { count: 5, results: [entry('b', 1), entry('b', 2), entry('c', 1)] },
     ])
     const { report } = await scan('webhook_deliveries')
-    expect(report).toMatchObject({ steady: true, reason: null, distinct: 3, listed: 5 })
+    expect(report).toMatchObject({ stable: true, reason: null, distinct: 3, listed: 5 })
     expect(await rig.rows('select id, attempts from intake.webhook_deliveries order by id')).toEqual([
       { id: 'a', attempts: 2 },
       { id: 'b', attempts: 2 },
       { id: 'c', attempts: 1 },
     ])
     listPages('/v2/webhooks/events', [{ count: 9, results: [entry('a', 1)] }])
-    expect((await scan('webhook_deliveries')).report).toMatchObject({ steady: false, listed: 1, count: 9 })
+    expect((await scan('webhook_deliveries')).report).toMatchObject({ stable: false, listed: 1, count: 9 })
   })
 })
 
@@ -163,10 +163,10 @@ test('a record that does not satisfy what was asked for ends the scan, and what 
   listPages('/v2/patients', [{ results: [person('p1'), person('p2', { first_name: 'X' })] }])
   const satisfies = (payload: object) => (payload as { first_name?: string }).first_name !== 'X'
   const { report } = await scan('patients', { satisfies })
-  expect(report).toMatchObject({ steady: false, stopped: true, reason: 'filter_ignored' })
+  expect(report).toMatchObject({ stable: false, stopped: true, reason: 'filter_ignored' })
   // What is no record satisfies anything.
   listPages('/v2/patients', [{ results: [person('p1'), 7] }])
-  expect((await scan('patients', { satisfies })).report).toMatchObject({ stopped: false, steady: true })
+  expect((await scan('patients', { satisfies })).report).toMatchObject({ stopped: false, stable: true })
 })
 
 test('the query is sent with each page', async () => {
@@ -239,7 +239,7 @@ describe('entries that are summaries', () => {
   /** One reading, as a run makes it: scan, and keep the summaries noted. */
   async function read(request: ScanRequest = {}) {
     const { report, source } = await scan('packets', request)
-    await report.ledger.keepSummaries({ teamId: rig.teamId, stream: 'packets' })
+    await report.seenIds.keepSummaries({ teamId: rig.teamId, stream: 'packets' })
     return { ids: fetched(), tally: source.tally, report }
   }
 

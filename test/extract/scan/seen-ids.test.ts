@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../../src/core/envelope.ts'
 import { instantOf, microsOf } from '../../../src/core/time.ts'
-import { countLive, type Ledger, openLedger } from '../../../src/extract/scan/seen-ids.ts'
+import { countLive, openSeenIds, type SeenIds } from '../../../src/extract/scan/seen-ids.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { naughtyText } from '../../core/naughty.ts'
@@ -29,55 +29,55 @@ describe('ids', () => {
   test('are counted once each, listed once each in order, and told when they came twice', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(id, { maxLength: 30 }), async (ids) => {
-        const ledger = await openLedger(rig.session)
-        for (const each of ids) ledger.add(each)
+        const seenIds = await openSeenIds(rig.session)
+        for (const each of ids) seenIds.add(each)
         const once = new Set(ids)
         const twice = [...once].filter((each) => ids.indexOf(each) !== ids.lastIndexOf(each))
-        expect(await ledger.count()).toBe(once.size)
-        expect([...(await ledger.ids())].sort()).toEqual([...once].sort())
-        expect([...(await ledger.repeated())].sort()).toEqual(twice.sort())
+        expect(await seenIds.count()).toBe(once.size)
+        expect([...(await seenIds.ids())].sort()).toEqual([...once].sort())
+        expect([...(await seenIds.repeated())].sort()).toEqual(twice.sort())
         // Asking changes nothing.
-        expect(await ledger.count()).toBe(once.size)
+        expect(await seenIds.count()).toBe(once.size)
       }),
       { numRuns: 60 },
     )
   })
 
   test('come in order, and those added after a count are counted next time', async () => {
-    const ledger = await openLedger(rig.session)
-    for (const each of ['c', 'a', 'b', 'a']) ledger.add(each)
-    expect(await ledger.count()).toBe(3)
-    for (const each of ['d', 'c', 'b']) ledger.add(each)
-    expect(await ledger.ids()).toEqual(['a', 'b', 'c', 'd'])
-    expect([...(await ledger.repeated())].sort()).toEqual(['a', 'b', 'c'])
+    const seenIds = await openSeenIds(rig.session)
+    for (const each of ['c', 'a', 'b', 'a']) seenIds.add(each)
+    expect(await seenIds.count()).toBe(3)
+    for (const each of ['d', 'c', 'b']) seenIds.add(each)
+    expect(await seenIds.ids()).toEqual(['a', 'b', 'c', 'd'])
+    expect([...(await seenIds.repeated())].sort()).toEqual(['a', 'b', 'c'])
   })
 
   test('of an earlier scan of the session are forgotten', async () => {
-    const earlier = await openLedger(rig.session)
+    const earlier = await openSeenIds(rig.session)
     earlier.add('x')
     expect(await earlier.count()).toBe(1)
-    const ledger = await openLedger(rig.session)
-    expect(await ledger.count()).toBe(0)
-    expect(await ledger.ids()).toEqual([])
+    const seenIds = await openSeenIds(rig.session)
+    expect(await seenIds.count()).toBe(0)
+    expect(await seenIds.ids()).toEqual([])
   })
 
   test('leave the memory at ten thousand, and not before', async () => {
-    const ledger = await openLedger(rig.session)
+    const seenIds = await openSeenIds(rig.session)
     const written = async () => (await rig.rows('select from pg_temp.seen')).length
-    for (let at = 0; at < 9_999; at++) ledger.add(`id${at}`)
-    await ledger.flushIfFull()
+    for (let at = 0; at < 9_999; at++) seenIds.add(`id${at}`)
+    await seenIds.flushIfFull()
     expect(await written()).toBe(0)
-    ledger.add('the last')
-    await ledger.flushIfFull()
+    seenIds.add('the last')
+    await seenIds.flushIfFull()
     expect(await written()).toBe(10_000)
-    await ledger.flushIfFull()
-    expect(await ledger.count()).toBe(10_000)
+    await seenIds.flushIfFull()
+    expect(await seenIds.count()).toBe(10_000)
   })
 })
 
 describe('what a scan missed', () => {
   let rig: Rig
-  let ledger: Ledger
+  let seenIds: SeenIds
   const place = () => ({ teamId: rig.teamId, stream: 'patients', table: 'patients' }) as const
   /** When the scan began, in the service's clock, which is ours here. */
   let since = ago(0)
@@ -88,11 +88,11 @@ describe('what a scan missed', () => {
   afterEach(() => rig[Symbol.asyncDispose]())
 
   async function begin() {
-    ledger = await openLedger(rig.session)
+    seenIds = await openSeenIds(rig.session)
     since = ago(0)
   }
   const later = (micros: number) => instantOf(microsOf(since) + micros)
-  const missed = async (limit = 100) => await ledger.missing(place(), since, limit)
+  const missed = async (limit = 100) => await seenIds.missing(place(), since, limit)
 
   test('is what was held alive before it and is in none of its pages, of its own team and stream', async () => {
     await rig.hold(
@@ -111,12 +111,12 @@ describe('what a scan missed', () => {
     const made = { teamId: rig.teamId, stream: 'patients', observedAt: ago(30) } as const
     await loadEnvelopes(rig.session, patients, [tombstoneEnvelope('deleted', made)], { mode: 'merge', taken })
     await begin()
-    ledger.add('seen')
+    seenIds.add('seen')
     expect(await missed()).toEqual({ count: 1, ids: ['gone'] })
     expect(await countLive(rig.session, place())).toBe(2)
     expect(await countLive(rig.session, { teamId: rig.otherId, stream: 'patients' })).toBe(2)
     expect(await countLive(rig.session, { teamId: rig.teamId, stream: 'forms' })).toBe(1)
-    ledger.add('gone')
+    seenIds.add('gone')
     expect(await missed()).toEqual({ count: 0, ids: [] })
   })
 
@@ -127,7 +127,7 @@ describe('what a scan missed', () => {
       ago(60),
     )
     await begin()
-    ledger.add('a')
+    seenIds.add('a')
     expect(await missed(2)).toEqual({ count: 3, ids: ['b', 'c'] })
     expect(await missed(3)).toEqual({ count: 3, ids: ['b', 'c', 'd'] })
   })
@@ -158,10 +158,10 @@ describe('what a scan missed', () => {
 
 describe('summaries', () => {
   let rig: Rig
-  let ledger: Ledger
+  let seenIds: SeenIds
   beforeEach(async () => {
     rig = await openRig()
-    ledger = await openLedger(rig.session)
+    seenIds = await openSeenIds(rig.session)
   })
   afterEach(() => rig[Symbol.asyncDispose]())
 
@@ -170,10 +170,10 @@ describe('summaries', () => {
     recordEnvelope({ id, ...more }, { teamId: rig.teamId, stream: 'patients', observedAt: ago(10) })
   const place = () => ({ teamId: rig.teamId, stream: 'patients' }) as const
   const unchanged = async (...summaries: readonly Envelope[]) =>
-    [...(await ledger.unchangedSummaries(place(), summaries))].sort()
+    [...(await seenIds.unchangedSummaries(place(), summaries))].sort()
   const keep = async (...summaries: readonly Envelope[]) => {
-    for (const each of summaries) ledger.addSummary(each)
-    await ledger.keepSummaries(place())
+    for (const each of summaries) seenIds.addSummary(each)
+    await seenIds.keepSummaries(place())
   }
   const entries = () =>
     rig.rows<{ id: string; hash: string; xmin: string; team_id: number; stream: string }>(
@@ -207,10 +207,10 @@ describe('summaries', () => {
     await rig.hold('patients', [patient('p')], ago(60))
     await rig.hold('patients', [patient('p')], ago(60), rig.otherId)
     await rig.hold('forms', [{ id: 'p', questions: [] }], ago(60))
-    ledger.addSummary(summary('p'))
-    await ledger.keepSummaries({ teamId: rig.otherId, stream: 'patients' })
-    ledger.addSummary(summary('p'))
-    await ledger.keepSummaries({ teamId: rig.teamId, stream: 'forms' })
+    seenIds.addSummary(summary('p'))
+    await seenIds.keepSummaries({ teamId: rig.otherId, stream: 'patients' })
+    seenIds.addSummary(summary('p'))
+    await seenIds.keepSummaries({ teamId: rig.teamId, stream: 'forms' })
     expect(await unchanged(summary('p'))).toEqual([])
     expect(await entries()).toHaveLength(2)
   })
@@ -253,7 +253,7 @@ describe('summaries', () => {
     const before = await entries()
     expect(before.map(({ hash }) => hash)).toEqual([summary('a'), summary('b')].map((s) => s.content!.hash))
     await keep(summary('a'))
-    ledger = await openLedger(rig.session)
+    seenIds = await openSeenIds(rig.session)
     await keep(summary('a'), summary('b', { updated_at: '2026-01-03T00:00:00Z' }))
     const after = await entries()
     expect(after[0]).toEqual(before[0])
@@ -265,7 +265,7 @@ describe('summaries', () => {
     const two = [summary('a'), summary('a', { updated_at: '2026-01-03T00:00:00Z' })] as const
     const kept: string[] = []
     for (const order of [two, two.toReversed()]) {
-      ledger = await openLedger(rig.session)
+      seenIds = await openSeenIds(rig.session)
       await keep(...order)
       kept.push((await entries())[0]!.hash)
     }
@@ -274,21 +274,21 @@ describe('summaries', () => {
 
   test('of an earlier scan of the session are forgotten', async () => {
     await rig.hold('patients', [patient('a')], ago(60))
-    for (let at = 0; at < 10_000; at++) ledger.addSummary(summary('a'))
-    await ledger.flushIfFull()
-    ledger = await openLedger(rig.session)
-    await ledger.keepSummaries(place())
+    for (let at = 0; at < 10_000; at++) seenIds.addSummary(summary('a'))
+    await seenIds.flushIfFull()
+    seenIds = await openSeenIds(rig.session)
+    await seenIds.keepSummaries(place())
     expect(await entries()).toEqual([])
   })
 
   test('leave the memory at ten thousand too', async () => {
     const written = async () => (await rig.rows('select from pg_temp.summaries')).length
     const one = summary('a')
-    for (let at = 0; at < 9_999; at++) ledger.addSummary(one)
-    await ledger.flushIfFull()
+    for (let at = 0; at < 9_999; at++) seenIds.addSummary(one)
+    await seenIds.flushIfFull()
     expect(await written()).toBe(0)
-    ledger.addSummary(one)
-    await ledger.flushIfFull()
+    seenIds.addSummary(one)
+    await seenIds.flushIfFull()
     expect(await written()).toBe(10_000)
   })
 })

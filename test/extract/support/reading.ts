@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
 import { newPatience } from '../../../src/extract/conflicts/fetch-by-id.ts'
-import { LEDGER_PLANNER } from '../../../src/extract/scan/seen-ids.ts'
+import { SEEN_IDS_PLANNER } from '../../../src/extract/scan/seen-ids.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../../src/load/load.ts'
 import { type Loaders, openLoaders } from '../../../src/load/loaders.ts'
@@ -46,7 +46,7 @@ export interface Rig extends AsyncDisposable {
 export async function openRig(): Promise<Rig> {
   const database = await createTestDatabase()
   const { url } = database
-  const session = await openSession({ url, purpose: 'scan', planner: LEDGER_PLANNER })
+  const session = await openSession({ url, purpose: 'scan', planner: SEEN_IDS_PLANNER })
   const service = await startLittleService()
   const heard = clientOf(service.url)
   const loaders = openLoaders({ url, clock: systemClock })

@@ -26,7 +26,7 @@ const PAUSE_MS = 700
 
 const NO_VERSIONS: ReadonlyMap<string, StoredVersion> = new Map()
 
-export async function settleContested(
+export async function settleConflicts(
   source: Source,
   session: Session,
   contested: ReadonlySet<string>,
