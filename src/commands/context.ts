@@ -1,7 +1,7 @@
 /**
- * What a command is given: the world outside it. Built once in cli.ts; a test builds its own.
+ * The environment of a command: variables, output, signal. cli.ts builds it once; a test builds its own.
  *
- * Invariant: stdout holds results only, stderr logs, progress and errors; a reader that goes away stops neither.
+ * Invariant: stdout carries results only; stderr carries logs, progress and errors. A closed pipe stops neither.
  */
 import pino, { type Logger } from 'pino'
 import { prettyFactory } from 'pino-pretty'
@@ -18,13 +18,13 @@ export interface Context {
 }
 
 export interface Output {
-  /** Bytes go out as they are. */
+  /** Bytes are written unchanged. */
   write(text: string | Uint8Array): unknown
   readonly isTTY?: boolean
   readonly columns?: number
 }
 
-/** Ends a command with an exit code that is no failure of its own: 3, 4, 130 … */
+/** Ends a command with an exit code and no error message of its own: 3, 4, 130 … */
 export class ExitCode extends Error {
   readonly exitCode: number
 
@@ -43,11 +43,11 @@ export function openLogger({ stderr }: Pick<Context, 'stderr'>, config: Config):
 
 export interface OpenWarehouse extends AsyncDisposable {
   readonly url: string
-  /** "embedded" or "DATABASE_URL": where it is, without saying how to get in. */
+  /** Where the warehouse is, without credentials. */
   readonly kind: 'embedded' | 'DATABASE_URL'
 }
 
-/** The warehouse of the configuration; the embedded server stops when its last user is done. */
+/** Opens the configured warehouse. The embedded server stops when its last user disposes of it. */
 export async function openWarehouse(context: Context, config: Config): Promise<OpenWarehouse> {
   if (config.databaseUrl !== null) {
     return { url: config.databaseUrl, kind: 'DATABASE_URL', [Symbol.asyncDispose]: async () => {} }

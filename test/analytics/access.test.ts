@@ -88,7 +88,7 @@ describe('with several teams', () => {
       })
       expect(await seen(login, schema)).toEqual(['2'])
       expect((await access('grant', login.name, 'default')).stdout).toBe('granted\n')
-      expect((await access('grant', login.name, 'default')).stdout).toBe('was granted already\n')
+      expect((await access('grant', login.name, 'default')).stdout).toBe('already granted\n')
       expect(new Set((await seen(login, schema)).join().split(','))).toEqual(new Set(['1', '2']))
       expect((await access('revoke', login.name, 'other')).stdout).toBe('revoked\n')
       expect(await seen(login, schema)).toEqual(['1'])

@@ -82,13 +82,17 @@ describe('classify set', () => {
     expect(await shown()).toEqual(before)
     const named = `select count(*)::int as questions from intake.questions where concept = 'story'`
     expect(await query(warehouse.url, named)).toEqual([{ questions: 4 }])
-    expect((await classify('set', 'q1', '--concept', '')).stdout).toBe('visibility as it was: 4 questions\n')
+    expect((await classify('set', 'q1', '--concept', '')).stdout).toBe('visibility unchanged: 4 questions\n')
     expect(await query(warehouse.url, named)).toEqual([{ questions: 0 }])
   })
 
   it.each([
-    [['set', 'nothing', 'visible'], 1, 'QUESTION names no question'],
-    [['set', 'q1', 'visible', '--form', 'nothing'], 1, 'QUESTION names no question'],
+    [['set', 'nothing', 'visible'], 1, 'QUESTION names a question that is not in the warehouse'],
+    [
+      ['set', 'q1', 'visible', '--form', 'nothing'],
+      1,
+      'QUESTION names a question that is not in the warehouse',
+    ],
     [['set', 'q1', 'perhaps'], 2, 'write visible or hidden'],
     [['set', 'q1', 'visible', '--team', 'nobody'], 2, 'use one of: a, b'],
     [['set', 'q1'], 2, 'visibility'],

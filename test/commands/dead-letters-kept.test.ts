@@ -61,7 +61,7 @@ test('what a settled letter held goes when its days are over; the letter stays, 
   await housekeeping()
   expect(await bodies()).toEqual([3])
   const shown = await letters('show 1 --show-values')
-  expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining('kept no longer')])
+  expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining('removed (INTAKE_INBOX_DAYS)')])
   expect(shown.output).not.toContain(CANARY)
   expect(JSON.parse((await letters('show 1 --show-values --json')).stdout)).toMatchObject({
     status: 'discarded',

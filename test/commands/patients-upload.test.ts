@@ -65,7 +65,7 @@ const done = {
   error_count: 0,
 }
 const halfway = { id: 'up-1', status: 'processing', total_rows: 2, processed_rows: 1, success_count: 1 }
-const AGAIN = `look again with: intake-sync api GET ${UPLOAD}/up-1`
+const AGAIN = `to see its state: intake-sync api GET ${UPLOAD}/up-1`
 
 /** The one part of the one POST. */
 function partOf({ headers, body }: Received): { readonly head: string; readonly content: string } {
@@ -177,14 +177,14 @@ describe('an upload that fails', () => {
     const run = await upload()
     expect(run.code).toBe(1)
     expect(run.stdout).toContain('upload up-1: failed')
-    expect(run.stderr).toContain('error: the service gave up the upload\n')
+    expect(run.stderr).toContain('error: the upload failed at the service\n')
   })
 
   it('halfway because the service is gone says that the file is taken, and how to look again', async () => {
     later = [[{ detail: CANARY }, 403]]
     const run = await upload()
     expect(run).toMatchObject({ code: 1, stdout: '' })
-    expect(run.stderr).toContain('the service took the file as upload up-1, but then')
+    expect(run.stderr).toContain('the service accepted the file as upload up-1, but then')
     expect(run.stderr).toContain(AGAIN)
     expect(run.stderr).not.toContain(CANARY)
   })
@@ -207,7 +207,7 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
     first = [body, body === undefined ? 204 : 202]
     const run = await upload()
     expect(run.code).toBe(4)
-    expect(run.stdout).toContain('gave no id: its progress cannot be followed\n')
+    expect(run.stdout).toContain('returned no id: its progress is unknown\n')
     expect(asked('GET')).toEqual([])
   })
 
@@ -232,7 +232,7 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
     const run = await upload('--timeout', '2')
     expect(run.code).toBe(4)
     expect(run.stdout).toContain('processed  1')
-    expect(run.stdout).toContain(`it goes on at the service; ${AGAIN}\n`)
+    expect(run.stdout).toContain(`the upload continues at the service; ${AGAIN}\n`)
     expect(time.milliseconds).toBeLessThan(8_000)
   })
 })
@@ -247,7 +247,7 @@ it.each([
   run.kill(signal)
   const ended = await run.ended
   expect(ended.code).toBe(code)
-  expect(ended.stdout).toContain(`interrupted; it goes on at the service; ${AGAIN}\n`)
+  expect(ended.stdout).toContain(`interrupted; the upload continues at the service; ${AGAIN}\n`)
 })
 
 it.each([

@@ -92,14 +92,14 @@ it.each([
     'neither flag, and no terminal',
     ['north'],
     2,
-    /what becomes of the data.*\n.*--keep-data.*--delete-data/s,
+    /neither --keep-data nor --delete-data.*\n.*--keep-data.*--delete-data/s,
   ],
   ['both flags', ['north', '--keep-data', '--delete-data'], 2, /exclude each other/],
   [
     'a team of the configuration',
     ['south', '--keep-data'],
     2,
-    /south is in the configuration: the next run would bring it\s+back/,
+    /south is in the configuration: the next run would create it\s+again/,
   ],
   ['an unknown team', ['nobody', '--keep-data'], 1, /no team of this warehouse.*\n.*north, south/s],
 ])('%s: nothing is removed', async (_, words, code, said) => {

@@ -220,7 +220,7 @@ describe('after that', () => {
     expect(streams.responses.erased).toBe(responses.length)
     expect(streams.messages.erased).toBeGreaterThan(0)
     const told = await scene.backfill('--full', '--dry-run')
-    expect(told.stdout).toContain("skipped as an erased patient's: 1 of patients")
+    expect(told.stdout).toContain('skipped, patient erased: 1 of patients')
     const [own] = await query<{ skipped: number }>(
       scene.url,
       'select skipped::int from intake_ops.erasures where hash = patient_hash',

@@ -1,9 +1,8 @@
 /**
- * Alerts of a command that runs something, for those who have no `serve` beside it: told when the command ends, also
- * when it throws.
+ * Posts alerts when a command that runs something ends or throws, for installations without `serve`.
  *
- * Invariant: never throws and changes nothing of how the command ends; the run is over by then, and what could not be
- * posted after a few tries waits for whoever looks next.
+ * Invariant: never throws and never changes the exit code. The next alert round posts an alert that a few tries could
+ * not post.
  */
 import type { Logger } from 'pino'
 import type { Config } from '../../config/config.ts'
@@ -12,7 +11,7 @@ import { goRound } from '../../operate/alerts/round.ts'
 import { openWebhookChecks } from '../../operate/health/webhook-checks.ts'
 import type { Context } from '../context.ts'
 
-/** Before another try: of a post that failed, or because another process was at it. */
+/** Pauses before another try, after a failed post or while another process posts. */
 const PAUSES_MS = [1_000, 3_000] as const
 
 export function alertsAtEnd(
@@ -35,7 +34,7 @@ export function alertsAtEnd(
         version,
       }
       for (const pause of [...PAUSES_MS, null]) {
-        // Who stopped it wants it to end.
+        // The user has interrupted the command and expects it to end.
         if (signal.aborted) return
         const outcome = await goRound(options, { thorough: true, insist: true })
         if (outcome === 'told' || outcome === 'quiet' || pause === null) return

@@ -1,4 +1,4 @@
-/** `intake-sync backfill`: one run over every stream, or those asked for. */
+/** `intake-sync backfill`: one run over every stream, or over the selected streams. */
 import { Command } from 'commander'
 import type { Logger } from 'pino'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
@@ -28,16 +28,16 @@ interface Options {
 
 export function backfillCommand(context: Context): Command {
   return new Command('backfill')
-    .description('read the service into the warehouse: one run')
+    .description('load the service’s records into the warehouse, once')
     .option(
       '--streams <names>',
-      `only these, comma-separated: ${STREAMS.map((stream) => stream.name).join(', ')}`,
+      `only these streams, comma-separated: ${STREAMS.map((stream) => stream.name).join(', ')}`,
     )
     .option('--team <name>', 'only this team of the configuration')
-    .option('--since <date>', 'read responses submitted since this date, in place of the checkpoint')
-    .option('--full', 'read everything, whatever the checkpoints say, and look for deletes')
+    .option('--since <date>', 'read responses submitted since this date instead of since the checkpoint')
+    .option('--full', 'ignore the checkpoints: read everything, and look for deletes')
     .option('--dry-run', 'fetch and report what would change; write nothing')
-    .option('--allow-mass-delete', 'delete even where unusually many records are gone')
+    .option('--allow-mass-delete', 'apply deletes even if an unusual number of records is gone')
     .option('--json', 'print one JSON document')
     .action(async (options: Options) => {
       const summary = await runBackfill(context, options)
@@ -86,29 +86,29 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     version: context.version,
     onProgress: progress.update,
   })
-  if (!dry) await tidy(warehouse.url, config.inboxDays, logger)
+  if (!dry) await removeExpiredBodies(warehouse.url, config.inboxDays, logger)
   return summary
 }
 
-/** Where nobody runs `serve`, this is who tidies up; what fails waits for the next run. */
-async function tidy(url: string, days: number, logger: Logger): Promise<void> {
+/** Installations without `serve` have no other clean-up. The next run retries a removal that fails. */
+async function removeExpiredBodies(url: string, days: number, logger: Logger): Promise<void> {
   try {
     await removeSettledBodies(url, { days, now: new Date() })
   } catch (error) {
-    logger.warn({ code: warehouseError(error).code }, 'what old dead letters held could not be removed')
+    logger.warn({ code: warehouseError(error).code }, 'the contents of old dead letters could not be removed')
   }
 }
 
 function streamsOf(names: string | undefined): readonly Stream[] {
   if (names === undefined) return STREAMS
   const asked = names.split(',').map((name) => name.trim())
-  const told = asked.find((name) =>
+  const unlisted = asked.find((name) =>
     ALL_STREAMS.some((stream) => stream.name === name && stream.list === null),
   )
-  if (told !== undefined) {
+  if (unlisted !== undefined) {
     throw new UsageError(
-      `--streams: no backfill brings ${told}, of which the service has no list`,
-      'leave it out; webhooks bring it: intake-sync serve',
+      `--streams: backfill cannot read ${unlisted}: the service has no list of them`,
+      'leave it out; intake-sync serve loads it from webhooks',
       '--streams',
     )
   }

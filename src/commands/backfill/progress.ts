@@ -1,7 +1,7 @@
 /**
- * Progress bars, one a stream, on a terminal only, and the way around them for what is written meanwhile.
+ * Progress bars on a terminal, one per stream. Other output goes through `stderr`, which writes it above the bars.
  *
- * Invariant: off a terminal nothing is written but what is written through `stderr`, as it is.
+ * Invariant: without a terminal, no bar is drawn and `stderr` writes its text unchanged.
  */
 import { MultiBar, Presets, type SingleBar } from 'cli-progress'
 import type { Progress } from '../../extract/source.ts'
@@ -9,7 +9,7 @@ import type { Context, Output } from '../context.ts'
 
 export interface ProgressBars extends Disposable {
   update(team: string, stream: string, progress: Progress): void
-  /** Standard error for as long as there are bars: whole lines appear above them. */
+  /** Replaces standard error while there are bars: whole lines appear above them. */
   readonly stderr: Output
 }
 
@@ -27,7 +27,7 @@ export function openProgress(context: Context, severalTeams: boolean): ProgressB
       stream: context.stderr as unknown as NodeJS.WritableStream,
       hideCursor: true,
       clearOnComplete: false,
-      // Lines that appear above the bars move them down; bars that did not change must be drawn there too.
+      // Lines above the bars move them down, so bars that did not change must be drawn again too.
       forceRedraw: true,
       fps: 8,
     },

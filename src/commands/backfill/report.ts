@@ -1,4 +1,4 @@
-/** What a backfill says at its end, for people and as the document of `--json`. */
+/** The report of a backfill, as text and as the JSON document of `--json`. */
 import type { BackfillSummary, TeamSummary } from '../../extract/backfill.ts'
 import type { StreamReport } from '../../load/runs.ts'
 import type { Context } from '../context.ts'
@@ -26,7 +26,7 @@ function figuresOf(report: StreamReport): Figures {
   }
 }
 
-/** `streams` adds up all teams; `teams` has each by itself. */
+/** `streams` sums up all teams; `teams` has each team separately. */
 export function backfillDocument(summary: BackfillSummary): unknown {
   const streams: Record<string, Figures> = {}
   for (const team of summary.teams) {
@@ -49,7 +49,7 @@ function added(sum: Figures | undefined, more: Figures): Figures {
   for (const [name, value] of Object.entries(more)) {
     if (typeof value === 'number') result[name] = Number(sum[name] ?? 0) + value
   }
-  // Sums of thousandths are not thousandths.
+  // Adding binary fractions leaves a rounding error.
   result.seconds = Math.round(Number(result.seconds) * 1000) / 1000
   const worst = ['failed', 'interrupted', 'needs_attention', 'succeeded'].find(
     (each) => each === sum.status || each === more.status,
@@ -59,7 +59,7 @@ function added(sum: Figures | undefined, more: Figures): Figures {
   return result
 }
 
-/** Columns that a narrow terminal can do without, the first first. */
+/** Columns to drop on a narrow terminal, in this order. */
 const SPARE = [6, 4, 5, 7, 8]
 
 export function backfillText(context: Context, summary: BackfillSummary): string {
@@ -69,7 +69,7 @@ export function backfillText(context: Context, summary: BackfillSummary): string
     'changed',
     'unchanged',
     'deleted',
-    'set aside',
+    'dead letters',
     'problems',
     'requests',
     'seconds',
@@ -92,22 +92,22 @@ export function backfillText(context: Context, summary: BackfillSummary): string
     ...notesOf(team, several),
     ...erasedOf(team, several),
     ...(team.waiting > 0
-      ? [`${team.waiting} dead letter(s) of ${team.name} wait: see intake_ops.dead_letters`]
+      ? [`${team.waiting} dead letter(s) of ${team.name} waiting: see intake-sync dead-letters list`]
       : []),
   ])
   const what = summary.runId === null ? 'dry run, nothing written' : `run ${summary.runId}`
-  const told = [`${what}: ${summary.status.replace('_', ' ')}`, ...notes]
+  const lines = [`${what}: ${summary.status.replace('_', ' ')}`, ...notes]
   const shown = fittedTable(context, [head, ...rows], 0, SPARE)
-  return `${shown}\n${told.map((line) => paragraph(context, line, 0)).join('')}`
+  return `${shown}\n${lines.map((line) => paragraph(context, line, 0)).join('')}`
 }
 
 function erasedOf(team: TeamSummary, several: boolean): readonly string[] {
   const parts = team.streams.filter(({ report }) => report.erased > 0)
-  const told = parts.map(({ stream, report }) => `${report.erased} of ${stream}`).join(', ')
-  return told === '' ? [] : [`${several ? `${team.name}: ` : ''}skipped as an erased patient's: ${told}`]
+  const counts = parts.map(({ stream, report }) => `${report.erased} of ${stream}`).join(', ')
+  return counts === '' ? [] : [`${several ? `${team.name}: ` : ''}skipped, patient erased: ${counts}`]
 }
 
-/** One line a note; streams that say the same, but for the path and the number of tries, share one. */
+/** One line per note. Streams whose notes differ only in the path and the number of tries share one line. */
 function notesOf(team: TeamSummary, several: boolean): readonly string[] {
   const streamsOf = new Map<string, string[]>()
   for (const { stream, report } of team.streams) {

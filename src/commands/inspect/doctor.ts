@@ -1,4 +1,4 @@
-/** `intake-sync doctor`: what is right, what is not, and what to do about it; one line each. */
+/** `intake-sync doctor`: checks the installation and prints one line per check, with a hint where it failed. */
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import pino from 'pino'
@@ -13,9 +13,9 @@ import { type Colour, painted, paragraph } from '../terminal/terminal.ts'
 
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
-    .description('check Node, database, service, webhooks and settings; say how to fix what is wrong')
+    .description('check Node, database, service, webhooks and settings, and suggest fixes')
     .option('--json', 'print one JSON document')
-    .addHelpText('after', '\nExit 1 when a check failed; warnings are no failure. Changes nothing.')
+    .addHelpText('after', '\nExit 1 if a check failed; warnings do not count. Changes nothing.')
     .action(async (options: { json?: true }) => {
       const checks = await allChecks(context)
       // `mend` is the former name of `hint`, for one release.
@@ -37,7 +37,7 @@ async function allChecks(context: Context): Promise<readonly Check[]> {
   }
   const teams = config.ingestTeams.map(({ name }) => name).join(', ')
   const settings = ok('configuration', `readable; team ${teams}`)
-  // Nothing is made by looking: without a folder there is no embedded warehouse.
+  // Opening would create an embedded warehouse, and doctor changes nothing.
   if (config.databaseUrl === null && !existsSync(config.dataDir))
     return [node, settings, ...(await examine(optionsOf(context, config, null)))]
   let warehouse: OpenWarehouse
@@ -84,9 +84,9 @@ function checksText(context: Context, checks: readonly Check[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length))
   const lines = checks.map(({ name, status, detail, hint }) => {
     const indent = 9 + width + 2
-    const told = paragraph(context, detail, indent).trimStart()
+    const shownDetail = paragraph(context, detail, indent).trimStart()
     const shownHint = hint === null ? '' : paragraph(context, `hint: ${hint}`, indent)
-    return `${painted(context, COLOURS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${told}${shownHint}`
+    return `${painted(context, COLOURS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${shownDetail}${shownHint}`
   })
   const count = (status: CheckStatus) => checks.filter((check) => check.status === status).length
   const warnings = count('warning')

@@ -1,4 +1,4 @@
-/** What `explain` tells, for people and as a document. Invariant: a value is there only where it was asked for. */
+/** The output of `explain`, as text and as JSON. Invariant: values appear only with `--show-values`. */
 import { canonicalText } from '../../core/canonical.ts'
 import type { Change, Explained, ExplainedEvent, ExplainedState } from '../../operate/explain/explain.ts'
 import type { Context } from '../context.ts'
@@ -51,17 +51,17 @@ export function explainText(context: Context, explained: Explained, about: About
   const title = `${about.stream} ${printable(about.id)} of team ${printable(about.team)}`
   const now =
     newest === undefined
-      ? 'not held'
+      ? 'not stored'
       : newest.deleted
         ? 'deleted'
-        : `held, from ${originOf(explained, newest)}`
+        : `stored, from ${originOf(explained, newest)}`
   const parts = [
     paragraph(context, `${title}: ${now}`, 0),
-    ...(states.length === 0 ? [] : ['\nstates, the newest first:\n']),
+    ...(states.length === 0 ? [] : ['\nstates, newest first:\n']),
     ...states.toReversed().map((state) => stateText(context, explained, state, about)),
-    ...(events.length === 0 ? [] : ['\nevents, as they arrived:\n']),
+    ...(events.length === 0 ? [] : ['\nevents, in order of arrival:\n']),
     ...events.map((event) => eventText(context, event)),
-    ...(letters.length === 0 ? [] : ['\nset aside:\n']),
+    ...(letters.length === 0 ? [] : ['\ndead letters:\n']),
     ...letters.map((each) =>
       paragraph(
         context,
@@ -71,18 +71,15 @@ export function explainText(context: Context, explained: Explained, about: About
     ),
     ...(refetch === null
       ? []
-      : [
-          '\n',
-          paragraph(context, `asked for by its id (${refetch.reason}), due ${minute(refetch.due_at)}`, 0),
-        ]),
+      : ['\n', paragraph(context, `refetch by id (${refetch.reason}), due ${minute(refetch.due_at)}`, 0)]),
   ]
   return parts.join('')
 }
 
 function stateText(context: Context, explained: Explained, state: ExplainedState, about: About): string {
-  const mark = state.supersededAt === null ? 'held  ' : 'before'
+  const mark = state.supersededAt === null ? 'current' : 'earlier'
   const line = `${mark}  version ${state.version}${state.deleted ? ', a tombstone' : `, content ${state.hash.slice(0, 8)}`}`
-  const won = state.wonBy === null ? 'the first that is known' : `won by: ${state.wonBy}`
+  const won = state.wonBy === null ? 'first known state' : `won by: ${state.wonBy}`
   const until = state.supersededAt === null ? '' : `; superseded ${minute(state.supersededAt)}`
   const changed = state.changes.length === 0 ? [] : changeTexts(context, state.changes, about.withValues)
   return [
@@ -112,7 +109,7 @@ function eventText(context: Context, event: ExplainedEvent): string {
   return `${paragraph(context, head, 2)}${paragraph(context, event.told, 8)}`
 }
 
-/** `run:12 page:3`, with what the run was. */
+/** `run:12 page:3`, with the kind and start of the run. */
 function originOf({ runs }: Explained, { origin }: { readonly origin: string }): string {
   const run = runs.get(Number(/^run:(\d+)\b/.exec(origin)?.[1] ?? 0))
   return run === undefined ? printable(origin) : `${origin} (${run.kind} of ${minute(run.startedAt)})`

@@ -1,4 +1,4 @@
-/** `intake-sync explain STREAM ID`: where a row came from, and why it is as it is. */
+/** `intake-sync explain STREAM ID`: the states of a row, their origins, and why the current one won. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -22,8 +22,8 @@ export function explainCommand(context: Context): Command {
     .description('where a row came from: each version, its origin, and why it won or lost')
     .argument('<stream>', ALL_STREAMS.map(({ name }) => name).join(', '))
     .argument('<id>', 'the service’s id of the record')
-    .option('--team <name>', 'the team of the warehouse, where it holds several')
-    .option('--show-values', 'print what changed from what to what: health data')
+    .option('--team <name>', 'the team, if the warehouse has several')
+    .option('--show-values', 'print the old and new values, which are health data')
     .option('--json', 'print one JSON document')
     .action(async (name: string, id: string, options: Options) => {
       const stream = streamCalled(name)

@@ -1,4 +1,4 @@
-/** `intake-sync runs`: what ran, how it ended, and why. */
+/** `intake-sync runs`: the newest runs, their outcome and its reason. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -10,7 +10,7 @@ import { wholeNumber } from '../terminal/whole-number.ts'
 export function runsCommand(context: Context): Command {
   return new Command('runs')
     .description('the newest runs: what they did, how they ended, and why')
-    .option('--limit <number>', 'how many', wholeNumber, 20)
+    .option('--limit <number>', 'number of runs', wholeNumber, 20)
     .option('--json', 'print one JSON document')
     .action(async (options: { limit: number; json?: true }) => {
       await using warehouse = await openWarehouse(context, readConfig(context.env))
@@ -35,10 +35,10 @@ function runsText(context: Context, runs: readonly Run[]): string {
   const [first, ...lines] = fittedTable(context, [head, ...rows], 1)
     .trimEnd()
     .split('\n')
-  const told = lines.map(
+  const texts = lines.map(
     (line, at) => `${coloured(context, line, runs[at]!)}\n${reasons(context, runs[at]!)}`,
   )
-  return `${first}\n${told.join('')}`
+  return `${first}\n${texts.join('')}`
 }
 
 function sum({ streams }: Run, figure: 'fetched' | 'changed'): number {

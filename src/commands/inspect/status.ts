@@ -1,4 +1,4 @@
-/** `intake-sync status`: rows, newest record and last run of each team and stream; what waits, and whether webhooks come. */
+/** `intake-sync status`: rows, newest record and last run of each team and stream; pending work and webhook health. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -11,10 +11,10 @@ import { fittedTable, minute, paragraph, widthOf } from '../terminal/terminal.ts
 
 export function statusCommand(context: Context): Command {
   return new Command('status')
-    .description('rows, freshness and trouble of each team and stream')
+    .description('rows, freshness and problems of each team and stream')
     .option(
       '--max-age <duration>',
-      'exit 4 when a stream has had no successful run for so long: 26h, 90m, 2d, or seconds',
+      'exit 4 if a stream had no successful run within this time: 26h, 90m, 2d, or seconds',
       parseDuration,
     )
     .option('--json', 'print one JSON document')
@@ -33,7 +33,7 @@ export function statusCommand(context: Context): Command {
     })
 }
 
-/** What only webhooks bring has no runs that could be late. */
+/** A stream that only webhooks load has no runs, and so cannot be stale. */
 function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge: number): boolean {
   if (!STREAMS.some(({ name }) => name === stream)) return false
   return last_success_at === null || lag_seconds === null || lag_seconds > maxAge
@@ -41,7 +41,7 @@ function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge:
 
 function statusText(context: Context, { streams, teams }: Status, stale: readonly StreamStatus[]): string {
   if (streams.length === 0) return 'no team yet: run intake-sync backfill\n'
-  // On a terminal a single team is named below alone.
+  // On a terminal, the table below already names a single team.
   const ofTeam = (cell: string) => (teams.length > 1 || widthOf(context) === null ? [cell] : [])
   const head = [
     ...ofTeam('team'),
@@ -52,7 +52,7 @@ function statusText(context: Context, { streams, teams }: Status, stale: readonl
     'last run',
     'status',
     'inbox',
-    'set aside',
+    'dead letters',
     'drift',
   ]
   const rows = streams.map((each) => [
@@ -74,11 +74,11 @@ function statusText(context: Context, { streams, teams }: Status, stale: readonl
   return `${shown}\n${teamsText(context, teams)}${notes.join('')}`
 }
 
-/** How far after the stream those columns stand that a narrow terminal can do without, the first first. */
+/** Columns to drop on a narrow terminal, in this order, as offsets from the column of the stream. */
 const SPARE = [2, 6, 8, 3, 7]
 
 function teamsText(context: Context, teams: readonly TeamStatus[]): string {
-  const head = ['team', 'inbox', 'oldest', 'refetches', 'set aside', 'last event', 'webhooks', '']
+  const head = ['team', 'inbox', 'oldest', 'refetches', 'dead letters', 'last event', 'webhooks', '']
   if (widthOf(context) !== null) head.pop()
   const rows = teams.map(({ team, inbox, refetches, webhooks }) => [
     team,

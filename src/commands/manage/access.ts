@@ -26,7 +26,7 @@ export function accessCommand(context: Context): Command {
           )
         }
         if (json) printJson(context, { login, team, changed })
-        else context.stdout.write(changed ? 'granted\n' : 'was granted already\n')
+        else context.stdout.write(changed ? 'granted\n' : 'already granted\n')
       }),
     )
   const revoke = named('revoke', 'no longer let a login see a team')
@@ -39,15 +39,15 @@ export function accessCommand(context: Context): Command {
         else context.stdout.write(changed ? 'revoked\n' : 'was not granted\n')
       }),
     )
-  const list = named('list', 'who sees what').action(({ json }: Options) =>
-    withSession(context, ({ db }) => list_(context, db, json)),
+  const list = named('list', 'which logins see which teams').action(({ json }: Options) =>
+    withSession(context, ({ db }) => printAccess(context, db, json)),
   )
   const group = new Command('access').description('which logins see which teams').addHelpText('after', HELP)
   for (const each of [grant, revoke, list]) group.addCommand(each)
   return group
 }
 
-async function list_(context: Context, db: Session['db'], json: true | undefined): Promise<void> {
+async function printAccess(context: Context, db: Session['db'], json: true | undefined): Promise<void> {
   const teams = await teamNames(db)
   const access = await listAccess(db)
   const everybody = teams.length < 2
@@ -59,14 +59,14 @@ async function list_(context: Context, db: Session['db'], json: true | undefined
     printable(each.login),
     each.team,
     each.granted_at.slice(0, 16).replace('T', ' '),
-    each.exists ? '' : 'no such role any more',
+    each.exists ? '' : 'role no longer exists',
   ])
   if (rows.length > 0)
     context.stdout.write(fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3))
   context.stdout.write(
     everybody
       ? 'one team: every login with a role sees it\n'
-      : `teams: ${teams.join(', ')}; a login sees those that it is granted\n`,
+      : `teams: ${teams.join(', ')}; a login sees the teams granted to it\n`,
   )
 }
 
@@ -86,6 +86,6 @@ async function withSession(context: Context, work: (session: Session) => Promise
 }
 
 const HELP = `
-A login sees the views of intake_analytics with the role intake_analyst, and the tables of intake too with
-intake_clinical: grant them in SQL. While the warehouse holds one team, that is all. As soon as it holds several, a
-login sees only the teams that it is granted here; whoever owns the tables, or has intake_loader, sees all.`
+The role intake_analyst lets a login read the views of intake_analytics; the role intake_clinical adds the tables of
+intake. Grant the roles in SQL. With one team in the warehouse, the roles suffice. With several, a login sees only the
+teams granted here; the owner of the tables and members of intake_loader see all teams.`

@@ -1,8 +1,8 @@
 /**
- * What `intake-sync api` is told, checked before anything is sent: method, path, query, body.
+ * The arguments of `intake-sync api` (method, path, query, body), checked before anything is sent.
  *
- * Invariant: a path stays a path of the configured service (no origin, no dots that climb), and a message says what
- * is wrong with a part without quoting it: paths, queries and bodies hold health data.
+ * Invariant: a path stays below the configured service: no origin, no dot segments. Error messages never quote an
+ * argument, since paths, queries and bodies contain health data.
  */
 import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
@@ -21,16 +21,16 @@ export function methodOf(text: string): string {
   )
 }
 
-/** One `-q name=value`, after those before it. */
+/** Adds one `-q name=value` to the earlier pairs. */
 export function queryPair(text: string, before: readonly string[] = []): readonly string[] {
   const at = text.indexOf('=')
-  if (at < 1) throw new UsageError('-q is no pair', 'write it as -q name=value', '-q')
+  if (at < 1) throw new UsageError('-q is not a pair', 'write it as -q name=value', '-q')
   return [...before, `${new URLSearchParams([[text.slice(0, at), text.slice(at + 1)]])}`]
 }
 
 export interface Target {
   readonly path: string
-  /** Without a question mark: that of PATH to the letter, then the pairs. */
+  /** Without a question mark: the query of PATH unchanged, then the pairs. */
   readonly query: string
 }
 
@@ -38,20 +38,20 @@ export function targetOf(given: string, pairs: readonly string[]): Target {
   const wrong = (what: string) =>
     new UsageError(`PATH ${what}`, 'write it as /v2/patients or /v2/patients?search=x')
   if (!given.startsWith('/') || given.startsWith('//')) {
-    throw wrong('must begin with one slash: where the service is, says INTAKE_BASE_URL')
+    throw wrong('must begin with one slash: INTAKE_BASE_URL gives the origin')
   }
-  if (/[#\\]/.test(given)) throw wrong('must hold no # and no backslash')
+  if (/[#\\]/.test(given)) throw wrong('must not contain # or a backslash')
   const [written = ''] = given.split('?', 1)
-  if (/[{}]/.test(written)) throw wrong('must hold the id itself where the documentation has {id}')
+  if (/[{}]/.test(written)) throw wrong('must contain the id itself where the documentation has {id}')
   const plain = written.replace(/%2e/gi, '.').replace(/%2f|%5c/gi, '/')
   if (plain.split('/').some((segment) => segment === '.' || segment === '..')) {
-    throw wrong('must hold no segment of dots')
+    throw wrong('must not contain a segment of dots')
   }
   const path = written.replace(/[^\x21-\x7e]+/g, (text) => encodeURIComponent(text.toWellFormed()))
   return { path, query: [queryOfLink(given), ...pairs].filter((part) => part !== '').join('&') }
 }
 
-/** The bytes of `-d`: JSON, or `@file`, or `@-` for standard input. To the letter, but for a byte order mark. */
+/** The bytes of `-d` (JSON, `@file`, or `@-` for standard input), unchanged except that a byte order mark is removed. */
 export async function dataOf(
   given: string | undefined,
   stdin: () => Readable,

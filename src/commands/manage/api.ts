@@ -1,8 +1,8 @@
 /**
- * `intake-sync api METHOD PATH`: one authenticated call, for what has no command of its own.
+ * `intake-sync api METHOD PATH`: one authenticated call, for endpoints without a command of their own.
  *
- * Invariant: stdout is the body of the answer to the byte, whatever its status; neither path, query nor body is in a
- * log or an error. A write is sent once, unless it was throttled.
+ * Invariant: stdout is the body of the answer, byte for byte, whatever its status. No log or error contains the path,
+ * query or body. A write is sent once, unless it was throttled.
  */
 import type { Readable } from 'node:stream'
 import { Command } from 'commander'
@@ -23,12 +23,12 @@ interface Options {
 
 export function apiCommand(context: Context, stdin: () => Readable = () => process.stdin): Command {
   return new Command('api')
-    .description('one authenticated call to the service; prints the body as it came')
+    .description('send one authenticated request to the service; print the body as received')
     .argument('<method>', 'GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in any case')
-    .argument('<path>', 'of the service, as /v2/patients; it may hold a query')
+    .argument('<path>', 'a path of the service, such as /v2/patients; may contain a query')
     .option('-q, --query <name=value>', 'a query parameter; may be repeated', queryPair)
-    .option('-d, --data <json>', 'the body: JSON, @FILE, or @- for standard input; sent to the letter')
-    .option('--team <name>', 'this team of the configuration')
+    .option('-d, --data <json>', 'the body: JSON, @FILE, or @- for standard input; sent unchanged')
+    .option('--team <name>', 'the team of the configuration to use')
     .option('--api-version <version>', 'X-API-VERSION of this call; "" sends none')
     .option('--json', 'print one JSON document: status, headers, body')
     .addHelpText('after', HELP)
@@ -43,8 +43,8 @@ export function apiCommand(context: Context, stdin: () => Readable = () => proce
 }
 
 const HELP = `
-Exit codes: 0 for 2xx, 1 for any other answer (its body is printed all the same) and for none, 2 for wrong usage.
-Reads are repeated when the service fails or throttles; a write is sent once, unless it was throttled.
+Exit codes: 0 for 2xx, 1 for any other answer (its body is printed too) or no answer, 2 for wrong usage.
+Reads are retried when the service fails or throttles; a write is sent once, unless it was throttled.
 
   intake-sync api GET /v2/patients -q search=smith
   intake-sync api PATCH /v2/patients/ID -d '{"zipcode": "00501"}'
@@ -81,7 +81,7 @@ async function call(
   }
 }
 
-/** The answer, whatever its status. Throws when none came. */
+/** The answer, whatever its status. Throws if there was none. */
 async function anyAnswer(
   client: Client,
   method: string,
@@ -114,13 +114,13 @@ function print({ stdout }: Context, { status, headers, body }: Answer, options: 
     return
   }
   const text = bytes.toString('utf8').replace(/^\ufeff/, '')
-  // JSON stays as it was written: parsed and printed again, its large numbers would be others.
-  const held = bytes.length === 0 ? 'null' : isJson(text) ? text.trim() : JSON.stringify(text)
-  const told = JSON.stringify(withoutSecrets(headers), null, 2).replaceAll('\n', '\n  ')
-  stdout.write(`{\n  "status": ${status},\n  "headers": ${told},\n  "body": ${held}\n}\n`)
+  // JSON is printed as received: parsing it would change large numbers.
+  const shownBody = bytes.length === 0 ? 'null' : isJson(text) ? text.trim() : JSON.stringify(text)
+  const shownHeaders = JSON.stringify(withoutSecrets(headers), null, 2).replaceAll('\n', '\n  ')
+  stdout.write(`{\n  "status": ${status},\n  "headers": ${shownHeaders},\n  "body": ${shownBody}\n}\n`)
 }
 
-/** Cookies, and anything else that is named like a credential, stay out of what may be kept. */
+/** Removes cookies and other headers that are named like credentials, since users store this output. */
 function withoutSecrets(headers: Answer['headers']): Answer['headers'] {
   const kept = Object.entries(headers).filter(([name]) => !/cookie|auth|secret|token|api-key/.test(name))
   return Object.fromEntries(kept)

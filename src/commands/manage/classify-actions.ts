@@ -1,7 +1,7 @@
 /**
- * What the commands of `classify` do.
+ * The actions of `classify`.
  *
- * Invariant: a file is imported as a whole or not at all; a question that is not there is an error, never a silence.
+ * Invariant: a file is imported as a whole or not at all. A question that does not exist is an error.
  */
 import { readFile } from 'node:fs/promises'
 import { InvalidArgumentError } from 'commander'
@@ -57,7 +57,7 @@ export async function setDecision(
 ): Promise<void> {
   if (isVisible === undefined && options.concept === undefined) {
     throw new UsageError(
-      'neither a visibility nor a concept is said',
+      'neither a visibility nor a concept was given',
       'write visible or hidden, or --concept NAME',
       'VISIBILITY',
     )
@@ -76,7 +76,7 @@ export async function setDecision(
     if (options.json) printJson(context, { question_id: question, visibility: word, questions })
     else {
       const many = questions === 1 ? 'one question' : `${questions} questions`
-      context.stdout.write(`${word ?? 'visibility as it was'}: ${many}\n`)
+      context.stdout.write(`${word ?? 'visibility unchanged'}: ${many}\n`)
     }
   })
 }
@@ -112,10 +112,10 @@ export function visibility(text: string): boolean {
 
 interface Decision {
   readonly question: string
-  /** Undefined for one that stays as visible as it is. */
+  /** Undefined leaves the visibility unchanged. */
   readonly isVisible: boolean | undefined
   readonly concept: string | undefined
-  /** Where it was asked for, for an error. */
+  /** Where the decision was given, for an error. */
   readonly place: string
 }
 
@@ -126,10 +126,10 @@ async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Pr
       ? await countQuestions(db, scope, question)
       : await decide(db, scope, question, isVisible)
   if (questions === 0) {
-    throw new IntakeError(`${place} names no question that the warehouse holds`, {
+    throw new IntakeError(`${place} names a question that is not in the warehouse`, {
       code: 'unknown_question',
       verdict: 'stop',
-      hint: 'see intake-sync classify list; forms are read by intake-sync backfill --streams forms',
+      hint: 'see intake-sync classify list; intake-sync backfill --streams forms loads the forms',
     })
   }
   if (concept !== undefined) await nameConcept(db, scope, question, concept)
@@ -160,7 +160,7 @@ async function rowsOf(file: string): Promise<readonly Row[]> {
     // Its message quotes the file.
   }
   throw new UsageError(
-    'FILE is no CSV file with the columns question_id and visibility',
+    'FILE is not a CSV file with the columns question_id and visibility',
     'name the columns in its first line: question_id,visibility,form,team,concept',
     'FILE',
   )
@@ -185,7 +185,7 @@ async function scopeOf(
   }
 }
 
-/** Places of columns: the text gives way, after what a narrow terminal can do without. */
+/** Column numbers. On a narrow terminal the SPARE columns are dropped in this order, then the text is cut. */
 const TEXT = 2
 const SPARE = [6, 5, 3]
 
@@ -209,7 +209,7 @@ async function withSession(context: Context, work: (session: Session) => Promise
   await requireMigrated(warehouse.url)
   await using session = await openSession({ url: warehouse.url, purpose: 'classify' })
   try {
-    // What nobody has seen yet is noted as it is, so that a later change of it is one.
+    // Records the wording of new questions, so that a later change is detected.
     await noteQuestions(session.db)
     await work(session)
   } catch (error) {

@@ -12,27 +12,30 @@ import {
 
 export function classifyCommand(context: Context): Command {
   const list = named('list', 'the questions, and what analysts see of their answers')
-    .option('--form <form>', 'of this form alone: its id or name')
-    .option('--hidden', 'only those of which nothing is seen')
+    .option('--form <form>', 'only questions of this form: its id or name')
+    .option('--hidden', 'only questions whose answers are hidden')
     .action((options: ListOptions) => listDecisions(context, options))
   const set = named('set', 'decide on one question')
     .argument('<question>', 'its id: see classify list')
-    .argument('[visibility]', 'visible or hidden; may be left out beside --concept', visibility)
-    .option('--form <form>', 'in this form alone: its id or name')
-    .option('--concept <name>', 'what it asks, to join versions and languages; empty for none')
+    .argument('[visibility]', 'visible or hidden; optional with --concept', visibility)
+    .option('--form <form>', 'only in this form: its id or name')
+    .option(
+      '--concept <name>',
+      'a name shared by versions and translations of the question; empty removes it',
+    )
     .action((question: string, isVisible: boolean | undefined, options: SetOptions) =>
       setDecision(context, question, isVisible, options),
     )
   const load = named(
     'import',
-    'decide on many: a CSV file with the columns question_id, visibility, and, if you like, form, team, concept',
+    'decide on many questions: a CSV file with the columns question_id and visibility, and optionally form, team, concept',
   )
-    .argument('<file>', 'the file; classify list --json and a spreadsheet make one')
+    .argument('<file>', 'the file; classify list --json is a starting point')
     .action((file: string, options: { readonly team?: string; readonly json?: true }) =>
       importDecisions(context, file, options),
     )
   const group = new Command('classify')
-    .description('which questions’ answers analysts may see')
+    .description('decide which questions’ answers analysts may see')
     .addHelpText('after', HELP)
   for (const each of [list, set, load]) group.addCommand(each)
   return group
@@ -41,11 +44,11 @@ export function classifyCommand(context: Context): Command {
 function named(name: string, description: string): Command {
   return new Command(name)
     .description(description)
-    .option('--team <name>', 'of this team alone')
+    .option('--team <name>', 'only this team')
     .option('--json', 'print one JSON document')
 }
 
 const HELP = `
-Without a decision, choices that the form offers, numbers and checkboxes are seen; texts, dates, matrices and all the
-rest are not. A question that is decided to be visible shows everything: its texts too, and of dates the year. A
-decision holds for the text and type that the question has now: once either changes, the question is hidden again.`
+Without a decision, analysts see choices that the form offers, numbers and checkboxes; texts, dates, matrices and other
+answers are hidden. A visible question shows all its answers, including texts; dates show only the year. A decision
+applies to the current text and type of the question: if either changes, the question is hidden again.`

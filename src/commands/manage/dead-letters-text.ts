@@ -1,4 +1,4 @@
-/** Dead letters for people, and as documents. Invariant: a content is there only where it was asked for. */
+/** Dead letters as text and as JSON. Invariant: contents appear only with `--show-values`. */
 import type { Letter, LetterList, WholeLetter } from '../../operate/dead-letters/read.ts'
 import type { Tried } from '../../operate/dead-letters/retry.ts'
 import type { Context } from '../context.ts'
@@ -6,8 +6,7 @@ import { printable } from '../terminal/printable.ts'
 import { fittedTable, minute, painted, paragraph } from '../terminal/terminal.ts'
 
 export function listText(context: Context, { letters, total }: LetterList, status: string): string {
-  if (letters.length === 0)
-    return status === 'all' ? 'nothing was set aside\n' : `no dead letter is ${status}\n`
+  if (letters.length === 0) return status === 'all' ? 'no dead letters\n' : `no dead letter is ${status}\n`
   const teams = new Set(letters.map(({ team }) => team))
   const ofTeam = (team: string) => (teams.size > 1 ? [printable(team)] : [])
   const ofStatus = (cell: string) => (status === 'all' ? [cell] : [])
@@ -25,12 +24,12 @@ export function listText(context: Context, { letters, total }: LetterList, statu
   return fittedTable(context, [head, ...rows], head.length - 1) + more
 }
 
-export function letterDocument({ body, ...letter }: WholeLetter, withValues: boolean): unknown {
+export function deadLetterDocument({ body, ...letter }: WholeLetter, withValues: boolean): unknown {
   const content = { content: body?.toString('utf8') ?? null, content_bytes: body?.length ?? null }
   return withValues ? { ...letter, ...content } : letter
 }
 
-export function letterText(context: Context, letter: WholeLetter, withValues: boolean): string {
+export function deadLetterText(context: Context, letter: WholeLetter, withValues: boolean): string {
   const { body } = letter
   const facts = factsText(context, [
     ['dead letter', String(letter.id)],
@@ -49,7 +48,7 @@ export function letterText(context: Context, letter: WholeLetter, withValues: bo
   return `${painted(context, 'yellow', paragraph(context, printable(letter.reason), 0))}${facts}${content}`
 }
 
-/** Values below each other; one that is too long for the terminal goes on beneath itself, and is not cut. */
+/** One value per line. A value that is too long for the terminal is wrapped, not cut. */
 function factsText(context: Context, facts: readonly (readonly [name: string, value: string])[]): string {
   const indent = Math.max(...facts.map(([name]) => name.length)) + 2
   return facts
@@ -62,11 +61,11 @@ function lastRun({ last_run_id }: Letter): string {
 }
 
 function contentOf(body: Buffer | null, withValues: boolean): string {
-  if (body === null) return 'kept no longer (INTAKE_INBOX_DAYS)'
+  if (body === null) return 'removed (INTAKE_INBOX_DAYS)'
   return `${body.length} bytes${withValues ? ':' : '; --show-values prints it'}`
 }
 
-/** JSON is laid out; anything else is one line of what may be printed. */
+/** JSON is indented; anything else is one line of printable text. */
 function shownContent(body: Buffer): string {
   const text = body.toString('utf8')
   try {
@@ -76,10 +75,10 @@ function shownContent(body: Buffer): string {
   }
 }
 
-const SAID = {
+const OUTCOMES = {
   pending: 'back in the inbox: drained while serve runs',
-  asked: 'asked for by its id: fetched while serve runs',
-  loaded: 'loaded from what was set aside',
+  asked: 'scheduled to be fetched by id: fetched while serve runs',
+  loaded: 'loaded from the stored content',
 } as const
 
 export function triedText(context: Context, tried: readonly Tried[]): string {
@@ -88,7 +87,7 @@ export function triedText(context: Context, tried: readonly Tried[]): string {
     .map((each) =>
       each.outcome === 'not_possible'
         ? paragraph(context, `${each.id}  not tried: ${each.why}`, 0)
-        : `${each.id}  ${SAID[each.outcome]}\n`,
+        : `${each.id}  ${OUTCOMES[each.outcome]}\n`,
     )
     .join('')
 }

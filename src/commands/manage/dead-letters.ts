@@ -1,4 +1,4 @@
-/** `intake-sync dead-letters`: what was set aside, and what becomes of it. Contents are shown only when asked for. */
+/** `intake-sync dead-letters`: lists, shows, retries and discards dead letters. Contents appear only with `--show-values`. */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -9,7 +9,7 @@ import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { wholeNumber } from '../terminal/whole-number.ts'
-import { letterDocument, letterText, listText, triedText } from './dead-letters-text.ts'
+import { deadLetterDocument, deadLetterText, listText, triedText } from './dead-letters-text.ts'
 
 interface ListOptions {
   readonly status: string
@@ -30,27 +30,27 @@ interface RetryOptions {
 }
 
 export function deadLettersCommand(context: Context): Command {
-  const list = command('list', 'what was set aside, the newest first')
+  const list = command('list', 'dead letters, newest first')
     .addOption(
-      new Option('--status <status>', 'only these')
+      new Option('--status <status>', 'only dead letters with this status')
         .choices(['waiting', 'resolved', 'retried', 'discarded', 'all'])
         .default('waiting'),
     )
-    .option('--stream <name>', 'only of this stream; inbox for events that tell of none')
-    .option('--team <name>', 'only of this team')
-    .option('--limit <number>', 'how many', wholeNumber, 50)
+    .option('--stream <name>', 'only this stream; inbox for events without one')
+    .option('--team <name>', 'only this team')
+    .option('--limit <number>', 'number of dead letters', wholeNumber, 50)
     .action((options: ListOptions) => showList(context, options))
-  const show = command('show', 'one of them: where it came from and what is wrong with it')
-    .argument('<id>', 'its number: see dead-letters list', letterId)
-    .option('--show-values', 'print what it holds too: health data')
+  const show = command('show', 'show one dead letter: its origin and the reason')
+    .argument('<id>', 'its id: see dead-letters list', numericId)
+    .option('--show-values', 'also print its content, which is health data')
     .action((id: number, options: OneOptions) => showOne(context, id, options))
-  const retry = command('retry', 'give them another try')
-    .argument('[ids...]', 'their numbers', someIds)
-    .option('--all', 'all that wait')
+  const retry = command('retry', 'try to load dead letters again')
+    .argument('[ids...]', 'their ids', numericIds)
+    .option('--all', 'all that are waiting')
     .addHelpText('after', RETRY_HELP)
     .action((ids: readonly number[] | undefined, options: RetryOptions) => retryThem(context, ids, options))
-  const discard = command('discard', 'they need nobody: the same thing met again waits no more')
-    .argument('<ids...>', 'their numbers', someIds)
+  const discard = command('discard', 'close dead letters; one that recurs with the same content stays closed')
+    .argument('<ids...>', 'their ids', numericIds)
     .action((ids: readonly number[], options: { json?: true }) => discardThem(context, ids, options))
   const group = new Command('dead-letters').description('records and events that could not be loaded')
   for (const each of [list, show, retry, discard]) group.addCommand(each)
@@ -58,9 +58,10 @@ export function deadLettersCommand(context: Context): Command {
 }
 
 const RETRY_HELP = `
-An event goes back to the inbox and is drained by serve; a record that has an id
-is fetched by it, by serve or the next backfill; any other is read again from
-what was set aside. What fails again is a new dead letter. Exit 4 when one cannot be tried.`
+An event goes back to the inbox and is drained by serve. A record with an id is
+fetched by that id, by serve or the next backfill. Any other record is read again
+from its stored content. A retry that fails creates a new dead letter. Exit 4 if
+a dead letter cannot be retried.`
 
 function command(name: string, description: string): Command {
   return new Command(name).description(description).option('--json', 'print one JSON document')
@@ -81,10 +82,10 @@ async function showList(context: Context, options: ListOptions): Promise<void> {
 
 async function showOne(context: Context, id: number, options: OneOptions): Promise<void> {
   const letter = await withSession(context, ({ db }) => letterOf(db, id))
-  if (letter === null) throw noLetter(id)
+  if (letter === null) throw notFound(id)
   const withValues = options.showValues === true
-  if (options.json) printJson(context, letterDocument(letter, withValues))
-  else context.stdout.write(letterText(context, letter, withValues))
+  if (options.json) printJson(context, deadLetterDocument(letter, withValues))
+  else context.stdout.write(deadLetterText(context, letter, withValues))
 }
 
 async function retryThem(
@@ -129,16 +130,16 @@ async function withSession<Result>(
   }
 }
 
-function letterId(text: string): number {
+function numericId(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('write its number')
+  throw new InvalidArgumentError('write the id as a number')
 }
 
-function someIds(text: string, before: readonly number[] | undefined): readonly number[] {
-  return [...new Set([...(before ?? []), letterId(text)])]
+function numericIds(text: string, before: readonly number[] | undefined): readonly number[] {
+  return [...new Set([...(before ?? []), numericId(text)])]
 }
 
-function noLetter(id: number): IntakeError {
+function notFound(id: number): IntakeError {
   return new IntakeError(`there is no dead letter ${id}`, {
     code: 'no_such_letter',
     verdict: 'stop',

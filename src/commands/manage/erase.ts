@@ -1,4 +1,4 @@
-/** `intake-sync erase patient ID`: removes one patient everywhere. The id is in no output but the question's. */
+/** `intake-sync erase patient ID`: removes one patient from every table. Only the confirmation question shows the id. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -22,14 +22,11 @@ export function eraseCommand(context: Context, keyboard: () => Keyboard = () => 
   const command = new Command('erase').description('remove a person’s data on request')
   command
     .command('patient')
-    .description('remove one patient, and all that is theirs, from every table')
+    .description('remove one patient, and all of their data, from every table')
     .argument('<id>', 'the service’s id of the patient (intake.patients.id)')
     .option('--yes', 'do not ask')
-    .option(
-      '--forget',
-      'keep no hash of the id either: what the service tells of the patient later is loaded again',
-    )
-    .option('--team <name>', 'the team of the warehouse, where it holds several')
+    .option('--forget', 'keep no hash of the id: later records of the patient are loaded again')
+    .option('--team <name>', 'the team, if the warehouse has several')
     .option('--json', 'print one JSON document')
     .addHelpText('after', HELP)
     .action((id: string, options: Options) => erasePatient(context, keyboard, id, options))
@@ -83,22 +80,21 @@ function textOf(context: Context, erased: Erased, { forget }: Options): string {
   const counts = `${records} records, ${history} earlier states, ${events} events, ${deadLetters} dead letters, ${exportRows} rows of exports`
   const later =
     forget === true
-      ? 'Nothing of the id is kept: what the service tells of the patient is loaded again.'
-      : 'A keyed hash of the id is kept: what the service tells of the patient is skipped.'
-  const statistics =
-    'Postgres may remember some values still, to plan queries: docs/security.md says what to do.'
+      ? 'No hash of the id is kept: later records of the patient are loaded again.'
+      : 'A keyed hash of the id is kept: later records of the patient are skipped.'
+  const statistics = 'Planner statistics of Postgres may still contain some values: see docs/security.md.'
   return [
     `erased: ${counts}`,
     later,
     ...(statisticsRefreshed ? [] : [statistics]),
-    'Backups and logs of Postgres are yours to let expire (docs/operations.md).',
+    'Backups and logs of Postgres are not changed: let them expire (docs/operations.md).',
   ]
     .map((line) => paragraph(context, line, 0))
     .join('')
 }
 
 const HELP = `
-Reaches the patient, responses, packet responses, messages, rows of exports,
-payloads and their history, stored events and dead letters; safe beside a
-running serve or backfill. Of this warehouse only: delete the patient at the
-service first. An id that the warehouse does not know is exit 1.`
+Removes the patient, responses, packet responses, messages, rows of exports,
+payloads and their history, stored events and dead letters. Safe while serve or
+a backfill runs. Affects this warehouse only: delete the patient at the service
+first. Exit 1 if the warehouse does not know the id.`

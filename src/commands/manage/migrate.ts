@@ -1,4 +1,4 @@
-/** `intake-sync migrate`: brings the schemas up to date, or tells whether they are. */
+/** `intake-sync migrate`: brings the schemas up to date, or reports whether they are. */
 import { Command } from 'commander'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -7,7 +7,7 @@ import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 export function migrateCommand(context: Context): Command {
   return new Command('migrate')
     .description('bring the schemas of the warehouse up to date')
-    .option('--status', 'say what is applied and pending, change nothing; exit 0 up to date, 4 behind')
+    .option('--status', 'list applied and pending migrations, change nothing; exit 0 up to date, 4 behind')
     .option('--json', 'print one JSON document')
     .action(async (options: { status?: true; json?: true }) => {
       const config = readConfig(context.env)

@@ -1,4 +1,4 @@
-/** `intake-sync teams`: which teams the warehouse has, and removing one. */
+/** `intake-sync teams`: lists the teams of the warehouse, and removes one. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Config, readConfig } from '../../config/config.ts'
@@ -26,10 +26,10 @@ export function teamsCommand(context: Context, keyboard: () => Keyboard = () => 
     .action((options: Options) => list(context, options))
   group
     .command('remove')
-    .description('receive and load nothing for a team any more')
+    .description('stop receiving and loading a team’s data')
     .argument('<name>', 'the team: see teams list')
-    .option('--keep-data', 'leave its tables as they are')
-    .option('--delete-data', 'delete every row of the team, for good')
+    .option('--keep-data', 'keep the rows of the team')
+    .option('--delete-data', 'permanently delete every row of the team')
     .option('--json', 'print one JSON document')
     .addHelpText('after', REMOVE_HELP)
     .action((name: string, options: Options) => remove(context, keyboard, name, options))
@@ -49,7 +49,7 @@ async function list(context: Context, { json }: Options): Promise<void> {
     return
   }
   if (teams.length === 0) {
-    context.stdout.write('no team yet: intake-sync backfill makes the first\n')
+    context.stdout.write('no team yet: intake-sync backfill creates the first\n')
     return
   }
   const rows = teams.map((team) => [
@@ -67,7 +67,7 @@ async function list(context: Context, { json }: Options): Promise<void> {
 
 function stateOf({ removed_at, data, configured }: ListedTeam & { readonly configured: boolean }): string {
   if (removed_at === null) return configured ? '' : 'not in the configuration'
-  if (data === 'deleted') return 'deleted in part: run teams remove again'
+  if (data === 'deleted') return 'partly deleted: run teams remove again'
   return `removed ${minute(removed_at)}, data kept`
 }
 
@@ -87,8 +87,8 @@ async function remove(
   const config = readConfig(context.env)
   if (isConfigured(config, name)) {
     throw new UsageError(
-      `team ${name} is in the configuration: the next run would bring it back`,
-      'take it out of INTAKE_CONFIG (or the variables of the one team), everywhere, and restart serve; then remove it',
+      `team ${name} is in the configuration: the next run would create it again`,
+      'remove it from INTAKE_CONFIG (or unset the variables of the single team) everywhere, restart serve, then try again',
       'NAME',
     )
   }
@@ -101,7 +101,7 @@ async function remove(
   else context.stdout.write(textOf(context, config, name, data, removed))
 }
 
-/** `default` is in every configuration that says nothing of a team. */
+/** A configuration that names no team has the team `default`, which does not count as configured. */
 function isConfigured({ namesTeams, ingestTeams }: Config, name: string): boolean {
   return namesTeams && ingestTeams.some((team) => team.name === name)
 }
@@ -115,11 +115,11 @@ async function choice(
   if (keepData) return 'kept'
   if (deleteData) return 'deleted'
   const unasked = new UsageError(
-    'what becomes of the data of the team is not said',
-    'add --keep-data to leave its tables as they are, or --delete-data to delete every row of it',
+    'neither --keep-data nor --delete-data was given',
+    'add --keep-data to keep the rows of the team, or --delete-data to delete them',
     '--keep-data',
   )
-  const question = `Keep the data of team ${printable(name)}, or delete every row of it? [keep/delete/N]`
+  const question = `Keep the data of team ${printable(name)}, or delete every row? [keep/delete/N]`
   const answer = (await answerTo(context, keyboard(), question, unasked)).toLowerCase()
   if (answer === 'keep') return 'kept'
   if (answer === 'delete') return 'deleted'
@@ -139,32 +139,31 @@ function textOf(
   data: 'kept' | 'deleted',
   { events, rows, tables, notes }: RemovedTeam,
 ): string {
-  const waited = `${events} event(s) that waited are dead`
+  const waited = `${events} pending event(s) are dead`
   const lines =
     data === 'kept'
       ? [
-          `removed: ${printable(name)}; its tables are as they were`,
-          `${waited}; their bytes stay for ${inboxDays} days, and they wait again if the team comes back by then.`,
-          'The next backfill with the team in its configuration brings it back, and reads everything.',
+          `removed: ${printable(name)}; its rows are kept`,
+          `${waited}; their bytes stay for ${inboxDays} days, and they are pending again if the team is created again by then.`,
+          'The next backfill with the team in its configuration creates it again and reads everything.',
         ]
       : [
-          `removed: ${printable(name)}; ${rows} rows of ${tables.length} tables were deleted, ${events} event(s) that waited among them`,
-          'Backups and logs of Postgres are yours to let expire (docs/operations.md).',
+          `removed: ${printable(name)}; ${rows} rows of ${tables.length} tables were deleted, including ${events} pending event(s)`,
+          'Backups and logs of Postgres are not changed: let them expire (docs/operations.md).',
         ]
-  return [...lines, ...notes, 'Delete its webhook at the service: what still comes is answered 404.']
+  return [...lines, ...notes, 'Delete its webhook at the service: further events are answered 404.']
     .map((line) => paragraph(context, line, 0))
     .join('')
 }
 
 const HELP = `
-A team is made by the first backfill or serve that has it in its configuration.
-teams remove needs to know what becomes of its tables: --keep-data or
---delete-data.`
+The first backfill or serve with a team in its configuration creates the team.
+teams remove requires --keep-data or --delete-data.`
 
 const REMOVE_HELP = `
-Take the team out of the configuration first, of every process, and restart
-serve: a start with it would bring it back. From then on its webhooks are
-answered 404, nothing of it is pending, and no command but erase and explain
-looks at it. With --keep-data it is there again as soon as a backfill or serve
-is started with its name. Safe beside a running serve; where a backfill,
-verify or replay is at the team, nothing is done (exit 3).`
+First remove the team from the configuration of every process and restart serve;
+otherwise the next start creates it again. After the removal its webhooks are
+answered 404, it has no pending work, and only erase and explain still see it.
+With --keep-data, the next backfill or serve with its name restores it. Safe
+while serve runs. If a backfill, verify or replay of the team is running, the
+command does nothing and exits with 3.`

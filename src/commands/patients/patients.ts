@@ -6,11 +6,11 @@ import { type UploadOptions, uploadFile } from './upload.ts'
 
 export function patientsCommand(context: Context): Command {
   const upload = new Command('upload')
-    .description('upload a CSV file and follow it to the end; prints the rejected rows')
+    .description('upload a CSV file, wait for the end, and print the rejected rows')
     .argument('<file>', 'a .csv file; its first line names the columns')
-    .option('--team <name>', 'this team of the configuration')
+    .option('--team <name>', 'the team of the configuration to use')
     .addOption(
-      new Option('--timeout <duration>', 'stop looking after so long; the upload itself goes on')
+      new Option('--timeout <duration>', 'stop waiting after this time; the upload continues at the service')
         .argParser(parseDuration)
         .default(1800, '30m'),
     )
@@ -21,8 +21,8 @@ export function patientsCommand(context: Context): Command {
 }
 
 const HELP = `
-Columns: first_name and last_name, and whatever else the service knows: email, phone_number, date_birth, provider,
+Columns: first_name and last_name, and any other field of a patient: email, phone_number, date_birth, provider,
 emergency_first_name, emergency_last_name, emergency_phone_number, …
 
-Exit codes: 0 every row was taken, 1 the service refused the file, 2 wrong usage, 4 rows were rejected, or the upload
-could not be followed to its end; 130 and 143 interrupted, and the upload goes on at the service.`
+Exit codes: 0 every row was accepted, 1 the service refused the file, 2 wrong usage, 4 rows were rejected or the end of
+the upload is unknown, 130 and 143 interrupted while the upload continues at the service.`

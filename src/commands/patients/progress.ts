@@ -1,8 +1,8 @@
 /**
- * What a batch upload's record says (specification: not shown), read tolerantly.
+ * Reads the record of a batch upload tolerantly (specification: not shown).
  *
- * Invariant: what is absent or cannot be read is null, never 0; an upload has ended only when the service says so, or
- * has been through as many rows as it says there are.
+ * Invariant: a field that is absent or unreadable is null, never 0. An upload has ended only when the service reports
+ * a final status, or has processed all of its rows.
  */
 
 import { recordId } from '../../core/identifiers.ts'
@@ -10,7 +10,7 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import { shown } from '../terminal/printable.ts'
 
 export interface RejectedRow {
-  /** As the service counts: from 1, without the header. Null where it does not say. */
+  /** The service counts from 1, without the header. Null if it gives no number. */
   readonly row: string | null
   /** In the service's words, which may quote the row. */
   readonly detail: string
@@ -30,21 +30,21 @@ export interface UploadState {
 const FINAL =
   /^(?:completed?|done|finished|processed|success(?:ful)?|succeeded|failed|failure|error(?:ed)?|cancell?ed|aborted|partial(?:ly[ _-]\w+)?)(?:[ _-]with[ _-]\w+)?$/i
 
-/** The state that `record` tells; null for an answer without one. */
+/** The state in `record`, which is null for an answer without a record. */
 export function uploadState(record: JsonObject | null): UploadState {
-  const told = record ?? {}
-  const reading = recordId(told)
-  const status = shown(told.status ?? told.state).trim() || null
-  const rows = countOf(told.total_rows, told.total)
-  const processed = countOf(told.processed_rows, told.processed)
-  const errors = told.errors ?? told.rejected_rows
+  const fields = record ?? {}
+  const reading = recordId(fields)
+  const status = shown(fields.status ?? fields.state).trim() || null
+  const rows = countOf(fields.total_rows, fields.total)
+  const processed = countOf(fields.processed_rows, fields.processed)
+  const errors = fields.errors ?? fields.rejected_rows
   return {
     id: reading.kind === 'id' ? reading.id : null,
     status,
     rows,
     processed,
-    succeeded: countOf(told.success_count, told.succeeded),
-    failed: countOf(told.error_count, told.failed_count, told.failed),
+    succeeded: countOf(fields.success_count, fields.succeeded),
+    failed: countOf(fields.error_count, fields.failed_count, fields.failed),
     rejected: Array.isArray(errors) ? errors.map(rejectedRow) : [],
     ended:
       (status !== null && FINAL.test(status)) ||
@@ -59,8 +59,8 @@ function rejectedRow(error: unknown): RejectedRow {
   return { row: shown(row ?? row_number ?? line) || null, detail: shown(why) }
 }
 
-function countOf(...told: readonly unknown[]): number | null {
-  for (const value of told) {
+function countOf(...values: readonly unknown[]): number | null {
+  for (const value of values) {
     const count = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
     if (typeof count === 'number' && Number.isSafeInteger(count) && count >= 0) return count
   }
@@ -68,10 +68,10 @@ function countOf(...told: readonly unknown[]): number | null {
 }
 
 /**
- * - `taken`: the service says that it took every row, or nothing else.
- * - `rejected`: it has ended and rows are missing.
- * - `failed`: it gave up the whole file.
- * - `open`: as far as is known, it goes on.
+ * - `taken`: the upload has ended and the service reports no missing row.
+ * - `rejected`: the upload has ended and rows are missing.
+ * - `failed`: the service rejected the whole file.
+ * - `open`: no end was reported.
  */
 export type Verdict = 'taken' | 'rejected' | 'failed' | 'open'
 

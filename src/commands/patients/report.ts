@@ -1,7 +1,7 @@
 /**
- * What `patients upload` prints at its end, for people and as the document of `--json`.
+ * The report of `patients upload`, as text and as the JSON document of `--json`.
  *
- * Invariant: every rejected row that the service names is printed, and where it names fewer than it counts, that is said.
+ * Invariant: prints every rejected row that the service names, and the number of rejected rows that it does not name.
  */
 import { table } from '../terminal/table.ts'
 import type { UploadState } from './progress.ts'
@@ -12,7 +12,7 @@ export function uploadDocument({ id, ...state }: UploadState, note: string | nul
   return { upload_id: id, status, ended, rows, processed, succeeded, failed, rejected, note }
 }
 
-/** A row's number as a number, where that says exactly what the service said; else its text. */
+/** The row's number, if a JSON number represents it exactly; else its text. */
 function numbered(row: string | null): string | number | null {
   return row !== null && String(Number(row)) === row && Number.isSafeInteger(Number(row)) ? Number(row) : row
 }
@@ -25,11 +25,11 @@ export function uploadText(state: UploadState, note: string | null): string {
     ['succeeded', succeeded],
     ['failed', failed],
   ] as const
-  const told = figures.flatMap(([name, count]) => (count === null ? [] : [[name, count]]))
+  const known = figures.flatMap(([name, count]) => (count === null ? [] : [[name, count]]))
   const named = rejected.map(({ row, detail }) => [row === null ? 'a row' : `row ${row}`, detail])
   const unnamed = (failed ?? 0) - rejected.length
   return [
-    told.length === 0 ? '' : table(told),
+    known.length === 0 ? '' : table(known),
     named.length === 0 ? '' : `\nrejected:\n${table(named)}`,
     unnamed > 0 ? `${unnamed} more rejected row(s) that the service does not name\n` : '',
     `\nupload${id === null ? '' : ` ${id}`}: ${status ?? 'the service gives no status'}\n`,

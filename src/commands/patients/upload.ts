@@ -1,9 +1,8 @@
 /**
- * `intake-sync patients upload FILE.csv`: hands the file to the service and follows it to its end.
+ * `intake-sync patients upload FILE.csv`: sends the file and waits until the service has processed it.
  *
- * Invariant: the file is sent once; from then on every way to end (time, signal, progress that cannot be asked for)
- * says what is known of it and how to look again. What the service says of rows is printed as the result and nowhere
- * else.
+ * Invariant: the file is sent once. However the wait ends (timeout, signal, unavailable progress), the output contains
+ * the known state and the command that reads it again. Details of rows appear in the result only.
  */
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -31,10 +30,10 @@ export interface UploadOptions {
 
 const PAUSE_MS = 1_000
 
-/** A longer one would end at once. */
+/** Node fires a longer timer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** A service may need a moment until it knows its own upload. */
+/** Polls in a row that may miss: a new upload may not be visible at once. */
 const MISSES = 3
 
 export async function uploadFile(context: Context, path: string, options: UploadOptions): Promise<void> {
@@ -46,7 +45,7 @@ export async function uploadFile(context: Context, path: string, options: Upload
   else context.stdout.write(uploadText(state, note))
   if (context.signal.aborted) throw new ExitCode(context.signal.reason === 'SIGTERM' ? 143 : 130)
   const verdict = verdictOn(state)
-  if (verdict === 'failed') context.stderr.write('error: the service gave up the upload\n')
+  if (verdict === 'failed') context.stderr.write('error: the upload failed at the service\n')
   if (verdict !== 'taken') throw new ExitCode(verdict === 'failed' ? 1 : 4)
 }
 
@@ -67,7 +66,7 @@ async function sendAndFollow(
 
 async function bytesOf(path: string): Promise<Uint8Array> {
   if (!/\.csv$/i.test(path))
-    throw new UsageError('FILE is no .csv file', 'the service takes CSV files only', 'FILE')
+    throw new UsageError('FILE is not a .csv file', 'the service accepts CSV files only', 'FILE')
   try {
     return await readFile(path)
   } catch (error) {
@@ -91,7 +90,7 @@ async function send(
     return uploadState((await uploadPatients(client, file, { meter, onRefusal })).record)
   } catch (error) {
     if (context.signal.aborted && meter.requests > meter.throttled) {
-      context.stderr.write('interrupted: whether the service took the file is not known\n')
+      context.stderr.write('interrupted: whether the service accepted the file is not known\n')
     }
     if (refusal === undefined || !(error instanceof ApiError) || error.code !== 'refused') throw error
     const { code, message } = error
@@ -105,7 +104,7 @@ async function send(
 
 interface End {
   readonly state: UploadState
-  /** Why it was not followed to its end, and how to look again; null when it was. */
+  /** Why the end is unknown, and how to read the state again; null if the upload has ended. */
   readonly note: string | null
 }
 
@@ -121,9 +120,9 @@ async function follow(
   if (state.ended) return { state, note: null }
   const { id } = first
   if (id === null) {
-    return { state, note: 'the service took the file and gave no id: its progress cannot be followed' }
+    return { state, note: 'the service accepted the file but returned no id: its progress is unknown' }
   }
-  const again = `look again with: intake-sync api GET ${expandPath(client.paths.patientUpload, { id })}`
+  const again = `to see its state: intake-sync api GET ${expandPath(client.paths.patientUpload, { id })}`
   using deadline = deadlineIn(Math.min(timeout * 1000, LONGEST_TIMER_MS), [context.signal])
   const { signal } = deadline
   try {
@@ -139,13 +138,14 @@ async function follow(
       onState(state)
       if (state.ended) return { state, note: null }
     }
-    return { state, note: `the service took the file, but does not tell its progress; ${again}` }
+    return { state, note: `the service accepted the file but does not report its progress; ${again}` }
   } catch (error) {
-    if (context.signal.aborted) return { state, note: `interrupted; it goes on at the service; ${again}` }
-    if (deadline.isOver()) return { state, note: `it goes on at the service; ${again}` }
+    if (context.signal.aborted)
+      return { state, note: `interrupted; the upload continues at the service; ${again}` }
+    if (deadline.isOver()) return { state, note: `the upload continues at the service; ${again}` }
     if (!(error instanceof IntakeError)) throw error
     const { message, code, verdict } = error
-    throw new IntakeError(`the service took the file as upload ${id}, but then: ${message}`, {
+    throw new IntakeError(`the service accepted the file as upload ${id}, but then: ${message}`, {
       code,
       verdict,
       hint: again,
@@ -153,7 +153,7 @@ async function follow(
   }
 }
 
-/** Null when the service does not know the upload, or says nothing of it. */
+/** Null if the service does not know the upload or returns no record of it. */
 async function look(client: Client, id: string, signal: AbortSignal): Promise<UploadState | null> {
   try {
     return uploadState((await getPatientUpload(client, id, { signal })).record)
