@@ -20,7 +20,7 @@ export interface Access {
 export interface Granted {
   /** False when it was granted before. */
   readonly changed: boolean
-  /** Whether the login has a role by which it could see anything. */
+  /** Whether the login has a role that can read any table. */
   readonly hasRole: boolean
 }
 
@@ -67,7 +67,7 @@ export async function teamNames(db: Kysely<Warehouse>): Promise<readonly string[
   return rows.map(({ name }) => name)
 }
 
-/** The number of a team. Throws `UsageError`, which says the names that there are. */
+/** The number of a team. Throws `UsageError`, which lists the known names. */
 export async function teamNamed(db: Kysely<Warehouse>, name: string): Promise<number> {
   const team = await db
     .selectFrom('intake.teams')

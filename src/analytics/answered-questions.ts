@@ -1,10 +1,9 @@
 /**
- * Which questions responses answer (intake_raw.answered_questions), followed as responses come.
+ * The questions that responses answer (intake_raw.answered_questions).
  *
- * Invariant: after `followAnswers` every question that a committed response answers is there. Responses that were
- * written since the last time are read, and no others: where there are none, their table is looked through once and
- * nothing is written. A text is kept only where several patients were asked the same: one that is about somebody names
- * no column.
+ * Invariant: after `followAnswers` the table has every question that a committed response answers. Only responses that
+ * were written since the last call are read; without any, the call scans their table once and writes nothing. A text
+ * is kept only if several patients were asked the same, so that no text about one person becomes a column name.
  */
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -27,8 +26,8 @@ export async function followAnswers(db: Kysely<Warehouse>): Promise<void> {
 }
 
 /**
- * Puts aside which responses were written since. Their time says about when, their transaction says exactly; it is told
- * in 32 bits, so that by itself it would take ancient rows for new ones.
+ * Collects the responses written since the last time. `_loaded_at` narrows them down and `xmin` decides exactly; alone,
+ * the 32 bits of `xmin` would also match very old rows.
  */
 async function foundFresh(db: Transaction<Warehouse>, until: string, oldest: string): Promise<boolean> {
   await sql`
@@ -46,10 +45,10 @@ async function foundFresh(db: Transaction<Warehouse>, until: string, oldest: str
 }
 
 async function noteAnswered(db: Transaction<Warehouse>): Promise<void> {
-  // The first time all answers are read: where what is counted fits in memory that takes half the time.
+  // The first call reads all answers: a hash table that fits in memory halves the time.
   await sql`set local work_mem = '64MB'`.execute(db)
   await sql`
-    with told as (
+    with answered as (
       select r.team_id, r.form_id, a.question_id, min(a.question_text) as question_text, min(r.patient_id) as patient_id,
         count(*) as times
       from pg_temp.fresh_responses r
@@ -63,10 +62,10 @@ async function noteAnswered(db: Transaction<Warehouse>): Promise<void> {
       case when min(question_text) = max(question_text) and min(patient_id) < max(patient_id) then min(question_text) end,
       bool_or(times > 1) and not exists (
         select from intake_raw.wide_columns c
-        where c.team_id = told.team_id and c.kind = 'form' and c.subject_id = told.form_id
-          and c.question_id = told.question_id and c.is_array
+        where c.team_id = answered.team_id and c.kind = 'form' and c.subject_id = answered.form_id
+          and c.question_id = answered.question_id and c.is_array
       )
-    from told
+    from answered
     group by team_id, form_id, question_id
     order by team_id, form_id, question_id
     on conflict (team_id, form_id, question_id) do update

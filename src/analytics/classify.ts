@@ -2,7 +2,8 @@
  * Which questions' answers analysts see (intake_ops.classifications).
  *
  * Invariant: a decision is bound to the type and text that the question has when it is taken; once either changes, the
- * question is hidden until somebody decides again. What no person decided is decided by type, once, when first seen.
+ * question is hidden until somebody decides again. A question without a decision by a person
+ * gets one by its type, once, when it is first seen.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -16,12 +17,12 @@ export interface Question {
   readonly question_text: string | null
   readonly question_type: string | null
   readonly concept: string | null
-  /** Null where this wording was not decided on. */
+  /** Null if this wording has no decision. */
   readonly decided_by: 'type' | 'person' | null
   readonly shows: 'nothing' | 'structured' | 'everything'
 }
 
-/** Of which team and form; without them, of all. A form is told by its id or its name. */
+/** A team and a form, by id or name; all of them where left out. */
 export interface Scope {
   readonly teamId?: number
   readonly form?: string
@@ -39,7 +40,7 @@ export async function listQuestions(db: Kysely<Warehouse>, scope: Scope): Promis
   return rows
 }
 
-/** Decides on a question as it is now. How many questions (of several forms or teams) it is; 0 when there is none. */
+/** Decides on a question as it is now. Returns the number of matching questions, which may be of several forms or teams. */
 export async function decide(
   db: Kysely<Warehouse>,
   scope: Scope,
@@ -58,7 +59,7 @@ export async function decide(
   return rows.length
 }
 
-/** How many questions (of several forms or teams) it is. */
+/** The number of matching questions, which may be of several forms or teams. */
 export async function countQuestions(
   db: Kysely<Warehouse>,
   scope: Scope,
@@ -72,7 +73,7 @@ export async function countQuestions(
   return rows[0]!.count
 }
 
-/** Says, or with an empty text unsays, what a question asks. */
+/** Sets the concept of a question; an empty text removes it. */
 export async function nameConcept(
   db: Kysely<Warehouse>,
   scope: Scope,
@@ -92,7 +93,7 @@ export async function nameConcept(
   ).execute(db)
 }
 
-/** Notes the questions that are new, as their type decides; those that changed stay hidden. */
+/** Adds a decision by type for each new question; questions that changed stay hidden. */
 export async function noteQuestions(db: Kysely<Warehouse>): Promise<void> {
   await sql`
     insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)

@@ -1,5 +1,5 @@
 /**
- * Names of columns and views, made from what people wrote.
+ * Names of columns and views, derived from texts that people wrote.
  *
  * Invariant: a name has at most 63 bytes, needs no quotes for a text in Latin letters, is none of `taken`, and is the
  * same for the same text and the same names taken.

@@ -1,5 +1,5 @@
 /**
- * The key of the pseudonyms: the one that was made with the schema, unless INTAKE_ANALYTICS_KEY says another.
+ * The key of the pseudonyms: generated with the schema, or INTAKE_ANALYTICS_KEY.
  *
  * Invariant: the key itself is never stored, only the two blocks that HMAC makes of it; a configured key that is the
  * one in use changes nothing, another one changes every pseudonym.
@@ -7,7 +7,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'
 
-/** Puts the configured key in place. Says so when patients have other pseudonyms than before; else null. */
+/** Sets the configured key. Returns a note if the pseudonyms changed; else null. */
 export async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promise<string | null> {
   const { rows } = await sql<{ named: boolean }>`
     with wanted as (

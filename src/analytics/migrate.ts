@@ -23,16 +23,16 @@ export interface MigrationStatus {
 }
 
 export interface MigrationReport extends MigrationStatus {
-  /** What this call applied. */
+  /** Applied by this call. */
   readonly migrated: readonly string[]
   /** Why roles could not be created or granted; null when they are in place. */
   readonly rolesNote: string | null
-  /** What else is to be known: why views are not up to date, that pseudonyms are others than before. */
+  /** Other notes for the user: why views are not up to date, or that the pseudonyms changed. */
   readonly notes: readonly string[]
 }
 
 export interface MigrationOptions {
-  /** Of the pseudonyms; the one in place stays without it. */
+  /** Key of the pseudonyms; without it the current key stays. */
   readonly analyticsKey?: string | null
 }
 
@@ -56,7 +56,7 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
   }
 }
 
-/** What is applied and what is pending; changes nothing, and a database without our schemas is all pending. */
+/** Applied and pending migrations; changes nothing. In a database without our schemas all are pending. */
 export async function migrationStatus(url: string): Promise<MigrationStatus> {
   await using session = await openSession({ url, purpose: 'migrate --status' })
   try {
@@ -68,7 +68,7 @@ export async function migrationStatus(url: string): Promise<MigrationStatus> {
   }
 }
 
-/** Refuses, with what to do, a database that is behind this version. */
+/** Throws, with a hint, if the database is behind this version. */
 export async function requireMigrated(url: string): Promise<void> {
   const { pending } = await migrationStatus(url)
   if (pending.length === 0) return

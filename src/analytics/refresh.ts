@@ -1,8 +1,8 @@
 /**
- * What analysts see, brought up to date after a run: views whose files are newer are made again, new questions are
- * noted, wide views follow their forms, tables that were filled get statistics.
+ * Brings the analytics schemas up to date after a run: recreates views whose files changed, records new questions,
+ * recreates wide views whose forms changed, and analyzes new tables.
  *
- * Invariant: a run that loaded well does not fail here: what went wrong is told, and tried again by the next one.
+ * Invariant: a failure here does not fail a run that loaded everything: it is reported, and the next run tries again.
  */
 import type { Kysely } from 'kysely'
 import { ensureRoles } from '../warehouse/roles.ts'

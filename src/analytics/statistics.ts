@@ -1,13 +1,13 @@
 /**
- * Statistics for the planner where there are none yet: a table that was just filled for the first time is looked at by
- * autovacuum only minutes later, and until then every query is planned as if it were nearly empty.
+ * Planner statistics for tables that have none: autovacuum analyzes a newly filled table only minutes later, and until
+ * then every query is planned as if the table were nearly empty.
  *
  * Invariant: a table that has statistics is left to autovacuum.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'
 
-/** Smaller ones are planned well enough without. */
+/** Smaller tables need no statistics. */
 const LARGE_BYTES = 1_000_000
 
 export async function analyzeNew(db: Kysely<Warehouse>): Promise<void> {

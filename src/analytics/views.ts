@@ -1,8 +1,8 @@
 /**
- * The views of sql/views, made again when their files change.
+ * The views of sql/views, recreated when their files change.
  *
- * Invariant: all of them are there as their files say, or none was touched; a view that others built on ours is never
- * dropped with it. A view whose file did not change costs one comparison.
+ * Invariant: all views match their files, or none was changed; views of users that depend on ours are never dropped. A
+ * view whose file did not change costs one comparison.
  */
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
@@ -24,14 +24,14 @@ interface ViewFile {
 /** Postgres replaces a view only by one that has at least the same columns, of the same types, in the same order. */
 const OTHER_COLUMNS = '42P16'
 const OTHERS_DEPEND = '2BP01'
-/** Code of what is thrown when views of others are built on ours. */
+/** Error code when views of users depend on ours. */
 const IN_USE = 'views_in_use'
 
 export function isInUse(error: unknown): error is IntakeError {
   return error instanceof IntakeError && error.code === IN_USE
 }
 
-/** Makes what is missing or was made from another text; needs the rights of the owner. Returns what it made. */
+/** Creates views that are missing or out of date; needs the rights of the owner. Returns their names. */
 export async function syncViews(db: Kysely<Warehouse>): Promise<readonly string[]> {
   const files = await viewFiles()
   const changed = await changedOf(db, files)

@@ -1,8 +1,8 @@
 /**
- * Which columns a wide view has: those it had, and one for each question that has none yet.
+ * The columns of a wide view: the existing ones, and one for each question without a column.
  *
- * Invariant: a column that is there stays as it is: name, type and place; a question that is reworded keeps its own, and
- * one whose type changed gets a second.
+ * Invariant: an existing column keeps its name, type and position; a reworded question keeps its column, and a question
+ * whose type changed gets a second one.
  */
 import { nameFor } from './column-names.ts'
 
@@ -18,20 +18,20 @@ export interface WideColumn {
 
 export type DataType = 'text' | 'numeric' | 'boolean' | 'date' | 'timestamptz' | 'jsonb' | 'integer'
 
-/** A question that is asked, or was answered, and what its answers are like. */
+/** A question that a form asks or an answer refers to, with the kind of its answers. */
 export interface AskedQuestion {
   readonly question_id: string
   readonly question_text: string | null
   readonly question_type: string | null
   /** choice, number, checkbox, date, text, matrix, file, signature, none or other; in an export, year for a date. */
   readonly kind: string
-  /** True when it is a member of a repeated block, or some response answers it several times. */
+  /** True for a member of a repeated block, and if a response answers it several times. */
   readonly repeats: boolean
-  /** False for one that only answers tell of. */
+  /** False for a question that only answers refer to. */
   readonly is_asked: boolean
 }
 
-/** Postgres allows 1,600 columns in a view; beyond so many, questions stay in the long tables alone. */
+/** Postgres allows 1,600 columns in a view; further questions are in the long tables only. */
 export const MOST_COLUMNS = 1_500
 
 export function columnsFor(
@@ -66,7 +66,7 @@ export function columnsFor(
   return columns
 }
 
-/** A question that is asked no more stays what it was; of some it may only now be seen that they repeat. */
+/** A question that is no longer asked keeps its type; it becomes an array once an answer repeats. */
 function asBefore(question: AskedQuestion, last: WideColumn | undefined) {
   if (last === undefined) return typeOf(question)
   const { data_type, is_array } = last

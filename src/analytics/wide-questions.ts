@@ -1,7 +1,7 @@
 /**
  * The questions that a wide view has columns for.
  *
- * Invariant: those that are asked come first, in the order of the form; then those that only answers tell of.
+ * Invariant: questions of the form come first, in its order; then questions that only answers refer to.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'

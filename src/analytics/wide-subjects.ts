@@ -1,5 +1,5 @@
 /**
- * The forms and exports whose wide views are missing, or were made from something else than there is now.
+ * The forms and exports whose wide views are missing or out of date.
  *
  * Invariant: one query, over questions and not over answers; the same questions have the same signature.
  */

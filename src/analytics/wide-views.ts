@@ -1,8 +1,8 @@
 /**
- * The wide views of forms and exports, made again when what they were made from changed.
+ * The wide views of forms and exports, recreated when their questions change.
  *
- * Invariant: while nothing changed nothing is made; a view is made in one transaction with the columns it has; two
- * processes that refresh take turns.
+ * Invariant: without a change nothing is recreated; a view and its stored columns change in one transaction; processes
+ * that refresh at the same time take turns.
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
@@ -15,15 +15,15 @@ import { columnsFor, type WideColumn } from './wide-columns.ts'
 import { questionsOf } from './wide-questions.ts'
 import { changedSubjects, SCHEMAS, type Subject } from './wide-subjects.ts'
 
-/** Key of the advisory lock under which wide views are made. */
+/** Key of the advisory lock for creating wide views. */
 const WIDE_VIEWS_LOCK = 7_204_310_002
 
-/** How long a view waits for somebody who reads it: meanwhile all others who would read it wait too. */
+/** How long to wait for readers of a view: new readers queue behind this wait. */
 const PATIENCE = '2s'
 
 /**
- * Makes the views that are missing or changed; needs the rights of the owner. Returns their names. One that cannot be
- * made does not keep the others from being made; what went wrong with the first is thrown at the end.
+ * Creates views that are missing or out of date; needs the rights of the owner. Returns their names. A view that fails
+ * does not stop the others; the first error is thrown at the end.
  */
 export async function refreshWideViews(db: Kysely<Warehouse>): Promise<readonly string[]> {
   await followAnswers(db)
@@ -44,7 +44,7 @@ export async function refreshWideViews(db: Kysely<Warehouse>): Promise<readonly 
   return made
 }
 
-/** Null when another process made it while this one waited. */
+/** Null when another process created it while this one waited. */
 async function makeInTurn(
   db: Transaction<Warehouse>,
   subject: Subject,
@@ -90,7 +90,7 @@ async function makeView(
   return view
 }
 
-/** The roles that read such views; they may not be there yet, and are granted by sql/roles.sql then. */
+/** The roles that read such views, as far as they exist; sql/roles.sql grants to roles that are created later. */
 async function readersOf(db: Transaction<Warehouse>, kind: Subject['kind']): Promise<readonly string[]> {
   const readers = ['intake_loader', 'intake_clinical', ...(kind === 'export' ? ['intake_analyst'] : [])]
   const { rows } = await sql<{ rolname: string }>`
@@ -98,7 +98,7 @@ async function readersOf(db: Transaction<Warehouse>, kind: Subject['kind']): Pro
   return rows.map(({ rolname }) => rolname)
 }
 
-/** A name that nothing in the schema has, for this subject from now on. */
+/** A name that is free in the schema. */
 async function freeName(db: Transaction<Warehouse>, { kind, name, subject_id }: Subject): Promise<string> {
   const { rows } = await sql<{ name: string }>`
     select relname as name from pg_class where relnamespace = ${SCHEMAS[kind]}::regnamespace
@@ -132,7 +132,7 @@ async function keepColumns(
       where wide_columns.question_text is distinct from excluded.question_text`.execute(db)
 }
 
-/** Words that cannot be the name of a column without quotes. */
+/** Words that need quotes as a column name. */
 async function reservedWords(db: Kysely<Warehouse>): Promise<readonly string[]> {
   const { rows } = await sql<{ word: string }>`
     select word from pg_get_keywords() where catcode in ('R', 'T')`.execute(db)
@@ -162,8 +162,8 @@ async function comment(
 }
 
 /**
- * Runs statements that hold names of forms and texts of questions, without showing them in pg_stat_activity and in what
- * the server logs of statements: they go there as a parameter.
+ * Runs statements that contain names of forms and texts of questions. They are sent as a parameter, so that they appear
+ * neither in pg_stat_activity nor in the statement log of the server.
  */
 async function runUnseen(db: Transaction<Warehouse>, statements: RawBuilder<unknown>): Promise<void> {
   const { sql: text } = statements.compile(db)

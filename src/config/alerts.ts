@@ -1,4 +1,4 @@
-/** Where alerts are posted and from when on. Invariant: what is shown of the address is nothing; its path may be a secret. */
+/** Address and thresholds of alerts. Invariant: no part of the address is ever shown; its path may be a secret. */
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
 import { durationShape } from './settings.ts'
@@ -8,9 +8,9 @@ export interface AlertConfig {
   readonly url: string
   /** Null: posts are not signed. */
   readonly secret: string | null
-  /** Seconds that the oldest event of the inbox may wait. */
+  /** Maximum age of the oldest pending event, in seconds. */
   readonly inboxSeconds: number
-  /** Hours that a stream may go without a backfill; null: for ever. */
+  /** Maximum time since the last backfill of a stream, in hours; null: unlimited. */
   readonly maxAgeHours: number | null
 }
 
@@ -23,7 +23,7 @@ interface Given {
   readonly url: string | null
   readonly secret: string | null
   readonly inboxSeconds: number | null
-  /** Seconds. */
+  /** In seconds. */
   readonly maxAge: number | 'off' | null
   readonly allowHttp: boolean
 }

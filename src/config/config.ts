@@ -2,7 +2,7 @@
  * Environment and configuration file → one frozen Config. Read once, by cli.ts.
  *
  * Invariant: every value is checked before anything is opened; a bad one stops with `UsageError`, which names the
- * variable and says how it should look, and never shows what it held.
+ * variable and its expected form, and never shows the value.
  */
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
@@ -28,22 +28,22 @@ export interface Config {
   /** Null: no schedule. */
   readonly cron: string | null
   readonly lookbackDays: number
-  /** Days after which responses are read as a whole again. */
+  /** Days between full scans of responses. */
   readonly sweepDays: number
   readonly encryptionKey: string | null
   readonly analyticsKey: string | null
   readonly logLevel: string
   /** Null: nothing is posted. */
   readonly alerts: AlertConfig | null
-  /** Those whose service can be asked; empty where its variables are not set: what needs no service still works. */
+  /** Teams with access to the service; empty if its variables are not set: commands that do not call it still work. */
   readonly teams: readonly TeamConfig[]
-  /** False where nothing names or describes a team: `default` is only assumed then. */
+  /** False if no setting names or describes a team: `default` is only assumed then. */
   readonly namesTeams: boolean
-  /** All, those whose service cannot be asked among them; never empty. */
+  /** All teams, including those without access to the service; never empty. */
   readonly ingestTeams: readonly IngestTeamConfig[]
 }
 
-/** Digits alone: what JavaScript reads as a number besides (`0x50`, `1e3`, a blank) is a mistake here. */
+/** Digits only: other texts that JavaScript reads as a number (`0x50`, `1e3`, a blank) are a mistake here. */
 const whole = (least: number, greatest: number) =>
   z
     .string()
@@ -55,7 +55,7 @@ const port = whole(0, 65_535)
 
 const days = (least: number) => whole(least, 3_650)
 
-/** A socket's folder in place of the host, as `postgres://user@/db?host=/run`, is one too. */
+/** Also accepts a socket's folder in place of the host: `postgres://user@/db?host=/run`. */
 const isPostgresUrl = (text: string) =>
   /^postgres(?:ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@socket/')))
 
@@ -63,7 +63,7 @@ const isPostgresUrl = (text: string) =>
 export const isSchedule = (text: string) =>
   text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
-/** What each variable must look like, in words for the error, and the check itself. */
+/** For each variable, its expected form in words, for the error, and the check. */
 const VARIABLES = {
   DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().refine(isPostgresUrl)],
   INTAKE_ALLOW_HTTP: ['1 or 0', z.enum(['0', '1'])],
@@ -150,7 +150,7 @@ const TEAM_VARIABLES: Readonly<Record<string, string>> = {
   apiSecret: 'INTAKE_API_SECRET',
 }
 
-/** What names a team, or says something that only a team has. */
+/** Variables that name or describe a team. */
 const TEAM_SETTINGS = [
   'INTAKE_CONFIG',
   'INTAKE_TEAM',
@@ -185,7 +185,7 @@ function teamsOf(settings: Settings): readonly (TeamConfig | IngestTeamConfig)[]
   return [teamOf(given, settings, (key) => TEAM_VARIABLES[key] ?? `INTAKE_${key.toUpperCase()}`)]
 }
 
-/** The teams, or an error that names what is not set: for the commands that call the service. */
+/** The teams, or an error that names the missing variables: for commands that call the service. */
 export function requireTeams(config: Config, name?: string): readonly TeamConfig[] {
   const { teams, ingestTeams } = config
   if (teams.length === 0 && ingestTeams.length === 1) {

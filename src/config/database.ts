@@ -1,13 +1,13 @@
 /**
- * Whether Postgres' own library can read `DATABASE_URL`: found out before anything is opened, since it would throw in
- * the middle of a run, with parts of the address in its message.
+ * Checks that the Postgres library can read `DATABASE_URL`, before anything is opened: otherwise the library would throw
+ * in the middle of a run, with parts of the address in its message.
  */
 import pg from 'pg'
 import { UsageError } from '../core/errors.ts'
 
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
-/** `url` as it came. Throws `UsageError`, which shows nothing of it. */
+/** Returns `url` unchanged. Throws `UsageError`, which shows no part of it. */
 export function checkedDatabaseUrl(url: string): string {
   const { username, password, searchParams } = new URL(
     URL.canParse(url) ? url : url.replace('@/', '@socket/'),

@@ -1,4 +1,4 @@
-/** The configuration file of several teams, `INTAKE_CONFIG`. Invariant: an error names the place, never a value. */
+/** The configuration file of several teams, `INTAKE_CONFIG`. Invariant: an error names the place in the file, never a value. */
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
 import { printableKey, readSetting, type Settings } from './settings.ts'
@@ -31,7 +31,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** A copy in which every `"env:NAME"` and `"file:PATH"` is replaced by what it names. */
+/** A copy in which every `"env:NAME"` and `"file:PATH"` is replaced by the value that it names. */
 function resolved(value: unknown, settings: Settings, path: string): unknown {
   if (typeof value === 'string') return resolvedText(value, settings, path)
   if (Array.isArray(value)) return value.map((item, at) => resolved(item, settings, `${path}.${at}`))

@@ -31,7 +31,7 @@ export function settingsOf(env: NodeJS.ProcessEnv): Settings {
   }
 }
 
-/** A key as somebody wrote it, if it looks like one; a value that slipped into its place must not be shown. */
+/** A key as written, if it looks like one; a value that was written in place of a key must not be shown. */
 export function printableKey(key: PropertyKey): string {
   return typeof key === 'number' || /^[A-Za-z][\w-]{0,30}$/.test(String(key)) ? String(key) : 'an unknown key'
 }

@@ -6,7 +6,7 @@ import { durationShape, printableKey, type Settings } from './settings.ts'
 
 const names = z.record(z.string(), z.string())
 
-/** A team as the configuration file holds it; unknown keys are refused, because a mistyped one would be ignored. */
+/** A team in the configuration file; unknown keys are refused, because a mistyped one would be ignored. */
 export const teamShape = z.strictObject({
   name: z
     .string()
@@ -24,7 +24,7 @@ export const teamShape = z.strictObject({
   bodyKeys: names.optional(),
 })
 
-/** What receiving a team's webhooks needs: all that is known of one whose service cannot be asked. */
+/** Settings for receiving a team's webhooks; a team without access to the service has only these. */
 export interface IngestTeamConfig {
   readonly name: string
   /** Any of them may match; more may be stored in the warehouse. */
@@ -38,7 +38,7 @@ export interface TeamConfig extends IngestTeamConfig {
   readonly apiVersion: string
   readonly timezone: string
   readonly concurrency: number
-  /** Milliseconds without one accepted request after which a run gives up. */
+  /** A run gives up after this many milliseconds without an accepted request. */
   readonly giveUpAfterMs: number
   readonly pageSize?: number
   readonly paths?: { readonly [name: string]: string }
@@ -47,7 +47,7 @@ export interface TeamConfig extends IngestTeamConfig {
 
 const ACCESS = ['baseUrl', 'apiKey', 'apiSecret'] as const
 
-/** `nameOf` turns a key into what the user wrote it as: a variable, or a place in the file. */
+/** `nameOf` turns a key into the name that the user wrote: a variable, or a place in the file. */
 export function teamOf(
   given: z.infer<typeof teamShape>,
   settings: Settings,
@@ -80,7 +80,7 @@ export function teamOf(
   })
 }
 
-/** A team that has a part of its access lacks the rest by mistake; one that has nothing only receives. */
+/** A team with only some of its access settings is a mistake; a team with none only receives. */
 function refuseHalf(given: z.infer<typeof teamShape>, nameOf: (key: string) => string): void {
   const missing = ACCESS.filter((key) => given[key] === undefined)
   if (missing.length === ACCESS.length) return
@@ -91,7 +91,7 @@ function refuseHalf(given: z.infer<typeof teamShape>, nameOf: (key: string) => s
   )
 }
 
-/** Hosts of this machine. */
+/** Loopback hosts. */
 export const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
 function checkedUrl(text: string, variable: string, allowHttp: boolean): string {
@@ -113,7 +113,7 @@ function checkedUrl(text: string, variable: string, allowHttp: boolean): string 
   return text.replace(/\/+$/, '')
 }
 
-/** `paths` as it came: the client lays it over the defaults. */
+/** `paths` unchanged: the client merges it with the defaults. */
 function checkedPaths(paths: Readonly<Record<string, string>>, variable: string): Record<string, string> {
   for (const [name, path] of Object.entries(paths)) {
     try {
@@ -169,7 +169,7 @@ function checkedConcurrency(text: string): number {
   )
 }
 
-/** A week: a run that waits longer than that will not be missed by anybody. */
+/** One week. */
 const LONGEST_GIVE_UP_SECONDS = 7 * 86_400
 
 function checkedGiveUpAfter(text: string): number {

@@ -1,9 +1,9 @@
 /**
- * One text for one content: JSON with sorted keys and no blanks, whatever order the service wrote them in.
+ * Canonical JSON: sorted keys and no blanks, so that equal contents give equal text whatever order the service writes.
  *
- * Invariant: equal contents give equal text, numbers keep the digits they came with, and the text is what
- * `intake_raw` stores and what the content hash is taken of. Written by hand because it is the hottest loop of a
- * run: the sorted key order of each shape of object is remembered, and text is only escaped where it has to be.
+ * Invariant: numbers keep the digits that were received, and the text is what `intake_raw` stores and the content hash
+ * covers. Written by hand because it is the hottest loop of a run: the sorted key order of each shape of object is
+ * cached, and text is escaped only where needed.
  */
 import { hash } from 'node:crypto'
 import { IntakeError } from './errors.ts'
@@ -13,31 +13,31 @@ import { isLosslessNumber } from './json.ts'
 const DEEPEST = 400
 
 /**
- * Stands before a number that Postgres cannot hold. No JSON has it there, and such a text is never stored: it is
- * hashed, and then written again from the storable form of its value.
+ * Prefix of a number that Postgres cannot store. It is not valid JSON, and such a text is never stored: it is hashed,
+ * and then written again from the storable form of its value.
  */
 const UNSTORABLE = '\\u'
 
 const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 
-/** A number that jsonb gives back with other digits: with an exponent, or zero below zero. */
+/** A number that jsonb returns with other digits: one with an exponent, or negative zero. */
 const REWRITTEN = /[eE]|^-0(?:\.0*)?$/
 
-/** Counted rather than told, because what is counted is rare and the text is not to be walked twice. */
+/** A counter rather than a return value: such numbers are rare, and `canonicalText` recurses. */
 let rewritten = 0
 
-/** How many numbers that jsonb writes otherwise this module has met: a text holds one when writing it adds to this. */
+/** Numbers so far that jsonb writes differently. A text contains one if writing it raised this count. */
 export function rewrittenNumbersMet(): number {
   return rewritten
 }
 
-/** Shapes remembered for each number of keys; a source whose keys are data must not fill the memory. */
+/** Shapes cached for each number of keys; a source whose keys are data must not fill the memory. */
 const REMEMBERED = 16
 
-/** Digits of a number that Postgres' `numeric` surely holds on either side of the point. */
+/** Digits on either side of the point that Postgres' `numeric` always accepts. */
 const NUMERIC_DIGITS = 10_000
 
-/** Keys as an object has them, the same sorted, and what comes before the value of each in the text, or before a text. */
+/** Keys in the order of the object, sorted, and the text before the value of each (`quoted`: before a string value). */
 interface Shape {
   readonly keys: readonly string[]
   readonly sorted: readonly string[]
@@ -47,7 +47,7 @@ interface Shape {
 
 const shapes = new Map<number, Shape[]>()
 
-/** The canonical JSON text of a parsed value. Throws `IntakeError` (set aside) when it is nested too deeply. */
+/** The canonical JSON text of a parsed value. Throws `IntakeError` (verdict `dead_letter`) when it is nested too deeply. */
 export function canonicalText(value: unknown, depth = 0): string {
   if (typeof value === 'string') return NEEDS_ESCAPE.test(value) ? JSON.stringify(value) : `"${value}"`
   if (value === null || value === undefined) return 'null'
@@ -89,7 +89,7 @@ export function isWithinNumeric(text: string): boolean {
   return digits!.length + Math.abs(Number(exponent ?? 0)) <= NUMERIC_DIGITS
 }
 
-/** Object keys are interned, so comparing them one by one costs less than looking up a text made of them. */
+/** Object keys are interned, so comparing them one by one costs less than a lookup by the joined keys. */
 function shapeOf(keys: readonly string[]): Shape {
   const known = shapes.get(keys.length) ?? []
   for (const shape of known) {

@@ -1,22 +1,22 @@
 /**
- * A signal that goes off after a time, or with another.
+ * A signal that aborts after a time, or with another signal.
  *
- * Invariant: goes off whatever garbage is collected meanwhile, and once let go leaves no timer and no listener.
+ * Invariant: garbage collection never prevents the abort, and `letGo` leaves no timer and no listener.
  *
- * Not AbortSignal.any: on Node 20 it keeps every short-lived signal alive as long as the run's own, and holds those
- * of AbortSignal.timeout so weakly that their time is forgotten at the next collection.
+ * Not AbortSignal.any: on Node 20 it keeps every short-lived signal alive as long as the run's own, and refers to those of
+ * AbortSignal.timeout so weakly that a collection can remove them before their time.
  */
 export interface Deadline extends Disposable {
   readonly signal: AbortSignal
-  /** True when the time was up, and before any of the others went off. */
+  /** True if the time ran out before any of the other signals aborted. */
   isOver(): boolean
-  /** From now on it only follows the others. */
+  /** Cancels the timer; the other signals still abort this one. */
   stop(): void
-  /** From now on it follows nothing. Once more is no harm. */
+  /** Cancels the timer and removes all listeners. Idempotent. */
   letGo(): void
 }
 
-/** The longest that a timer of Node's can be set to, some 24 days, is the caller's to heed. */
+/** `milliseconds` must not exceed the maximum of Node's timers, about 24 days. */
 export function deadlineIn(
   milliseconds: number,
   signals: readonly AbortSignal[],

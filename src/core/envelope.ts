@@ -1,5 +1,5 @@
 /**
- * One record, or the news that it is gone, on its way to the warehouse (law 2).
+ * One record, or its tombstone, on its way to the warehouse (law 2).
  *
  * Invariant: `version` is the later of the record's own `updated_at` and `observedAt`, except that an `updated_at`
  * more than five minutes ahead of the service's clock does not count. `supersedes` is a total order, so the state
@@ -16,26 +16,26 @@ export interface Envelope {
   readonly version: Instant
   readonly observedAt: Instant
   /**
-   * The record's own `updated_at`; null where it has none that counts. Of a tombstone, when the record was gone. Two
-   * states whose stamps and versions order them differently are a conflict (`stampsDisagree`).
+   * The record's own `updated_at`; null where it has none that counts. For a tombstone, the time at which the record was
+   * gone. Two states are a conflict if their stamps and versions order them differently (`stampsDisagree`).
    */
   readonly updatedAt: Instant | null
-  /** Where it came from: `run:<id> page:<n>`, `run:<id> fetch`, `event:<id>`. */
+  /** Its source: `run:<id> page:<n>`, `run:<id> fetch`, `event:<id>`. */
   readonly origin: string
   readonly content: Content | null
 }
 
-/** What a record holds. An envelope without content is a tombstone. */
+/** The content of a record. An envelope without content is a tombstone. */
 export interface Content {
-  /** As it came, but for what Postgres cannot hold. */
+  /** As received, except for values that Postgres cannot store. */
   readonly payload: { readonly [key: string]: unknown }
   /** Canonical JSON text of the payload. */
   readonly text: string
-  /** The payload's JSON text, where rows show what jsonb does not give back: the order of keys, digits; else null. */
+  /** The payload's JSON text if rows depend on the order of keys or on digits that jsonb does not keep; else null. */
   readonly asReceived: string | null
   /** 32 hex digits. */
   readonly hash: string
-  /** What was found before the record was mapped: parts rewritten to be stored, a version that does not count. */
+  /** Problems found before mapping: values rewritten so that they can be stored, a version that does not count. */
   readonly problems: readonly Problem[]
 }
 
@@ -52,8 +52,8 @@ export interface VersionReading {
 }
 
 /**
- * The version of a state read at `observedAt`, and at `readBy` at the latest, whose record says it was updated at
- * `updatedAt` (any value).
+ * The version of a state that was read between `observedAt` and `readBy` and whose record has this `updated_at` (any
+ * value).
  */
 export function versionOf(
   updatedAt: unknown,
@@ -61,7 +61,7 @@ export function versionOf(
   readBy: Instant = observedAt,
 ): VersionReading {
   if (typeof updatedAt !== 'string') return { version: observedAt, updatedAt: null, tooFarAhead: false }
-  // The usual stamp is in our own form and in the past: to see that, comparing texts is enough.
+  // The usual stamp is an `Instant` in the past: comparing texts is enough.
   if (INSTANT.test(updatedAt) && updatedAt <= observedAt) {
     return { version: observedAt, updatedAt: updatedAt as Instant, tooFarAhead: false }
   }
@@ -77,8 +77,8 @@ export function versionOf(
 /**
  * True when `a` is the state that stays: the greater (version, tombstone, observed_at, content hash).
  *
- * `stampsDecide` is for records that nobody can be asked for: where events were stamped in another order than the states
- * they bring, no fetch can decide, and of two records the one that was updated later stays.
+ * `stampsDecide` is for streams without a fetch by id: event times may order two states differently than their
+ * `updated_at`, and no fetch can decide, so the record with the later `updated_at` stays.
  */
 export function supersedes(a: Envelope, b: Envelope, stampsDecide = false): boolean {
   const byStamps = stampsDecide && a.content !== null && b.content !== null
@@ -97,7 +97,7 @@ export function stampsDisagree(winner: Envelope, loser: Envelope): boolean {
   return winner.updatedAt !== null && loser.updatedAt !== null && loser.updatedAt > winner.updatedAt
 }
 
-/** The same state with a version above the stored one: what a person or the service decided stands, whatever its times. */
+/** The same state with a version above the stored one: a decision of a person or of the service overrides any times. */
 export function above(envelope: Envelope, stored: { readonly version: Instant } | undefined): Envelope {
   if (stored === undefined) return envelope
   return { ...envelope, version: laterOf(envelope.version, instantOf(microsOf(stored.version) + 1)) }

@@ -1,9 +1,9 @@
 /**
  * A queue for the work of several teams: each has its own limit, and all share one.
  *
- * Invariant: the place that is free goes to the team with the fewest under way, in turns among equals. So a team whose
- * work does not end keeps its own share and no more, and a team that waits comes before any that has more than it.
- * What is added in one turn of the event loop is shared out together: the first to add takes nothing from the rest.
+ * Invariant: a free place goes to the team with the fewest tasks running, round-robin among equals. So a team whose work
+ * does not end keeps its own share and no more. Tasks that are added in one turn of the event loop are distributed
+ * together, so the order of `add` calls does not favor a team.
  */
 export interface FairQueue {
   /** Runs `work` when it is the team's turn. Resolves or rejects with it. */

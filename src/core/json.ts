@@ -6,8 +6,8 @@
  * in the result (`\x96` right after a lone high one), and `invalidUtf8` says so. A repeated key keeps its last value, as
  * `JSON.parse` does.
  *
- * The native parser is some twenty times faster than any parser written in JavaScript, so it reads every body in
- * which no number can lose anything; one that looks as if it might is read by lossless-json instead.
+ * The native parser is about twenty times faster than any parser written in JavaScript, so it reads every body whose
+ * numbers it cannot change; lossless-json reads the others.
  */
 import { isUtf8 } from 'node:buffer'
 import { LosslessNumber, parse as parseLossless } from 'lossless-json'
@@ -17,14 +17,14 @@ export interface ParsedJson {
   readonly invalidUtf8: boolean
 }
 
-/** A JSON object: what every record of the service is. */
+/** A JSON object, as every record of the service is. */
 export type JsonObject = { readonly [key: string]: unknown }
 
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isLosslessNumber(value)
 }
 
-/** Only what was parsed here has any, so one class is all there is to ask for; the library's own test is slower. */
+/** Only values parsed here contain one, so one class is enough to test for; the library's own test is slower. */
 export function isLosslessNumber(value: unknown): value is LosslessNumber {
   return value instanceof LosslessNumber
 }
@@ -33,8 +33,8 @@ export { LosslessNumber }
 
 /**
  * A number whose text may differ from what JavaScript prints for it: -0, more than fifteen digits, an ending zero
- * after the point, one that is small enough to be printed with an exponent, an exponent. It may match inside a string
- * too; that costs time, never truth.
+ * after the point, one that is small enough to be printed with an exponent, an exponent. A match inside a string
+ * costs time only.
  */
 const LOSSY_NUMBER =
   /(?:^|[[:,\s])(?=[-\d])(?:-0|-?[\d.]{16,}|-?\d+\.\d*0|-?0\.000000\d+|-?\d[\d.]*[eE][-+]?\d+)(?=[\s,\]}]|$)/

@@ -1,8 +1,8 @@
 /**
  * A secret at rest: AES-256-GCM under the key of INTAKE_ENCRYPTION_KEY.
  *
- * Invariant: a box opens only under the key and in the place (the list of words) that it was sealed for, so one moved
- * to another row, or changed by a bit, is refused; and no error holds a byte of key, box or secret.
+ * Invariant: a box opens only with the key and the place (a list of words) that it was sealed for, so a box that was
+ * moved to another row or changed by a bit is refused; no error contains a byte of key, box or secret.
  *
  *   box = version (1 byte) | nonce (12, random) | tag (16) | ciphertext
  */
@@ -14,7 +14,7 @@ const NONCE = 12
 const TAG = 16
 const HEADER = 1 + NONCE + TAG
 
-/** Where a box belongs, as `['webhook_secret', team, configuration]`; no secret itself. */
+/** The row that a box is bound to, such as `['webhook_secret', team, configuration]`; no secret itself. */
 export type Place = readonly (string | number)[]
 
 /** The 32 bytes that `text` is in base64 (either alphabet). Throws `UsageError`. */

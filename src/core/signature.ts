@@ -27,8 +27,8 @@ export function isSigned(body: Uint8Array, signature: string, secrets: readonly 
 }
 
 /**
- * The two hashes of an HMAC (RFC 2104) that have taken in their secret. `createHmac` makes them anew for each body,
- * which for a body of a kilobyte is a third of its work.
+ * The inner and outer hash of an HMAC (RFC 2104) after their key block. `createHmac` recomputes them for each body, which
+ * is a third of its work for a body of one kilobyte.
  */
 interface Prepared {
   readonly inner: Hash
@@ -36,13 +36,13 @@ interface Prepared {
 }
 
 const BLOCK_BYTES = 64
-/** Of the secrets in use; a team has few. */
+/** Secrets in the cache; a team uses few. */
 const MOST_PREPARED = 1_000
 const prepared = new Map<string, Prepared>()
 
 function preparedFor(secret: string): Prepared {
-  const held = prepared.get(secret)
-  if (held !== undefined) return held
+  const known = prepared.get(secret)
+  if (known !== undefined) return known
   const bytes = Buffer.from(secret)
   const key = Buffer.alloc(BLOCK_BYTES)
   key.set(bytes.length > BLOCK_BYTES ? createHash('sha256').update(bytes).digest() : bytes)

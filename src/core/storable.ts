@@ -1,9 +1,9 @@
 /**
- * What Postgres cannot hold, written so that a reader sees it (law 4): NUL and lone surrogates as `\u0000` and
+ * Visible escapes for values that Postgres cannot store (law 4): NUL and lone surrogates as `\u0000` and
  * `\ud83d`, bytes that were not UTF-8 as `\x96`, numbers beyond `numeric` as text.
  *
  * Invariant: the result of `storable` can be stored as jsonb and as text by every Postgres; each place that was
- * rewritten is reported with its path; a value with nothing to rewrite is returned as it is.
+ * rewritten is reported with its path; a value with nothing to rewrite is returned unchanged.
  */
 import { isWithinNumeric } from './canonical.ts'
 import { isLosslessNumber, isObject } from './json.ts'
@@ -13,11 +13,11 @@ const UNSTORABLE = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff
 
 /** Quick test on a record's canonical text: false means that `storable` would change nothing. */
 export function maybeUnstorable(canonical: string): boolean {
-  // Canonical text holds `\\u` for control characters, lone surrogates and numbers beyond numeric only.
+  // Canonical text contains `\\u` for control characters, lone surrogates and numbers beyond numeric only.
   return canonical.includes('\\u')
 }
 
-/** Text that Postgres can hold; `invalidUtf8` says that lone surrogates U+DC80…U+DCFF stand for bytes. */
+/** Text that Postgres can store; `invalidUtf8` says that lone surrogates U+DC80…U+DCFF stand for bytes. */
 export function storableText(text: string, invalidUtf8: boolean): string {
   return text.replace(UNSTORABLE, (unit) => {
     const code = unit.charCodeAt(0)
@@ -26,7 +26,7 @@ export function storableText(text: string, invalidUtf8: boolean): string {
   })
 }
 
-/** A copy of `value` that Postgres can hold; `problems` gets one entry for each place that had to be rewritten. */
+/** A copy of `value` that Postgres can store; adds one problem for each place that was rewritten. */
 export function storable(value: unknown, invalidUtf8: boolean, problems: Problem[], path = ''): unknown {
   if (typeof value === 'string') {
     const text = storableText(value, invalidUtf8)
@@ -68,8 +68,8 @@ function storableObject(value: object, invalidUtf8: boolean, problems: Problem[]
 }
 
 /**
- * Names for the keys that cannot be stored as they are; none is another key's, whatever order the keys came in.
- * Null when there are none.
+ * Unique replacements for the keys that cannot be stored, independent of the order of the keys. Null when all can be
+ * stored.
  */
 function storableNames(keys: readonly string[], invalidUtf8: boolean): ReadonlyMap<string, string> | null {
   const unfit = keys.filter((key) => storableText(key, invalidUtf8) !== key)

@@ -14,7 +14,7 @@ export const STREAM_NAMES = [
 
 export type StreamName = (typeof STREAM_NAMES)[number]
 
-/** Where that is kept which an event tells of no stream that is known: an event that cannot be read, a new source. */
+/** Stands for the stream of an event whose stream is unknown: the event cannot be read, or its source is new. */
 export const INBOX = 'inbox'
 
 export type StreamOrInbox = StreamName | typeof INBOX

@@ -10,7 +10,7 @@ const ISO_TIME =
 
 const ISO_DATE = /^(\d{4})-(\d{2})-(\d{2})$/
 
-/** Reads an ISO 8601 date or time; one without a zone is UTC. Null when it is none, or names no real day. */
+/** Reads an ISO 8601 date or time; one without a zone is UTC. Null for any other text, and for a day that does not exist. */
 export function parseInstant(text: string): Instant | null {
   const part = ISO_TIME.exec(text)
   if (part === null || !isRealDay(Number(part[1]), Number(part[2]), Number(part[3]))) return null
@@ -30,7 +30,7 @@ export function parseInstant(text: string): Instant | null {
   return `${date.toISOString().slice(0, 19)}.${fraction}Z` as Instant
 }
 
-/** Reads an ISO date, `YYYY-MM-DD`; null when it is none, or names no real day. */
+/** Reads an ISO date, `YYYY-MM-DD`; null for any other text, and for a day that does not exist. */
 export function parseDate(text: string): string | null {
   const part = ISO_DATE.exec(text)
   return part !== null && isRealDay(Number(part[1]), Number(part[2]), Number(part[3])) ? text : null

@@ -1,16 +1,16 @@
 /**
- * How users of a server and its supervisor talk: lines over a loopback connection that stays open while the server
- * is used. The kernel closes it when a user dies, however it dies; that is what makes an abandoned server stop.
+ * The protocol between users of a server and its supervisor: lines over a loopback connection that stays open while the
+ * server is in use. The kernel closes it when a user dies, however it dies, so that an abandoned server stops.
  *
- *   user → supervisor   `<token>`     I use the server; the token, from a file only its owner may read, is my right to
+ *   user → supervisor   `<token>`     attach; the token comes from a file that only its owner may read
  *   supervisor → user   `ready <port>` each time the server accepts connections, also after it was started again
  *                       `failed`      it does not start
- *                       `stopping`    come again when this connection has closed
- *   user → supervisor   `leave`       I am done
- *   supervisor → user   `left`        others go on using it
- *                       `stopped`     you were the last, and it is gone
+ *                       `stopping`    attach again after this connection has closed
+ *   user → supervisor   `leave`       detach
+ *   supervisor → user   `left`        others still use the server
+ *                       `stopped`     that was the last user, and the server has stopped
  *
- * Invariant: whoever got `ready` keeps the server running until it leaves or dies.
+ * Invariant: a user that received `ready` keeps the server running until it leaves or dies.
  */
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -57,7 +57,7 @@ export async function readAddress(home: Home): Promise<SupervisorAddress | undef
   }
 }
 
-/** Becomes a user of the running server. `none`: nobody supervises one (any more); start one. */
+/** Attaches to the running server. `none`: there is no supervisor; start one. */
 export async function attach(home: Home): Promise<AttachResult> {
   const address = await readAddress(home)
   if (address === undefined) return 'none'
@@ -88,7 +88,7 @@ function attachment(
   nextLine: () => Promise<string>,
   closed: Promise<'closed'>,
 ): Attachment {
-  // A process whose work is done may end without saying good-bye.
+  // A process may exit without detaching.
   socket.unref()
   let leaving = false
   return {
@@ -119,7 +119,7 @@ function attachment(
   }
 }
 
-/** The supervisor says its last word shortly before it ends. */
+/** The supervisor sends its last line shortly before it exits. */
 async function whenEnded(supervisor: string): Promise<void> {
   for (let waited = 0; isRunning(supervisor) && waited < 2_000; waited += 10) await sleep(10)
 }

@@ -1,7 +1,8 @@
 /**
  * The database `intake` on the embedded server.
  *
- * Invariant: we are where we think we are. A stranger on our port knows neither our password nor our data directory.
+ * Invariant: the server on the port is the one of this home: another server has neither its password nor its data
+ * directory.
  */
 import { realpathSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -95,8 +95,8 @@ function checkVersion(home: Home, found: string, installed: string): void {
 }
 
 /**
- * What a set-up that was killed left behind: drafts whose process is gone, or that are old. Its `initdb` may still be
- * writing to one; then a later start removes it.
+ * Removes drafts of set-ups that were killed: their process is gone, or they are old. If `initdb` is still writing to one,
+ * a later start removes it.
  */
 async function removeDrafts(home: Home): Promise<void> {
   for (const entry of await readdir(home.directory)) {

@@ -1,8 +1,7 @@
 /**
  * The library links that the platform package lists and that its install script would have made, had npm run it.
  *
- * Invariant: making them twice, or by two processes at once, is the same as making them once; a link that is there
- * is left alone.
+ * Invariant: idempotent, also in two processes at once; existing links are left alone.
  */
 import { copyFile, lstat, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'

@@ -1,9 +1,8 @@
 /**
- * One process at a time sets a server up.
+ * A lock file: one process at a time sets a server up.
  *
- * Invariant: the lock belongs to a process identity, and dies with it: a holder that was killed is noticed by the
- * next who asks. Postgres's own interlock on its data directory stands behind this one, so that even a lock that
- * failed could cost time but not data.
+ * Invariant: the lock belongs to a process identity and ends with it: the next process sees that the holder was killed.
+ * Postgres also locks its data directory, so a failure of this lock could cost time but not data.
  */
 import { randomBytes } from 'node:crypto'
 import { link, rename, rm } from 'node:fs/promises'

@@ -1,8 +1,8 @@
 /**
- * The main process of a running Postgres, as its `postmaster.pid` tells.
+ * The main process of a running Postgres, read from its `postmaster.pid`.
  *
- * Invariant: only a process that is proved to serve this home is ever taken for the server, or signalled; the number
- * in a stale file may be a stranger's by now.
+ * Invariant: a process is treated as the server, or signalled, only on proof that it serves this home; the pid in a
+ * stale file may belong to an unrelated process.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ export function findPostmaster(home: Home): Postmaster | undefined {
   return { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
 }
 
-/** Removes a `postmaster.pid` that no server of this home stands behind: Postgres itself trusts the number. */
+/** Removes a `postmaster.pid` whose process does not serve this home: Postgres itself trusts the number. */
 export async function removeStalePidFile(home: Home): Promise<void> {
   if (pidFileLines(home) === undefined || findPostmaster(home) !== undefined) return
   await rm(join(home.cluster, 'postmaster.pid'), { force: true })
@@ -55,8 +55,8 @@ export async function stopPostmaster(pid: number, home: Home, bin: string): Prom
 }
 
 /**
- * Waits for the children of a postmaster that was killed; after `patience` milliseconds kills those that are too busy
- * to notice. They hold the shared memory, without which no new server may start.
+ * Waits for the children of a killed postmaster to exit; after `patience` milliseconds kills the rest. They keep the
+ * shared memory in use, and a new server does not start until it is free.
  */
 export async function endOrphans(home: Home, patience: number): Promise<void> {
   const deadline = Date.now() + patience

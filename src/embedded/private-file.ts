@@ -2,7 +2,7 @@
  * Small files that only their owner may read: the password, the state of a running server, locks.
  *
  * Invariant: a reader sees all of a file or none of it, whoever is killed while writing; and each file belongs to
- * the owner of its directory, so that root's visit does not lock an ordinary user out of her own data.
+ * the owner of its directory, so that a command run by root does not lock an ordinary user out of the data.
  */
 import { randomBytes } from 'node:crypto'
 import { chown, link, open, readFile, rename, rm, stat } from 'node:fs/promises'

@@ -1,9 +1,8 @@
 /**
- * Which process a process id means.
+ * Identity of a process beyond its pid.
  *
- * Invariant: two calls answer the same text only for the same incarnation of a process, so that a pid written to a
- * file cannot be mistaken for the stranger who got the number later, nor for one from before a reboot. A zombie is
- * not running. (Windows tells no start time without a slow query: there the number alone is the identity.)
+ * Invariant: two calls return the same text only for the same process, so that a pid written to a file is never mistaken
+ * for a later process with that pid, nor for one from before a reboot. A zombie is not running. (Windows returns a start time only through a slow query: there the pid alone is the identity.)
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

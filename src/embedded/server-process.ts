@@ -1,5 +1,5 @@
 /**
- * Tells whether a process belongs to the server of a home.
+ * Whether a process belongs to the server of a home.
  *
  * Invariant: yes only on proof, by the command line or by the directory it works in (every process of a Postgres
  * works in its data directory). The second may not be readable for a root without CAP_SYS_PTRACE, as in a container;
@@ -26,7 +26,7 @@ export function serves(pid: number, home: Home): boolean {
   }
 }
 
-/** Every process of the server. Only Linux tells; elsewhere none. */
+/** All processes of the server on Linux; none elsewhere. */
 export function serverProcesses(home: Home): number[] {
   if (process.platform !== 'linux') return []
   return readdirSync('/proc')
@@ -42,7 +42,7 @@ function isOursOnLinux(pid: number, home: Home): boolean {
   return workingDirectory(pid, home) === home.cluster
 }
 
-/** A child of the postmaster has one word: `postgres: checkpointer `. */
+/** A child of the postmaster has a command line of one word: `postgres: checkpointer `. */
 function commandLine(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')

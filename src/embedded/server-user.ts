@@ -1,5 +1,5 @@
 /**
- * As whom the server runs. Postgres refuses to run as root, so root lends it another user of this machine.
+ * The user that the server runs as. Postgres refuses to run as root, so root starts it as another user of this machine.
  *
  * Invariant: undefined means "as ourselves", and is the answer for everyone but root; no user is ever created.
  */

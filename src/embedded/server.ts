@@ -1,5 +1,5 @@
 /**
- * The embedded Postgres: the warehouse of those who set no DATABASE_URL.
+ * The embedded Postgres: the warehouse when DATABASE_URL is not set.
  *
  * Invariant: whatever was killed before (a command, the supervisor, Postgres, a first set-up halfway), opening leads
  * to the same data, running once. Several processes may use one server; it stops with the last of them, however that
@@ -23,9 +23,9 @@ import { notStarted, startSupervisor } from './supervise.ts'
 export interface EmbeddedOptions {
   /** INTAKE_DATA_DIR; made when it is missing. */
   readonly dataDir: string
-  /** Gets one line at a time that the user should see; never a secret. */
+  /** Called with one line for the user; never a secret. */
   readonly onNotice?: (line: string) => void
-  /** For tests: quick, and not to survive a power cut. */
+  /** For tests: fast, and need not survive a power cut. */
   readonly unsafe?: boolean
 }
 
@@ -34,7 +34,7 @@ export interface EmbeddedServer {
   readonly url: string
   /** Where the server's files are: the data directory, or what its pointer names. */
   readonly directory: string
-  /** Ends our use. When it resolves and nobody else uses the server, no process of it is left. */
+  /** Detaches. Once it resolves, the server has stopped unless other processes use it. */
   stop(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -57,7 +57,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   /** Settles when we use the server again under another supervisor, or cannot. */
   let returning: Promise<void> = Promise.resolve()
   const stop = () => {
-    // Whoever is about to be a user once more leaves only then: two of one process would each think the other stays.
+    // A reattachment finishes first: two attachments of one process would each expect the other to stay.
     stopping ??= returning.then(() => leave(attachment, enter))
     return stopping
   }

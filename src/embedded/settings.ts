@@ -1,5 +1,5 @@
 /**
- * How the embedded server is set.
+ * Settings of the embedded server.
  *
  * Invariant: what was committed survives a power cut (unless the data are a test's), nobody but a holder of the
  * password on this machine gets in, and the server's log holds no value of a row: statements, parameters and
@@ -44,7 +44,7 @@ export function settings(port: number, unsafe: boolean): Record<string, string> 
   }
 }
 
-/** What a server's process needs of our environment, and nothing of our credentials. */
+/** The part of the environment that a server process needs; no credentials. */
 export function serverEnvironment(): NodeJS.ProcessEnv {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'TMP', 'LD_LIBRARY_PATH', 'SystemRoot', 'SYSTEMROOT']
   const environment: NodeJS.ProcessEnv = { LC_ALL: 'C', TZ: 'UTC' }

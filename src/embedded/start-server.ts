@@ -43,7 +43,7 @@ export async function startServer({ home, bin, unsafe }: Orders): Promise<Runnin
     `${name}=${value}`,
   ])
   const child = spawn(join(bin, 'postgres'), ['-D', home.cluster, ...parameters], {
-    // Where it will work anyway; by that, and from its first moment, it is recognised as this directory's server.
+    // Postgres changes to this directory anyway; starting there makes the process recognizable from its first moment.
     cwd: home.cluster,
     env: serverEnvironment(),
     stdio: ['ignore', log, log],

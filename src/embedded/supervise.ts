@@ -16,12 +16,12 @@ import type { Home } from './home.ts'
 import { giveToOwnerOfDirectory } from './private-file.ts'
 import { serverEnvironment } from './settings.ts'
 
-/** What the supervisor is told, on its standard input. */
+/** Input of the supervisor, as JSON on its standard input. */
 export interface Orders {
   readonly home: Home
   /** The directory of Postgres's programs. */
   readonly bin: string
-  /** A test's data, which nobody misses after a power cut. */
+  /** For tests: the data need not survive a power cut. */
   readonly unsafe: boolean
 }
 
@@ -29,8 +29,8 @@ const RECENT_LINES = 20
 const POLL_MILLISECONDS = 10
 
 /**
- * `started`: it can be attached to; the server may still be starting then. `killed`: somebody ended it before that, and
- * another may fare better. Throws when it ended by itself.
+ * `started`: clients can attach; the server may still be starting. `killed`: a signal ended it before that, and a new
+ * attempt may succeed. Throws when it ended by itself.
  */
 export async function startSupervisor(orders: Orders): Promise<'started' | 'killed'> {
   const suffix = extname(fileURLToPath(import.meta.url))
@@ -62,7 +62,7 @@ export async function startSupervisor(orders: Orders): Promise<'started' | 'kill
   throw notStarted(orders.home)
 }
 
-/** The server did not start: with what its log says about it. */
+/** The error for a server that did not start, with the reason from its log. */
 export function notStarted(home: Home): IntakeError {
   const path = join(home.directory, 'server.log')
   const lines = readLines(path).concat(readLines(join(home.directory, 'supervisor.log')))

@@ -1,6 +1,6 @@
 /**
- * The program that runs beside an embedded server: starts it, starts it again when it dies, and stops it when nobody
- * uses it any more. One for each home, in a session of its own, so that Ctrl-C in a terminal ends the command but not
+ * The supervisor of an embedded server: starts it, restarts it when it dies, and stops it after its last user has
+ * left. One for each home, in a session of its own, so that Ctrl-C in a terminal ends the command but not
  * the server under it.
  *
  * Invariant: the server runs while it has a user and no longer; this program runs as long as the server. It ends only
@@ -24,11 +24,11 @@ import type { Orders } from './supervise.ts'
 
 type State = 'starting' | 'ready' | 'stopping' | 'failed'
 
-/** How long a server waits for its first user, who asked for it and may have been killed since. */
+/** How long a server waits for its first user, which may have been killed since. */
 const FIRST_USER_MILLISECONDS = 30_000
 /**
- * How long a server that was taken over is kept for those who used it under the supervisor before: they come back as
- * soon as they see that it was killed.
+ * How long a server that was taken over is kept for the users of the previous supervisor: they reconnect as soon as they
+ * see that it was killed.
  */
 const RETURN_MILLISECONDS = 2_000
 /** Starts that fail in a row before the supervisor gives up. */
@@ -40,9 +40,9 @@ const token = randomBytes(24).toString('base64url')
 const users = new Set<Socket>()
 let state: State = 'starting'
 let server: RunningServer | undefined
-/** Users who left last, and wait until the server is gone. */
+/** The users that left last and wait until the server has stopped. */
 const leaving: Socket[] = []
-/** Not before that, in milliseconds of the process, is a server stopped which another supervisor started. */
+/** A server that another supervisor started is not stopped before this time, in milliseconds since process start. */
 let keptUntil = 0
 let stopped: Promise<void> | undefined
 

@@ -2,8 +2,8 @@
  * Connections to the warehouse. `DATABASE_URL` is direct or session-pooled: temporary tables, advisory locks and
  * LISTEN belong to a session.
  *
- * Invariant: every session speaks UTF-8, UTC and ISO dates, gives up waiting for a lock after a while and for nothing
- * else, whatever the login, the database or `options` of DATABASE_URL say, and is named in pg_stat_activity.
+ * Invariant: every session uses UTF-8, UTC and ISO dates, has a lock timeout and no other timeout, whatever the login,
+ * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity.
  */
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
@@ -18,9 +18,9 @@ export interface ConnectionOptions {
   /** Shown in pg_stat_activity, after "intake-sync". */
   readonly purpose: string
   readonly lockTimeoutMs?: number
-  /** How long the server may take to let us in; ten seconds when left out. */
+  /** Timeout for connecting; ten seconds when left out. */
   readonly connectTimeoutMs?: number
-  /** Planner settings of the session, for statements whose one right plan is known. */
+  /** Planner settings of the session, for statements whose best plan is known. */
   readonly planner?: readonly string[]
 }
 
@@ -66,12 +66,12 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
     application_name: `intake-sync ${options.purpose}`,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
     keepAlive: true,
-    // Of two settings of one name the later holds.
+    // The later of two settings with one name applies.
     options: [given, ...own.map((setting) => `-c ${setting}`)].join(' ').trim(),
   }
 }
 
-/** The `options` of a connection string by themselves: pg would put them in the place of ours. */
+/** Separates the `options` of a connection string: pg would use them instead of ours. */
 function withoutOptions(text: string): { url: string; given: string } {
   const start = text.indexOf('?')
   const parameters = new URLSearchParams(start < 0 ? '' : text.slice(start + 1))

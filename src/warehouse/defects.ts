@@ -1,8 +1,8 @@
 /**
- * Defects: errors of our own code, such as a TypeError, met where work goes on without the record or event at hand.
+ * Defects: errors of our own code, such as a TypeError, after which work continues without the affected record or event.
  *
  * Invariant: a defect is never silent. It is logged with its stack, counted in intake_ops.defects (status, an alert) and
- * published for tests, which fail. Of the error only its kind and its stack frames are used: its message may quote data.
+ * published for tests, which fail. Only the kind and the stack frames of the error are used: its message may quote data.
  */
 import { channel } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
@@ -37,12 +37,12 @@ export interface Reporting {
   readonly logger: Logger
   /** Teams whose events or records were being processed. */
   readonly teamIds: readonly number[]
-  /** What goes on without it, for the log. */
+  /** What happened instead, for the log. */
   readonly consequence: string
   readonly onDefect?: (defect: Defect) => void
 }
 
-/** Reports an error if it is a defect. On a session outside of a transaction; a warehouse that is away is no obstacle. */
+/** Reports an error if it is a defect. Needs a session outside a transaction; never throws if the warehouse is down. */
 export async function reportDefect(
   { db }: Session,
   error: unknown,

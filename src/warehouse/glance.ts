@@ -1,5 +1,5 @@
 /**
- * A short look at the warehouse, for those who must answer in time.
+ * A query of the warehouse with a deadline, for callers that must answer in time.
  *
  * Invariant: ends within its limit, also when the server hangs, and leaves no statement running there.
  */
@@ -37,7 +37,7 @@ export async function glance<Result>(
     throw warehouseError(error)
   } finally {
     clearTimeout(timer)
-    // A statement that has no answer yet loses its connection; nobody waits for the goodbye of a server that hangs.
+    // Closing ends a statement that is still running; a server that hangs is not waited for.
     void session.close()
   }
 }

@@ -1,6 +1,5 @@
 /**
- * Advisory locks of a session. Invariant: a lock lasts as long as its session, so a process that is killed holds
- * nothing up.
+ * Advisory locks of a session. Invariant: a lock lasts as long as its session, so a killed process blocks nothing.
  */
 import { type Expression, type RawBuilder, sql } from 'kysely'
 import type { Session } from './connect.ts'
@@ -27,13 +26,13 @@ export async function unlock(
   await sql`select pg_advisory_unlock(${CLASSES[kind]}::int, hashtext(${name}))`.execute(session.db)
 }
 
-/** Whether a session of this database holds the lock of `name`; takes none to find out. */
+/** Whether a session of this database holds the lock of `name`; takes no lock itself. */
 export function isLocked(kind: keyof typeof CLASSES, name: Expression<string>): RawBuilder<boolean> {
   return sql`exists (
-    select from pg_locks held
-    where held.locktype = 'advisory' and held.granted and held.objsubid = 2
-      and held.database = (select oid from pg_database where datname = current_database())
-      and held.classid::bigint = ${CLASSES[kind]}::bigint
-      and held.objid::bigint = hashtext(${name})::bigint & 4294967295
+    select from pg_locks lock
+    where lock.locktype = 'advisory' and lock.granted and lock.objsubid = 2
+      and lock.database = (select oid from pg_database where datname = current_database())
+      and lock.classid::bigint = ${CLASSES[kind]}::bigint
+      and lock.objid::bigint = hashtext(${name})::bigint & 4294967295
   )`
 }

@@ -1,4 +1,4 @@
-/** Where the SQL of the project lies, beside `src/` and `dist/` alike, and the numbered migrations in it. */
+/** The SQL files of the project, in the folder next to `src/` or `dist/`, and their numbered migrations. */
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { type Migration, type MigrationProvider, sql } from 'kysely'
@@ -9,7 +9,7 @@ export function sqlFile(name: string): Promise<string> {
   return readFile(new URL(name, SQL_FOLDER), 'utf8')
 }
 
-/** Each `sql/migrations/NNNN_name.sql`, run whole inside the migrator's transaction. There is no way back down. */
+/** Each `sql/migrations/NNNN_name.sql`, run inside the migrator's transaction. Migrations have no `down`. */
 export const migrationFiles: MigrationProvider = {
   async getMigrations() {
     const folder = new URL('migrations/', SQL_FOLDER)

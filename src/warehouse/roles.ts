@@ -1,14 +1,14 @@
 /**
  * The roles intake_loader, intake_analyst and intake_clinical, and their grants (sql/roles.sql).
  *
- * Invariant: a migration never fails because its user may not create roles; it says so instead.
+ * Invariant: a user who may not create roles can still migrate; the result says which roles are missing.
  */
 import { type Kysely, sql } from 'kysely'
 import { sqlFile } from './migrations.ts'
 import { SQLSTATE, sqlstateOf } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
 
-/** Creates and grants what is missing. Returns null, or why it could not. */
+/** Creates missing roles and grants. Returns null, or the reason for failing. */
 export async function ensureRoles(db: Kysely<Warehouse>): Promise<string | null> {
   const statements = await sqlFile('roles.sql')
   for (let attempt = 1; ; attempt++) {

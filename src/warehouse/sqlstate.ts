@@ -1,4 +1,4 @@
-/** SQLSTATEs by meaning, and what each asks of us. Messages name tables at most, never values. */
+/** SQLSTATEs with the verdict, message and hint of each. Messages may name tables, never values. */
 import { IntakeError, type Verdict } from '../core/errors.ts'
 
 export const SQLSTATE = {
@@ -122,7 +122,7 @@ export function sqlstateOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
-/** Any failure of the warehouse as an error that says what to do; what is ours already passes through. */
+/** Any failure of the warehouse as an `IntakeError` with verdict and hint; an `IntakeError` is returned unchanged. */
 export function warehouseError(error: unknown): IntakeError {
   if (error instanceof IntakeError) return error
   const code = sqlstateOf(error)
@@ -152,7 +152,7 @@ export function warehouseError(error: unknown): IntakeError {
   return internalError(error)
 }
 
-/** A fault of our own: its kind and place, and nothing it says, since its message may quote a record. */
+/** A defect: only its kind and place, since its message may quote a record. */
 function internalError(error: unknown): IntakeError {
   const kind = error instanceof Error ? error.name : typeof error
   const place =

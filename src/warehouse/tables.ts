@@ -45,7 +45,7 @@ export interface Warehouse {
     team_id: number
     event_id: string
     body_hash: Buffer
-    /** A day in UTC, which pg reads as midnight of the machine's own zone: ask for it as text. */
+    /** A day in UTC, which pg returns as midnight in the local zone: select it as text. */
     received_on: ColumnType<Date, string, string>
     received_at: Timestamp
     seq: ColumnType<string, undefined, never>

@@ -8,7 +8,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Place } from '../core/secret-box.ts'
 import type { Warehouse } from './tables.ts'
 
-/** How many bytes the trial row holds: as large as the largest secret that is likely. */
+/** Size of the trial row: the largest likely secret. */
 const TRIAL_BYTES = 256
 
 export interface SecretKey {
@@ -19,12 +19,12 @@ export interface SecretKey {
 
 export type SecretState = 'stored' | 'retired'
 
-/** What a box of this configuration is bound to. */
+/** The place that the box of this configuration is bound to. */
 export function placeOf({ teamId, configId }: SecretKey): Place {
   return ['webhook_secret', teamId, configId]
 }
 
-/** Stores a sealed secret; one of the same configuration gives way, since the service knows only the newest. */
+/** Stores a sealed secret; replaces one of the same configuration, since the service uses only the newest. */
 export async function storeSecret(db: Kysely<Warehouse>, key: SecretKey, box: Uint8Array): Promise<void> {
   const secret = Buffer.from(box)
   await db
@@ -38,7 +38,7 @@ export async function storeSecret(db: Kysely<Warehouse>, key: SecretKey, box: Ui
     .execute()
 }
 
-/** Commits a row and its removal, so that a store that is full, read-only or forbidden shows before it is needed. */
+/** Inserts and deletes a row, to detect a warehouse that is full, read-only or without privileges before it is needed. */
 export async function tryStore(db: Kysely<Warehouse>, teamId: number): Promise<void> {
   const config_id = `trial:${randomUUID()}`
   await db.transaction().execute(async (transaction) => {
@@ -54,7 +54,7 @@ export async function tryStore(db: Kysely<Warehouse>, teamId: number): Promise<v
   })
 }
 
-/** Notes that the configuration is no more. True when its secret was held, and in use until now. */
+/** Retires the secret of a configuration that was deleted. True if the secret was in use until now. */
 export async function retireSecret(db: Kysely<Warehouse>, team: string, configId: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('intake_ops.webhook_secrets')
@@ -82,15 +82,15 @@ export async function secretsInUse(
   return new Map(rows.map((row) => [row.config_id, row.secret]))
 }
 
-/** By configuration: whether its secret is held. The warehouse need not know the team of this name yet. */
+/** The state of each stored secret, by configuration. The warehouse need not know the team of this name yet. */
 export async function secretStates(
   db: Kysely<Warehouse>,
   team: string,
 ): Promise<ReadonlyMap<string, SecretState>> {
   const rows = await db
-    .selectFrom('intake_ops.webhook_secrets as held')
-    .innerJoin('intake.teams as team', 'team.team_id', 'held.team_id')
-    .select(['held.config_id', 'held.retired_at'])
+    .selectFrom('intake_ops.webhook_secrets as secret')
+    .innerJoin('intake.teams as team', 'team.team_id', 'secret.team_id')
+    .select(['secret.config_id', 'secret.retired_at'])
     .where('team.name', '=', team)
     .execute()
   return new Map(rows.map((row) => [row.config_id, row.retired_at === null ? 'stored' : 'retired']))

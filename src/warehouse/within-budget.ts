@@ -1,8 +1,8 @@
 /**
- * One look among several of a session, with a time of its own.
+ * One query among several of a session, with its own time limit.
  *
- * Invariant: a look that takes longer, or waits for a lock that long, ends there and is answered by null; the session is
- * as good as before for the next. Whatever else goes wrong is thrown.
+ * Invariant: a query that takes longer, or waits for a lock that long, is canceled and returns null; the session stays
+ * usable. Any other error is thrown.
  */
 import { type Kysely, sql } from 'kysely'
 import { SQLSTATE, sqlstateOf } from './sqlstate.ts'
