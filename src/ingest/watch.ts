@@ -1,9 +1,9 @@
 /**
- * What the ingester and the drain tell about themselves while they run: counts and times, never a value of an event.
- * Whoever shows them (metrics, a test) brings an implementation; nothing here waits for it.
+ * The callbacks by which the ingester and the drain report counts and times, never a value of an event. Metrics and tests
+ * implement them; nothing here waits for them.
  */
 
-/** Why a request was not stored. `team` is left out where the path named none that is known. */
+/** Why a request was not stored. */
 export type Rejection =
   /** 400: no signature, or one that is not of this body. */
   | 'signature'
@@ -13,7 +13,7 @@ export type Rejection =
   | 'too_large'
   /** 400 or 408: a request that is not HTTP, or was not finished in time. */
   | 'malformed'
-  /** 503: more than fits at once. */
+  /** 503: beyond the limits of requests and bytes in flight. */
   | 'overload'
   /** 503: the warehouse could not store it. */
   | 'unavailable'
@@ -21,8 +21,9 @@ export type Rejection =
   | 'no_secret'
 
 export interface IngestWatch {
-  /** An event that was signed and is committed; `duplicate` when the inbox held it already. */
+  /** An event that was signed and is committed; `duplicate` when the inbox already contained it. */
   stored(team: string, duplicate: boolean): void
+  /** `team` is left out where the path names no known team. */
   rejected(reason: Rejection, team?: string): void
   /** One group commit: how many events, how long the statement took. */
   committed(events: number, seconds: number): void

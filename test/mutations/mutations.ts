@@ -190,15 +190,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'yesterday’s events are looked up without their hash',
     file: 'src/ingest/inbox/statement.ts',
-    from: '        and held.body_hash = given.body_hash\n',
+    from: '        and yesterday.body_hash = given.body_hash\n',
     to: '',
     tests: ENDPOINT,
   },
   {
     bug: 'no notice is sent: a drain in another process finds events only when it polls',
     file: 'src/ingest/inbox/notices.ts',
-    from: '      saying ??= sayAll()',
-    to: '      if (wanted === false) saying ??= sayAll()',
+    from: '      sending ??= notifyWhileWanted()',
+    to: '      if (wanted === false) sending ??= notifyWhileWanted()',
     tests: ['test/ingest/inbox/inbox.test.ts'],
   },
   {

@@ -1,4 +1,4 @@
-/** What the endpoint answers: fixed texts, so that no answer can hold anything of an event (law 8). */
+/** The endpoint's answers: fixed texts, so that no answer can contain anything of an event (law 8). */
 import type { ServerResponse } from 'node:http'
 import type { Rejection } from '../watch.ts'
 

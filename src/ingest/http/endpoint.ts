@@ -1,11 +1,11 @@
 /**
- * The HTTP side of the ingester: routes, time limits, and answers to what is no event.
+ * The HTTP side of the ingester: routes, time limits, and answers to requests that are not events.
  *
- * Invariant: a request reaches `receive` with its body unread, whatever its headers say of it; every other request is
- * answered with `detail`. A connection that is slow, silent or one too many is ended.
+ * Invariant: a request reaches `receive` with its body unread, whatever its headers declare; every other request is
+ * answered with `detail`. A connection that is slow, silent or beyond the limit is closed.
  *
- * Paths that are spelt as everybody spells them are known by a look into a map: Fastify's router, request and reply
- * would be a tenth of what an event costs. Every other request goes through Fastify, to the same `receive`.
+ * Paths in their usual spelling are looked up in a map: Fastify's router, request and reply would be a tenth of the cost
+ * of an event. Every other request goes through Fastify, to the same `receive`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -19,11 +19,11 @@ export interface EndpointHandlers {
   readonly teams: readonly string[]
   /** Answers an event; `team` is undefined where the path names none. */
   readonly receive: (request: IncomingMessage, response: ServerResponse, team: string | undefined) => void
-  /** Called for a path that is none of ours. */
+  /** Called for an unknown path. */
   readonly elsewhere: () => void
-  /** Called for a connection that is one too many. */
+  /** Called for a connection beyond the limit. */
   readonly crowded: () => void
-  /** Called for what is no HTTP request, or was not finished in time. */
+  /** Called for bytes that are not an HTTP request, and for a request that was not finished in time. */
   readonly malformed: () => void
 }
 
@@ -34,7 +34,7 @@ const LONGEST_TEAM = 500
 export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): FastifyInstance {
   const plain = new Map<string | undefined, string | undefined>([['/webhooks', undefined]])
   for (const team of handlers.teams) plain.set(`/webhooks/${team}`, team)
-  // Node counts a connection that has said nothing yet among the busy ones, and would wait for it at the end.
+  // Node counts a connection that has sent nothing yet as busy, and would wait for it when the server closes.
   const silent = new Set<Socket>()
   const app = Fastify({
     exposeHeadRoutes: false,
@@ -82,7 +82,7 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
     for (const socket of silent) socket.destroy()
     done()
   })
-  // Before Fastify looks at the Content-Type, which says nothing about bytes that are signed.
+  // Before Fastify parses the body by its Content-Type: the signature covers the raw bytes.
   app.addHook('onRequest', (request, reply) => {
     if (request.is404) return answerElsewhere(request, reply)
     reply.hijack()
@@ -95,7 +95,7 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
   })
 
   const meet = (request: IncomingMessage, response: ServerResponse) => {
-    // A body that is too long is not asked for; and what its sender does then is not known.
+    // A body that is too long is not asked for. Whether its sender sends it anyway is unknown: the connection closes.
     if (Number(request.headers['content-length'] ?? 0) <= limits.body) response.writeContinue()
     else response.setHeader('connection', 'close')
     app.server.emit('request', request, response)

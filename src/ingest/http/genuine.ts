@@ -1,7 +1,7 @@
 /**
- * Whether a body was signed under a secret of its team (specification, section 5 item 7).
+ * Checks that a body was signed with a secret of its team (specification, section 5 item 7).
  *
- * Invariant: no secret is compared other than in constant time; a secret that was stored a moment ago counts.
+ * Invariant: secrets are compared in constant time only; a secret that was stored a moment ago is accepted.
  */
 import { isSigned } from '../../core/signature.ts'
 import type { SecretSource } from './secrets.ts'
@@ -10,7 +10,7 @@ export type Genuineness = 'genuine' | 'signature' | 'no_secret' | 'unavailable' 
 
 const SIGNATURE = /^[0-9a-f]{64}$/i
 
-/** `signature`: the header as it came. One that was sent twice arrives as one text with a comma, and is none. */
+/** `signature`: the header as received. A header that was sent twice arrives as one text with a comma, which is no signature. */
 export function judge(
   body: Buffer,
   signature: unknown,

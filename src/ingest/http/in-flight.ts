@@ -1,22 +1,22 @@
 /**
- * What is held for requests that are not answered yet.
+ * Counts the requests that are not answered yet, and the bytes that are reserved for them.
  *
  * Invariant: the sums never exceed their limits, and are 0 when every request was answered; so memory is bounded
- * whatever is sent, and however slowly. Large bodies leave a quarter of it to small ones, so that a few senders who
- * stall do not shut out the others; and where there are several teams, each leaves a quarter of everything to the
- * others, so that what is sent to one of them does not shut out another.
+ * whatever is sent, and however slowly. Large bodies leave a quarter of the bytes to small ones, so that a few stalled
+ * senders do not shut out the others. Where there are several teams, each leaves a quarter of everything to the others,
+ * so that requests for one team do not shut out another.
  */
 import type { IngestLimits } from './limits.ts'
 
-/** In bytes; what is larger is no usual event. */
+/** In bytes; an ordinary event is smaller. */
 const LARGE = 64 * 1024
 const PART_OF_LARGE = 0.75
-/** Of one team among several. */
+/** Share of one team among several. */
 const PART_OF_A_TEAM = 0.75
 
-/** The part of one request. */
-export interface Hold {
-  /** Bytes that are about to be held in addition; false, and nothing changes, when they do not fit. */
+/** Reserved for one request. */
+export interface Reservation {
+  /** Reserves further bytes; returns false, and changes nothing, when they do not fit. */
   grow(bytes: number): boolean
   release(): void
 }
@@ -25,7 +25,7 @@ export interface InFlight {
   readonly events: number
   readonly bytes: number
   /** Null when no further request fits, or none of this team. */
-  enter(teamId: number): Hold | null
+  enter(teamId: number): Reservation | null
 }
 
 export function openInFlight(
@@ -58,22 +58,22 @@ export function openInFlight(
       if (events >= limits.eventsInFlight || team.events >= mostOfTeam.events) return null
       events += 1
       team.events += 1
-      let held = 0
+      let reserved = 0
       return {
         grow(more) {
-          const large = held + more > LARGE ? PART_OF_LARGE : 1
+          const large = reserved + more > LARGE ? PART_OF_LARGE : 1
           if (bytes + more > limits.bytesInFlight * large) return false
           if (team.bytes + more > mostOfTeam.bytes * large) return false
           bytes += more
           team.bytes += more
-          held += more
+          reserved += more
           return true
         },
         release() {
           events -= 1
-          bytes -= held
+          bytes -= reserved
           team.events -= 1
-          team.bytes -= held
+          team.bytes -= reserved
         },
       }
     },

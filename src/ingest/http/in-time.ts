@@ -1,4 +1,4 @@
-/** Work in the warehouse that must be answered in time. What is late goes on there; its connection is of no more use. */
+/** Work in the warehouse with a time limit. A late statement continues there, so its connection cannot be used again. */
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -6,7 +6,7 @@ import type { Session } from '../../warehouse/connect.ts'
 /** The code of a failure to answer in time. */
 export const TOO_LATE = 'warehouse_slow'
 
-/** A reason made once: one made anew for each statement would carry a stack. */
+/** Created once: creating an error for each statement would capture a stack each time. */
 const DONE = new Error('done in time')
 
 /** Rejects with `TOO_LATE` when `work` takes longer. */
@@ -28,7 +28,7 @@ export async function inTime<Result>(
   }
 }
 
-/** Closes the connection; cuts it when the warehouse does not say good-bye. */
+/** Closes the connection; destroys its socket when the warehouse does not close in time. */
 export async function closeInTime(clock: Clock, milliseconds: number, session: Session): Promise<void> {
   try {
     await inTime(clock, milliseconds, session.close())
@@ -37,7 +37,7 @@ export async function closeInTime(clock: Clock, milliseconds: number, session: S
   }
 }
 
-/** Ends a connection without a good-bye: what waits for its answers fails. */
+/** Destroys the socket of a connection: everything that waits for its answers fails. */
 export function cut({ client }: Session): void {
   const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
   connection.stream.destroy()

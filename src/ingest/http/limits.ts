@@ -1,27 +1,27 @@
-/** How much the ingester takes at once, and how long it waits for whom. */
+/** How much the ingester accepts at once, and how long it waits. */
 
 export interface IngestLimits {
   /** Bytes of one body: CONTRACT of the endpoint, 413 beyond. */
   readonly body: number
   /** Requests that are being read or stored; 503 beyond. */
   readonly eventsInFlight: number
-  /** Bytes held for them; 503 beyond. */
+  /** Bytes reserved for them; 503 beyond. */
   readonly bytesInFlight: number
   /** Connections; beyond, new ones are closed. */
   readonly connections: number
-  /** For the head of a request, and for a connection that says nothing. */
+  /** For the head of a request, and for a connection that sends nothing. */
   readonly headersMs: number
   /** For a whole request. */
   readonly requestMs: number
   /** Between two requests of a connection; longer than balancers keep theirs, so that they close first. */
   readonly idleMs: number
-  /** How often the two before last are looked after. */
+  /** How often `headersMs` and `requestMs` are enforced. */
   readonly checkMs: number
   /** From an event's arrival in the inbox to its answer. */
   readonly storeMs: number
   /** For one statement in the warehouse, and for a connection to it. */
   readonly statementMs: number
-  /** For requests in hand when the ingester closes. */
+  /** For requests in flight when the ingester closes. */
   readonly closeMs: number
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is no HTTP request, or is not finished in time, is answered all the same, and its connection ended.
- * Invariant: nothing of what was sent is in the answer.
+ * Answers bytes that are not an HTTP request, or a request that was not finished in time, and closes the connection.
+ * Invariant: the answer contains nothing that was sent.
  */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'

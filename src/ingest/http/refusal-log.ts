@@ -1,6 +1,6 @@
 /**
- * Says what was refused, by reason, at most once a minute: enough to notice a wrong secret, and not a line for each
- * request of whoever knocks. Invariant: a line holds counts and reasons only.
+ * Logs how many requests were refused, by reason, at most once a minute: enough to notice a wrong secret, without a line
+ * for each request of an attacker. Invariant: a line contains counts and reasons only.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'

@@ -1,8 +1,8 @@
 /**
  * The signature secrets of a team: those of its configuration, and those that `webhooks create` stored sealed.
  *
- * Invariant: a secret that was stored is known at the next `refresh`, and one that was retired is forgotten within a
- * minute of use; looking is rationed, whoever asks and however often; no log or error holds a secret or a box.
+ * Invariant: a stored secret is known at the next `refresh`, and a retired one is forgotten within a minute of use; the
+ * number of look-ups is limited, however many requests ask; no log or error contains a secret or a sealed box.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -12,9 +12,9 @@ import { glance } from '../../warehouse/glance.ts'
 import { placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 
 export interface SecretSource {
-  /** Those that are known now. */
+  /** The secrets that are known now. */
   current(): readonly string[]
-  /** Those that are stored now, or were a moment ago. Rejects when that cannot be known. */
+  /** The secrets that are stored now, or were a moment ago. Rejects when the warehouse does not answer. */
   refresh(): Promise<readonly string[]>
   /** Whether the team had been removed when that was last looked up: its stored secrets went with it. */
   isRemoved(): boolean
@@ -30,9 +30,9 @@ export interface SecretSourceOptions {
   readonly logger: Logger
 }
 
-/** At most one look in this time. */
+/** At most one look-up in this time. */
 const RATION_MICROSECONDS = 200_000
-/** How old what is known may be before it is looked up by itself. */
+/** Age at which `current` starts a look-up. */
 const STALE_MICROSECONDS = 60_000_000
 const LOOK_MS = 1_400
 
@@ -44,7 +44,7 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
   let removed = false
   let lookedAt = Number.NEGATIVE_INFINITY
   let looking: Promise<readonly string[]> | null = null
-  /** How the last look ended. */
+  /** The result of the last look-up. */
   let last: Promise<readonly string[]> = Promise.resolve(configured)
 
   const warn = (about: string, message: string) => {

@@ -2,7 +2,7 @@
  * The webhook ingester: signed events in, and 2xx only for what is committed (law 1).
  *
  * Invariant: every request is answered as CONTRACT says, whatever its bytes: 404, 413, 400, then 200 or 503 with
- * Retry-After; nothing that was acknowledged is lost, also when it closes; no log holds anything of a request.
+ * Retry-After; nothing that was acknowledged is lost, also when it closes; no log contains anything of a request.
  *
  *   POST ──► team ──► size ──► raw bytes ──► signature ──► inbox: committed ──► 200
  */
@@ -33,7 +33,7 @@ export interface IngesterOptions {
   /** The warehouse. */
   readonly url: string
   readonly host: string
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number
   /** POST /webhooks is for the only one, else for the one that is called `default`. */
   readonly teams: readonly IngestTeam[]
@@ -50,11 +50,11 @@ export interface Ingester extends AsyncDisposable {
   /** Why events cannot be stored at this moment; null when they can. */
   trouble(): string | null
   readonly inFlight: { readonly events: number; readonly bytes: number }
-  /** Answers what it holds, commits it, and ends. */
+  /** Commits and answers the requests in flight, then stops. */
   close(): Promise<void>
 }
 
-/** Listens, also while the warehouse is away: then every event is answered 503, until it is back. */
+/** Listens, also while the warehouse is unreachable: every event is then answered 503. */
 export async function openIngester(options: IngesterOptions): Promise<Ingester> {
   const { url, host, port, teams, clock, logger, watch } = options
   const limits: IngestLimits = { ...LIMITS, ...options.limits }
@@ -87,10 +87,10 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     if (team === undefined) return refuse(response, 'unknown_team')
     if (Number(request.headers['content-length'] ?? 0) > limits.body)
       return refuse(response, 'too_large', team)
-    const hold = inFlight.enter(team.teamId)
-    if (hold === null) return refuse(response, 'overload', team)
+    const reservation = inFlight.enter(team.teamId)
+    if (reservation === null) return refuse(response, 'overload', team)
     try {
-      const body = await readRawBody(request, limits.body, hold)
+      const body = await readRawBody(request, limits.body, reservation)
       if (body === 'aborted') return
       if (typeof body === 'string') return refuse(response, body, team)
       const judgement = await judge(body, request.headers[SIGNATURE_HEADER], team.secrets)
@@ -102,7 +102,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
       watch.stored(team.name, outcome === 'duplicate')
       answerStored(response, outcome)
     } finally {
-      hold.release()
+      reservation.release()
     }
   }
   const note = (reason: Rejection) => {
@@ -124,7 +124,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     malformed: () => note('malformed'),
   })
   const end = async () => {
-    // Connections between two requests end at once; the others with the answer to what they are about.
+    // Idle connections end at once; the others when their request is answered.
     const late = new AbortController()
     void clock.sleep(limits.closeMs, late.signal).then(
       () => app.server.closeAllConnections(),
@@ -147,7 +147,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
   }
 }
 
-/** A team may have none yet; and where they cannot be looked up, the first event that needs them looks again. */
+/** A team may have no secret yet. Where the look-up fails, the first event that needs a secret repeats it. */
 async function lookForSecrets({ name, secrets }: IngestTeam, logger: Logger): Promise<void> {
   const found = await secrets.refresh().catch(() => null)
   if (found?.length !== 0) return

@@ -2,9 +2,8 @@
  * The days of the inbox: one partition each, made ahead and dropped as a whole.
  *
  * Invariant: an event is dropped only when it, and every event of its day, left `pending` more than `days` ago. Ingest
- * is never held up: a lock that is not to be had at once is left for the next time, and an event that finds no
- * partition of its day goes to the default one, from where it is moved while there are few, and removed when it is
- * old.
+ * is never blocked: a lock that is not available at once is left for the next time. An event without a partition of
+ * its day goes to the default one, from where it is moved while there are few, and removed when it is old.
  */
 import { sql } from 'kysely'
 import { openSession, type Session } from '../../warehouse/connect.ts'
@@ -13,11 +12,11 @@ import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.t
 /** Days that have their partition before they begin. */
 const AHEAD = 2
 const LOCK_MS = 100
-/** For making a day, since whoever wants the default partition waits meanwhile. A drop reads a whole day, unlocked. */
+/** For making a day, because statements on the default partition wait meanwhile. A drop reads a whole day, unlocked. */
 const MAKING_MS = 1_000
 /** Most events of a day that are moved at once. */
 const MOST_MOVED = 10_000
-/** Events of the default partition that are asked for their days. */
+/** Events of the default partition whose days are read. */
 const MOST_LOOKED_AT = 50_000
 /** Events that are removed from the default partition in one statement, and statements. */
 const MOST_REMOVED = 5_000
@@ -25,7 +24,7 @@ const MOST_REMOVALS = 20
 
 const TOO_MANY = '54000'
 const DUPLICATE_TABLE = '42P07'
-/** Failures after which the next time may be luckier, or another process has done it. */
+/** Failures after which the next attempt may succeed, or another process has done the work. */
 const LATER: ReadonlySet<string | undefined> = new Set([
   SQLSTATE.lockNotAvailable,
   SQLSTATE.queryCanceled,

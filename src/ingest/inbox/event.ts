@@ -1,5 +1,5 @@
 /**
- * What the inbox knows of an event: its exact bytes, and the few words by which it is found.
+ * An event as the inbox stores it: its exact bytes, and the few fields by which it is found.
  *
  * Invariant: every body has a key, and nothing in a key can be refused by Postgres; the same bytes have the same key.
  */
@@ -21,7 +21,7 @@ export interface InboxEvent {
   readonly recordId: string | null
 }
 
-/** In bytes; what is longer is no word that anybody uses. */
+/** In bytes; real event types and sources are far shorter. */
 const LONGEST_WORD = 100
 const BRACE = 0x7b
 const NOTHING: Readonly<Record<string, unknown>> = {}
@@ -30,7 +30,7 @@ export function readEvent(teamId: number, body: Buffer): InboxEvent {
   const bodyHash = hash('sha256', body, 'hex')
   const envelope = parseEnvelope(body)
   const readable = isObject(envelope) ? envelope : NOTHING
-  // Written out: to copy an object costs as much as to read one.
+  // Written out: spreading an object would cost as much as parsing the event.
   return {
     teamId,
     body,

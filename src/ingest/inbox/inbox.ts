@@ -1,9 +1,10 @@
 /**
- * The inbox: events are stored in groups, and told only when they are committed (law 1).
+ * The inbox: stores events in groups, and confirms an event only when it is committed (law 1).
  *
- * Invariant: an event resolves when its bytes are committed in the warehouse, and never otherwise; it rejects within
- * `storeMs` whatever the warehouse does, at once while that is known to be away. Everything that arrived while the
- * last groups committed goes in one statement; two are in flight, so that one is written while the other is prepared.
+ * Invariant: `store` resolves when the event's bytes are committed in the warehouse, and never otherwise; it rejects
+ * within `storeMs` whatever the warehouse does, and at once while the warehouse is known to be unreachable. Everything
+ * that arrived while the last groups committed goes in one statement; two statements are in flight, so that one is
+ * written while the other is prepared.
  *
  *   store ──► queue ──► free writer ──► one statement ──► commit ──► each event: stored | duplicate | removed
  *                └── too old, or the warehouse is away: rejected
@@ -35,7 +36,7 @@ export interface Inbox {
   store(event: InboxEvent): Promise<Outcome>
   /** Why nothing can be stored at this moment; null when it can. */
   trouble(): string | null
-  /** Commits what waits, then ends its connections. */
+  /** Commits the waiting events, then closes the connections. */
   close(): Promise<void>
 }
 
@@ -43,7 +44,7 @@ const WRITERS = 2
 /** Of one statement. */
 const MOST_EVENTS = 500
 const MOST_BYTES = 4 * 1024 * 1024
-/** Statements an event is in before it is given up, when the fault is not its own. */
+/** Attempts to store an event that is not at fault itself. */
 const MOST_TRIES = 10
 /** How often deadlines are looked at. */
 const LOOK_MS = 50
@@ -61,7 +62,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
   let looking: Promise<void> | null = null
   let pumping = false
   /** Events in a statement. */
-  let flying = 0
+  let inFlight = 0
   const writers: Writer[] = []
 
   const onChange = (failure: IntakeError | null) => {
@@ -73,15 +74,15 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       if (away === null) logger.warn({ code: failure.code }, `events are answered 503: ${failure.message}`)
       away = failure
       queue.failQueued(failure)
-      // Another connection that is idle would seem good until it is used.
+      // An idle connection would seem good until it is used.
       for (const writer of writers) writer.renew()
     }
   }
 
   /**
-   * After whatever else happens at this moment, so that events that came together go together. While one group is on
-   * its way the next waits until it is as large, or that one is done: two of a kind cost less than a large one and
-   * crumbs.
+   * Runs after the other callbacks of this turn, so that events that arrived together are stored together. While one
+   * group is in flight the next waits until it is as large, or until that one is done: two equal groups cost less than
+   * a large one and several small ones.
    */
   const wake = () => {
     if (pumping) return
@@ -89,7 +90,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     setImmediate(() => {
       pumping = false
       for (const writer of writers) {
-        if (writer.isFree && queue.length > 0 && queue.length >= flying)
+        if (writer.isFree && queue.length > 0 && queue.length >= inFlight)
           void commit(writer, queue.take(MOST_EVENTS, MOST_BYTES))
       }
     })
@@ -98,10 +99,10 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
   const commit = async (writer: Writer, group: readonly Waiting[]): Promise<void> => {
     const begun = clock.now()
     for (const waiting of group) waiting.tries += 1
-    flying += group.length
+    inFlight += group.length
     try {
       const fates = await writer.store(group.map(({ event }) => event)).finally(() => {
-        flying -= group.length
+        inFlight -= group.length
       })
       if (failed !== null && away === null) logger.info('events are stored again')
       failed = null
@@ -142,9 +143,9 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     queue.putBack(group)
   }
 
-  /** Runs while something waits or is on its way. */
+  /** Runs while an event waits or is in flight. */
   const look = async () => {
-    while (queue.size > 0 || flying > 0) {
+    while (queue.size > 0 || inFlight > 0) {
       await clock.sleep(LOOK_MS)
       const now = clock.now()
       queue.expire(now, tooLate())

@@ -1,11 +1,10 @@
 /**
- * Tells the drains of other processes that there is something in the inbox.
+ * Notifies the drains of other processes of new events in the inbox.
  *
  * Invariant: after the last commit one notice follows, at most `PAUSE_MS` later; no commit waits for one. Postgres
  * commits transactions that notify one after the other, under one lock of the whole database: in the statement that
- * stores, a notice would undo the group commit. So it has a connection of its own, which need not wait for the disk,
- * and says one notice for all commits of a moment. One that fails is made up for by the drains, which look by
- * themselves now and then.
+ * stores, a notice would undo the group commit. So notices have a connection of their own, which need not wait for
+ * the disk, and one notice covers all commits of a moment. A notice that fails is no loss: the drains also poll.
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
@@ -14,13 +13,13 @@ import { closeInTime, inTime } from '../http/in-time.ts'
 
 export const CHANNEL = 'intake_inbox'
 
-/** How far one notice is from the next. */
+/** Between two notices. */
 const PAUSE_MS = 20
-/** After one that failed. */
+/** After a notice that failed. */
 const LONG_PAUSE_MS = 1_000
 
 export interface Notices {
-  /** Something was committed. */
+  /** Call after each commit. */
   send(): void
   close(): Promise<void>
 }
@@ -30,9 +29,9 @@ export function openNotices(options: { url: string; clock: Clock; statementMs: n
   const closing = new AbortController()
   let session: Session | null = null
   let wanted = false
-  let saying: Promise<void> | null = null
+  let sending: Promise<void> | null = null
 
-  const say = async () => {
+  const notify = async () => {
     try {
       session ??= await openSession({
         url,
@@ -49,22 +48,22 @@ export function openNotices(options: { url: string; clock: Clock; statementMs: n
       return LONG_PAUSE_MS
     }
   }
-  const sayAll = async () => {
+  const notifyWhileWanted = async () => {
     while (wanted) {
       wanted = false
-      const pause = await say()
+      const pause = await notify()
       await clock.sleep(pause, closing.signal).catch(() => {})
     }
-    saying = null
+    sending = null
   }
   return {
     send() {
       wanted = true
-      saying ??= sayAll()
+      sending ??= notifyWhileWanted()
     },
     async close() {
       closing.abort()
-      await saying
+      await sending
       if (session !== null) await closeInTime(clock, statementMs, session)
     },
   }

@@ -24,7 +24,7 @@ export interface Waiting {
 }
 
 export interface InboxQueue {
-  /** Waiting, those in a statement included. */
+  /** Waiting events, including those in a statement. */
   readonly size: number
   /** Not in a statement. */
   readonly length: number

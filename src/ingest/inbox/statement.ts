@@ -1,9 +1,9 @@
 /**
  * The one statement that stores a batch of events.
  *
- * Invariant: it stores every event of the batch that neither today's nor yesterday's part of the inbox holds, but of
- * teams that were removed, and tells which those were. The rows are written in the order of their keys, so that two processes that were sent the
- * same events wait for each other and never deadlock.
+ * Invariant: it stores every event of the batch that is in neither today's nor yesterday's partition, except events of
+ * removed teams, and returns which events it stored. The rows are written in the order of their keys, so that two
+ * processes that received the same events wait for each other and never deadlock.
  *
  * All bodies travel as one binary parameter, which neither side has to decode, and are cut apart by offset; so do the
  * hashes. Times and days are the warehouse's own, so that several machines agree on them.
@@ -38,11 +38,11 @@ const TEXT = `
         with ordinality as row (team_id, event_id, event_type, source, record_id, start, length, number)
     ) as given
     where given.team_id <> all ((select removed from hold)::int2[]) and (
-      select true from intake_raw.inbox as held
-      where held.received_on = (now() at time zone 'UTC')::date - 1
-        and held.team_id = given.team_id
-        and held.event_id = given.event_id
-        and held.body_hash = given.body_hash
+      select true from intake_raw.inbox as yesterday
+      where yesterday.received_on = (now() at time zone 'UTC')::date - 1
+        and yesterday.team_id = given.team_id
+        and yesterday.event_id = given.event_id
+        and yesterday.body_hash = given.body_hash
     ) is null
     on conflict do nothing
     returning team_id, body_hash
@@ -53,14 +53,14 @@ const TEXT = `
   from stored`
 
 /**
- * What the statement answers: how many were stored and, when some were not, the keys of those that were; and the
- * teams that were removed, of which none was.
+ * The statement's result: how many events were stored; when some were not, the keys of those that were; and the removed
+ * teams, whose events are never stored.
  */
 export type StoredRow = readonly [count: number, keys: string | null, removed: readonly number[]]
 
 export type Fate = 'stored' | 'duplicate' | 'removed'
 
-/** Bytes are the same for the same team only; the id is part of them. */
+/** Events are duplicates only within a team. The body contains the event's id. */
 export function keyOf(event: InboxEvent): string {
   return `${event.teamId}:${event.bodyHash}`
 }
@@ -108,7 +108,7 @@ function quoted(text: string | null): string {
   return /["\\]/.test(text) ? `"${text.replaceAll(/["\\]/g, '\\$&')}"` : `"${text}"`
 }
 
-/** What became of each event: those that were not stored now were held already, or their team was removed. */
+/** The outcome of each event: one that was not stored now was stored before, or its team was removed. */
 export function fatesOf(
   events: readonly InboxEvent[],
   [count, keys, removed]: StoredRow,

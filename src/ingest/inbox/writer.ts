@@ -1,7 +1,7 @@
 /**
  * One connection to the warehouse that stores batches, one at a time, and is renewed for as long as it takes.
  *
- * Invariant: whatever the warehouse does, also when it hangs, a batch is answered at the first `expire` after the limit
+ * Invariant: whatever the warehouse does, also when it hangs, a batch ends at the first `expire` after the limit
  * of a statement; a connection that failed, or did not answer in time, is never used again.
  */
 import type { Clock } from '../../core/clock.ts'
@@ -16,9 +16,9 @@ export interface Writer {
   readonly isConnected: boolean
   /** Connected, and without a batch. */
   readonly isFree: boolean
-  /** What became of each event. Rejects with an `IntakeError`; then some may be stored all the same. */
+  /** Returns the outcome of each event. After a rejection with an `IntakeError`, some may be stored all the same. */
   store(events: readonly InboxEvent[]): Promise<ReadonlyMap<InboxEvent, Fate>>
-  /** Connects anew, unless a batch is on its way: its answer will tell. */
+  /** Reconnects, unless a batch is in flight: its answer shows whether the connection works. */
   renew(): void
   /** Gives up a batch whose time is over at `now`, in the clock's microseconds. To be called often while it is busy. */
   expire(now: number): void
@@ -48,7 +48,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
   const closing = new AbortController()
   let session: Session | null = null
   let busy = false
-  /** Of the batch on its way. */
+  /** Of the batch in flight. */
   let deadline = 0
   let giveUp = () => {}
 
