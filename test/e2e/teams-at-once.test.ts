@@ -209,7 +209,7 @@ it('a team that is never answered keeps no other from being verified', async () 
       warehouse.url,
       `select is_equal from intake_ops.verifications join intake.teams team using (team_id) where team.name = 'compared'`,
     )
-  await vi.waitFor(async () => expect(await verified()).toHaveLength(9), { timeout: 40_000, interval: 100 })
+  await vi.waitFor(async () => expect(await verified()).toHaveLength(10), { timeout: 40_000, interval: 100 })
   expect((await verified()).every(({ is_equal }) => is_equal)).toBe(true)
   run.kill('SIGTERM')
   expect((await run.ended).code).toBe(143)
