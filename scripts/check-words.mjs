@@ -98,7 +98,7 @@ const RULES = [
  */
 const FIXED_NAMES = [
   ...['alert.told', 'set told =', 'told_at', 'told_mark', "'contested'", 'hold_inbox_of', 'hold_erasures'],
-  ...['held_by_another_run', 'no_such_letter', ' mend: '],
+  ...['held_by_another_run', 'no_such_letter', ' mend: ', 'told: outcome', 'is_held:'],
 ]
 
 /** How much of the text next to a word decides on an exception, in characters. */

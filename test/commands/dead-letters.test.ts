@@ -202,7 +202,10 @@ test('what was discarded waits no more, also when it is met again', async () => 
     { id, status: 'discarded', seen: 2 },
   ])
   const again = await letters(`discard ${id}`)
-  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining(`no dead letter waits under ${id}`)])
+  expect([again.code, again.stderr]).toEqual([
+    1,
+    expect.stringContaining(`no waiting dead letter has the id ${id}`),
+  ])
 })
 
 test('one number that does not wait stops all that were named with it', async () => {

@@ -121,8 +121,8 @@ test('each event is told with what became of it', async () => {
   expect(states.at(-1)).toMatchObject({ origin: expect.stringMatching(/^event:/), version: noonPlus(20) })
   expect(events.map(({ told }: { told: string }) => told)).toEqual([
     expect.stringMatching(/^lost to event:.* \(later version\)$/),
-    'won, and is what is held',
-    expect.stringContaining('asked for by its id'),
+    'won, and is the current state',
+    expect.stringContaining('fetched by its id'),
     'waits in the inbox',
   ])
   expect(refetch).toMatchObject({ reason: expect.stringMatching(/contested|partial/) })
@@ -131,10 +131,7 @@ test('each event is told with what became of it', async () => {
 
 test('a record, stream or team that is not known is said to be none', async () => {
   const nobody = await explain('patients nobody')
-  expect([nobody.code, nobody.stderr]).toEqual([
-    1,
-    expect.stringContaining('holds nothing of a record of patients'),
-  ])
+  expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringContaining('has no record of patients')])
   expect((await explain('people p')).code).toBe(2)
   expect((await explain('patients p --team nowhere')).code).toBe(2)
 })

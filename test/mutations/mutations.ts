@@ -761,8 +761,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'explain shows the dead letters of other teams',
     file: 'src/operate/explain/read.ts',
-    from: 'where letter.team_id = ${teamId} and letter.stream',
-    to: 'where letter.stream',
+    from: 'where dead.team_id = ${teamId} and dead.stream',
+    to: 'where dead.stream',
     tests: ['test/operate/twins.test.ts'],
   },
   {
@@ -781,7 +781,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an alert is raised of every team',
-    file: 'src/operate/alerts/ledger.ts',
+    file: 'src/operate/alerts/alert-rows.ts',
     from: 'from intake.teams where name = ${team}',
     to: "from intake.teams where name <> '' and ${team} <> ''",
     tests: ['test/operate/twins.test.ts'],

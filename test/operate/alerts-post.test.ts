@@ -14,7 +14,7 @@ test('a receiver that never answers is given up when its time is over, and it is
   const posting = post(place, [], { now: new Date(0), signal: never(), version: '1', limitMs: 1_500 })
   await expect(posting).rejects.toMatchObject({
     code: 'alerts_refused',
-    message: 'INTAKE_ALERT_URL did not take the alerts: no answer within 1.5 seconds',
+    message: 'INTAKE_ALERT_URL did not accept the alerts: no response within 1.5 seconds',
   })
   expect(receiver.posts).toHaveLength(1)
 })

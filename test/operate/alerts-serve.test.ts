@@ -67,7 +67,7 @@ it('a receiver that refuses changes nothing of how a run ends', async () => {
   receiver.answer(500)
   const ended = await runCommand(['backfill'], { ...env, INTAKE_API_SECRET: 'not the secret' })
   expect(ended.code).toBe(1)
-  expect(ended.stderr).toContain('INTAKE_ALERT_URL did not take the alerts: it answered 500')
+  expect(ended.stderr).toContain('INTAKE_ALERT_URL did not accept the alerts: it responded 500')
   expect(told()).toHaveLength(3)
   const well = await runCommand(['backfill', '--json'], env)
   expect([well.code, JSON.parse(well.stdout).status]).toEqual([0, 'succeeded'])

@@ -2,7 +2,7 @@
 import pino from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { goRound } from '../../src/operate/alerts/round.ts'
+import { runRound } from '../../src/operate/alerts/round.ts'
 import { openWebhookChecks, type WebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
@@ -36,7 +36,7 @@ async function openScene(webhookChecks: WebhookChecks) {
     late: () => late.flat(),
     /** What one round tells, in short. */
     async told() {
-      await goRound(options, { thorough: true, insist: false })
+      await runRound(options, { thorough: true, insist: false })
       return receiver.taken().flatMap(shortOf)
     },
     /** Events came to this team until a day ago, and none since. */
@@ -105,9 +105,9 @@ it('teams that there was no time for come first the next time', async () => {
   const scene = await openScene(checks)
   const unlock = await scene.lock('intake.webhook_deliveries')
   await using session = await openSession({ url: scene.url, purpose: 'looks' })
-  expect(await checks.look(session.db, null)).toEqual([])
+  expect(await checks.check(session.db, null)).toEqual([])
   await unlock()
-  const judged = await checks.look(session.db, null)
+  const judged = await checks.check(session.db, null)
   expect(judged.map(({ team }) => team)).toEqual(['south', 'west', 'north'])
 })
 
@@ -117,7 +117,7 @@ it('dead letters that cannot be counted keep nothing else from being told', asyn
   await scene.oldEvent('west')
   await scene.silence('south')
   expect((await scene.told()).toSorted()).toEqual(['raised inbox_old west', 'raised webhooks_silent south'])
-  expect(scene.late()).toEqual(['letters'])
+  expect(scene.late()).toEqual(['dead_letters'])
   await unlock()
 })
 
@@ -128,7 +128,7 @@ it('what the looks were permitted does not bound the statements after them', asy
     purpose: 'looks',
     planner: ['statement_timeout=7000'],
   })
-  await openWebhookChecks({ inboxDays: 30 }).look(session.db, null)
+  await openWebhookChecks({ inboxDays: 30 }).check(session.db, null)
   const { rows } = await session.client.query(
     `select name, setting from pg_settings where name in ('statement_timeout', 'lock_timeout') order by name`,
   )

@@ -5,7 +5,7 @@ import pino from 'pino'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { CAUSES } from '../../src/operate/alerts/causes.ts'
-import { type AlertSettings, goRound } from '../../src/operate/alerts/round.ts'
+import { type AlertSettings, runRound } from '../../src/operate/alerts/round.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
 import { openReceiver, SECRET, shortOf } from './alerts-receiver.ts'
@@ -28,12 +28,12 @@ async function openScene(settings: Partial<AlertSettings> = {}) {
     ...{ teams: ['north', 'south'], webhookChecks: openWebhookChecks({ inboxDays: 30 }) },
     settings: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: 26, ...settings },
   }
-  const round = () => goRound(options, { thorough: true, insist: false })
+  const round = () => runRound(options, { thorough: true, insist: false })
   /** What one round tells, each post in short. */
   const told = async () => {
     const outcome = await round()
     const posts = receiver.taken().map(shortOf)
-    expect([outcome, posts.length]).toEqual(posts.length === 0 ? ['quiet', 0] : ['told', 1])
+    expect([outcome, posts.length]).toEqual(posts.length === 0 ? ['quiet', 0] : ['posted', 1])
     return posts.flat()
   }
   return { url, receiver, options, round, told, said, query: query.bind(null, url) }
@@ -102,14 +102,14 @@ describe('a cause', () => {
     expect(headers['user-agent']).toBe('intake-sync/1.2.3')
     expect(document.version).toBe(1)
     expect(document.text).toBe(
-      `raised: north (forms, patients): the last backfill failed (run ${run}) — intake-sync runs says why`,
+      `raised: north (forms, patients): the last backfill failed (run ${run}) — intake-sync runs shows the reason`,
     )
     expect(document.alerts[0]).toEqual({
       ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 'raised', cause: 'backfill_failed' },
       ...{ team: 'north', stream: 'forms', raised_at: expect.stringMatching(/^\d{4}-/), cleared_at: null },
       ...{ figures: { run_id: Number(run) }, text: `the last backfill failed (run ${run})` },
-      hint: 'intake-sync runs says why',
-      mend: 'intake-sync runs says why',
+      hint: 'intake-sync runs shows the reason',
+      mend: 'intake-sync runs shows the reason',
     })
   })
 
@@ -124,7 +124,7 @@ describe('a cause', () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
     const outcomes = await Promise.all(Array.from({ length: 5 }, scene.round))
-    expect(outcomes.filter((outcome) => outcome === 'told')).toHaveLength(1)
+    expect(outcomes.filter((outcome) => outcome === 'posted')).toHaveLength(1)
     expect(scene.receiver.posts).toHaveLength(1)
   })
 
@@ -154,7 +154,7 @@ describe('a receiver', () => {
       ...scene.options,
       settings: { ...scene.options.settings, url: 'http://127.0.0.1:1/hooks/a-token' },
     }
-    expect(await goRound(away, { thorough: true, insist: false })).toBe('failed')
+    expect(await runRound(away, { thorough: true, insist: false })).toBe('failed')
     expect(scene.receiver.taken()).toHaveLength(2)
     const [{ attempts, seconds }] = (await query<{ attempts: number; seconds: number }>(
       scene.url,
@@ -169,7 +169,7 @@ describe('a receiver', () => {
     expect(await scene.told()).toEqual(['raised backfill_failed north patients'])
     const lines = scene.said.map((line) => JSON.parse(line) as { msg: string; code?: string })
     expect(lines.map(({ code }) => code)).toEqual([...Array<string>(3).fill('alerts_refused'), undefined])
-    expect(lines[0]!.msg).toContain('it answered 500')
+    expect(lines[0]!.msg).toContain('it responded 500')
     expect(scene.said.join('')).not.toMatch(/a-token|hooks|127\.0\.0\.1/)
   })
 
@@ -300,7 +300,7 @@ describe('what is wrong', () => {
        select team_id, date_trunc('hour', now()) - make_interval(hours => ago), 30, now() - make_interval(hours => ago)
        from intake.teams, generate_series(30, 300) as ago where name = 'north'`,
     )
-    expect(await goRound(scene.options, { thorough: false, insist: false })).toBe('quiet')
+    expect(await runRound(scene.options, { thorough: false, insist: false })).toBe('quiet')
     expect(await scene.told()).toEqual(['raised webhooks_silent north'])
     await scene.query(
       `insert into intake_ops.events_received (team_id, hour, events, last_at)
@@ -308,7 +308,7 @@ describe('what is wrong', () => {
        from intake.teams, generate_series(0, 29) as ago where name = 'north'`,
     )
     // Nothing is over because nobody looked.
-    expect(await goRound(scene.options, { thorough: false, insist: false })).toBe('quiet')
+    expect(await runRound(scene.options, { thorough: false, insist: false })).toBe('quiet')
     expect(await scene.told()).toEqual(['cleared webhooks_silent north'])
   })
 

@@ -12,7 +12,7 @@ import type { TeamSource } from '../../src/extract/backfill-options.ts'
 import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
-import { goRound } from '../../src/operate/alerts/round.ts'
+import { runRound } from '../../src/operate/alerts/round.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { takeTick } from '../../src/operate/serve/ticks.ts'
@@ -393,11 +393,11 @@ export async function alertTwins({ url }: Twins, teams: readonly string[]): Prom
     clock: systemClock,
     logger: silent,
   }
-  const outcome = await goRound(
+  const outcome = await runRound(
     { ...options, signal: new AbortController().signal, version: '0.0.0' },
     { thorough: true, insist: true },
   )
-  if (outcome !== 'told') throw new Error(`a round with something to tell was ${outcome}`)
+  if (outcome !== 'posted') throw new Error(`a round with something to post was ${outcome}`)
 }
 
 /** Numbers of a team's dead letters of a status whose reason begins so. */

@@ -7,7 +7,7 @@
 import type { Logger } from 'pino'
 import type { Config } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
-import { goRound } from '../../operate/alerts/round.ts'
+import { runRound } from '../../operate/alerts/round.ts'
 import { openWebhookChecks } from '../../operate/health/webhook-checks.ts'
 import type { Context } from '../context.ts'
 
@@ -36,8 +36,8 @@ export function alertsAtEnd(
       for (const pause of [...PAUSES_MS, null]) {
         // The user has interrupted the command and expects it to end.
         if (signal.aborted) return
-        const outcome = await goRound(options, { thorough: true, insist: true })
-        if (outcome === 'told' || outcome === 'quiet' || pause === null) return
+        const outcome = await runRound(options, { thorough: true, insist: true })
+        if (outcome === 'posted' || outcome === 'quiet' || pause === null) return
         await systemClock.sleep(pause, signal).catch(() => {})
       }
     },

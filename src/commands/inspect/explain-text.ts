@@ -13,7 +13,7 @@ export interface About {
 }
 
 export function explainDocument(explained: Explained, { withValues, ...about }: About): unknown {
-  const { states, events, letters, refetch } = explained
+  const { states, events, deadLetters, refetch } = explained
   return {
     ...about,
     states: states.map((state) => ({
@@ -30,13 +30,14 @@ export function explainDocument(explained: Explained, { withValues, ...about }: 
       ),
       ...(withValues ? { payload: state.payload === null ? null : JSON.parse(state.payload) } : {}),
     })),
-    events: events.map(({ eventId, eventType, receivedAt, ...event }) => ({
+    events: events.map(({ eventId, eventType, receivedAt, outcome, ...event }) => ({
       event_id: eventId,
       event_type: eventType,
       received_at: receivedAt,
       ...event,
+      told: outcome,
     })),
-    dead_letters: letters,
+    dead_letters: deadLetters,
     refetch,
   }
 }
@@ -46,7 +47,7 @@ function plain(value: unknown): unknown {
 }
 
 export function explainText(context: Context, explained: Explained, about: About): string {
-  const { states, events, letters, refetch } = explained
+  const { states, events, deadLetters, refetch } = explained
   const newest = states.at(-1)
   const title = `${about.stream} ${printable(about.id)} of team ${printable(about.team)}`
   const now =
@@ -61,8 +62,8 @@ export function explainText(context: Context, explained: Explained, about: About
     ...states.toReversed().map((state) => stateText(context, explained, state, about)),
     ...(events.length === 0 ? [] : ['\nevents, in order of arrival:\n']),
     ...events.map((event) => eventText(context, event)),
-    ...(letters.length === 0 ? [] : ['\ndead letters:\n']),
-    ...letters.map((each) =>
+    ...(deadLetters.length === 0 ? [] : ['\ndead letters:\n']),
+    ...deadLetters.map((each) =>
       paragraph(
         context,
         `${each.id}  ${each.status}, seen ${each.seen}, ${minute(each.last_seen_at)}: ${each.reason}`,
@@ -106,7 +107,7 @@ function changeTexts(context: Context, changes: readonly Change[], withValues: b
 function eventText(context: Context, event: ExplainedEvent): string {
   const version = event.version === null ? '' : `, version ${event.version}`
   const head = `${minute(event.receivedAt)}  ${event.eventType ?? '-'}  ${printable(event.eventId)}${version}`
-  return `${paragraph(context, head, 2)}${paragraph(context, event.told, 8)}`
+  return `${paragraph(context, head, 2)}${paragraph(context, event.outcome, 8)}`
 }
 
 /** `run:12 page:3`, with the kind and start of the run. */

@@ -4,7 +4,7 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'
 import { explain } from '../../operate/explain/explain.ts'
-import { heldTeam } from '../../operate/serve/locked-team.ts'
+import { findTeam } from '../../operate/serve/find-team.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession } from '../../warehouse/connect.ts'
@@ -48,5 +48,5 @@ function streamCalled(name: string): Stream {
 
 async function teamOf(url: string, name: string | undefined) {
   await using session = await openSession({ url, purpose: 'explain' })
-  return await heldTeam(session.db, name)
+  return await findTeam(session.db, name)
 }

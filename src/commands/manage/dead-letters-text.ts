@@ -1,17 +1,19 @@
 /** Dead letters as text and as JSON. Invariant: contents appear only with `--show-values`. */
-import type { Letter, LetterList, WholeLetter } from '../../operate/dead-letters/read.ts'
-import type { Tried } from '../../operate/dead-letters/retry.ts'
+import type { DeadLetterList, DeadLetterWithBody, StoredDeadLetter } from '../../operate/dead-letters/read.ts'
+import type { Retried } from '../../operate/dead-letters/retry.ts'
+
 import type { Context } from '../context.ts'
 import { printable } from '../terminal/printable.ts'
 import { fittedTable, minute, painted, paragraph } from '../terminal/terminal.ts'
 
-export function listText(context: Context, { letters, total }: LetterList, status: string): string {
-  if (letters.length === 0) return status === 'all' ? 'no dead letters\n' : `no dead letter is ${status}\n`
-  const teams = new Set(letters.map(({ team }) => team))
+export function listText(context: Context, { deadLetters, total }: DeadLetterList, status: string): string {
+  if (deadLetters.length === 0)
+    return status === 'all' ? 'no dead letters\n' : `no dead letter is ${status}\n`
+  const teams = new Set(deadLetters.map(({ team }) => team))
   const ofTeam = (team: string) => (teams.size > 1 ? [printable(team)] : [])
   const ofStatus = (cell: string) => (status === 'all' ? [cell] : [])
   const head = ['id', ...ofTeam('team'), 'stream', ...ofStatus('status'), 'seen', 'last seen (UTC)', 'reason']
-  const rows = letters.map((each) => [
+  const rows = deadLetters.map((each) => [
     each.id,
     ...ofTeam(each.team),
     each.stream,
@@ -20,16 +22,17 @@ export function listText(context: Context, { letters, total }: LetterList, statu
     minute(each.last_seen_at),
     printable(each.reason),
   ])
-  const more = total > letters.length ? `the newest ${letters.length} of ${total}; --limit shows more\n` : ''
+  const more =
+    total > deadLetters.length ? `the newest ${deadLetters.length} of ${total}; --limit shows more\n` : ''
   return fittedTable(context, [head, ...rows], head.length - 1) + more
 }
 
-export function deadLetterDocument({ body, ...letter }: WholeLetter, withValues: boolean): unknown {
+export function deadLetterDocument({ body, ...letter }: DeadLetterWithBody, withValues: boolean): unknown {
   const content = { content: body?.toString('utf8') ?? null, content_bytes: body?.length ?? null }
   return withValues ? { ...letter, ...content } : letter
 }
 
-export function deadLetterText(context: Context, letter: WholeLetter, withValues: boolean): string {
+export function deadLetterText(context: Context, letter: DeadLetterWithBody, withValues: boolean): string {
   const { body } = letter
   const facts = factsText(context, [
     ['dead letter', String(letter.id)],
@@ -56,7 +59,7 @@ function factsText(context: Context, facts: readonly (readonly [name: string, va
     .join('')
 }
 
-function lastRun({ last_run_id }: Letter): string {
+function lastRun({ last_run_id }: StoredDeadLetter): string {
   return last_run_id === null ? '' : `, by run ${last_run_id}`
 }
 
@@ -81,7 +84,7 @@ const OUTCOMES = {
   loaded: 'loaded from the stored content',
 } as const
 
-export function triedText(context: Context, tried: readonly Tried[]): string {
+export function triedText(context: Context, tried: readonly Retried[]): string {
   if (tried.length === 0) return 'no dead letter is waiting\n'
   return tried
     .map((each) =>

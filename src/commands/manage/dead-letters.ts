@@ -3,8 +3,8 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
-import { type LetterFilter, letterOf, listLetters } from '../../operate/dead-letters/read.ts'
-import { discardLetters, retryLetters } from '../../operate/dead-letters/retry.ts'
+import { type DeadLetterFilter, listDeadLetters, readDeadLetter } from '../../operate/dead-letters/read.ts'
+import { discardDeadLetters, retryDeadLetters } from '../../operate/dead-letters/retry.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
@@ -69,19 +69,19 @@ function command(name: string, description: string): Command {
 
 async function showList(context: Context, options: ListOptions): Promise<void> {
   const { status, stream, team, limit } = options
-  const filter: LetterFilter = {
+  const filter: DeadLetterFilter = {
     limit,
     ...(status === 'all' ? {} : { status }),
     ...(stream === undefined ? {} : { stream }),
     ...(team === undefined ? {} : { team }),
   }
-  const list = await withSession(context, ({ db }) => listLetters(db, filter))
-  if (options.json) printJson(context, { total: list.total, dead_letters: list.letters })
+  const list = await withSession(context, ({ db }) => listDeadLetters(db, filter))
+  if (options.json) printJson(context, { total: list.total, dead_letters: list.deadLetters })
   else context.stdout.write(listText(context, list, status))
 }
 
 async function showOne(context: Context, id: number, options: OneOptions): Promise<void> {
-  const letter = await withSession(context, ({ db }) => letterOf(db, id))
+  const letter = await withSession(context, ({ db }) => readDeadLetter(db, id))
   if (letter === null) throw notFound(id)
   const withValues = options.showValues === true
   if (options.json) printJson(context, deadLetterDocument(letter, withValues))
@@ -100,7 +100,7 @@ async function retryThem(
       'intake-sync dead-letters list shows them',
       'ids',
     )
-  const tried = await withSession(context, (session) => retryLetters(session, named ? ids : null))
+  const tried = await withSession(context, (session) => retryDeadLetters(session, named ? ids : null))
   if (options.json) printJson(context, { retried: tried })
   else context.stdout.write(triedText(context, tried))
   if (tried.some(({ outcome }) => outcome === 'not_possible')) throw new ExitCode(4)
@@ -111,7 +111,7 @@ async function discardThem(
   ids: readonly number[],
   options: { json?: true },
 ): Promise<void> {
-  await withSession(context, ({ db }) => discardLetters(db, ids))
+  await withSession(context, ({ db }) => discardDeadLetters(db, ids))
   if (options.json) printJson(context, { discarded: ids })
   else context.stdout.write(`discarded ${ids.join(', ')}\n`)
 }

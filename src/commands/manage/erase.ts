@@ -4,7 +4,7 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { type Erased, erase, type Sighting, sight } from '../../operate/erase/erase.ts'
-import { heldTeam } from '../../operate/serve/locked-team.ts'
+import { findTeam } from '../../operate/serve/find-team.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { agrees, type Keyboard } from '../terminal/ask.ts'
@@ -56,7 +56,7 @@ async function erasePatient(
 
 async function teamOf(url: string, name: string | undefined) {
   await using session = await openSession({ url, purpose: 'erase' })
-  return await heldTeam(session.db, name)
+  return await findTeam(session.db, name)
 }
 
 function question(id: string, team: string, { found, erasedBefore }: Sighting): string {

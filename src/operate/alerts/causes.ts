@@ -1,23 +1,22 @@
 /**
- * What is worth telling somebody who does not look, and the words for it.
+ * The causes of alerts, with their texts and hints.
  *
- * Invariant: an alert holds names of teams and streams, counts and the number of a run; no path, id or value.
+ * Invariant: an alert contains names of teams and streams, counts and the id of a run; no path, record id or value.
  */
 
 export type Figures = Readonly<Record<string, number>>
 
-/** Something that is wrong now. */
 export interface Condition {
   readonly team: string
   readonly cause: Cause
-  /** Empty where it is a matter of the whole team. */
+  /** Empty if the condition concerns the whole team. */
   readonly stream: string
-  /** How many different ones there are, where more of them are told again; else null. */
+  /** A count that triggers another post when it grows; null for a condition that is posted once. */
   readonly mark: number | null
   readonly figures: Figures
 }
 
-interface Words {
+interface Texts {
   readonly raised: (figures: Figures) => string
   readonly cleared: string
   readonly hint: string
@@ -26,26 +25,26 @@ interface Words {
 const run = ({ run_id }: Figures) => (run_id === undefined ? '' : ` (run ${run_id})`)
 const counted = (count = 0, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
-const WORDS = {
+const TEXTS = {
   backfill_failed: {
     raised: (figures) => `the last backfill failed${run(figures)}`,
     cleared: 'the last backfill did not fail',
-    hint: 'intake-sync runs says why',
+    hint: 'intake-sync runs shows the reason',
   },
   backfill_needs_attention: {
-    raised: (figures) => `the last backfill needs a person${run(figures)}`,
-    cleared: 'the last backfill needs nobody',
-    hint: 'intake-sync runs says why',
+    raised: (figures) => `the last backfill needs attention${run(figures)}`,
+    cleared: 'the last backfill needs no attention',
+    hint: 'intake-sync runs shows the reason',
   },
   backfill_overdue: {
     raised: ({ hours = 0 }) => `no backfill has ended for ${counted(hours, 'hour')}`,
     cleared: 'a backfill has ended',
-    hint: 'see whether cron, or serve with its schedule, runs; intake-sync runs says what did',
+    hint: 'check that cron, or serve with its schedule, is running; intake-sync runs lists the runs',
   },
   verify_failed: {
     raised: (figures) => `the last verification failed${run(figures)}`,
     cleared: 'the last verification did not fail',
-    hint: 'intake-sync runs says why',
+    hint: 'intake-sync runs shows the reason',
   },
   verify_differs: {
     raised: ({ missing = 0, extra = 0, different = 0, ...figures }) =>
@@ -54,19 +53,19 @@ const WORDS = {
     hint: 'intake-sync verify --repair',
   },
   replay_failed: {
-    raised: (figures) => `the last replay failed or needs a person${run(figures)}`,
+    raised: (figures) => `the last replay failed or needs attention${run(figures)}`,
     cleared: 'the last replay succeeded',
-    hint: 'intake-sync runs says why',
+    hint: 'intake-sync runs shows the reason',
   },
   dead_letters: {
-    raised: ({ waiting }) => `${counted(waiting, 'dead letter')} wait for a person`,
-    cleared: 'no dead letter waits',
+    raised: ({ waiting }) => `${counted(waiting, 'dead letter')} waiting`,
+    cleared: 'no dead letter is waiting',
     hint: 'intake-sync dead-letters list',
   },
   drift: {
-    raised: ({ fields }) => `${counted(fields, 'field')} or types of the service are not known here`,
-    cleared: 'what is not known here did not come for a week',
-    hint: 'intake-sync status; they are kept in _extra and in intake_ops.drift',
+    raised: ({ fields }) => `the service sent ${counted(fields, 'unknown field')} or types`,
+    cleared: 'no unknown field arrived for a week',
+    hint: 'intake-sync status; their values are in _extra, their names in intake_ops.drift',
   },
   defect: {
     raised: ({ kinds = 0, count = 0 }) =>
@@ -78,21 +77,21 @@ const WORDS = {
     raised: ({ pending, minutes = 0 }) =>
       `${counted(pending, 'event')} in the inbox, the oldest for ${counted(minutes, 'minute')}`,
     cleared: 'the inbox is drained again',
-    hint: 'see whether a serve that drains runs: intake-sync status, /readyz',
+    hint: 'check that a serve that drains is running: intake-sync status, /readyz',
   },
   webhooks_silent: {
-    raised: () => 'webhooks have fallen silent',
-    cleared: 'webhooks come again',
-    hint: 'intake-sync status says why; intake-sync webhooks list, webhooks test ID',
+    raised: () => 'webhooks have stopped',
+    cleared: 'webhooks arrive again',
+    hint: 'intake-sync status shows the reason; intake-sync webhooks list, webhooks test ID',
   },
-} as const satisfies Record<string, Words>
+} as const satisfies Record<string, Texts>
 
-export type Cause = keyof typeof WORDS
+export type Cause = keyof typeof TEXTS
 
-export const CAUSES = Object.keys(WORDS) as readonly Cause[]
+export const CAUSES = Object.keys(TEXTS) as readonly Cause[]
 
-export function wordsOf(cause: Cause): Words {
-  return WORDS[cause]
+export function textsOf(cause: Cause): Texts {
+  return TEXTS[cause]
 }
 
 export function keyOf({ team, cause, stream }: Pick<Condition, 'team' | 'cause' | 'stream'>): string {

@@ -1,51 +1,51 @@
 /**
- * One post of what was raised and what has cleared, signed as the service signs its webhooks.
+ * Posts raised and cleared alerts, signed the way the service signs its webhooks.
  *
- * Invariant: ends within its limit, follows no redirect, reads nothing of the answer but its status, and tells
- * nobody the address, whose path may be a secret.
+ * Invariant: ends within its time limit, follows no redirect and reads only the status of the response. No error
+ * contains the URL, because its path may be a secret.
  */
 import { Agent, request } from 'undici'
 import { deadlineIn } from '../../core/deadline.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { SIGNATURE_HEADER, sign } from '../../core/signature.ts'
-import { wordsOf } from './causes.ts'
-import { type Entry, type Told, untold } from './ledger.ts'
+import { type AlertRow, type Status, statusToPost } from './alert-rows.ts'
+import { textsOf } from './causes.ts'
 
 export interface Receiver {
   readonly url: string
-  /** Null: what is posted is not signed. */
+  /** Null for unsigned posts. */
   readonly secret: string | null
 }
 
 const LIMIT_MS = 10_000
-/** Undici's own limits come after ours. */
+/** Undici's timeouts are this much longer than `limitMs`, so that ours ends the request. */
 const GRACE_MS = 1_000
 
 export interface Posting {
   readonly now: Date
   readonly signal: AbortSignal
   readonly version: string
-  /** Ten seconds when left out. */
+  /** Default: 10 seconds. */
   readonly limitMs?: number
 }
 
-/** Throws when it was not answered 2xx. */
+/** Throws `alerts_refused` unless the response is 2xx. */
 export async function post(
   { url, secret }: Receiver,
-  entries: readonly Entry[],
+  alerts: readonly AlertRow[],
   { now, signal, version, limitMs = LIMIT_MS }: Posting,
 ): Promise<void> {
-  const body = Buffer.from(JSON.stringify(documentOf(entries, now)))
-  const second = limitMs + GRACE_MS
+  const body = Buffer.from(JSON.stringify(documentOf(alerts, now)))
+  const timeout = limitMs + GRACE_MS
   const agent = new Agent({
-    connect: { timeout: second },
-    headersTimeout: second,
-    bodyTimeout: second,
+    connect: { timeout },
+    headersTimeout: timeout,
+    bodyTimeout: timeout,
     pipelining: 0,
   })
   const deadline = deadlineIn(limitMs, [signal])
   try {
-    const { statusCode, body: answer } = await request(url, {
+    const { statusCode, body: response } = await request(url, {
       method: 'POST',
       dispatcher: agent,
       headers: {
@@ -56,12 +56,12 @@ export async function post(
       body,
       signal: deadline.signal,
     })
-    answer.destroy()
-    answer.on('error', () => {})
-    if (statusCode < 200 || statusCode > 299) throw refused(`it answered ${statusCode}`)
+    response.destroy()
+    response.on('error', () => {})
+    if (statusCode < 200 || statusCode > 299) throw refused(`it responded ${statusCode}`)
   } catch (error) {
     if (error instanceof IntakeError) throw error
-    const why = deadline.isOver() ? `no answer within ${limitMs / 1000} seconds` : reasonOf(error)
+    const why = deadline.isOver() ? `no response within ${limitMs / 1000} seconds` : reasonOf(error)
     throw refused(why)
   } finally {
     deadline.letGo()
@@ -70,14 +70,14 @@ export async function post(
 }
 
 function refused(why: string): IntakeError {
-  return new IntakeError(`INTAKE_ALERT_URL did not take the alerts: ${why}`, {
+  return new IntakeError(`INTAKE_ALERT_URL did not accept the alerts: ${why}`, {
     code: 'alerts_refused',
     verdict: 'retry',
-    hint: 'check INTAKE_ALERT_URL, and whether what answers there is up',
+    hint: 'check INTAKE_ALERT_URL, and that its receiver is running',
   })
 }
 
-/** A code of Node's or of undici's; never a message, which may hold the address. */
+/** Returns the error code of Node.js or undici; never the message, which may contain the URL. */
 function reasonOf(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException
   return typeof code === 'string' ? code : 'it could not be reached'
@@ -86,11 +86,11 @@ function reasonOf(error: unknown): string {
 export interface AlertsDocument {
   readonly version: 1
   readonly sent_at: string
-  /** All of it, in words, a line each. */
+  /** One line for each alert, or for several streams with the same text. */
   readonly text: string
   readonly alerts: readonly {
     readonly id: string
-    readonly status: Told
+    readonly status: Status
     readonly cause: string
     readonly team: string
     readonly stream: string | null
@@ -103,11 +103,11 @@ export interface AlertsDocument {
   }[]
 }
 
-function documentOf(entries: readonly Entry[], now: Date): AlertsDocument {
-  const alerts = entries.map((entry) => {
-    const { id, cause, team, stream, raised_at, cleared_at, figures } = entry
-    const status = untold(entry) ?? 'raised'
-    const { raised, cleared, hint } = wordsOf(cause)
+function documentOf(rows: readonly AlertRow[], now: Date): AlertsDocument {
+  const alerts = rows.map((row) => {
+    const { id, cause, team, stream, raised_at, cleared_at, figures } = row
+    const status = statusToPost(row) ?? 'raised'
+    const { raised, cleared, hint } = textsOf(cause)
     return {
       ...{ id, status, cause, team, stream: stream === '' ? null : stream, raised_at, cleared_at, figures },
       text: status === 'raised' ? raised(figures) : cleared,
@@ -119,7 +119,6 @@ function documentOf(entries: readonly Entry[], now: Date): AlertsDocument {
   return { version: 1, sent_at: now.toISOString(), text: textOf(alerts), alerts }
 }
 
-/** One line for what is the same of several streams. */
 function textOf(alerts: AlertsDocument['alerts']): string {
   const lines = new Map<string, string[]>()
   for (const { status, team, stream, text, hint } of alerts) {
@@ -128,7 +127,7 @@ function textOf(alerts: AlertsDocument['alerts']): string {
   }
   return [...lines]
     .map(([key, streams]) => {
-      const [status, team, text, hint] = JSON.parse(key) as [Told, string, string, string | null]
+      const [status, team, text, hint] = JSON.parse(key) as [Status, string, string, string | null]
       const where = streams.length === 0 ? team : `${team} (${streams.join(', ')})`
       return `${status}: ${where}: ${text}${hint === null ? '' : ` — ${hint}`}`
     })

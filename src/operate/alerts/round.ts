@@ -1,11 +1,11 @@
 /**
- * One round of alerts: look, note what is new or over, post what was not told.
+ * One round of alerts: find conditions, raise and clear alerts, post the changes.
  *
- *     lock ─► conditions ─► intake_ops.alerts ─► post ─► told
+ *     lock ─► conditions ─► intake_ops.alerts ─► post ─► posted
  *
- * Invariant: never throws, and ends within its limit whatever the warehouse and the receiver do. One process at a
- * time goes round, so that what several find is told once; a process that dies between the post and the note of it
- * has it told twice, with the same id.
+ * Invariant: never throws, and ends within its time limit whatever the warehouse and the receiver do. A lock allows one
+ * round at a time, so that several processes post an alert once. If a process ends between the post and its commit,
+ * the alert is posted again under the same id.
  */
 import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
@@ -16,19 +16,26 @@ import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { WebhookChecks } from '../health/webhook-checks.ts'
+import {
+  isRaised,
+  readAlerts,
+  recordFailure,
+  recordPosted,
+  statusToPost,
+  updateAlerts,
+} from './alert-rows.ts'
 import { keyOf } from './causes.ts'
 import { findConditions, type Limits } from './conditions.ts'
-import { isRaised, noteFailed, noteFound, noteTold, readLedger, untold } from './ledger.ts'
 import { post, type Receiver } from './post.ts'
 
 export interface AlertSettings extends Limits, Receiver {}
 
 export interface RoundOptions {
-  /** Of the warehouse, which is migrated. */
+  /** Connection string of a migrated warehouse. */
   readonly url: string
   readonly settings: AlertSettings
   readonly teams: readonly string[]
-  /** Kept from round to round: whom one does not get to comes first in the next. */
+  /** Shared by all rounds: teams that one round does not reach come first in the next. */
   readonly webhookChecks: WebhookChecks
   readonly clock: Clock
   readonly logger: Logger
@@ -37,56 +44,56 @@ export interface RoundOptions {
 }
 
 /**
- * - `quiet`: there was nothing to tell, or what failed before is not due yet.
- * - `taken`: another process is at it.
+ * - `quiet`: nothing to post, or the next attempt after a failure is not due yet.
+ * - `taken`: another process has the lock.
  */
-export type Outcome = 'told' | 'quiet' | 'taken' | 'failed'
+export type Outcome = 'posted' | 'quiet' | 'taken' | 'failed'
 
 const LIMIT_MS = 30_000
 
-export interface RoundAsked {
-  /** All of it, not the inbox alone. */
+export interface RoundScope {
+  /** Judges every cause, not only the inbox. */
   readonly thorough: boolean
-  /** Also what is not due yet after a post that failed. */
+  /** Posts also when the next attempt after a failure is not due yet. */
   readonly insist: boolean
 }
 
-export async function goRound(options: RoundOptions, asked: RoundAsked): Promise<Outcome> {
+export async function runRound(options: RoundOptions, scope: RoundScope): Promise<Outcome> {
   const { url, logger, signal } = options
   try {
     return await glance({ url, purpose: 'alerts', milliseconds: LIMIT_MS }, async (db) => {
       if (!(await tryLock({ db }, 'alerts', 'alerts'))) return 'taken'
-      // Given back here: Postgres gives back what an ended session held a moment after its end.
+      // Released here, because Postgres releases the locks of an ended session a moment after its end.
       const release = () => unlock({ db }, 'alerts', 'alerts').catch(() => {})
-      return await tellUnderLock(db, options, asked).finally(release)
+      return await runUnderLock(db, options, scope).finally(release)
     })
   } catch (error) {
     const { code, message, hint } = error instanceof IntakeError ? error : warehouseError(error)
-    if (!signal.aborted) logger.warn({ code, hint }, `alerts wait: ${message}`)
+    if (!signal.aborted) logger.warn({ code, hint }, `alerts are delayed: ${message}`)
     return 'failed'
   }
 }
 
-async function tellUnderLock(
+async function runUnderLock(
   db: Kysely<Warehouse>,
   { settings, teams, webhookChecks, clock, logger, signal, version }: RoundOptions,
-  { thorough, insist }: RoundAsked,
+  { thorough, insist }: RoundScope,
 ): Promise<Outcome> {
-  const held = await readLedger(db, teams)
-  const raised = new Set(held.filter(isRaised).map(keyOf))
+  const current = await readAlerts(db, teams)
+  const raised = new Set(current.filter(isRaised).map(keyOf))
   const found = await findConditions(db, { ...settings, teams, webhookChecks, thorough, raised })
   if (found.late.length > 0) logger.warn({ late: found.late }, 'some alerts could not be judged in time')
-  await noteFound(db, held, found)
-  const waiting = (await readLedger(db, teams)).filter((entry) => untold(entry) !== null)
+  await updateAlerts(db, current, found)
+  const waiting = (await readAlerts(db, teams)).filter((row) => statusToPost(row) !== null)
   if (waiting.length === 0 || !(insist || waiting.some(({ is_due }) => is_due))) return 'quiet'
   try {
     await post(settings, waiting, { now: new Date(clock.now() / 1000), signal, version })
   } catch (error) {
     if (signal.aborted) return 'failed'
-    await noteFailed(db, waiting)
+    await recordFailure(db, waiting)
     throw error
   }
-  await noteTold(db, waiting)
+  await recordPosted(db, waiting)
   logger.info({ alerts: waiting.length }, 'alerts posted')
-  return 'told'
+  return 'posted'
 }

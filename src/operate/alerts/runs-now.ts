@@ -1,8 +1,8 @@
 /**
- * How the newest run of each kind ended, by team and stream.
+ * Reads the outcome of the newest run of each kind, by team and stream.
  *
- * Invariant: reads only. A run that a person stopped tells nothing; one whose process is gone has failed; one that
- * goes on is waited for.
+ * Invariant: reads only. A run that a person stopped is ignored. A run whose process has ended counts as failed. A run
+ * in progress makes its streams busy.
  */
 import { type Kysely, sql } from 'kysely'
 import { isLocked } from '../../warehouse/locks.ts'
@@ -11,7 +11,7 @@ import type { Condition, Figures } from './causes.ts'
 
 export interface RunsNow {
   readonly conditions: readonly Condition[]
-  /** Streams that a run is at: what it finds is told when it has ended. As `team stream`. */
+  /** Streams of runs in progress, as `team stream`. Their conditions are judged when the run ends. */
   readonly busy: ReadonlySet<string>
 }
 
@@ -20,7 +20,7 @@ interface Newest {
   readonly kind: 'backfill' | 'verify' | 'replay'
   readonly stream: string
   readonly run_id: number | null
-  /** Null when no run has ended yet. */
+  /** Null if no run has ended yet. */
   readonly outcome: 'succeeded' | 'failed' | 'needs_attention' | 'differs' | null
   readonly hours: number | null
   readonly is_busy: boolean
@@ -29,12 +29,12 @@ interface Newest {
   readonly different: number | null
 }
 
-/** How far back runs are looked through. */
+/** The number of newest runs that are considered. */
 const RUNS = 2_000
-/** A run that goes on for longer hides nothing any more. */
+/** A run in progress for longer than this no longer makes its streams busy. */
 const LONGEST_HOURS = 26
 
-/** `maxAgeHours` null: no run is ever overdue. */
+/** `maxAgeHours`: see `Limits`. */
 export async function readRunsNow(
   db: Kysely<Warehouse>,
   teams: readonly string[],
@@ -82,7 +82,7 @@ async function readNewest(
       ) as lives
       from intake_ops.runs run
       order by run_id desc limit ${RUNS}
-    ), asked as (
+    ), scope as (
       select run.run_id, run.kind, run.lives, run.started_at, coalesce(run.finished_at, run.started_at) as ended_at,
         team.team_id, team.name as team, stream.name as stream,
         case
@@ -92,31 +92,31 @@ async function readNewest(
       from run
       cross join lateral jsonb_array_elements_text(
         case jsonb_typeof(run.options -> 'teams') when 'array' then run.options -> 'teams' else '[]' end
-      ) as told (name)
-      join intake.teams team on team.name = told.name
+      ) as requested (name)
+      join intake.teams team on team.name = requested.name
       cross join lateral jsonb_array_elements_text(
         case when run.kind <> 'replay' and jsonb_typeof(run.options -> 'streams') = 'array'
           then run.options -> 'streams' else '[""]' end
       ) as stream (name)
       where team.name = any (${teams}::text[]) and run.kind in ('backfill', 'verify', 'replay')
     ), ended as (
-      select asked.*, verification.missing, verification.extra, verification.different,
+      select scope.*, verification.missing, verification.extra, verification.different,
         case
-          when asked.kind = 'backfill' then coalesce(part.status, asked.whole)
-          when asked.kind = 'replay' or verification.run_id is null then asked.whole
+          when scope.kind = 'backfill' then coalesce(part.status, scope.whole)
+          when scope.kind = 'replay' or verification.run_id is null then scope.whole
           when verification.missing + verification.extra + verification.different = verification.repaired
             and coalesce(jsonb_array_length(verification.deep -> 'differences'), 0) = 0 then 'succeeded'
           else 'differs'
         end as outcome
-      from asked
+      from scope
       left join intake_ops.run_streams part using (run_id, team_id, stream)
       left join intake_ops.verifications verification using (run_id, team_id, stream)
-      where not asked.lives
+      where not scope.lives
     ), newest as (
       select distinct on (team_id, kind, stream) * from ended
       where outcome <> 'interrupted' order by team_id, kind, stream, run_id desc
     ), busy as (
-      select team_id, stream, team, kind, bool_or(true) as is_busy from asked
+      select team_id, stream, team, kind, bool_or(true) as is_busy from scope
       where lives and started_at > now() - make_interval(secs => ${longestHours * 3600}::float8)
       group by 1, 2, 3, 4
     )

@@ -1,32 +1,33 @@
 /**
- * The alerts of `serve`: rounds for as long as it runs.
+ * The alerts of `serve`: a round at each interval, and after each run.
  *
- * Invariant: holds up nothing. Several processes may watch one warehouse; of those one goes round at a time.
+ * Invariant: no other part waits for a round. Several processes may watch one warehouse; one of them runs a round at a
+ * time.
  */
 import { openNotifier } from '../../core/notifier.ts'
 import { openWebhookChecks } from '../health/webhook-checks.ts'
-import { goRound, type Outcome, type RoundOptions } from './round.ts'
+import { type Outcome, type RoundOptions, runRound } from './round.ts'
 
 export interface WatchOptions extends Omit<RoundOptions, 'signal' | 'webhookChecks'> {
   readonly inboxDays: number
-  /** Told of each post. */
+  /** Called after each post. */
   readonly onPosted: (delivered: boolean) => void
-  /** Between two rounds; a quarter of a minute when left out. */
+  /** Interval of rounds. Default: 15 seconds. */
   readonly everyMs?: number
 }
 
 export interface AlertWatch extends AsyncDisposable {
-  /** Something has just ended: goes round now. */
+  /** Starts a thorough round now, for example when a run has ended. */
   wake(): void
 }
 
 const EVERY_MS = 15_000
-/** So many rounds apart is looked at more than the inbox. */
+/** Each fourth round is thorough; the others judge only the inbox. */
 const THOROUGH_EVERY = 4
-/** What is under way at the end is not waited for any longer: it is told by the next who looks. */
+/** Closing waits this long for a round in progress. The next round, of any process, posts the rest. */
 const CLOSE_MS = 5_000
 
-/** The first round is a pause after the start: what waits from the time before is drained first. */
+/** The first round starts after one interval, so that events from before the start are drained first. */
 export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others }: WatchOptions): AlertWatch {
   const { clock } = others
   const options = { ...others, webhookChecks: openWebhookChecks({ inboxDays }) }
@@ -38,8 +39,8 @@ export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others 
       if (stop.signal.aborted) return
       const thorough = notifier.count > seen || round % THOROUGH_EVERY === 0
       seen = notifier.count
-      const outcome = await goRound({ ...options, signal: stop.signal }, { thorough, insist: false })
-      if (isPost(outcome)) onPosted(outcome === 'told')
+      const outcome = await runRound({ ...options, signal: stop.signal }, { thorough, insist: false })
+      if (isPost(outcome)) onPosted(outcome === 'posted')
     }
   }
   const done = rounds()
@@ -56,5 +57,5 @@ export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others 
 }
 
 function isPost(outcome: Outcome): boolean {
-  return outcome === 'told' || outcome === 'failed'
+  return outcome === 'posted' || outcome === 'failed'
 }

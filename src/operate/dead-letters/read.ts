@@ -1,9 +1,9 @@
-/** What was set aside: which records and events, why, and how often. Invariant: reads only; a body comes by itself. */
+/** Reads dead letters: the record or event, the reason and the count. Invariant: a list contains no body. */
 import { type Kysely, sql } from 'kysely'
 import type { StreamOrInbox } from '../../core/streams.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
-export interface Letter {
+export interface StoredDeadLetter {
   readonly id: number
   readonly team: string
   readonly stream: StreamOrInbox
@@ -16,54 +16,57 @@ export interface Letter {
   readonly created_at: string
   readonly last_seen_at: string
   readonly last_run_id: number | null
-  /** When it came to need nobody; null while it waits. */
+  /** Null while the status is `waiting`. */
   readonly settled_at: string | null
 }
 
-export interface LetterFilter {
+export interface DeadLetterFilter {
   readonly team?: string
   readonly stream?: string
-  /** All of them when left out. */
+  /** Default: every status. */
   readonly status?: string
   readonly limit: number
 }
 
-export interface LetterList {
-  /** The newest. */
-  readonly letters: readonly Letter[]
+export interface DeadLetterList {
+  /** The newest first. */
+  readonly deadLetters: readonly StoredDeadLetter[]
   readonly total: number
 }
 
-const LETTER = sql<Letter>`
-  letter.id::int as id, coalesce(team.name, letter.team_id::text) as team, letter.stream, letter.record_id, letter.origin,
-  letter.reason, letter.status, letter.seen::int as seen, to_json(letter.created_at) #>> '{}' as created_at,
-  to_json(letter.last_seen_at) #>> '{}' as last_seen_at, letter.last_run_id::int as last_run_id,
-  to_json(letter.settled_at) #>> '{}' as settled_at`
+const COLUMNS = sql<StoredDeadLetter>`
+  dead.id::int as id, coalesce(team.name, dead.team_id::text) as team, dead.stream, dead.record_id, dead.origin,
+  dead.reason, dead.status, dead.seen::int as seen, to_json(dead.created_at) #>> '{}' as created_at,
+  to_json(dead.last_seen_at) #>> '{}' as last_seen_at, dead.last_run_id::int as last_run_id,
+  to_json(dead.settled_at) #>> '{}' as settled_at`
 
-export async function listLetters(db: Kysely<Warehouse>, filter: LetterFilter): Promise<LetterList> {
+export async function listDeadLetters(
+  db: Kysely<Warehouse>,
+  filter: DeadLetterFilter,
+): Promise<DeadLetterList> {
   const { team = null, stream = null, status = null, limit } = filter
-  const { rows } = await sql<Letter & { total: number }>`
-    select ${LETTER}, count(*) over ()::int as total
-    from intake_ops.dead_letters letter left join intake.teams team using (team_id)
-    where (${status}::text is null or letter.status = ${status})
-      and (${stream}::text is null or letter.stream = ${stream})
+  const { rows } = await sql<StoredDeadLetter & { total: number }>`
+    select ${COLUMNS}, count(*) over ()::int as total
+    from intake_ops.dead_letters dead left join intake.teams team using (team_id)
+    where (${status}::text is null or dead.status = ${status})
+      and (${stream}::text is null or dead.stream = ${stream})
       and (${team}::text is null or team.name = ${team})
-    order by letter.id desc limit ${limit}`.execute(db)
+    order by dead.id desc limit ${limit}`.execute(db)
   const total = rows[0]?.total ?? 0
-  return { letters: rows.map(({ total: _, ...letter }) => letter), total }
+  return { deadLetters: rows.map(({ total: _, ...deadLetter }) => deadLetter), total }
 }
 
-export interface WholeLetter extends Letter {
-  /** Null where it is kept no longer: long after the letter was settled. */
+export interface DeadLetterWithBody extends StoredDeadLetter {
+  /** Null once the retention period after settlement has removed it. */
   readonly body: Buffer | null
 }
 
-export async function letterOf(db: Kysely<Warehouse>, id: number): Promise<WholeLetter | null> {
-  const { rows } = await sql<WholeLetter>`
-    select ${LETTER}, held.body
-    from intake_ops.dead_letters letter
+export async function readDeadLetter(db: Kysely<Warehouse>, id: number): Promise<DeadLetterWithBody | null> {
+  const { rows } = await sql<DeadLetterWithBody>`
+    select ${COLUMNS}, stored.body
+    from intake_ops.dead_letters dead
     left join intake.teams team using (team_id)
-    left join intake_raw.set_aside held on held.dead_letter_id = letter.id
-    where letter.id = ${id}`.execute(db)
+    left join intake_raw.set_aside stored on stored.dead_letter_id = dead.id
+    where dead.id = ${id}`.execute(db)
   return rows[0] ?? null
 }

@@ -1,12 +1,12 @@
 /**
- * What was set aside, given another try.
+ * Retries dead letters.
  *
- *     an event           ─► pending in the inbox again            drained by serve
- *     a record with a path ─► asked for by its id                 fetched by serve, or the next backfill
- *     any other record   ─► read from what was set aside          loaded here and now
+ *     an event                         ─► pending in the inbox        drained by serve
+ *     a record that has a detail path  ─► refetch by id               fetched by serve, or by the next backfill
+ *     any other record                 ─► parsed from the stored body loaded at once
  *
- * Invariant: a letter becomes `retried` in the transaction that gives it its try, and not where none can be given. What
- * fails again is a new letter.
+ * Invariant: a dead letter becomes `retried` in the transaction that starts its retry. It keeps waiting where a retry is
+ * not possible. A retry that fails creates a new dead letter.
  */
 import { type Kysely, sql } from 'kysely'
 import { IntakeError } from '../../core/errors.ts'
@@ -27,8 +27,8 @@ import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
-export type Tried =
-  /** `pending`: an event, `asked`: by id, `loaded`: from what was set aside. */
+export type Retried =
+  /** `pending`: an event is back in the inbox. `asked`: a refetch by id is queued. `loaded`: from the stored body. */
   | { readonly id: number; readonly outcome: 'pending' | 'asked' | 'loaded' }
   | { readonly id: number; readonly outcome: 'not_possible'; readonly why: string }
 
@@ -40,25 +40,25 @@ interface Waiting {
   readonly origin: string
   readonly body: Buffer
   readonly createdAt: Instant
-  /** The run that last met it. */
+  /** The last run that dead-lettered the record. */
   readonly runId: number | null
 }
 
-/** Tries letters one by one; `null` for all that wait. Throws when an id names none that waits. */
-export async function retryLetters(
+/** Retries each dead letter in a transaction of its own; `null` retries all that wait. Throws if an id is not waiting. */
+export async function retryDeadLetters(
   session: Session,
   ids: readonly number[] | null,
-): Promise<readonly Tried[]> {
+): Promise<readonly Retried[]> {
   const waiting = await waitingIds(session.db, ids)
-  const tried: Tried[] = []
+  const tried: Retried[] = []
   for (const id of waiting) tried.push(await retryOne(session, id))
   if (tried.some(({ outcome }) => outcome === 'pending'))
     await sql`select pg_notify(${CHANNEL}, '')`.execute(session.db)
   return tried
 }
 
-/** Marks letters as discarded. Throws when an id names none that waits. */
-export async function discardLetters(db: Kysely<Warehouse>, ids: readonly number[]): Promise<void> {
+/** Throws if an id is not waiting; then nothing is discarded. */
+export async function discardDeadLetters(db: Kysely<Warehouse>, ids: readonly number[]): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     const waiting = await waitingIds(transaction, ids)
     await sql`
@@ -77,26 +77,26 @@ async function waitingIds(db: Kysely<Warehouse>, ids: readonly number[] | null):
   const found = rows.map(({ id }) => id)
   const missing = (ids ?? []).filter((id) => !found.includes(id))
   if (missing.length === 0) return found
-  throw new IntakeError(`no dead letter waits under ${missing.join(', ')}; nothing was done`, {
+  throw new IntakeError(`no waiting dead letter has the id ${missing.join(', ')}; nothing was done`, {
     code: 'no_such_letter',
     verdict: 'stop',
-    hint: 'intake-sync dead-letters list shows those that wait; with --all the others too',
+    hint: 'intake-sync dead-letters list shows those that wait; --status all shows every one',
   })
 }
 
-async function retryOne(session: Session, id: number): Promise<Tried> {
+async function retryOne(session: Session, id: number): Promise<Retried> {
   const { client, db } = session
   const streams = await sql<{ stream: StreamOrInbox }>`
     select stream from intake_ops.dead_letters where id = ${id}`.execute(db)
   const name = streams.rows[0]?.stream ?? INBOX
   const stream = name === INBOX ? undefined : streamNamed(name)
-  // Staging tables are made before a transaction begins.
+  // Staging tables must exist before the transaction begins.
   if (stream !== undefined) await prepareStaging(session, stream)
   await client.query('begin')
   try {
-    const letter = await takeLetter(db, id)
+    const deadLetter = await lockDeadLetter(db, id)
     const tried =
-      letter === null ? notPossible(id, 'it no longer waits') : await giveTry(session, letter, stream)
+      deadLetter === null ? notPossible(id, 'it no longer waits') : await start(session, deadLetter, stream)
     if (tried.outcome !== 'not_possible')
       await sql`update intake_ops.dead_letters set status = 'retried', settled_at = now() where id = ${id}`.execute(
         db,
@@ -111,24 +111,25 @@ async function retryOne(session: Session, id: number): Promise<Tried> {
   }
 }
 
-async function takeLetter(db: Kysely<Warehouse>, id: number): Promise<Waiting | null> {
+async function lockDeadLetter(db: Kysely<Warehouse>, id: number): Promise<Waiting | null> {
   const { rows } = await sql<Waiting>`
-    select letter.id::int as id, letter.team_id as "teamId", letter.stream, letter.record_id as "recordId", letter.origin,
-      coalesce(held.body, '') as body,
-      to_char(letter.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt", letter.last_run_id::int as "runId"
-    from intake_ops.dead_letters letter left join intake_raw.set_aside held on held.dead_letter_id = letter.id
-    where letter.id = ${id} and letter.status = 'waiting' for update of letter`.execute(db)
+    select dead.id::int as id, dead.team_id as "teamId", dead.stream, dead.record_id as "recordId", dead.origin,
+      coalesce(stored.body, '') as body,
+      to_char(dead.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt", dead.last_run_id::int as "runId"
+    from intake_ops.dead_letters dead left join intake_raw.set_aside stored on stored.dead_letter_id = dead.id
+    where dead.id = ${id} and dead.status = 'waiting' for update of dead`.execute(db)
   return rows[0] ?? null
 }
 
-async function giveTry(session: Session, letter: Waiting, stream: Stream | undefined): Promise<Tried> {
-  const { id, teamId, recordId, origin } = letter
-  const { rows: held } = await sql<{ removed: readonly number[] }>`
+async function start(session: Session, deadLetter: Waiting, stream: Stream | undefined): Promise<Retried> {
+  const { id, teamId, recordId, origin } = deadLetter
+  const { rows } = await sql<{ removed: readonly number[] }>`
     select intake_raw.hold_inbox_of(array[${teamId}::smallint]) as removed`.execute(session.db)
-  if (held[0]!.removed.length > 0) return notPossible(id, 'its team was removed')
+  if (rows[0]!.removed.length > 0) return notPossible(id, 'its team was removed')
   const eventId = /^event:(.*?)( refetch)?$/s.exec(origin)
-  if (eventId !== null && eventId[2] === undefined) return await backToInbox(session.db, letter, eventId[1]!)
-  if (stream === undefined) return notPossible(id, 'it names no stream that is known')
+  if (eventId !== null && eventId[2] === undefined)
+    return await backToInbox(session.db, deadLetter, eventId[1]!)
+  if (stream === undefined) return notPossible(id, 'its stream is unknown')
   if (stream.one !== null && recordId !== null) {
     await askAgain(session.db, [
       {
@@ -143,19 +144,19 @@ async function giveTry(session: Session, letter: Waiting, stream: Stream | undef
     return { id, outcome: 'asked' }
   }
   if (stream.reading?.kind === 'exports' && origin.endsWith(' file'))
-    return notPossible(id, 'files of exports are fetched again by the next backfill')
-  return await loadBody(session, letter, stream)
+    return notPossible(id, 'the next backfill fetches the files of exports again')
+  return await loadBody(session, deadLetter, stream)
 }
 
-/** Pending again; one that is too old to be held is stored anew. */
-async function backToInbox(db: Kysely<Warehouse>, letter: Waiting, eventId: string): Promise<Tried> {
-  const { id, teamId, body } = letter
-  const own = await bodiesOf(db, letter, eventId)
-  if (own.length > 0) {
+/** Makes the event pending again. Inserts it if its day of the inbox has been dropped. */
+async function backToInbox(db: Kysely<Warehouse>, deadLetter: Waiting, eventId: string): Promise<Retried> {
+  const { id, teamId, body } = deadLetter
+  const hashes = await hashesOfBody(db, deadLetter, eventId)
+  if (hashes.length > 0) {
     await sql`
       update intake_raw.inbox set status = 'pending', attempts = 0, due_at = null, settled_at = null
       where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'
-        and body_hash = any(${own}::bytea[])`.execute(db)
+        and body_hash = any(${hashes}::bytea[])`.execute(db)
     return { id, outcome: 'pending' }
   }
   const event = readEvent(teamId, body)
@@ -163,15 +164,15 @@ async function backToInbox(db: Kysely<Warehouse>, letter: Waiting, eventId: stri
     insert into intake_raw.inbox
       (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
     values (${teamId}, ${event.eventId}, decode(${event.bodyHash}, 'hex'), (now() at time zone 'UTC')::date,
-      ${letter.createdAt}, ${event.eventType}, ${event.source}, ${event.recordId}, ${body})
+      ${deadLetter.createdAt}, ${event.eventType}, ${event.source}, ${event.recordId}, ${body})
     on conflict (team_id, event_id, body_hash, received_on) do update set status = 'pending', attempts = 0, due_at = null`.execute(
     db,
   )
   return { id, outcome: 'pending' }
 }
 
-/** An event id may come with several bodies, each set aside by itself: which of them this letter is about. */
-async function bodiesOf(
+/** One event id may arrive with several bodies, each a dead letter of its own: the hashes that match this one. */
+async function hashesOfBody(
   db: Kysely<Warehouse>,
   { teamId, stream: name, body }: Waiting,
   eventId: string,
@@ -183,32 +184,32 @@ async function bodiesOf(
   return rows.filter((row) => body.equals(keptOf(row.body, stream))).map(({ hash }) => hash)
 }
 
-/** As of the moment when it was set aside: what was read of the record since then wins. */
-async function loadBody(session: Session, letter: Waiting, stream: Stream): Promise<Tried> {
-  const { id, teamId, body, origin, createdAt } = letter
+/** Loads the stored body as of the time it was read, so that a state read since then wins. */
+async function loadBody(session: Session, deadLetter: Waiting, stream: Stream): Promise<Retried> {
+  const { id, teamId, body, origin, createdAt } = deadLetter
   let value: unknown
   try {
     value = parseJson(body).value
   } catch {
     return notPossible(
       id,
-      'what was set aside cannot be read; the next full backfill may bring the record whole',
+      'the stored body cannot be parsed; the next full backfill may return the whole record',
     )
   }
   const place = { teamId, stream: stream.name, runId: null }
-  const observedAt = await readAt(session.db, letter)
+  const observedAt = await readTime(session.db, deadLetter)
   const read = readRecord(value, { ...place, origin, observedAt, invalidUtf8: false })
-  if (read.kind === 'dead') return notPossible(id, `what was set aside ${read.deadLetter.reason}, as before`)
+  if (read.kind === 'dead') return notPossible(id, `the stored body ${read.deadLetter.reason}, as before`)
   const lines = linesOf(stream, [read.envelope])
   await writeBatch(session, { stream, lines, from: { kind: 'pages', askedAt: createdAt } })
   return { id, outcome: 'loaded' }
 }
 
 /**
- * When the letter's record was read, in the service's clock. The warehouse's own, in which the letter was written, may
- * be any number of seconds away from it: beside what is held, the order of the runs decides.
+ * When the record was read, in the service's clock. `createdAt` is in the warehouse's clock, which may differ by any
+ * number of seconds. Where a run read the stored state, the order of the runs decides instead.
  */
-async function readAt(
+async function readTime(
   db: Kysely<Warehouse>,
   { teamId, stream, recordId, createdAt, runId }: Waiting,
 ): Promise<Instant> {
@@ -217,14 +218,14 @@ async function readAt(
       to_char(observed_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as observed_at,
       substring(origin from '^run:([0-9]+) ')::int as run_id
     from intake_raw.records where team_id = ${teamId} and stream = ${stream} and id = ${recordId}`.execute(db)
-  const [held] = rows
-  if (held === undefined || held.run_id === null || runId === null) return createdAt
+  const [current] = rows
+  if (current === undefined || current.run_id === null || runId === null) return createdAt
   const moment = (text: string, micros: number) => instantOf(microsOf(parseInstant(text)!) + micros)
-  if (held.run_id < runId) return laterOf(createdAt, moment(held.version, 1))
-  const before = moment(held.observed_at, -1)
+  if (current.run_id < runId) return laterOf(createdAt, moment(current.version, 1))
+  const before = moment(current.observed_at, -1)
   return before < createdAt ? before : createdAt
 }
 
-function notPossible(id: number, why: string): Tried {
+function notPossible(id: number, why: string): Retried {
   return { id, outcome: 'not_possible', why }
 }

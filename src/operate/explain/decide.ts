@@ -1,8 +1,8 @@
 /**
- * Why one state stands above another: the total order of law 2, in words. Pure.
+ * Compares two states of a record and names the reason, by the total order of states. Pure.
  *
- * Invariant: of two states that are not the same exactly one wins, by the first of version, tombstone, time of reading and
- * content hash in which they differ; where the records' own stamps decide, by these before the version.
+ * Invariant: exactly one of two different states wins, by the first of these that differs: version, tombstone, time of
+ * reading, content hash. For streams whose own `updated_at` decides, `updated_at` replaces the version.
  */
 import type { Instant } from '../../core/time.ts'
 
@@ -11,7 +11,7 @@ export interface Ranked {
   readonly observedAt: Instant
   readonly deleted: boolean
   readonly hash: string
-  /** Given where the records' own stamps decide (`stampsDecide`): the record's `updated_at`. */
+  /** The record's `updated_at`; given only for streams that it orders (`stampsDecide`). */
   readonly updatedAt?: Instant | null
 }
 
@@ -23,7 +23,7 @@ export type Decision =
   | 'content hash'
   | 'the same state'
 
-/** What tells the two apart, and whether `a` is the greater. */
+/** Whether `a` wins, and by which criterion. */
 export function decide(a: Ranked, b: Ranked): { readonly wins: boolean; readonly by: Decision } {
   const byStamps = !a.deleted && !b.deleted && a.updatedAt != null && b.updatedAt != null
   if (byStamps && a.updatedAt !== b.updatedAt)

@@ -1,9 +1,9 @@
 /**
- * Where a row came from: every state of its record that is held, what each changed and why it won, and what became of
- * every event about it.
+ * Explains where a row came from: every stored state of its record, what each one changed and why it won, and the
+ * outcome of every event about it.
  *
- * Invariant: names of fields, hashes, times and origins only; values are with the states themselves, for whoever asked
- * for them.
+ * Invariant: texts contain only names of fields, hashes, times and origins. Values are only in `payload` and `Change`,
+ * which callers print on request.
  */
 
 import { canonicalText } from '../../core/canonical.ts'
@@ -15,53 +15,60 @@ import { erasedAmong, hashesOf } from '../../load/erasures/erasures.ts'
 import { stampsDecide } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import type { Letter } from '../dead-letters/read.ts'
+import type { StoredDeadLetter } from '../dead-letters/read.ts'
 import { type Decision, decide, type Ranked } from './decide.ts'
-import { type HeldEvent, type KeptRecord, type Key, type Refetch, readKept, type State } from './read.ts'
+import {
+  type Key,
+  type Refetch,
+  readStoredRecord,
+  type State,
+  type StoredEvent,
+  type StoredRecord,
+} from './read.ts'
 
 export interface Change {
   readonly field: string
   readonly kind: 'added' | 'removed' | 'changed'
-  /** JSON values; undefined where there is none. */
+  /** JSON values; undefined if the field is absent. */
   readonly before: unknown
   readonly after: unknown
 }
 
 export interface ExplainedState extends State {
-  /** Why it stands above the one before; null for the first. */
+  /** Why it won over the previous state; null for the first. */
   readonly wonBy: Decision | null
-  /** Against the last one before it that was no tombstone. */
+  /** Compared with the last earlier state that is not a tombstone. */
   readonly changes: readonly Change[]
 }
 
-export interface ExplainedEvent extends Omit<HeldEvent, 'body'> {
-  /** The version that it gave the record; null where it gave none. */
+export interface ExplainedEvent extends Omit<StoredEvent, 'body'> {
+  /** The version of the state in the event; null if the event contains none. */
   readonly version: string | null
   readonly hash: string | null
-  /** What became of it. */
-  readonly told: string
+  /** In words. */
+  readonly outcome: string
 }
 
 export interface Explained {
   readonly states: readonly ExplainedState[]
   readonly events: readonly ExplainedEvent[]
-  readonly letters: readonly Letter[]
+  readonly deadLetters: readonly StoredDeadLetter[]
   readonly refetch: Refetch | null
-  readonly runs: KeptRecord['runs']
+  readonly runs: StoredRecord['runs']
 }
 
-/** `apiVersion` is the one that the team asks for: it says what a whole record holds. */
+/** `apiVersion` is the version that the team requests; it defines which fields make a record complete. */
 export async function explain(url: string, key: Key, apiVersion: string): Promise<Explained> {
   await using session = await openSession({ url, purpose: 'explain' })
   try {
-    const record = await readKept(session.db, key)
-    const { states, events, letters, refetch, runs } = record
-    if (states.length + events.length + letters.length === 0 && refetch === null)
+    const record = await readStoredRecord(session.db, key)
+    const { states, events, deadLetters, refetch, runs } = record
+    if (states.length + events.length + deadLetters.length === 0 && refetch === null)
       throw (await wasErased(session, key)) ? erasedRecord(key) : unknownRecord(key)
     return {
       states: explainedStates(states, key),
       events: events.map((event) => explainedEvent(event, key, record, apiVersion)),
-      ...{ letters, refetch, runs },
+      ...{ deadLetters, refetch, runs },
     }
   } catch (error) {
     throw warehouseError(error)
@@ -69,12 +76,12 @@ export async function explain(url: string, key: Key, apiVersion: string): Promis
 }
 
 function explainedStates(states: readonly State[], key: Key): readonly ExplainedState[] {
-  let alive: JsonObject | null = null
+  let live: JsonObject | null = null
   return states.map((state, at) => {
     const before = states[at - 1]
     const payload = state.payload === null ? null : (parseText(state.payload) as JsonObject)
-    const changes = payload === null || alive === null ? [] : changesBetween(alive, payload)
-    if (payload !== null) alive = payload
+    const changes = payload === null || live === null ? [] : changesBetween(live, payload)
+    if (payload !== null) live = payload
     return {
       ...state,
       wonBy: before === undefined ? null : decide(ranked(state, key), ranked(before, key)).by,
@@ -83,7 +90,7 @@ function explainedStates(states: readonly State[], key: Key): readonly Explained
   })
 }
 
-/** Of the top-level fields, and of the fields within one that is an object of ours on both sides. */
+/** Compares the top-level fields, and the fields inside the objects of `NESTED`. */
 function changesBetween(before: JsonObject, after: JsonObject, path = ''): readonly Change[] {
   const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort()
   return fields.flatMap((name): readonly Change[] => {
@@ -92,18 +99,19 @@ function changesBetween(before: JsonObject, after: JsonObject, path = ''): reado
     if (!(name in after)) return [{ field, kind: 'removed', before: old, after: undefined }]
     if (!(name in before)) return [{ field, kind: 'added', before: undefined, after: now }]
     if (canonicalText(old) === canonicalText(now)) return []
-    if (path === '' && OURS.has(name) && isObject(old) && isObject(now)) return changesBetween(old, now, name)
+    if (path === '' && NESTED.has(name) && isObject(old) && isObject(now))
+      return changesBetween(old, now, name)
     return [{ field, kind: 'changed', before: old, after: now }]
   })
 }
 
-/** Objects whose keys are names of fields; those of any other may be values, and it is named as a whole. */
-const OURS: ReadonlySet<string> = new Set(['emergency_contact', 'patient', 'form', 'packet', 'document'])
+/** Objects whose keys are field names. The keys of other objects may be values, so a change names only the object. */
+const NESTED: ReadonlySet<string> = new Set(['emergency_contact', 'patient', 'form', 'packet', 'document'])
 
 function explainedEvent(
-  { body, ...event }: HeldEvent,
+  { body, ...event }: StoredEvent,
   key: Key,
-  record: KeptRecord,
+  record: StoredRecord,
   apiVersion: string,
 ): ExplainedEvent {
   const { states } = record
@@ -112,12 +120,12 @@ function explainedEvent(
   const nothing = { ...event, version: null, hash: null }
   if (event.status === 'pending') {
     const tried = event.attempts === 0 ? '' : `, after ${event.attempts} attempt(s)`
-    return { ...nothing, told: `waits in the inbox${tried}` }
+    return { ...nothing, outcome: `waits in the inbox${tried}` }
   }
-  if (event.status === 'dead' || said.kind === 'dead') return { ...nothing, told: 'was set aside' }
+  if (event.status === 'dead' || said.kind === 'dead') return { ...nothing, outcome: 'was dead-lettered' }
   if (said.kind === 'ask')
-    return { ...nothing, told: `did not say enough (${said.reason}): ${askedFor(record)}` }
-  if (said.kind === 'nothing') return { ...nothing, told: 'tells of nothing that is kept' }
+    return { ...nothing, outcome: `did not settle the state (${said.reason}): ${refetchOutcome(record)}` }
+  if (said.kind === 'nothing') return { ...nothing, outcome: 'is about nothing that is stored' }
   const { version, observedAt, updatedAt, content } = said.envelope
   const hash = content?.hash ?? ''
   const incoming = {
@@ -129,14 +137,15 @@ function explainedEvent(
   }
   const newest = states.at(-1)
   const current = newest === undefined ? null : ranked(newest, key)
-  return { ...event, version, hash, told: fateOf(incoming, `event:${event.eventId}`, states, current) }
+  return { ...event, version, hash, outcome: outcomeOf(incoming, `event:${event.eventId}`, states, current) }
 }
 
-/** What became of the asking, by what it would have left. */
-function askedFor({ states, letters, refetch }: KeptRecord): string {
-  if (refetch !== null) return `the record is asked for by its id, ${refetch.attempts} time(s) so far`
-  if (states.length + letters.length > 0) return 'the record was asked for by its id'
-  return 'the record was asked for by its id, and the service had none each time'
+/** The outcome of the refetch that an event queued, judged by what it left in the warehouse. */
+function refetchOutcome({ states, deadLetters, refetch }: StoredRecord): string {
+  if (refetch !== null)
+    return `the record waits to be fetched by its id, ${refetch.attempts} attempt(s) so far`
+  if (states.length + deadLetters.length > 0) return 'the record was fetched by its id'
+  return 'the record was fetched by its id, and the service did not have it'
 }
 
 /** A stored state as `decide` compares it. */
@@ -146,16 +155,21 @@ function ranked(state: State, key: Key): Ranked {
   return { ...state, updatedAt: typeof updated_at === 'string' ? parseInstant(updated_at) : null }
 }
 
-function fateOf(came: Ranked, origin: string, states: readonly State[], current: Ranked | null): string {
-  const own = states.find((state) => state.origin === origin && state.hash === came.hash)
+function outcomeOf(
+  incoming: Ranked,
+  origin: string,
+  states: readonly State[],
+  current: Ranked | null,
+): string {
+  const own = states.find((state) => state.origin === origin && state.hash === incoming.hash)
   if (own !== undefined)
-    return own.supersededAt === null ? 'won, and is what is held' : 'won, and was superseded later'
-  const same = states.find((state) => state.hash === came.hash && state.deleted === came.deleted)
-  if (same !== undefined) return `told what was held: the content of ${same.origin}`
+    return own.supersededAt === null ? 'won, and is the current state' : 'won, and was superseded later'
+  const same = states.find((state) => state.hash === incoming.hash && state.deleted === incoming.deleted)
+  if (same !== undefined) return `repeated a stored state: the content of ${same.origin}`
   const newest = states.at(-1)
-  if (newest === undefined || current === null) return 'left nothing: the record is not held'
-  const { wins, by } = decide(current, came)
-  if (!wins) return 'was not whole, or was overruled by what the service said when it was asked'
+  if (newest === undefined || current === null) return 'left nothing: the record is not stored'
+  const { wins, by } = decide(current, incoming)
+  if (!wins) return 'was partial, or the record that was fetched by id replaced it'
   return `lost to ${newest.origin} (${by})`
 }
 
@@ -165,15 +179,18 @@ async function wasErased({ db }: Session, { teamId, stream, id }: Key): Promise<
 }
 
 function erasedRecord({ stream }: Key): IntakeError {
-  return new IntakeError(`this record of ${stream.name} was erased, or was of a patient who was`, {
-    code: 'erased',
-    verdict: 'stop',
-    hint: 'nothing of it is held, and what comes of it is skipped (intake_ops.erasures)',
-  })
+  return new IntakeError(
+    `this record of ${stream.name} was erased, or belonged to a patient who was erased`,
+    {
+      code: 'erased',
+      verdict: 'stop',
+      hint: 'nothing of it is stored, and later states of it are skipped (intake_ops.erasures)',
+    },
+  )
 }
 
 function unknownRecord({ stream }: Key): IntakeError {
-  return new IntakeError(`the warehouse holds nothing of a record of ${stream.name} with this id`, {
+  return new IntakeError(`the warehouse has no record of ${stream.name} with this id`, {
     code: 'unknown_record',
     verdict: 'stop',
     hint: 'check the stream, the id and --team',

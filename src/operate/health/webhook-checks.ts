@@ -12,7 +12,7 @@ import { readWebhooks, type WebhookStatus } from './team-status.ts'
 
 export interface WebhookChecks {
   /** Looks at these teams, or at all; whoever is not in the answer could not be judged. */
-  look(db: Kysely<Warehouse>, teams: readonly string[] | null): Promise<readonly WebhookStatus[]>
+  check(db: Kysely<Warehouse>, teams: readonly string[] | null): Promise<readonly WebhookStatus[]>
 }
 
 export interface ChecksOptions {
@@ -35,7 +35,7 @@ export function openWebhookChecks({
   const lookedAt = new Map<string, number>()
   let looks = 0
   return {
-    async look(db, teams) {
+    async check(db, teams) {
       const end = performance.now() + allMs
       const found: WebhookStatus[] = []
       const known = await namesOf(db)

@@ -7,7 +7,7 @@
 import { Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
 import { glance } from '../../warehouse/glance.ts'
-import { type Raised, readRaised } from '../alerts/ledger.ts'
+import { countRaised, type RaisedCount } from '../alerts/alert-rows.ts'
 import {
   type InboxStatus,
   readInbox,
@@ -56,7 +56,7 @@ export function openGauges(options: GaugesOptions): Gauges {
       const look = { url, purpose: 'metrics', milliseconds: LIMIT_MS }
       const [inbox, trouble, alerts] = await glance(
         look,
-        async (db) => [await readInbox(db), await readTrouble(db), await readRaised(db)] as const,
+        async (db) => [await readInbox(db), await readTrouble(db), await countRaised(db)] as const,
       )
       showInbox(inbox)
       showTrouble(trouble)
@@ -64,7 +64,7 @@ export function openGauges(options: GaugesOptions): Gauges {
     }),
     openLook(SLOW_FRESH, clock, async () => {
       const look = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
-      showWebhooks(await glance(look, (db) => webhookChecks.look(db, null)))
+      showWebhooks(await glance(look, (db) => webhookChecks.check(db, null)))
     }),
   ]
   return {
@@ -162,7 +162,7 @@ function troubleGauges(gauge: MakeGauge): (rows: readonly TroubleStatus[]) => vo
   }
 }
 
-function alertGauge(gauge: MakeGauge): (rows: readonly Raised[]) => void {
+function alertGauge(gauge: MakeGauge): (rows: readonly RaisedCount[]) => void {
   const raised = gauge('alerts_raised', 'Causes of alerts that are not over, told or not.', ['team', 'cause'])
   return (rows) => {
     raised.reset()

@@ -120,7 +120,7 @@ test('a record that an event told of in part, and that is never there, is counte
     const { stdout } = await runCommand(['explain', 'patients', 'p1', '--json'], env)
     return JSON.parse(stdout).events[0].told
   }
-  expect(await explain()).toContain('is asked for by its id, 0 time(s) so far')
+  expect(await explain()).toContain('waits to be fetched by its id, 0 attempt(s) so far')
   const refetcher = open()
   for (let times = 1; times <= 4; times++) {
     await hurry()
@@ -129,7 +129,7 @@ test('a record that an event told of in part, and that is never there, is counte
   await refetcher.close()
   expect(await scene.asked()).toEqual([])
   expect(await held()).toEqual([])
-  expect(await explain()).toContain('the service had none each time')
+  expect(await explain()).toContain('the service did not have it')
   expect(await scene.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
     { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
   ])

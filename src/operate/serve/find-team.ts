@@ -1,30 +1,33 @@
-/** The team that a command means, among those of the warehouse: no command guesses which of several was meant. */
+/** Resolves `--team` to a team of the warehouse. Invariant: no command guesses among several teams. */
 import type { Kysely } from 'kysely'
 import { UsageError } from '../../core/errors.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
-export interface HeldTeam {
+export interface WarehouseTeam {
   readonly teamId: number
   readonly name: string
 }
 
-/** The one that `--team` names, or the only one. Throws `UsageError`. */
-export async function heldTeam(db: Kysely<Warehouse>, name: string | undefined): Promise<HeldTeam> {
-  const teams = await heldTeams(db, name)
+/** Returns the team that `--team` names, or the only team. Throws `UsageError`. */
+export async function findTeam(db: Kysely<Warehouse>, name: string | undefined): Promise<WarehouseTeam> {
+  const teams = await candidates(db, name)
   if (teams.length === 1) return teams[0]!
   throw new UsageError(
-    '--team is needed: the warehouse holds several teams',
+    '--team is needed: the warehouse has several teams',
     `use one of: ${teams.map((team) => team.name).join(', ')}`,
     '--team',
   )
 }
 
-/** All, or the one that `--team` names. Throws `UsageError` when it names none. */
-async function heldTeams(db: Kysely<Warehouse>, name: string | undefined): Promise<readonly HeldTeam[]> {
+/** Returns every team, or the one that `--team` names. Throws `UsageError` if there is none. */
+async function candidates(
+  db: Kysely<Warehouse>,
+  name: string | undefined,
+): Promise<readonly WarehouseTeam[]> {
   const rows = await db.selectFrom('intake.teams').select(['team_id', 'name']).orderBy('name').execute()
   const teams = rows.map((row) => ({ teamId: row.team_id, name: row.name }))
   if (teams.length === 0) {
-    throw new UsageError('the warehouse holds no team yet', 'run: intake-sync backfill', '--team')
+    throw new UsageError('the warehouse has no team yet', 'run: intake-sync backfill', '--team')
   }
   if (name === undefined) return teams
   const named = teams.filter((team) => team.name === name)
