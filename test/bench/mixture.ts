@@ -120,7 +120,7 @@ async function empty({ session }: BenchWarehouse): Promise<void> {
   const { rows } = await session.client.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables
      where schemaname = 'intake' and tablename <> 'teams'
-       or schemaname = 'intake_raw' and tablename in ('records', 'record_history', 'inbox', 'dead_letter')
+       or schemaname = 'intake_raw' and tablename in ('records', 'record_history', 'inbox', 'set_aside')
        or schemaname = 'intake_ops' and tablename in ('refetches', 'dead_letters')`,
   )
   await session.client.query(`truncate ${rows.map(({ name }) => name).join(', ')}`)
