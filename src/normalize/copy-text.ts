@@ -1,5 +1,5 @@
 /**
- * The text format of COPY. Invariant: one line a row, cells separated by tabs; cells hold nothing that Postgres cannot
+ * The text format of COPY. Invariant: one line per row, cells separated by tabs; cells contain only text that Postgres can
  * store (see core/storable), so encoding cannot fail.
  */
 import type { Cell } from '../streams/parts/cell.ts'
@@ -8,7 +8,7 @@ const SPECIAL = /[\\\n\r\t]/
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 
-/** One cell as COPY text takes it. */
+/** One cell in the text format of COPY. */
 export function copyCell(cell: Cell): string {
   if (cell === null) return '\\N'
   return SPECIAL.test(cell) ? cell.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!) : cell

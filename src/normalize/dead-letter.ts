@@ -1,9 +1,9 @@
-/** What could not be loaded, and why. */
+/** A record or event that could not be loaded, and the reason. */
 export interface DeadLetter {
   readonly recordId: string | null
   readonly origin: string
-  /** Says what is wrong and holds no value. */
+  /** Describes the error; never contains a value. */
   readonly reason: string
-  /** What is set aside, as text or bytes. */
+  /** The record or event, as text or bytes. */
   readonly body: string | Buffer
 }

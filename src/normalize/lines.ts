@@ -1,9 +1,9 @@
 /**
- * A batch as the lines that COPY takes: one text a table, built record by record so that nothing of a record stays in
- * memory but its lines.
+ * A batch as lines for COPY: one text per table, built record by record, so that only the lines of a record stay in
+ * memory.
  *
- * Invariant: the lines of a record are the same whether they go straight to the tables or to staging; a tombstone is
- * a line in `records` and in the root table whose data columns are null, and has no children.
+ * Invariant: the lines of a record are the same whether they are copied into the tables or into staging; a tombstone is
+ * a line in `records` and a line in the root table whose data columns are null, and has no children.
  */
 import { canonicalText } from '../core/canonical.ts'
 import type { Envelope } from '../core/envelope.ts'
@@ -15,7 +15,7 @@ import { type MappedRecord, mapRecord, withoutPositions } from './map.ts'
 import { openTextBuffer } from './text-buffer.ts'
 
 export interface BatchLines {
-  /** Records, tombstones among them. */
+  /** Records, including tombstones. */
   readonly count: number
   readonly tombstones: number
   /** Teams of the records, ascending. */
@@ -27,12 +27,12 @@ export interface BatchLines {
   readonly findings: Findings
 }
 
-/** What mapping found, counted; keys hold no value of a record. */
+/** Counts of problems and drift found by mapping; keys contain no value of a record. */
 export interface Findings {
   problems: number
-  /** Times met, by team, `path` and `reason` as a JSON array (`countFinding`). */
+  /** Occurrences by team, `path` and `reason`, as a JSON array (`countFinding`). */
   readonly problemsAt: Map<string, number>
-  /** Times met, by team, `path` and `type` as a JSON array. */
+  /** Occurrences by team, `path` and `type`, as a JSON array. */
   readonly driftAt: Map<string, number>
 }
 
@@ -42,21 +42,21 @@ export function countFinding(counts: Map<string, number>, teamId: number, path: 
   counts.set(key, (counts.get(key) ?? 0) + 1)
 }
 
-/** A problem holds its part of a record two levels deeper than the record itself, which was not too deep. */
+/** A problem nests its part of a record two levels deeper than the record, whose depth was already checked. */
 const PROBLEM_DEPTH = -2
 
 export function noFindings(): Findings {
   return { problems: 0, problemsAt: new Map(), driftAt: new Map() }
 }
 
-/** Gathers the lines of one batch, of any number of teams. The caller adds each key once. */
+/** Collects the lines of one batch, of any number of teams. The caller adds each key once. */
 export interface LinesBuilder {
   readonly count: number
   readonly bytes: number
   add(envelope: Envelope): void
-  /** The lines gathered; the next record begins another batch. */
+  /** Returns the lines so far; the next record starts another batch. */
   build(): BatchLines
-  /** Takes back the memory of lines that this builder built and nobody reads any more. */
+  /** Reuses the memory of lines that this builder returned and nobody reads any more. */
   giveBack(lines: BatchLines): void
 }
 
@@ -91,16 +91,16 @@ export function openLines(stream: Stream): LinesBuilder {
         root.append(`${key}${noCells}${version}\t${version}\t${origin}\t\\N\t\\N\t\\N\n`)
         return
       }
-      // A text of JSON shows by its backslashes whether any text within holds what COPY needs escaped. What children show
-      // is such texts; a cell of the root may be a list of them, which has backslashes of its own.
+      // JSON text without a backslash contains no string that COPY needs escaped. Cells of children are such strings; a
+      // cell of the root may be a list of them, which adds backslashes.
       const plain = !content.text.includes('\\')
       const mapped = mapRecord(stream, content.payload, content.problems)
-      const problems = found(mapped.problems)
+      const problems = problemsCell(mapped.problems)
       const meta = `${version}\t\\N\t${origin}\t\\\\x${content.hash}\t${copyCell(mapped.extra)}\t${problems}`
-      const kept = `${copyCell(content.asReceived)}\t${found(content.problems)}`
+      const original = `${copyCell(content.asReceived)}\t${problemsCell(content.problems)}`
       records.append(`${record}f\t\\\\x${content.hash}\t${origin}\t`)
       records.append(plain ? content.text : content.text.replaceAll('\\', '\\\\'))
-      records.append(`\t${kept}\n`)
+      records.append(`\t${original}\n`)
       root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)
       for (let at = 0; at < children.length; at++) {
         let rows = ''
@@ -133,7 +133,7 @@ export function openLines(stream: Stream): LinesBuilder {
   }
 }
 
-/** The cells of a row as COPY takes them; `plain` where none of them needs to be escaped. */
+/** The cells of a row for COPY; `plain` if none of them needs escaping. */
 function joined(cells: readonly Cell[], plain: boolean): string {
   if (!plain) return copyCells(cells)
   let line = ''
@@ -142,11 +142,11 @@ function joined(cells: readonly Cell[], plain: boolean): string {
 }
 
 /** Problems as a cell. */
-function found(problems: readonly Problem[]): string {
+function problemsCell(problems: readonly Problem[]): string {
   return problems.length === 0 ? '\\N' : copyCell(canonicalText(problems, PROBLEM_DEPTH))
 }
 
-/** The lines of envelopes of which none has another's key. */
+/** The lines of envelopes with distinct keys. */
 export function linesOf(stream: Stream, envelopes: readonly Envelope[]): BatchLines {
   const lines = openLines(stream)
   for (const envelope of envelopes) lines.add(envelope)

@@ -1,7 +1,7 @@
 /**
- * One record → the rows of its root and child tables. Pure: the same record gives the same rows, whichever way it came.
+ * One record → the rows of its root and child tables. Pure: the same record gives the same rows, whatever its origin.
  *
- * Invariant: every top-level field of the payload is read by a column or a child, or stands in `_extra`.
+ * Invariant: every top-level field of the payload is read by a column or a child, or is in `_extra`.
  */
 import { canonicalText } from '../core/canonical.ts'
 import { isLosslessNumber, type JsonObject } from '../core/json.ts'
@@ -23,7 +23,7 @@ export interface MappedRecord {
   readonly drift: readonly Drift[]
 }
 
-/** A field that is not known, or that came as a type which cannot be read. */
+/** An unknown field, or a field of an unexpected type. */
 export interface Drift {
   readonly path: string
   readonly type: string
@@ -44,11 +44,11 @@ export function mapRecord(stream: Stream, payload: JsonObject, earlier: readonly
   return { root, children, extra, problems, drift }
 }
 
-/** Maps whose keys are values. Below one, only what a field of ours is named is told from a key that holds dots. */
+/** Maps whose keys are data and may contain dots. Below one, only known field names at the end of a path are kept. */
 const FREE_MAPS =
   /(^|\.)(custom_fields|input_fields)\.(?:.*?(\.(?:name|label|field_type|type|required|page))?)$/s
 
-/** A path with array positions and the keys of free maps left out: `patient_tags[].name`, `input_fields.*.page`. */
+/** A path without array positions and keys of free maps: `patient_tags[].name`, `input_fields.*.page`. */
 export function withoutPositions(path: string): string {
   const ours = withoutForeignKeys(path).replace(
     FREE_MAPS,

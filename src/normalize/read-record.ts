@@ -1,8 +1,8 @@
 /**
  * One list entry or fetched record → an envelope, or a dead letter that says why it cannot be one (laws 2 and 4).
  *
- * Invariant: whatever came is in one of the two, but for what its stream keeps in no table (`cleanse`): that is in
- * neither, and no part of the content that is hashed. A reason never holds a value.
+ * Invariant: the envelope or the dead letter contains the whole input, except the values that its stream stores in no
+ * table (`cleanse`): these are in neither, nor in the hashed content. A reason never contains a value.
  */
 import { stringify } from 'lossless-json'
 import { canonicalText, contentHash, rewrittenNumbersMet } from '../core/canonical.ts'
@@ -24,9 +24,9 @@ export interface Reading {
   readonly stream: StreamName
   readonly origin: string
   readonly observedAt: Instant
-  /** No later than this, where that is not `observedAt` itself: an event is sent with newer data under its old time. */
+  /** Upper bound of the time of reading, if later than `observedAt`: a retried event carries newer data under its old time. */
   readonly readBy?: Instant
-  /** The body it came in held bytes that are not UTF-8. */
+  /** True if the body contained bytes that are not UTF-8. */
   readonly invalidUtf8: boolean
 }
 
@@ -34,10 +34,10 @@ export type ReadRecord =
   | { readonly kind: 'record'; readonly envelope: Envelope }
   | { readonly kind: 'dead'; readonly deadLetter: DeadLetter }
 
-export function readRecord(came: unknown, reading: Reading): ReadRecord {
+export function readRecord(input: unknown, reading: Reading): ReadRecord {
   const cleanse = streamNamed(reading.stream)?.cleanse
-  const value = cleanse === undefined ? came : cleanse(came)
-  const met = rewrittenNumbersMet()
+  const value = cleanse === undefined ? input : cleanse(input)
+  const before = rewrittenNumbersMet()
   let text: string
   try {
     text = canonicalText(value)
@@ -47,7 +47,7 @@ export function readRecord(came: unknown, reading: Reading): ReadRecord {
   if (!isObject(value)) return dead('not an object', value, reading)
   const id = recordId(value)
   if (id.kind !== 'id') return dead(ID_REASONS[id.kind], value, reading)
-  return { kind: 'record', envelope: envelopeOf(id.id, value, text, reading, rewrittenNumbersMet() > met) }
+  return { kind: 'record', envelope: envelopeOf(id.id, value, text, reading, rewrittenNumbersMet() > before) }
 }
 
 const ID_REASONS = {
@@ -70,8 +70,8 @@ function envelopeOf(
     const reason = `more than ${FUTURE_TOLERANCE_SECONDS / 60} minutes ahead of the service's clock; does not count as version`
     problems.push({ path: 'updated_at', reason, original: record.updated_at })
   }
-  // What a row shows must not depend on when it was read: a stamp that does not count is part of the content.
-  const told = tooFarAhead ? `${text}\n(ahead)` : text
+  // A row must not depend on the time of reading: whether the stamp counts is part of the content.
+  const hashed = tooFarAhead ? `${text}\n(ahead)` : text
   const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
   const isKept = rewritten || streamNamed(stream)?.isOrdered?.(record) === true
   const asReceived = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
@@ -80,19 +80,19 @@ function envelopeOf(
       payload: record,
       text,
       asReceived: asReceived(record),
-      hash: contentHash(told),
+      hash: contentHash(hashed),
       problems,
     }
     return { ...keys, content }
   }
   const payload = storable(record, reading.invalidUtf8, problems) as JsonObject
   const stored = canonicalText(payload)
-  // Of two values that come out alike, what they were is part of the content too.
-  const hash = contentHash(`${told}\n${stored}`)
+  // Different values may have the same storable form, so the original text is part of the hash.
+  const hash = contentHash(`${hashed}\n${stored}`)
   return { ...keys, content: { payload, text: stored, asReceived: asReceived(payload), hash, problems } }
 }
 
-/** Of a log, the entry's own time: when an entry was read says nothing of which is the later one. */
+/** For a log, the entry's own time: the time of reading does not order its entries. */
 function versionIn(
   record: JsonObject,
   stream: StreamName,
@@ -112,7 +112,7 @@ function dead(reason: string, value: unknown, { origin }: Reading): ReadRecord {
   }
 }
 
-/** What came, as JSON text; of what is nested beyond the stack of any writer, a note in its place. */
+/** The input as JSON text; a note if it is nested too deeply to be written. */
 function wholeText(value: unknown): string {
   try {
     return stringify(value) ?? 'null'

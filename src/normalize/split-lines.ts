@@ -1,12 +1,12 @@
 /**
- * A batch that Postgres refused, cut in two to find the record at fault. Rare, so simplicity goes before speed.
+ * Splits a batch that Postgres refused, to find the record at fault. Rare, so simple rather than fast.
  *
- * Invariant: the two parts together hold every line of the whole, each record's lines in one part; the findings of
- * the whole go with the first.
+ * Invariant: the two parts together contain every line of the batch, the lines of a record in one part; the first part
+ * has all findings.
  */
 import { type BatchLines, noFindings } from './lines.ts'
 
-/** Cuts lines of two or more records. */
+/** Splits the lines of two or more records. */
 export function splitLines(lines: BatchLines): readonly [BatchLines, BatchLines] {
   const records = linesIn(lines.records)
   const root = linesIn(lines.root)
@@ -32,13 +32,13 @@ export interface RefusedRecord {
   readonly body: string
 }
 
-/** What lines of exactly one record hold. */
+/** The record of lines that contain exactly one. */
 export function onlyRecord(lines: BatchLines): RefusedRecord {
   const cells = (linesIn(lines.records)[0] ?? '').split('\t').map(unescaped)
   return { id: cells[2] ?? '', origin: cells[8] ?? '', body: cells[9] ?? '' }
 }
 
-/** Lines of no record that keep the findings. */
+/** No lines, with the findings. */
 export function withoutRecords(lines: BatchLines): BatchLines {
   const none = Buffer.alloc(0)
   const children = lines.children.map(() => none)
@@ -61,7 +61,7 @@ export function bytesOf(lines: readonly string[]): Buffer {
   return Buffer.from(lines.map((line) => `${line}\n`).join(''))
 }
 
-/** Team and id of a line of the root or of a child, as COPY takes them. */
+/** Team and id of a line of the root or of a child, in the text format of COPY. */
 export function keyOf(line: string): string {
   return line.slice(0, line.indexOf('\t', line.indexOf('\t') + 1))
 }
@@ -72,7 +72,7 @@ export function teamsIn(lines: readonly string[]): readonly number[] {
   return [...teamIds].sort((a, b) => a - b)
 }
 
-/** The id of a line of the root or of a child, as COPY takes it: its second cell. */
+/** The id of a line of the root or of a child, in the text format of COPY: its second cell. */
 export function idOf(line: string): string {
   const from = line.indexOf('\t') + 1
   return line.slice(from, line.indexOf('\t', from))
@@ -82,8 +82,8 @@ export function isTombstone(line: string): boolean {
   return line.split('\t', 7)[6] === 't'
 }
 
-/** A cell as it was before COPY took it; a null is empty. */
+/** The value of a cell in the text format of COPY; a null is empty. */
 export function unescaped(cell: string): string {
-  const letters: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', '\\': '\\', N: '' }
-  return cell.replace(/\\(.)/g, (_, letter: string) => letters[letter] ?? letter)
+  const escapes: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', '\\': '\\', N: '' }
+  return cell.replace(/\\(.)/g, (_, character: string) => escapes[character] ?? character)
 }

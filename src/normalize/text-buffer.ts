@@ -1,21 +1,21 @@
 /**
- * Text gathered as bytes outside the JavaScript heap: a batch of lines held as strings would be copied by the
- * garbage collector again and again. Invariant: `take` hands over what was appended, and starts anew, with as much memory
- * as was needed before; what was taken stays as it is until it is given back.
+ * Text collected as bytes outside the JavaScript heap: the garbage collector would copy a batch of strings again and
+ * again. Invariant: `take` returns the appended bytes and starts an empty buffer of the same capacity; returned bytes do
+ * not change until they are given back.
  */
 export interface TextBuffer {
   readonly length: number
   append(text: string): void
   take(): Buffer
-  /** Takes back what was taken, once nobody reads it any more, to be written over. */
+  /** Reuses a returned buffer that nobody reads any more. */
   giveBack(taken: Buffer): void
 }
 
 const FIRST_SIZE = 64 * 1024
 
-/** `latin1` is for text that holds a byte in each character. */
+/** `latin1` is for text with one byte per character. */
 export function openTextBuffer(encoding: 'utf8' | 'latin1' = 'utf8'): TextBuffer {
-  // Memory is used again because getting and clearing it costs as much as writing it, and asks for collections.
+  // Reused because allocating and clearing memory costs as much as writing it, and causes collections.
   const spares: Buffer[] = []
   let bytes: Buffer = Buffer.alloc(0)
   let length = 0

@@ -1,4 +1,4 @@
-/** Every stream that is built, by name. Adding a resource is adding its file here, a migration and a fixture. */
+/** All streams, by name. A new resource needs its file here, a migration and a fixture. */
 import type { StreamName } from '../core/streams.ts'
 import { documents } from './documents.ts'
 import { formExports } from './exports.ts'
@@ -12,7 +12,7 @@ import type { Stream } from './stream.ts'
 import { webhookConfigs } from './webhook-configs.ts'
 import { webhookDeliveries } from './webhook-deliveries.ts'
 
-/** What a backfill reads, in the order in which it begins them: exports know their questions when forms were read before. */
+/** The streams of a backfill, in the order of starting: exports need the questions of forms. */
 export const STREAMS: readonly Stream[] = [
   patients,
   forms,
@@ -25,7 +25,7 @@ export const STREAMS: readonly Stream[] = [
   webhookDeliveries,
 ]
 
-/** All there are, those that only webhooks bring included. */
+/** All streams, including those that only webhooks deliver. */
 export const ALL_STREAMS: readonly Stream[] = [...STREAMS, packetResponses]
 
 const byName: ReadonlyMap<StreamName, Stream> = new Map(ALL_STREAMS.map((stream) => [stream.name, stream]))
@@ -38,7 +38,7 @@ export function streamNamed(name: StreamName): Stream | undefined {
   return byName.get(name)
 }
 
-/** The stream whose records webhook events call `source`. */
+/** The stream of webhook events with this `source`. */
 export function streamOfSource(source: string): Stream | undefined {
   return bySource.get(source)
 }

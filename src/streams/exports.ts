@@ -1,6 +1,6 @@
 /**
- * Exports of a form's answers (specification, section 4.5): the entries of their list, of which none can be asked for
- * by its id. Their files are read and laid into tables elsewhere (extract/exports, load/exports).
+ * Exports of a form's answers (specification, section 4.5): the entries of their list, which cannot be fetched by id.
+ * Their files are read and loaded elsewhere (extract/exports, load/exports).
  */
 import { formName } from './parts/form-name.ts'
 import { column, type Stream, text, time } from './stream.ts'

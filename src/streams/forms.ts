@@ -31,7 +31,7 @@ const questions: Child = {
     ]),
 }
 
-/** Type and subtype, from an object that holds both or from a bare name with the subtype beside it. */
+/** Type and subtype, from an object with both or from a bare name with the subtype next to it. */
 function typeCells(question: Question, problems: Problem[]): Cell[] {
   const { record, path } = question
   const type = record.question_type

@@ -1,7 +1,7 @@
 /**
  * Messages to patients (specification, section 2.2; status, SMS recipient and schedule are not shown).
  *
- * Invariant: a status is kept as it came, whatever its words, and wherever of the known places it stands.
+ * Invariant: a status is stored as received, whatever its words, from each of the known places.
  */
 import { isObject, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
@@ -9,7 +9,7 @@ import { type Cell, readCell } from './parts/cell.ts'
 import { objectOf } from './parts/parts.ts'
 import { type Column, column, firstOf, type Stream, text, time } from './stream.ts'
 
-/** A status is text, or stands in an object under one of these. */
+/** A status is text, or an object with the text under one of these keys. */
 const IN_STATUS = ['status', 'name', 'value']
 
 const status: Column = {
@@ -19,7 +19,7 @@ const status: Column = {
       const cell = statusIn(record[field], field, problems)
       if (cell !== null) return cell
     }
-    // The scheduled part of a message has a status of its own (section 3.1); it speaks for one that has none.
+    // The scheduled part of a message has a status of its own (section 3.1); it is used if the message has none.
     return isObject(record.scheduled) ? statusIn(record.scheduled.status, 'scheduled.status', problems) : null
   },
 }
@@ -28,7 +28,7 @@ function statusIn(value: unknown, path: string, problems: Problem[]): Cell {
   if (!isObject(value)) return readCell('text', value, path, problems)
   if (Object.keys(value).length === 0) return null
   const { field, value: inner } = firstOf(value, IN_STATUS)
-  // An object that names none of them stays whole, as its JSON text.
+  // An object with none of the keys is stored whole, as JSON text.
   return inner === null
     ? readCell('text', IN_STATUS.some((name) => name in value) ? null : value, path, problems)
     : readCell('text', inner, `${path}.${field}`, problems)
@@ -70,6 +70,6 @@ export const messages: Stream = {
   ],
   children: [],
   otherFields: [],
-  // Only a message fetched by id is said to come with its content (section 4.2).
+  // Only a message fetched by id is documented to have its content (section 4.2).
   isSummary: (record) => !('content' in record),
 }

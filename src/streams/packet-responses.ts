@@ -1,8 +1,8 @@
 /**
- * Packet responses (specification, sections 2.8, 3.2 and 6): how far a packet has come. Only webhooks bring them; the
- * service has no path by which to ask for one.
+ * Packet responses (specification, sections 2.8, 3.2 and 6): the progress of a packet. Only webhooks deliver them; the
+ * service has no path to fetch one.
  *
- * Invariant: setting a packet up is told from what its patient did: `activity` says which of them a state is.
+ * Invariant: `activity` distinguishes the set-up of a packet from actions of its patient.
  */
 import type { JsonObject } from '../core/json.ts'
 import { parseInstant } from '../core/time.ts'
@@ -30,7 +30,7 @@ const members: Child = {
       .map((item): Cell[] => [String(item.position), readCell('reference', item.value, item.path, problems)]),
 }
 
-/** Submission stamps every member, those too that nobody answered: only the member itself says `is_skipped`. */
+/** Submission changes every member, including unanswered ones: only the member itself has `is_skipped`. */
 function stampedMembers(record: JsonObject): Related | null {
   if (readCell('boolean', record.is_submitted, 'is_submitted', []) !== 't') return null
   const ids = members.rows(record, []).flatMap(([, id]) => (typeof id === 'string' ? [id] : []))

@@ -1,6 +1,6 @@
 /**
- * What a stream is: data that says how a record of one resource is keyed, read and laid into tables. The stages
- * (extract, load, verify …) are given a stream; none of them asks which one it is.
+ * A stream: data that declares how records of one resource are keyed, read and mapped to tables. The stages (extract,
+ * load, verify …) receive a stream; none of them asks which one it is.
  */
 import type { PathName } from '../api/paths.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -9,16 +9,16 @@ import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import type { Cell, CellType } from './parts/cell.ts'
 
-/** A column and the fields it may be read from: the first that is there and not null. */
+/** A column and its fields: the first one that is present and not null is read. */
 export interface Column {
   readonly name: string
   readonly type: CellType
   readonly from: readonly string[]
-  /** Reads the cell where its value may stand inside one of the fields, and not in it; `path` is that of the record. */
+  /** Reads the cell if its value may be nested inside a field; `path` is that of the record. */
   readonly read?: (record: JsonObject, path: string, problems: Problem[]) => Cell
 }
 
-/** A table whose rows are replaced with their parent's. Keyed by team, parent and what else its columns say. */
+/** A table whose rows are replaced with their parent's. Keyed by team, parent and further columns. */
 export interface Child {
   readonly table: string
   /** Column that holds the parent's id. */
@@ -31,12 +31,12 @@ export interface Child {
 
 export type Reading =
   | { readonly kind: 'list' }
-  /** By date since the checkpoint, and its whole list now and then. */
+  /** By date since the checkpoint, with periodic full scans. */
   | {
       readonly kind: 'windows'
-      /** Query parameter that asks for what is dated on a day or later. */
+      /** Query parameter that selects records dated on a day or later. */
       readonly parameter: string
-      /** Field of a record that the parameter goes by. */
+      /** Field of a record that the parameter filters. */
       readonly field: string
     }
   /** A list of files, each read as a whole. */
@@ -44,48 +44,48 @@ export type Reading =
 
 export interface Stream {
   readonly name: StreamName
-  /** What webhook events call its records (specification, section 6); absent where no event tells of them. */
+  /** `source` of its webhook events (specification, section 6); absent if there are none. */
   readonly source?: string
-  /** Path of the API's table that lists its records; null where only webhooks bring them. */
+  /** Name of the path that lists its records; null if only webhooks deliver them. */
   readonly list: PathName | null
-  /** What an envelope that is named after its resource calls them, where that is not the path's name. */
+  /** Key of the records in a list response, if it is not the name of the path. */
   readonly listedAs?: string
-  /** Path of one record by id; null where the service has none, and nothing can be proved gone. */
+  /** Name of the path of one record by id; null if the service has none, so that no record can be proved gone. */
   readonly one: PathName | null
-  /** How it is read; its whole list each time when nothing is said. */
+  /** How it is read; absent: the whole list each time. */
   readonly reading?: Reading
   /** Root table in schema `intake`, keyed by team and id. */
   readonly table: string
   readonly columns: readonly Column[]
   readonly children: readonly Child[]
-  /** Fields that the children read, or that need no column; what is named nowhere is unknown. */
+  /** Fields that children read or that need no column; all other fields are unknown. */
   readonly otherFields: readonly string[]
   /**
-   * True for a list entry that lacks what only the record fetched by id holds, given the version that is asked for. Absent where lists are known to hold
-   * whole records.
+   * True for a list entry that lacks fields of the record fetched by id, given the requested API version. Absent if lists
+   * are known to contain whole records.
    */
   readonly isSummary?: (record: JsonObject, apiVersion: string) => boolean
   /**
-   * True for a record in which an object stands for a list, so that positions are told by the order of its keys, which
-   * jsonb does not keep.
+   * True for a record in which an object stands for a list: positions follow the order of its keys, which jsonb does not
+   * keep.
    */
   readonly isOrdered?: (record: JsonObject) => boolean
   /**
-   * Leaves out of what came what no table may hold, raw ones included: secrets, image bytes, the signed part of an
-   * address. It is applied before anything is hashed, stored or set aside, so that an address that is signed anew at
-   * each read makes no new version. Takes any JSON, changes nothing that it is given, and never throws.
+   * Removes values that no table may contain, not even in `intake_raw`: secrets, image bytes, the signed part of an
+   * address. Applied before anything is hashed, stored or dead-lettered, so that an address that is signed anew on each
+   * read makes no new version. Accepts any JSON, does not change its argument, and never throws.
    */
-  readonly cleanse?: (came: unknown) => unknown
+  readonly cleanse?: (input: unknown) => unknown
   /**
-   * Given for a log: entries are written once, never deleted, and several may bear one id, of which the latest stays.
-   * The moment of an entry, which orders it whenever it is read; null where it tells none.
+   * Present for a log: entries are written once and never deleted; several may have one id, and the latest stays. Returns
+   * the time of an entry, which orders it whatever the time of reading; null if it has none.
    */
   readonly entryAt?: (record: JsonObject) => Instant | null
-  /** Records of another stream that this state changed without telling how: they are asked for by their ids. */
+  /** Records of another stream that this state changed; they are fetched by id, because the state does not contain them. */
   readonly changes?: (record: JsonObject) => Related | null
 }
 
-/** True where no fetch can decide which of two states is the later one: the records' own stamps do (law 2). */
+/** True if the stream has no fetch that could order two states: then `updated_at` decides (law 2). */
 export function stampsDecide({ list, one }: Stream): boolean {
   return list === null && one === null
 }
@@ -94,8 +94,8 @@ export interface Related {
   readonly stream: StreamName
   readonly ids: readonly string[]
   /**
-   * When they changed, as the record says: one that is held as submitted and was read then or later needs no asking.
-   * Null where it says nothing.
+   * The time of the change, from the record: a stored record that is submitted and was read then or later needs no fetch.
+   * Null if the record has none.
    */
   readonly since: Instant | null
 }
@@ -112,7 +112,7 @@ export function column(type: CellType, name: string, ...aliases: string[]): Colu
   return { name, type, from: [name, ...aliases] }
 }
 
-/** The first of the fields that is there and not null, with its name. */
+/** The first of the fields that is present and not null, with its name. */
 export function firstOf(record: JsonObject, fields: readonly string[]): { field: string; value: unknown } {
   for (const field of fields) {
     const value = record[field]

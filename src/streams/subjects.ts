@@ -1,8 +1,8 @@
 /**
- * Whose a record is: the columns of its tables that name a patient, or a response, which is a patient's.
+ * The patients that a record refers to: by the columns of its tables that name a patient, or a response of a patient.
  *
- * Invariant: read from the stream's declaration alone, so that a stream that is added is covered; the record itself is
- * always among its subjects.
+ * Invariant: derived from the stream's declaration alone, so that a new stream is covered; the record itself is always
+ * one of its subjects.
  */
 import type { JsonObject } from '../core/json.ts'
 import type { StreamName } from '../core/streams.ts'
@@ -42,7 +42,7 @@ function naming(columns: readonly string[]): readonly NamingColumn[] {
   })
 }
 
-/** The subjects of a payload, beside the record itself. */
+/** The subjects of a payload, except the record itself. */
 export function namedIn(stream: Stream, payload: JsonObject): readonly Subject[] {
   const { root, children } = namingColumns(stream)
   const columns = root.map(({ at }) => stream.columns[at] as Column)

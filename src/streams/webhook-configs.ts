@@ -1,7 +1,7 @@
 /**
  * Webhook configurations (specification, section 2.6). Which fields select event types and sources is not shown.
  *
- * Invariant: a signature secret reaches no table: neither these, nor the raw ones, nor what is set aside.
+ * Invariant: a signature secret is stored in no table: neither `intake`, nor `intake_raw`, nor dead letters.
  */
 import { isObject } from '../core/json.ts'
 import { column, type Stream, text, time } from './stream.ts'
@@ -22,13 +22,13 @@ export const webhookConfigs: Stream = {
   children: [],
   // Orders the states of a configuration, and has no column.
   otherFields: ['updated_at'],
-  cleanse: (came) => withoutSecrets(came, 0),
+  cleanse: (input) => withoutSecrets(input, 0),
 }
 
 /** Deeper than any record that is not refused for its depth. */
 const DEEPEST = 500
 
-/** `signature_secret`, and whatever else the service may call it; a flag that says there is one tells nothing. */
+/** `signature_secret`, or a similar name; a boolean flag reveals nothing and stays. */
 function isSecret(name: string, value: unknown): boolean {
   return /secret/i.test(name) && value !== null && typeof value !== 'boolean'
 }

@@ -1,15 +1,15 @@
 /**
  * Webhook event records, one for each attempt to deliver (specification, section 2.7, which shows none of their
- * fields). They are a log: there is no way to ask for one by its id, and none is ever said to be deleted (law 6).
+ * fields). They are a log: an entry cannot be fetched by id and is never deleted (law 6).
  *
- * Invariant: where the attempts of an event bear one id, that of the event, the row is the latest of them.
+ * Invariant: if the attempts of an event have one id, that of the event, the row is the latest attempt.
  */
 import type { JsonObject } from '../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
 import { readCell } from './parts/cell.ts'
 import { column, type Stream, text, time } from './stream.ts'
 
-/** Attempts that bear the same time are a microsecond apart, by their number. */
+/** Attempts with the same time are ordered by number, a microsecond apart. */
 function attemptedAt({ created_at, attempts }: JsonObject): Instant | null {
   const at = typeof created_at === 'string' ? parseInstant(created_at) : null
   const number = Number(readCell('integer', attempts, 'attempts', []) ?? 0)

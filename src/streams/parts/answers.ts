@@ -1,8 +1,8 @@
 /**
- * The answers of a response, whichever way they are written: a list, or an object keyed by the questions' ids.
+ * The answers of a response, in either form: a list, or an object keyed by question id.
  *
- * Invariant: every answer is found once and has its place in the order of the payload; nulls in a list are no answers
- * and keep their place, while a question that an object names was answered, if with nothing.
+ * Invariant: every answer is found once, with its position in the payload; a null in a list is no answer but counts as a
+ * position, while every key of an object is an answered question, even with a null.
  */
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
@@ -11,7 +11,7 @@ import { type Cell, readCell } from './cell.ts'
 import { cellsOf, type Item, itemsOf } from './parts.ts'
 
 export interface Answer {
-  /** One that came as bare text stands in `answer_text` of an object. */
+  /** A bare text is wrapped in an object as `answer_text`. */
   readonly record: JsonObject
   readonly position: number
   readonly path: string
@@ -40,16 +40,16 @@ interface Keyed extends Item {
 
 function* underKeys(answers: JsonObject): Generator<Keyed> {
   let position = 0
-  for (const [key, held] of Object.entries(answers)) {
+  for (const [key, value] of Object.entries(answers)) {
     const path = `answers.${key}`
-    if (!Array.isArray(held) || held.length === 0) {
+    if (!Array.isArray(value) || value.length === 0) {
       // An empty list is an answer of nothing.
       position += 1
-      yield { value: Array.isArray(held) ? null : held, position, path, key }
+      yield { value: Array.isArray(value) ? null : value, position, path, key }
     } else {
-      for (let at = 0; at < held.length; at++) {
+      for (let at = 0; at < value.length; at++) {
         position += 1
-        yield { value: held[at], position, path: `${path}[${at}]`, key }
+        yield { value: value[at], position, path: `${path}[${at}]`, key }
       }
     }
   }
@@ -65,7 +65,7 @@ function asRecord(value: unknown): JsonObject | null {
 
 const QUESTION_ID = [column('reference', 'id', 'uid')]
 
-/** Id of the question that something answers: its own reference, or an object with the question's id. */
+/** Id of the question of a part: its own reference, or an object with the question's id. */
 export function questionIdOf(record: JsonObject, path: string, problems: Problem[]): Cell {
   const { question } = record
   const own = isObject(question)

@@ -1,10 +1,10 @@
 /**
- * One value of a payload → one cell of a table, as the text that COPY takes.
+ * One value of a payload → one cell of a table, as text for COPY.
  *
- * Invariant (law 4): a value that cannot be read as the column's type gives null and a problem that holds the value
- * as it came; nothing is nulled silently. An empty string stays empty in a text column and is null, without a
+ * Invariant (law 4): a value that cannot be read as the column's type gives null and a problem with the original value;
+ * nothing is nulled silently. An empty string stays empty in a text column and is null, without a
  * problem, in any other. In a text column a number or boolean is its JSON text, and so is an object or array, its keys
- * sorted: contents that are equal, and so have one hash, must not differ in a cell.
+ * sorted: equal contents have one hash, so their cells must not differ.
  */
 import { canonicalText } from '../../core/canonical.ts'
 import { referenceId } from '../../core/identifiers.ts'
@@ -94,9 +94,10 @@ function readReference(value: unknown): Reading {
   const reading = referenceId(value)
   if (reading.kind === 'id') return reading.id
   if (reading.kind !== 'none') return UNREADABLE
-  // An id that is null is no reference; an object that says something else instead is one we cannot read.
-  const saysElse = isObject(value) && Object.keys(value).length > 0 && !('id' in value) && !('uid' in value)
-  return saysElse ? UNREADABLE : null
+  // A null id is no reference; an object with other fields instead of an id is unreadable.
+  const hasOtherFields =
+    isObject(value) && Object.keys(value).length > 0 && !('id' in value) && !('uid' in value)
+  return hasOtherFields ? UNREADABLE : null
 }
 
 /**

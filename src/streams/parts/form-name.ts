@@ -1,4 +1,4 @@
-/** The name of the form that a record is about, as the record says it: beside the form or in it. */
+/** The name of the form of a record: from `form_name`, or from the embedded form. */
 import { isObject } from '../../core/json.ts'
 import { type Column, text } from '../stream.ts'
 import { readCell } from './cell.ts'

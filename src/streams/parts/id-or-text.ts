@@ -1,9 +1,8 @@
 /**
  * A bare value where the service may write an id, an index or a text: a row of a matrix, a choice.
  *
- * Invariant: the value stands in one of the two cells, exactly as it came. A number, or a text that looks like a UUID,
- * is what the service calls the thing by; any other text is what a person reads, also one of digits: the columns of a
- * scale are headed 1, 2, 3.
+ * Invariant: the value is in one of the two cells, exactly as received. A number, or a text that looks like a UUID, is an
+ * id of the service; any other text is a label, also one of digits: the columns of a scale are labeled 1, 2, 3.
  */
 import { canonicalText } from '../../core/canonical.ts'
 import { isLosslessNumber } from '../../core/json.ts'

@@ -1,7 +1,7 @@
 /**
  * The rows of `response_matrix_cells`.
  *
- * Invariant: one row a cell, in its place; cells that hold the same in different rows, or in the same, are all there.
+ * Invariant: one row per cell, in order; cells with equal values are all kept.
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
@@ -29,7 +29,7 @@ const VALUE = [text('answer_text', 'value', 'text')]
 
 const HEADING = [column('reference', 'id', 'uid', 'index'), text('text', 'text_value', 'label', 'name')]
 
-/** Id and text of a row or column: an object, or a bare id, text or index; else what stands beside it. */
+/** Id and text of a row or column: an object, or a bare id, text or index; else the separate fields of the cell. */
 function headingOf(
   cell: JsonObject,
   name: 'row' | 'column',

@@ -1,8 +1,8 @@
 /**
  * Paths within a record of any stream, as problems are counted by them.
  *
- * Invariant: below a field of the record only names of ours remain; any other, which may be a key of somebody's JSON
- * where a text should be, is `*`, and what is below it is left out.
+ * Invariant: below a field of the record only known names remain; any other name may be a key of arbitrary JSON: it
+ * becomes `*`, and the path ends there.
  */
 
 const NAMES = new Set([
@@ -14,10 +14,10 @@ const NAMES = new Set([
   ...['field_id', 'field_type', 'required', 'page', 'scheduled_at'],
 ])
 
-/** `path` begins with a field of the record, which is told by its name; those of responses are told apart before. */
+/** `path` starts with a known field of the record. Paths of responses are handled by response-paths. */
 export function withoutForeignNames(path: string): string {
   const [field, ...below] = path.split('.')
   const foreign = below.findIndex((name) => !NAMES.has(name.replace(/(?:\[\d*\])+$/, '')))
-  const told = foreign < 0 ? below : [...below.slice(0, foreign), '*']
-  return [field, ...told].join('.')
+  const known = foreign < 0 ? below : [...below.slice(0, foreign), '*']
+  return [field, ...known].join('.')
 }

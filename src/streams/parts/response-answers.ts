@@ -1,9 +1,8 @@
 /**
- * The rows of `response_answers`: one a value, each choice and then the free text.
+ * The rows of `response_answers`: one per value, first the choices and then the free text.
  *
- * Invariant: an answer leaves at least one row, and every text of it stands in a `value_text`; values alike are rows
- * alike, and never one. An empty free text is a value where it is all there is (an empty string stays empty), and
- * none beside choices.
+ * Invariant: an answer gives at least one row, and each of its texts is a `value_text`; equal values are separate rows.
+ * An empty free text is a value if the answer has no choices (an empty string stays empty), and none otherwise.
  */
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
@@ -107,10 +106,10 @@ function choiceOf({ value, path }: Item, problems: Problem[]): Value | null {
 function choiceIn(value: JsonObject, path: string, problems: Problem[]): Value | null {
   const chosen = value.question_choice
   if (isObject(chosen)) return namedChoice(chosen, `${path}.question_choice`, problems)
-  const { question_choice: _, ...beside } = value
-  if (chosen === undefined || chosen === null) return namedChoice(beside, path, problems)
+  const { question_choice: _, ...rest } = value
+  if (chosen === undefined || chosen === null) return namedChoice(rest, path, problems)
   const [id, own] = idOrText(chosen, `${path}.question_choice`, problems)
-  const [, text] = cellsOf(CHOICE, beside, path, problems) as [Cell, Cell]
+  const [, text] = cellsOf(CHOICE, rest, path, problems) as [Cell, Cell]
   return { choiceId: id, valueText: own ?? text }
 }
 

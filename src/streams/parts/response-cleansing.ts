@@ -1,9 +1,9 @@
 /**
- * What of a response no table may hold: the signed part of addresses, and the bytes of images and files.
+ * Removes the parts of a response that no table may contain: the signed part of addresses, and bytes of images and files.
  *
- * Invariant: of a file or signature, every address loses its query string and all bytes give way to `(not kept)`; of
- * anything else only a text that is wholly a signed address, or wholly an image, does. What people wrote stays, an
- * address with a query among it. What has nothing to leave out is returned as it is, not copied.
+ * Invariant: in a file or signature, every address loses its query string and all bytes become `(not kept)`; elsewhere
+ * only a text that is entirely a signed address or an image is changed. Texts that people wrote stay, including
+ * addresses with a query. A value with nothing to remove is returned itself, not a copy.
  */
 import { isLosslessNumber } from '../../core/json.ts'
 import {
@@ -16,24 +16,24 @@ import {
 } from './addresses.ts'
 import { FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
 
-/** Below these, texts are about a file or an image. */
+/** Fields that contain a file or an image. */
 const PARTS: ReadonlySet<string> = new Set([...FILE_FIELDS, ...SIGNATURE_FIELDS])
 
-/** Fields of a file or signature that hold its address, its bytes, or either. */
+/** Fields of a file or signature with its address or its bytes. */
 const ADDRESS = /(?:^|_)(?:url|uri|href|link|src)$/i
 const BYTES = /(?:^|_)(?:image|data|content|contents|bytes|body|base64|blob|thumbnail|svg|png)$/i
 
-/** Longer than any name, and written with the characters of base64 alone. */
+/** Longer than any name, with characters of base64 only. */
 const ENCODED = /^[A-Za-z0-9+/_\-\s]{200,}={0,2}\s*$/
 
 /** Deeper than any record that is not refused for its depth. */
 const DEEPEST = 500
 
-export function cleansedResponse(came: unknown): unknown {
-  return cleansed(came, '', false, 0)
+export function cleansedResponse(input: unknown): unknown {
+  return cleansed(input, '', false, 0)
 }
 
-/** `name` is that of the field that the value, or the list it is in, stands in. */
+/** `name` is the field that contains the value or its list. */
 function cleansed(value: unknown, name: string, inPart: boolean, depth: number): unknown {
   if (typeof value === 'string') return inPart ? partText(value, name) : otherText(value)
   if (typeof value !== 'object' || value === null || depth > DEEPEST) return value
@@ -75,10 +75,10 @@ function partText(text: string, name: string): string {
   return BYTES.test(name) || (text.length >= 200 && ENCODED.test(text)) ? NOT_KEPT : text
 }
 
-/** A text that is an address or an image begins with one of these, and few do. */
+/** Start of a text that may be an address or an image; most texts do not match. */
 const MAY_BE = /^\s*(?:https?:|\/\/|data:image)/i
 
-/** True where the first character says already that it is neither, as of nearly every text. */
+/** Quick test by the first character: true for nearly every text. */
 function beginsOtherwise(text: string): boolean {
   const first = text.charCodeAt(0)
   return first > 0x2f && first < 0x7f && first !== 0x48 && first !== 0x68 && first !== 0x44 && first !== 0x64

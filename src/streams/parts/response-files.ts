@@ -1,5 +1,5 @@
 /**
- * The rows of `response_files` and `response_signatures`: what is known of a file or an image, never its bytes.
+ * The rows of `response_files` and `response_signatures`: metadata of a file or an image, never its bytes.
  *
  * Invariant: an address has neither query string nor fragment, which would let its holder fetch the file.
  */
@@ -18,19 +18,19 @@ const URL: Column = {
   },
 }
 
-/** Fields that hold an image or say where it is. */
+/** Fields with an image or its address. */
 const IMAGE_FIELDS = ['image', 'url', 'data'] as const
 
 const HAS_IMAGE: Column = {
   ...column('boolean', 'has_image'),
-  read: (record) => (IMAGE_FIELDS.some((field) => holdsSomething(record[field])) ? 't' : 'f'),
+  read: (record) => (IMAGE_FIELDS.some((field) => hasContent(record[field])) ? 't' : 'f'),
 }
 
-/** False for what is empty, and for an object or list of nothing but that. */
-function holdsSomething(value: unknown): boolean {
+/** False for an empty value, and for an object or list of empty values. */
+function hasContent(value: unknown): boolean {
   if (typeof value === 'string') return value.trim() !== ''
   if (typeof value !== 'object' || value === null) return value === true || typeof value === 'number'
-  return isLosslessNumber(value) || Object.values(value).some(holdsSomething)
+  return isLosslessNumber(value) || Object.values(value).some(hasContent)
 }
 
 export const responseFiles: Child = parts('response_files', FILE_FIELDS, [
@@ -48,7 +48,7 @@ export const responseSignatures: Child = parts('response_signatures', SIGNATURE_
   HAS_IMAGE,
 ])
 
-/** A table of parts with these columns; the first is the part's id, and its question comes after that. */
+/** A table of parts with these columns: the part's id, its question, then the others. */
 function parts(table: string, fields: readonly string[], columns: readonly Column[]): Child {
   const [id, ...others] = columns as [Column, ...Column[]]
   return {

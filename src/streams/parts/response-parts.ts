@@ -1,9 +1,9 @@
 /**
- * The matrix cells, files and e-signatures of a response, under each name they have been seen with: in the response,
- * or in the answers that they belong to.
+ * The matrix cells, files and e-signatures of a response, under each of their known names, in the response or in its
+ * answers.
  *
- * Invariant: every part is found once, and they are numbered through the response: those in answers first, in the
- * order of the answers, then the response's own. A part in an answer has the question of that answer.
+ * Invariant: every part is found once, and numbered within the response: first parts of answers, in the order of the
+ * answers, then parts of the response itself. A part of an answer has the question of that answer.
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Problem } from '../../core/problem.ts'
@@ -22,7 +22,7 @@ export interface Part {
   readonly questionId: Cell
 }
 
-/** The parts that stand under one of `fields`; all of them are read, should there be several. */
+/** The parts under any of `fields`. */
 export function partsOf(
   response: JsonObject,
   fields: readonly string[],
@@ -53,7 +53,7 @@ export function partsOf(
   return parts
 }
 
-/** Quick test: false where no answer holds a part, as is usual. */
+/** Quick test: false if no answer has a part, which is usual. */
 function mayNest(answers: unknown, fields: readonly string[]): boolean {
   if (!Array.isArray(answers)) return isObject(answers)
   return answers.some((answer) => isObject(answer) && fields.some((field) => field in answer))

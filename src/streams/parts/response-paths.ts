@@ -1,8 +1,8 @@
 /**
  * Paths within a response, as problems and drift are counted by them.
  *
- * Invariant: of a path that leads into answers or parts, only names of ours remain; the rest, which may be a question's
- * id, a key of somebody's JSON or any other data, is `*`.
+ * Invariant: in a path into answers or parts only known names remain; the rest, which may be a question's id, a key of
+ * arbitrary JSON or other data, becomes `*`.
  */
 import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
 
@@ -19,16 +19,16 @@ const NAMES = [
 
 const NAMED = `(?:\\.(?:${NAMES.join('|')})(?=[.[]|$)(?:\\[\\d*\\])?)*`
 
-/** In a list: names of ours from its beginning. */
+/** In a list: known names from its start. */
 const LISTED = new RegExp(`^((?:${LISTS.join('|')})\\[\\d*\\]${NAMED})(.*)$`, 's')
 
-/** Answers by question: names of ours at the end, after a key that may hold anything. */
+/** Answers by question: known names at the end, after an arbitrary key. */
 const KEYED = new RegExp(`^answers\\..*?((?:\\[\\d*\\])?${NAMED})$`, 's')
 
-/** A path that leads into answers or parts. */
+/** A path into answers or parts. */
 export const OF_RESPONSES = new RegExp(`^(?:${LISTS.join('|')})(?:[.[]|$)`)
 
-/** A path as long as this is one of keys that are data, and would take long to take apart. */
+/** A longer path consists of keys that are data, and matching it would be slow. */
 const LONGEST = 1000
 
 export function withoutForeignKeys(path: string): string {

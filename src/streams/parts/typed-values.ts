@@ -1,9 +1,9 @@
 /**
- * What a text says when it is read as a number, a boolean or a date, whatever it was asked for as.
+ * A text read as a number, a boolean and a date, whatever the type of its question.
  *
- * Invariant: a text is read whole or not at all, blanks around it included; one that does not read is null and no
- * problem, because its text is kept beside it. A number is digits with an optional sign, fraction and exponent
- * (`-2`, `+.5`, `1e3`), without separators, and what is returned fits Postgres' `numeric`.
+ * Invariant: the whole text, including blanks, must match; a text that does not match gives null without a problem,
+ * because the text itself is stored in the same row. A number is digits with an optional sign, fraction and exponent
+ * (`-2`, `+.5`, `1e3`), without separators, and fits Postgres' `numeric`.
  */
 import { isWithinNumeric } from '../../core/canonical.ts'
 import { parseDate } from '../../core/time.ts'
@@ -13,7 +13,7 @@ const NUMBER = /^[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?$/
 
 const BOOLEAN = /^(?:true|false|yes|no)$/i
 
-/** How a number, a boolean or a date begins; most texts do not. */
+/** Start of a number, a boolean or a date; most texts do not match. */
 const MAY_BE = /^[-+.\dtfyn]/i
 
 const NONE: readonly [Cell, Cell, Cell] = [null, null, null]
