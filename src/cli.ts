@@ -1,10 +1,10 @@
 #!/usr/bin/env -S node --max-semi-space-size=32
 /**
- * The process of the command line. The only place that reads the environment and ends the process.
+ * The process of the command line. Only this file reads the environment and ends the process.
  *
- * Invariant: it ends with the exit code that commands/program.ts finds; the first signal lets the command end by
- * itself, a second one does not wait; output that nobody takes stops nothing. A reader that goes away is no failure,
- * a result that could not be written is one.
+ * Invariant: exits with the code that commands/program.ts returns. The first signal asks the command to end, a second
+ * one ends the process at once. Output that cannot be written does not stop the command; a closed pipe is not a
+ * failure, any other lost result is.
  *
  * The first line widens the young generation of the heap: a page's records live just long enough to be copied twice
  * in the default one, which costs a quarter of a run's time (docs/benchmarks.md).
@@ -19,13 +19,13 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 
 const stop = new AbortController()
 
-/** One Ctrl-C comes twice where npm passes on what the terminal sent already. */
+/** Under npm, one Ctrl-C arrives twice: from the terminal and from npm. */
 const ECHO_MS = 500
 let stoppedAt = 0
 
 for (const name of ['SIGINT', 'SIGTERM'] as const) {
   process.on(name, () => {
-    // A second signal means now.
+    // A second signal ends the process at once.
     if (stop.signal.aborted && performance.now() - stoppedAt > ECHO_MS) {
       process.exit(name === 'SIGTERM' ? 143 : 130)
     }
@@ -35,7 +35,7 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// A reader of our output that goes away (`| head`) does not stop a run, and a disk that is full does not either.
+// Neither a closed pipe (`| head`) nor a full disk stops a run.
 let lost = false
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE' || lost) return
@@ -43,7 +43,7 @@ process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   process.stderr.write(`error: standard output could not be written (${code ?? 'unknown'})\n`)
 })
 process.stderr.on('error', () => {})
-// The last of it may fail after the command's end.
+// The last write may fail after the command has ended.
 process.on('exit', (code) => {
   if (lost && code === 0) process.exitCode = 1
 })

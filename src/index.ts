@@ -1,7 +1,7 @@
 /**
- * The public library: the typed client of the service, the streams, and what their types need.
+ * The public library: the typed client of the service, the streams, and the types they use.
  *
- * Invariant: what is exported here stays; everything else may change with any release.
+ * Invariant: exports of this file are stable; everything else may change in any release.
  */
 export type {
   Answer,

@@ -1,8 +1,8 @@
 /**
- * The command line without its process: words → a command → an exit code.
+ * The command line without its process: arguments → a command → an exit code.
  *
- * Invariant: exit codes are those of the contract: 0 done, 1 failed, 2 wrong usage or configuration, 3 held by
- * another run, 4 needs a person, 130 and 143 interrupted. Whatever is said, help and errors too, goes to the context.
+ * Invariant: exit codes follow the contract: 0 done, 1 failed, 2 wrong usage or configuration, 3 another run has the
+ * lock, 4 needs attention, 130 and 143 interrupted. All output, including help and errors, goes to the context.
  */
 import { Command, CommanderError } from 'commander'
 import { IntakeError, UsageError } from '../core/errors.ts'
@@ -33,15 +33,15 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   demo: async (context) => (await import('./demo/demo.ts')).demoCommand(context),
 }
 
-/** Of help that no terminal shows. */
+/** The width of help text without a terminal. */
 const PLAIN_WIDTH = 80
 
-/** Runs what `words` say, the name of the program not among them. Never throws what a command throws. */
+/** Runs the command in `words`, the arguments without the name of the program. Never throws a command's error. */
 export async function runProgram(words: readonly string[], context: Context): Promise<number> {
   const program = new Command('intake-sync')
     .description('Keeps a Postgres warehouse equal to a hosted Intake Forms Service.')
     .version(context.version)
-  // One command is loaded, and not what only the others need; for the help, all of them.
+  // Loading only the named command keeps the start fast; help needs all of them.
   const named = words[0] !== undefined && Object.hasOwn(COMMANDS, words[0]) ? COMMANDS[words[0]] : undefined
   const wanted = named === undefined ? Object.values(COMMANDS) : [named]
   for (const open of wanted) program.addCommand(await open(context))
@@ -65,7 +65,7 @@ export async function runProgram(words: readonly string[], context: Context): Pr
   }
 }
 
-/** Settings are not handed down to commands that were made elsewhere. */
+/** Commander does not pass settings down to subcommands added with `addCommand`. */
 function withNested(command: Command): readonly Command[] {
   return [command, ...command.commands.flatMap(withNested)]
 }
@@ -79,8 +79,8 @@ function exitCodeFor(
   if (error instanceof ExitCode) return error.exitCode
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0
-    // Its text is on stderr already.
-    const message = nothingAsked(program, words) ?? error.message.replace(/^error: /, '')
+    // Commander has already written its text to stderr.
+    const message = missingCommand(program, words) ?? error.message.replace(/^error: /, '')
     if (words.includes('--json')) printError(stdout, 'usage', message, '--help shows what there is')
     return 2
   }
@@ -94,8 +94,8 @@ function exitCodeFor(
   return failure.code === 'held_by_another_run' ? 3 : 1
 }
 
-/** What to name where the program, or one of its groups, was named without any of its commands; else null. */
-function nothingAsked(program: Command, words: readonly string[]): string | null {
+/** The error message if the program or a group was called without a command; else null. */
+function missingCommand(program: Command, words: readonly string[]): string | null {
   const asked = words.filter((word) => word !== '--json')
   const group = asked.length === 0 ? program : program.commands.find((command) => command.name() === asked[0])
   if (group === undefined || group.commands.length === 0 || asked.length > 1) return null

@@ -1,14 +1,13 @@
-/** The service's own words about a refusal (`detail`), for the person who asked; for no log and no error. */
+/** The service's explanation of a refusal (`detail`). It may quote health data, so it goes to stdout only. */
 import type { Answer } from '../api/client.ts'
 import { isObject, parseJson } from '../core/json.ts'
 import { shown } from './terminal/printable.ts'
 
-/** One line, or null when the answer says nothing in the form that it should. */
+/** One line, or null if the body is not JSON or has no explanation. */
 export function detailOf(refusal: Answer): string | null {
   try {
     const { value } = parseJson(refusal.body as Uint8Array)
-    const said = isObject(value) ? (value.detail ?? value) : value
-    return shown(said) || null
+    return shown(isObject(value) ? (value.detail ?? value) : value) || null
   } catch {
     return null
   }

@@ -1,7 +1,7 @@
 /**
- * The service as one command sees it: the one team that was meant, and a client for it.
+ * The team and client of a command that works with one team.
  *
- * Invariant: a command that asks the service for one thing never guesses which of several teams was meant.
+ * Invariant: with several teams configured, such a command requires `--team` and never picks one.
  */
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
@@ -20,7 +20,7 @@ export function oneTeam(config: Config, name: string | undefined): TeamConfig {
   )
 }
 
-/** Ends with the command, or when its signal comes, unless `own` has another. */
+/** Opens a client that the command's signal aborts, unless `own` has another signal. */
 export function openService(
   context: Context,
   config: Config,

@@ -107,7 +107,7 @@ describe('a webhook that is created', () => {
     const run = startCli(['webhooks', 'create', '--url', URL_GIVEN], env)
     await asked
     run.kill('SIGINT')
-    await run.said('finishing what was begun')
+    await run.said('finishing started work')
     go()
     const ended = await run.ended
     expect(ended).toMatchObject({ code: 0 })
@@ -218,7 +218,7 @@ describe('an answer that cannot be used', () => {
     }
     const run = await create()
     expect(run).toMatchObject({ code: 1, stdout: '' })
-    expect(run.stderr).toContain('deleted again: the answer held no signature secret')
+    expect(run.stderr).toContain('deleted again: the answer has no signature secret')
     expect(service.configs).toEqual([])
   })
 

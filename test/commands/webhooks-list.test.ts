@@ -98,7 +98,7 @@ describe('list', () => {
     const run = await webhooks('list', { ...env, DATABASE_URL: empty.url })
     expect(run.code).toBe(0)
     expect(run.stdout).toMatch(/^c-1 .* unknown$/m)
-    expect(run.stderr).toContain('note: whether a secret is held is not known: the database is behind')
+    expect(run.stderr).toContain('note: whether a secret is stored is not known: the database is behind')
   })
 
   it('of nothing says so', async () => {

@@ -1,8 +1,8 @@
 /**
- * What an analyst sees in the demo: the views of intake_analytics, asked with the role `intake_analyst`, and the door
- * that stays shut.
+ * The analyst's part of the demo: queries on the views of intake_analytics with the role `intake_analyst`, and one
+ * query that the role must not run.
  *
- * Invariant: every query is asked with that role and no other; one that asks for names and is answered fails the demo.
+ * Invariant: every query runs with that role only. The demo fails if the role can read names.
  */
 import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -12,7 +12,7 @@ import { REWORDED_FORM } from './service.ts'
 
 export interface AnalystSaw {
   readonly answers: readonly DemoAnswer[]
-  /** What was asked for and refused. */
+  /** The query that Postgres refused. */
   readonly refused: { readonly sql: string; readonly reason: string }
 }
 
@@ -73,5 +73,5 @@ async function refusal({ client }: Session): Promise<string> {
     if (sqlstateOf(error) === SQLSTATE.insufficientPrivilege) return (error as Error).message
     throw error
   }
-  throw new IntakeError('the demo: an analyst was shown names', { code: 'demo_failed', verdict: 'stop' })
+  throw new IntakeError('the demo: an analyst could read names', { code: 'demo_failed', verdict: 'stop' })
 }

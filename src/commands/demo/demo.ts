@@ -1,10 +1,10 @@
 /**
- * `intake-sync demo`: the whole road in seconds, on a warehouse and a service of its own.
+ * `intake-sync demo`: the whole pipeline in seconds, with its own warehouse and service.
  *
  *     empty warehouse ─► first backfill ─► a day passes ─► backfill ─► backfill, nothing new ─► live ─► queries ─► analyst ─► (stay)
  *
- * Invariant: needs no configuration and touches none of the user's data; every figure it prints was counted in this
- * run, and one that is not what was done at the service ends it with 1. When it ends, nothing of it runs.
+ * Invariant: needs no configuration and touches none of the user's data. Every printed figure was counted in this run;
+ * a figure that does not match the changes made at the service ends the demo with 1. No process outlives the demo.
  */
 import { Command } from 'commander'
 import { readConfig } from '../../config/config.ts'
@@ -32,7 +32,7 @@ interface Options {
   readonly json?: true
 }
 
-/** What one backfill of the demo brought. */
+/** The result of one backfill of the demo. */
 interface Run {
   readonly name: string
   readonly summary: BackfillSummary
@@ -42,8 +42,8 @@ interface Run {
 
 export function demoCommand(context: Context): Command {
   return new Command('demo')
-    .description('show the whole road on an embedded warehouse and an emulated service')
-    .option('--stay', 'leave both running until Ctrl-C')
+    .description('show the whole pipeline on an embedded warehouse and an emulated service')
+    .option('--stay', 'keep both running until Ctrl-C')
     .option('--json', 'print one JSON document')
     .action((options: Options) => runDemo(context, options))
 }
@@ -63,7 +63,7 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   print(say.serviceText(service.environments[0]!.base_url, countRecords(service)))
   const stage = { context, server, session, service }
   const runs = await threeRuns(stage, print)
-  print(say.headingText(4, 'Live: what changes at the service is told by webhook'))
+  print(say.headingText(4, 'Live: the service reports changes by webhook'))
   const logger = openLogger(context, config)
   await using serving = await openLive({ url: server.url, service, logger })
   const live = await watchChanges(session, service)
@@ -84,9 +84,9 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   print(say.refusedText(analyst.refused))
   const places = placesOf(server, service, dataDir, serving)
   const seconds = secondsSince(begun)
-  const told = { seconds, runs: [...runs, last], live, answers, analyst }
-  if (options.json) printJson(context, document(told, options.stay === true, places))
-  print(`Everything is as it should be, after ${seconds.toFixed(1)} s.\n\n`)
+  const results = { seconds, runs: [...runs, last], live, answers, analyst }
+  if (options.json) printJson(context, document(results, options.stay === true, places))
+  print(`All results are as expected, after ${seconds.toFixed(1)} s.\n\n`)
   if (!options.stay) return print(say.fartherText(places))
   print(say.stayText(places))
   await untilAborted(context.signal)
@@ -109,13 +109,13 @@ async function threeRuns(stage: Stage, print: (text: string) => void): Promise<r
   print(say.headingText(1, 'First backfill: everything'))
   const first = await run('first')
   for (const [stream, count] of Object.entries(countRecords(service))) expect(first, stream, count, 0)
-  print(say.headingText(2, 'A day passes at the service; the next backfill writes what changed'))
+  print(say.headingText(2, 'A day passes at the service: the second backfill writes only the changes'))
   const changes = letTimePass(service)
   print(say.changesText(changes))
   const second = await run('changed')
   expect(second, 'patients', changes.created + changes.updated, changes.deleted)
   expect(second, 'forms', changes.reworded, 0)
-  print(say.headingText(3, 'Nothing happened: the third backfill writes nothing'))
+  print(say.headingText(3, 'Nothing changed: the third backfill writes nothing'))
   const third = await run('unchanged')
   for (const { name } of STREAMS) expect(third, name, 0, 0)
   if (third.row_versions !== 0) throw wrong(third.name, 'row versions', third.row_versions, 0)
@@ -156,8 +156,8 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
   })
 }
 
-/** Of the user's settings only where data go, how much is logged and the key of pseudonyms, which commands that look
- * into the demo put in place too; a demo is no place for their credentials. */
+/** The user's data directory, log level and analytics key, so that other commands can open the demo's warehouse. The
+ * user's credentials stay out of the demo. */
 function ownSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { INTAKE_DATA_DIR, INTAKE_DATA_DIR_FILE, LOG_LEVEL = 'warn' } = env
   const { INTAKE_ANALYTICS_KEY, INTAKE_ANALYTICS_KEY_FILE } = env
@@ -194,7 +194,7 @@ function placesOf(
   return { dataDir, directory: server.directory, port, variables, webhooks: `${ingest}/webhooks`, admin }
 }
 
-interface Told {
+interface Results {
   readonly seconds: number
   readonly runs: readonly Run[]
   readonly live: readonly LiveChange[]
@@ -203,7 +203,7 @@ interface Told {
 }
 
 function document(
-  { seconds, runs, live, answers, analyst }: Told,
+  { seconds, runs, live, answers, analyst }: Results,
   stays: boolean,
   { dataDir, directory, port, variables }: say.DemoPlaces,
 ): unknown {

@@ -1,9 +1,8 @@
 /**
- * The live part of the demo: a webhook at the emulated service, `serve` that receives it, and changes whose rows are
- * waited for.
+ * The live part of the demo: a webhook of the emulated service, `serve` as its receiver, and changes at the service.
  *
- * Invariant: a figure is the time from the change at the service to its row as a query sees it; a row that does not
- * come fails the demo.
+ * Invariant: a figure is the time from the change at the service until a query returns its row. A row that does not
+ * appear fails the demo.
  */
 import type { Logger } from 'pino'
 import { openClient } from '../../api/client.ts'
@@ -19,7 +18,7 @@ import { demoTeam, REWORDED_FORM } from './service.ts'
 export interface LiveChange {
   /** What happened at the service. */
   readonly what: string
-  /** Until its row was there. */
+  /** From the change until a query returned its row. */
   readonly seconds: number
 }
 
@@ -32,14 +31,14 @@ export interface LiveOptions {
 
 const ANYWHERE = { host: '127.0.0.1', port: 0 } as const
 
-/** Starts `serve`, and has the service send everything to it. */
+/** Starts `serve` and subscribes it to all events of the service. */
 export async function openLive({ url, service, logger }: LiveOptions): Promise<Serving> {
   const team = demoTeam(service)
   await using client = openClient({ ...team, clock: systemClock, random: Math.random, logger })
-  // The secret is told with the configuration, and the address is known when its receiver runs: it is set then.
+  // Creating the webhook returns the secret that the receiver needs; the receiver's address is known only once it runs.
   const { record } = await createWebhookConfig(client, { target_url: 'http://127.0.0.1:9/webhooks' })
   const reading = recordId(record)
-  if (reading.kind !== 'id') throw failed('the service named no webhook')
+  if (reading.kind !== 'id') throw failed('the service returned no webhook id')
   const serving = await openServe({
     ...{ url, logger, clock: systemClock, random: Math.random },
     teams: [team],
@@ -58,20 +57,20 @@ export async function openLive({ url, service, logger }: LiveOptions): Promise<S
 
 interface Step {
   readonly what: string
-  /** Makes the change; returns the id of what was changed. */
+  /** Makes the change and returns the id of the changed record. */
   readonly make: () => string
-  /** Is true of the row with the id `$1` once it is there. */
+  /** An SQL condition that is true once the row with the id `$1` shows the change. */
   readonly seen: string
 }
 
-/** One change after another, each watched until its row is there. */
+/** Makes one change after another and waits for the row of each. */
 export async function watchChanges(session: Session, service: Emulator): Promise<readonly LiveChange[]> {
   const changes: LiveChange[] = []
   for (const { what, make, seen } of stepsOf(service)) {
     const begun = performance.now()
     const id = make()
     while (!(await isTrue(session, seen, id))) {
-      if (performance.now() - begun > PATIENCE_MS) throw failed(`no row told that ${what}`)
+      if (performance.now() - begun > PATIENCE_MS) throw failed(`no row showed that ${what}`)
       await systemClock.sleep(PAUSE_MS)
     }
     changes.push({ what, seconds: Math.round(performance.now() - begun) / 1000 })
@@ -88,7 +87,7 @@ function stepsOf({ control }: Emulator): readonly Step[] {
   const form = forms.slice(0, forms.size).find((each) => each.name === REWORDED_FORM)!
   return [
     {
-      what: 'a patient came',
+      what: 'a patient was created',
       make: () => control.createPatient({ first_name: 'Live', last_name: 'Beispiel' }).id,
       seen: "exists (select from intake.patients where id = $1 and first_name = 'Live')",
     },
@@ -98,7 +97,7 @@ function stepsOf({ control }: Emulator): readonly Step[] {
       seen: "exists (select from intake.patients where id = $1 and city = 'Hereabouts')",
     },
     {
-      what: 'a patient left',
+      what: 'a patient was deleted',
       make() {
         control.deletePatient(left!)
         return left!
@@ -106,7 +105,7 @@ function stepsOf({ control }: Emulator): readonly Step[] {
       seen: 'exists (select from intake.patients where id = $1 and _deleted_at is not null)',
     },
     {
-      what: `the form "${REWORDED_FORM}" got a question reworded`,
+      what: `a question of the form "${REWORDED_FORM}" was reworded`,
       make() {
         control.renameQuestion(form.id, form.questions[0]!.id, 'What is the name of your insurance?')
         return form.id

@@ -1,7 +1,7 @@
 /**
- * Questions that analysts may ask of the tables that exist today, each as SQL to paste, and its answer.
+ * Example queries on the tables of the warehouse, to copy and paste.
  *
- * Invariant: a query stands by itself: it names no id, and needs nothing that another one made.
+ * Invariant: each query runs on its own: it contains no id and depends on no other query.
  */
 import type { Session } from '../../warehouse/connect.ts'
 

@@ -1,7 +1,7 @@
 /**
- * The service of the demo: the emulator with invented people, and the one day of changes that the demo lets happen.
+ * The service of the demo: the emulator with invented people, and one day of changes.
  *
- * Invariant: `ChangesMade` counts what was done behind the API, so that the warehouse can be held against it.
+ * Invariant: `ChangesMade` counts the changes made behind the API, to compare the warehouse with.
  */
 
 import { type Emulator, startEmulator } from '../../emulator/server.ts'
@@ -29,7 +29,7 @@ export function startDemoService(): Promise<Emulator> {
   return startEmulator({ port: 0, seed: 1, patients: PATIENTS, faults: `slow=${LATENCY_MS}` })
 }
 
-/** How the demo's backfill gets in: the first team of production. */
+/** The team that the demo loads: the first one of production. */
 export function demoTeam({ environments }: Emulator): TeamSource {
   const { base_url, teams } = environments[0]!
   const { api_key, api_secret } = teams[0]!
@@ -43,13 +43,13 @@ export function demoTeam({ environments }: Emulator): TeamSource {
   }
 }
 
-/** Records that the service holds now, by stream. */
+/** The current number of records at the service, by stream. */
 export function countRecords({ control }: Emulator): Readonly<Record<string, number>> {
   const { patients, forms, packets, documents } = control.world()
   return { patients: patients.size, forms: forms.size, packets: packets.size, documents: documents.size }
 }
 
-/** A day at the service: people come, move, leave; somebody rewords a question. */
+/** Makes a day's changes: patients are created, updated and deleted; a question is reworded. */
 export function letTimePass({ control }: Emulator): ChangesMade {
   const { patients, forms } = control.world()
   const [mover, renumbered, tagged, first, second] = [400, 800, 1200, 1600, 2000].map(

@@ -1,4 +1,4 @@
-/** What the demo says to people, step by step. Invariant: holds no password; the people it names are invented. */
+/** The text output of the demo. Invariant: contains no password; all people in it are invented. */
 import type { BackfillSummary } from '../../extract/backfill.ts'
 import { backfillText } from '../backfill/report.ts'
 import type { Context } from '../context.ts'
@@ -8,14 +8,14 @@ import type { LiveChange } from './live.ts'
 import type { DemoAnswer } from './queries.ts'
 import type { ChangesMade } from './service.ts'
 
-/** Where the demo can be looked into. */
+/** Addresses and settings for further use of the demo. */
 export interface DemoPlaces {
-  /** What `INTAKE_DATA_DIR` has to be for other commands to see the demo's warehouse. */
+  /** The `INTAKE_DATA_DIR` with which other commands open the demo's warehouse. */
   readonly dataDir: string
   /** Where the server's files are. */
   readonly directory: string
   readonly port: number
-  /** Variables by which other commands reach the demo's service. */
+  /** Environment variables with which other commands use the demo's service. */
   readonly variables: Readonly<Record<string, string>>
   /** Where the service sends its webhooks. */
   readonly webhooks: string
@@ -34,8 +34,8 @@ export function openingText(postgres: string, dataDir: string): string {
 }
 
 export function serviceText(url: string, records: Readonly<Record<string, number>>): string {
-  const held = Object.entries(records).map(([stream, count]) => `${count} ${stream}`)
-  return `service    an emulator at ${url} with\n           ${held.join(', ')}\n`
+  const counts = Object.entries(records).map(([stream, count]) => `${count} ${stream}`)
+  return `service    an emulator at ${url} with\n           ${counts.join(', ')}\n`
 }
 
 export function headingText(number: number, title: string): string {
@@ -57,12 +57,12 @@ export function changesText(changes: ChangesMade): string {
 }
 
 export function liveText(changes: readonly LiveChange[]): string {
-  const rows = changes.map(({ what, seconds }) => [what, `its row was there after ${seconds.toFixed(3)} s`])
+  const rows = changes.map(({ what, seconds }) => [what, `row visible after ${seconds.toFixed(3)} s`])
   return table(rows)
 }
 
 export function addedNothingText(seconds: number): string {
-  return `\nA backfill after that found nothing to add to patients and forms (${seconds.toFixed(1)} s).\n`
+  return `\nThe next backfill found patients and forms unchanged (${seconds.toFixed(1)} s).\n`
 }
 
 const INDENT = '  '
@@ -81,17 +81,17 @@ export function refusedText({ sql, reason }: { readonly sql: string; readonly re
     '',
     `  refused: ${reason}`,
     '',
-    'docs/warehouse.md says what each view holds, docs/queries has twenty queries, and',
+    'docs/warehouse.md describes each view, docs/queries has twenty queries, and',
     'intake-sync classify shows or hides the answers to a question.',
     '',
     '',
   ].join('\n')
 }
 
-/** How to go on, once the demo has ended and nothing of it runs any more. */
+/** Next steps after a demo that has ended. */
 export function fartherText({ dataDir }: DemoPlaces): string {
   return [
-    'The tables stay where they are until the next demo. To look further:',
+    'The tables are kept until the next demo. Next steps:',
     '',
     `  INTAKE_DATA_DIR=${quoted(dataDir)} npx intake-sync status`,
     '  npm run demo -- --stay           keeps the warehouse and the service running',
@@ -101,13 +101,13 @@ export function fartherText({ dataDir }: DemoPlaces): string {
   ].join('\n')
 }
 
-/** How to go on while warehouse and service stay. */
+/** Next steps while warehouse and service keep running. */
 export function stayText({ dataDir, directory, port, variables, webhooks, admin }: DemoPlaces): string {
   return [
-    'Warehouse and service stay until Ctrl-C, and what changes at the service is in the tables at once:',
-    `webhooks come to ${webhooks}, health and metrics are at ${admin}. From another terminal:`,
+    'Warehouse and service run until Ctrl-C; changes at the service appear in the tables at once.',
+    `Webhooks are received at ${webhooks}, health and metrics are at ${admin}. From another terminal:`,
     '',
-    '  # SQL, with a psql of your own; the password stays in its file',
+    '  # SQL, with your own psql; the password stays in its file',
     `  PGPASSWORD="$(cat ${quoted(`${directory}/password`)})" psql -h 127.0.0.1 -p ${port} -U intake intake`,
     '',
     '  # the other commands, with the made-up credentials of the emulator',

@@ -1,8 +1,8 @@
 /**
- * The warehouse of the demo: an embedded server of its own, empty at the start of every demo.
+ * The warehouse of the demo: its own embedded server, empty at the start of every demo.
  *
- * Invariant: the demo empties only what a demo made. It never sees `DATABASE_URL`, one demo at a time uses a
- * directory, and a warehouse that holds any other team is refused.
+ * Invariant: the demo empties only a warehouse that a demo created. It ignores `DATABASE_URL`, allows one demo at a
+ * time per directory, and refuses a warehouse with any other team.
  */
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,15 +14,15 @@ import { tryLock } from '../../warehouse/locks.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { DEMO_TEAM } from './service.ts'
 
-/** How long the session of a demo that was killed may take to go. */
+/** How long the database session of a killed demo may take to end. */
 const PATIENCE_MS = 5_000
 
-/** Beside the user's own data directory, and never it. */
+/** A sibling of the user's data directory, never that directory itself. */
 export function demoDirectory(dataDir: string): string {
   return `${resolve(dataDir)}-demo`
 }
 
-/** Makes the warehouse of `session` the demo's own, empty and migrated. Returns the version of Postgres. */
+/** Locks, empties and migrates the warehouse of `session`. Returns the version of Postgres. */
 export async function claimWarehouse(
   session: Session,
   url: string,
@@ -61,8 +61,8 @@ async function refuseForeign(session: Session, dataDir: string): Promise<void> {
   const names = await teamNames(session)
   if (names.every((name) => name === DEMO_TEAM)) return
   throw new UsageError(
-    `${dataDir} holds a warehouse that is not the demo’s, and the demo would empty it`,
-    'set INTAKE_DATA_DIR to another directory; the demo uses one beside it, with -demo at the end',
+    `${dataDir} contains a warehouse that is not the demo’s, and the demo would empty it`,
+    'set INTAKE_DATA_DIR to another directory; the demo uses a sibling of it whose name ends with -demo',
     'INTAKE_DATA_DIR',
   )
 }

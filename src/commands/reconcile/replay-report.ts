@@ -1,4 +1,4 @@
-/** What a replay says at its end, for people and as the document of `--json`. */
+/** The report of a replay, as text and as the JSON document of `--json`. */
 import type { ReplayReport, ReplaySummary } from '../../reconcile/replay/replay.ts'
 import type { InboxReplayed } from '../../reconcile/replay/replay-inbox.ts'
 import type { Context } from '../context.ts'
@@ -10,7 +10,7 @@ type Figures = Omit<ReplayReport, 'seconds' | 'note'> & {
   readonly note: string | null
 }
 
-/** `streams` adds up all teams; `teams` has each by itself. */
+/** `streams` sums up all teams; `teams` has each team separately. */
 export function replayDocument(summary: ReplaySummary): unknown {
   const streams: Record<string, Figures> = {}
   for (const team of summary.teams) {
@@ -73,7 +73,7 @@ export function inboxDocument({ runId, status, events, done, dead, waiting }: In
 
 export function inboxText({ runId, status, events, done, dead, waiting }: InboxReplayed): string {
   const rows = table([
-    ['events', 'loaded', 'set aside', 'to be tried again'],
+    ['events', 'loaded', 'dead letters', 'to be retried'],
     [events, done, dead, waiting],
   ])
   return `${rows}\nrun ${runId}: ${status.replace('_', ' ')}\n`

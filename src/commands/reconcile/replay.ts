@@ -1,4 +1,4 @@
-/** `intake-sync replay`: `intake` rebuilt from intake_raw, or stored events drained again. */
+/** `intake-sync replay`: rebuilds `intake` from intake_raw, or drains stored events again. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -24,13 +24,13 @@ interface Options {
 
 export function replayCommand(context: Context): Command {
   return new Command('replay')
-    .description('rebuild the tables from the stored payloads, without asking the service')
+    .description('rebuild the tables from the stored payloads, without requests to the service')
     .option(
       '--streams <names>',
-      `only these, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
+      `only these streams, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
     )
     .option('--team <name>', 'only this team of the warehouse')
-    .option('--inbox', 'drain stored events again in place of that, those stored by now; needs --since')
+    .option('--inbox', 'instead, drain the events stored so far again; needs --since')
     .option(
       '--since <time>',
       'with --inbox: events received at this time or later (ISO 8601, UTC without a zone)',

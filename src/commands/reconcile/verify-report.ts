@@ -1,4 +1,4 @@
-/** What a verification says at its end, for people and as the document of `--json`. */
+/** The report of a verification, as text and as the JSON document of `--json`. */
 import type { Channels } from '../../reconcile/verify/deep/channels.ts'
 import type { StreamResult, TeamVerified, VerifySummary } from '../../reconcile/verify/verify.ts'
 import type { Context } from '../context.ts'
@@ -20,7 +20,7 @@ interface Figures {
   readonly error: string | null
 }
 
-/** `streams` holds all teams together; `teams` has each by itself. */
+/** `streams` sums up all teams; `teams` has each team separately. */
 export function verifyDocument({ runId, status, equal, teams }: VerifySummary): unknown {
   const streams: Record<string, Figures> = {}
   for (const team of teams) {
@@ -47,7 +47,7 @@ export function verifyDocument({ runId, status, equal, teams }: VerifySummary): 
   }
 }
 
-/** Null where it was not asked for. */
+/** Null without `--deep`. */
 function deepOf({ deep }: TeamVerified): unknown {
   if (deep === null) return null
   const { cellsNotCompared, columnsNotCompared, ...counts } = deep
@@ -88,7 +88,7 @@ function added(a: Figures, b: Figures): Figures {
     repaired: a.repaired + b.repaired,
     newer: a.newer + b.newer,
     payloads_only: a.payloads_only + b.payloads_only,
-    // Of several teams each has its own.
+    // Each team has its own hashes; they have no sum.
     source_hash: null,
     warehouse_hash: null,
     note: [a.note, b.note].filter((note) => note !== null).join('; ') || null,
@@ -96,10 +96,10 @@ function added(a: Figures, b: Figures): Figures {
   }
 }
 
-/** The column of what was repaired: the verdict says so too. */
+/** The number of the column "repaired", which a narrow terminal drops since the last column repeats it. */
 const REPAIRED = 6
 
-/** Ids shown of each kind: the rest is in the document of `--json` and in intake_ops.verifications. */
+/** Ids shown per kind of difference; `--json` and intake_ops.verifications have all. */
 const SHOWN = 5
 
 export function verifyText(context: Context, { runId, status, equal, teams }: VerifySummary): string {
@@ -125,19 +125,19 @@ export function verifyText(context: Context, { runId, status, equal, teams }: Ve
       rows.push([stream, source ?? '-', warehouse ?? '-', ...counts, verdict])
       if (missing.length > 0) details.push(`${stream} missing: ${listed(missing)}`)
       if (extra.length > 0) details.push(`${stream} extra: ${listed(extra)}`)
-      const told = different.map(({ id, fields }) => `${id} (${fields.join(', ')})`)
-      if (told.length > 0) details.push(`${stream} different: ${listed(told)}`)
+      const changed = different.map(({ id, fields }) => `${id} (${fields.join(', ')})`)
+      if (changed.length > 0) details.push(`${stream} different: ${listed(changed)}`)
       for (const text of [note, error]) if (text !== null) details.push(`${stream}: ${text}`)
     }
   }
   const end = `run ${runId}: ${equal ? 'equal' : status === 'succeeded' ? 'repaired' : status.replace('_', ' ')}`
-  const told = [end, ...details].map((line) => paragraph(context, line, 0))
-  return `${fittedTable(context, [head, ...rows], 0, [REPAIRED])}\n${told.join('')}`
+  const lines = [end, ...details].map((line) => paragraph(context, line, 0))
+  return `${fittedTable(context, [head, ...rows], 0, [REPAIRED])}\n${lines.join('')}`
 }
 
 function listed(ids: readonly string[]): string {
   const shown = ids.slice(0, SHOWN).map(printable).join(', ')
-  return ids.length > SHOWN ? `${shown} and ${ids.length - SHOWN} more (--json has them all)` : shown
+  return ids.length > SHOWN ? `${shown} and ${ids.length - SHOWN} more (--json lists all)` : shown
 }
 
 function deepText(
@@ -145,12 +145,12 @@ function deepText(
   { rows, cells, columnsNotCompared, differences }: Channels,
 ): readonly string[] {
   const unknown =
-    columnsNotCompared === 0 ? '' : `, ${columnsNotCompared} column(s) of unknown questions left out`
+    columnsNotCompared === 0 ? '' : `, ${columnsNotCompared} column(s) of unknown questions not compared`
   const counts = `${team}exports and responses: ${rows} rows, ${cells} cells${unknown}`
   if (differences.length === 0) return [`${counts}: agree`]
-  const told = differences.map(
+  const places = differences.map(
     ({ export_id, response_id, row_number, position }) =>
       `${export_id} row ${row_number ?? '-'} column ${position ?? '-'} (response ${response_id ?? 'none'})`,
   )
-  return [`${counts}: differ in ${differences.length} place(s): ${listed(told)}`]
+  return [`${counts}: differ in ${differences.length} place(s): ${listed(places)}`]
 }

@@ -1,4 +1,4 @@
-/** `intake-sync verify`: the tables beside what a fresh load of the source would write. */
+/** `intake-sync verify`: compares the tables with the rows that a fresh load of the source would write. */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig, requireTeams } from '../../config/config.ts'
@@ -23,15 +23,18 @@ interface Options {
 
 export function verifyCommand(context: Context): Command {
   return new Command('verify')
-    .description('read the service again and compare the tables with what it has')
+    .description('read the service again and compare the tables with it')
     .option(
       '--streams <names>',
-      `only these, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
+      `only these streams, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
     )
     .option('--team <name>', 'only this team of the configuration')
-    .option('--deep', 'hold the files of the exports against the responses too, answer by answer')
-    .option('--repair', 'fetch and load what differs')
-    .option('--allow-mass-delete', 'with --repair: delete even where unusually many records are gone')
+    .option('--deep', 'also compare the export files with the responses, answer by answer')
+    .option('--repair', 'fetch and load the records that differ')
+    .option(
+      '--allow-mass-delete',
+      'with --repair: apply deletes even if an unusual number of records is gone',
+    )
     .option('--json', 'print one JSON document')
     .action(async (options: Options) => {
       const summary = await runVerify(context, options)
@@ -48,7 +51,7 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
   const streams = streamsNamed(options.streams, ALL_STREAMS)
   if (options.allowMassDelete && !options.repair) {
     throw new UsageError(
-      '--allow-mass-delete means nothing without --repair',
+      '--allow-mass-delete has no effect without --repair',
       'add --repair',
       '--allow-mass-delete',
     )

@@ -1,4 +1,4 @@
-/** The backfill that `serve` runs on schedule: what the command does without options, told to the log. */
+/** The scheduled backfill of `serve`: the same as the command without options, reported in the log. */
 import type { Logger } from 'pino'
 import type { Config } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
@@ -14,14 +14,14 @@ export interface Place {
   readonly version: string
 }
 
-/** Throws what kept it from being a run at all: another one holds the streams, say. */
+/** Throws if the run cannot start, for example because another run holds the lock. */
 export async function scheduledBackfill(
   { url, config, logger, version }: Place,
   teams: readonly TeamSource[],
   signal: AbortSignal,
   onTeamEnded: (team: string) => void = () => {},
 ): Promise<void> {
-  logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill begins')
+  logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill started')
   const summary = await backfill({
     ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
     isScheduled: true,

@@ -1,8 +1,8 @@
 /**
- * `intake-sync emulator`: the service, for rehearsal.
+ * `intake-sync emulator`: an emulated service, to test with.
  *
- * Invariant: stdout holds the addresses and credentials and nothing else; it runs until SIGINT or SIGTERM and then
- * ends with 0. An option that cannot be used ends with 2 and is named.
+ * Invariant: stdout carries the addresses and credentials only. Runs until SIGINT or SIGTERM, then exits with 0. An
+ * unusable option is named and exits with 2.
  */
 import { Command } from 'commander'
 import { UsageError } from '../../core/errors.ts'
@@ -41,26 +41,26 @@ interface Flags {
 
 export function emulatorCommand(context: Surroundings = process): Command {
   return new Command('emulator')
-    .description('run the service itself, for rehearsal; prints its addresses and credentials')
-    .option('--port <number>', 'production listens here, sandbox on the next; 0 takes any two', '4010')
-    .option('--seed <text>', 'the same seed makes the same world', '1')
-    .option('--patients <number>', 'generated patients of each team (200)')
-    .option('--responses <number>', 'generated responses of each team (400)')
-    .option('--api-key <key>', 'of the first team of production')
-    .option('--api-secret <secret>', 'of the first team of production')
-    .option('--page-size <number>', 'rows of a page when the caller does not say (100)')
-    .option('--rate-limit <N/s>', 'requests of each team: 10/s, 600/m, 5000/h; none without it')
+    .description('run an emulated service to test with; print its addresses and credentials')
+    .option('--port <number>', 'port of production, the next one is sandbox; 0 uses any two', '4010')
+    .option('--seed <text>', 'the same seed generates the same data', '1')
+    .option('--patients <number>', 'generated patients per team (200)')
+    .option('--responses <number>', 'generated responses per team (400)')
+    .option('--api-key <key>', 'API key of the first team of production')
+    .option('--api-secret <secret>', 'API secret of the first team of production')
+    .option('--page-size <number>', 'default rows per page (100)')
+    .option('--rate-limit <N/s>', 'requests per team: 10/s, 600/m, 5000/h; unlimited by default')
     .option('--shape <name>', 'an alternative shape, several joined by +, or random; "list" names them')
     .option(
       '--faults <spec>',
-      'what goes wrong: name[@resource][=probability[:argument]],…; "list" names them',
+      'faults to inject: name[@resource][=probability[:argument]],…; "list" names them',
     )
-    .option('--activity <N/s>', 'changes that happen by themselves')
-    .option('--time-scale <factor>', 'how many times faster the service’s clock runs (1)')
+    .option('--activity <N/s>', 'rate of random changes')
+    .option('--time-scale <factor>', 'speed of the service’s clock (1)')
     .option('--import-patients <file>', 'patients from a CSV or JSON file')
     .option('--import-questionnaires <dir>', 'forms from FHIR Questionnaires, JSON or YAML')
-    .option('--import-survey <file>', 'a form, its clients and their answers from a survey as CSV')
-    .option('--allow-remote-webhooks', 'send webhooks beyond this machine, to whatever a configuration names')
+    .option('--import-survey <file>', 'a form, its clients and their answers from a CSV survey')
+    .option('--allow-remote-webhooks', 'send webhooks to other machines, wherever a configuration points')
     .option('--json', 'print one JSON document')
     .action((flags: Flags) => run(flags, context))
 }
@@ -93,7 +93,7 @@ async function run(flags: Flags, context: Surroundings): Promise<void> {
   }
 }
 
-/** From now on: a signal that comes while a great import is read must end the emulator too. */
+/** Listens at once, so that a signal during a long import ends the emulator too. */
 function listenForSignals(): { first: Promise<void>; stop: () => void } {
   let heard = () => {}
   const first = new Promise<void>((resolve) => {
@@ -114,7 +114,7 @@ function announce(emulator: Emulator, flags: Flags, context: Surroundings): void
   if (importPatients ?? importQuestionnaires ?? importSurvey) {
     const { patients, forms, questions, responses, skipped } = imported
     const text = `imported ${patients} patients, ${forms} forms with ${questions} questions, ${responses} responses`
-    context.stderr.write(`${text}; ${skipped.length} files are no questionnaires\n`)
+    context.stderr.write(`${text}; ${skipped.length} files are not questionnaires\n`)
   }
   context.stdout.write(flags.json ? `${JSON.stringify({ environments })}\n` : announcement(emulator))
 }

@@ -1,9 +1,8 @@
 /**
- * `intake-sync serve`: receives webhooks, brings them into the tables, and backfills on schedule, until it is told to
- * stop.
+ * `intake-sync serve`: receives webhooks, loads them into the tables, and runs scheduled backfills until a signal.
  *
- * Invariant: what is off, and why, is said once at the start. A signal ends it with 0 after everything it holds is
- * safe; nothing that went wrong in a scheduled run ends it.
+ * Invariant: lists the disabled parts, with reasons, once at the start. On a signal it finishes started work and exits
+ * with 0. A failed scheduled run does not end the process.
  */
 import { Command, InvalidArgumentError } from 'commander'
 import { migrate } from '../../analytics/migrate.ts'
@@ -24,12 +23,12 @@ interface Options {
 
 export function serveCommand(context: Context): Command {
   return new Command('serve')
-    .description('receive webhooks, load them, and backfill on schedule, until stopped')
-    .option('--cron <expression>', 'when to backfill, in place of INTAKE_CRON: five fields, or off', cron)
-    .option('--no-ingest', 'receive no webhooks')
+    .description('receive webhooks, load them, and run scheduled backfills until stopped')
+    .option('--cron <expression>', 'schedule of backfills, overrides INTAKE_CRON: five fields, or off', cron)
+    .option('--no-ingest', 'do not receive webhooks')
     .option('--no-drain', 'leave received events to another process')
-    .option('--no-schedule', 'no scheduled backfills')
-    .option('--json', 'print one JSON document with the addresses, once ready')
+    .option('--no-schedule', 'do not run scheduled backfills')
+    .option('--json', 'once ready, print one JSON document with the addresses')
     .addHelpText('after', HELP)
     .action((options: Options) => runServe(context, options))
 }
@@ -64,7 +63,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
   if (options.json) printJson(context, servingDocument(ready, off))
   else context.stdout.write(servingText(ready, off))
   await aborted(context.signal)
-  logger.info('stopping: what was accepted is stored, batches in hand are finished')
+  logger.info('stopping: accepted events are stored; current batches will finish')
 }
 
 function scheduleOf(config: Config, { cron, schedule }: Options): string | null {
@@ -72,7 +71,7 @@ function scheduleOf(config: Config, { cron, schedule }: Options): string | null 
   return cron ?? config.cron
 }
 
-/** What does not run, and why. */
+/** The parts that do not run, with reasons. */
 function offOf(config: Config, options: Options): readonly Off[] {
   const off: Off[] = []
   const without = config.ingestTeams
@@ -102,6 +101,6 @@ function aborted(signal: AbortSignal): Promise<void> {
 }
 
 const HELP = `
-Migrates the database first. Several may run on one warehouse: ingesters behind a balancer (--no-schedule), drains
-apart from them; a moment of the schedule is run by one of them only. Times of the schedule are in the zone of TZ.
-Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT: /healthz, /readyz, /metrics.`
+Migrates the database first. Several processes may serve one warehouse: ingesters behind a load balancer
+(--no-schedule), and separate drains; each scheduled backfill runs in one of them only. The schedule uses the time zone
+TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT: /healthz, /readyz, /metrics.`

@@ -1,4 +1,4 @@
-/** What `serve` says once it is ready, for people and as the document of `--json`. Invariant: holds no secret. */
+/** The output of `serve` once it is ready, as text and as the JSON document of `--json`. Invariant: contains no secret. */
 import type { Serving } from '../../operate/serve/serve.ts'
 
 /** A part that does not run. */
@@ -8,7 +8,7 @@ export interface Off {
 }
 
 interface Ready extends Pick<Serving, 'ingest' | 'admin' | 'next'> {
-  /** Whose webhooks are received. */
+  /** Names of the teams whose webhooks are received. */
   readonly teams: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** A question that only a person at a terminal answers. Invariant: without a terminal nothing is asked, and nothing done. */
+/** Confirmation questions. Invariant: without a terminal, asking fails, and so nothing is changed. */
 import { createInterface } from 'node:readline/promises'
 import type { Readable } from 'node:stream'
 import { UsageError } from '../../core/errors.ts'
@@ -6,7 +6,7 @@ import type { Context } from '../context.ts'
 
 export type Keyboard = Readable & { readonly isTTY?: boolean }
 
-/** True for yes. Throws `UsageError` off a terminal, and the signal's reason when it comes meanwhile. */
+/** True for yes. Throws `UsageError` without a terminal, and the signal's reason on abort. */
 export async function agrees(context: Context, keyboard: Keyboard, question: string): Promise<boolean> {
   const unasked = new UsageError(
     'this cannot be undone, and there is no terminal to ask at',
@@ -16,7 +16,7 @@ export async function agrees(context: Context, keyboard: Keyboard, question: str
   return /^y(?:es)?$/i.test(await answerTo(context, keyboard, `${question} [y/N]`, unasked))
 }
 
-/** The line that was typed, trimmed; empty where the keyboard ends. Throws `unasked` off a terminal. */
+/** The typed line, trimmed; empty at the end of the input. Throws `unasked` without a terminal. */
 export async function answerTo(
   context: Context,
   keyboard: Keyboard,
@@ -24,16 +24,16 @@ export async function answerTo(
   unasked: UsageError,
 ): Promise<string> {
   if (keyboard.isTTY !== true) throw unasked
-  const desk = createInterface({ input: keyboard, terminal: false })
+  const input = createInterface({ input: keyboard, terminal: false })
   const answered = new Promise<string>((resolve, reject) => {
     context.signal.addEventListener('abort', () => reject(context.signal.reason), { once: true })
-    desk.once('line', resolve)
-    desk.once('close', () => resolve(''))
+    input.once('line', resolve)
+    input.once('close', () => resolve(''))
   })
   context.stderr.write(`${question} `)
   try {
     return (await answered).trim()
   } finally {
-    desk.close()
+    input.close()
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Text of the service on its way to a terminal or into a table.
+ * Makes the service's text safe for a terminal or a table.
  *
- * Invariant: nothing that comes out can move a cursor, change a colour or break a line: control characters and those
- * that turn the direction of writing are written out as `\xNN` and `\u{NNNN}`.
+ * Invariant: the result cannot move the cursor, change a colour or break a line. Control characters and characters
+ * that change the writing direction are escaped as `\xNN` and `\u{NNNN}`.
  */
 import { stringify } from 'lossless-json'
 
@@ -16,7 +16,7 @@ export function printable(text: string): string {
   })
 }
 
-/** Any value of an answer as one line; nothing for null and absence. */
+/** Any JSON value as one line; empty for null and undefined. */
 export function shown(value: unknown): string {
   if (value === null || value === undefined) return ''
   return printable(typeof value === 'string' ? value : (stringify(value) ?? ''))

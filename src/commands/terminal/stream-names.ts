@@ -1,8 +1,8 @@
-/** `--streams a,b` as streams, in the order in which they are built, whatever order they were named in. */
+/** Parses `--streams a,b`. The result has the order of the catalogue, not of the option. */
 import { UsageError } from '../../core/errors.ts'
 import type { Stream } from '../../streams/stream.ts'
 
-/** All of `known` when nothing was named. Throws `UsageError` for a name that is not among them. */
+/** All of `known` if `names` is undefined. Throws `UsageError` for an unknown name. */
 export function streamsNamed(names: string | undefined, known: readonly Stream[]): readonly Stream[] {
   if (names === undefined) return known
   const asked = names.split(',').map((name) => name.trim())

@@ -1,4 +1,4 @@
-/** Columns of text, lined up: numbers to the right. Invariant: cells stand apart by two spaces and never wrap here. */
+/** A text table with aligned columns, numbers to the right. Invariant: two spaces between cells; nothing wraps. */
 export function table(rows: readonly (readonly (string | number)[])[]): string {
   const widths: number[] = []
   for (const row of rows) {

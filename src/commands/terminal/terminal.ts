@@ -1,7 +1,7 @@
 /**
- * Text for whoever reads it: cut, wrapped and coloured on a terminal, whole and plain in a pipe.
+ * Layout of text output: cut, wrapped and coloured on a terminal, unchanged in a pipe.
  *
- * Invariant: off a terminal nothing is cut, wrapped or coloured; NO_COLOR is heard.
+ * Invariant: without a terminal nothing is cut, wrapped or coloured. NO_COLOR turns colours off.
  */
 import { styleText } from 'node:util'
 import type { Context } from '../context.ts'
@@ -9,7 +9,7 @@ import { table } from './table.ts'
 
 export type Colour = 'red' | 'yellow' | 'green' | 'dim'
 
-/** Columns of the terminal; null where there is none. */
+/** Width of the terminal in characters; null without a terminal. */
 export function widthOf({ stdout }: Pick<Context, 'stdout'>): number | null {
   return stdout.isTTY === true ? Math.max(40, stdout.columns ?? 80) : null
 }
@@ -29,8 +29,8 @@ const GAP = 2
 type Row = readonly (string | number)[]
 
 /**
- * A table whose lines are no wider than the terminal: of the columns in `spare` those that say nothing are left out
- * first, then the others in their order, and it is said which; then the column `flexible` gives way.
+ * A table that fits the terminal. Columns of `spare` are dropped as needed: first those without content, then the
+ * others in their order, which a note lists. Then the column `flexible` is cut.
  */
 export function fittedTable(
   context: Pick<Context, 'stdout'>,
@@ -54,7 +54,7 @@ export function fittedTable(
   return `${lines.map((line) => cut(line, width)).join('\n')}\n${note === '' ? '' : paragraph(context, note, 0)}`
 }
 
-/** Cells that say nothing. */
+/** Cells without content. */
 const IDLE: ReadonlySet<string> = new Set(['0', '-', ''])
 
 function widestOf(rows: readonly Row[]): number {
@@ -67,11 +67,11 @@ function longest(rows: readonly Row[], at: number): number {
 }
 
 function cut<Cell extends string | number>(cell: Cell, to: number): Cell | string {
-  const letters = [...String(cell)]
-  return letters.length <= to ? cell : `${letters.slice(0, to - 1).join('')}…`
+  const characters = [...String(cell)]
+  return characters.length <= to ? cell : `${characters.slice(0, to - 1).join('')}…`
 }
 
-/** Lines that begin with `indent` blanks, broken between words on a terminal, and within one that fills a line. */
+/** Indents by `indent` blanks. On a terminal, wraps between words, and inside a word longer than a line. */
 export function paragraph(context: Pick<Context, 'stdout'>, text: string, indent: number): string {
   const width = widthOf(context)
   const blank = ' '.repeat(indent)
@@ -89,14 +89,14 @@ export function paragraph(context: Pick<Context, 'stdout'>, text: string, indent
 }
 
 function pieces(word: string, room: number): readonly string[] {
-  const letters = [...word]
-  if (letters.length <= room) return [word]
-  return Array.from({ length: Math.ceil(letters.length / room) }, (_, at) =>
-    letters.slice(at * room, (at + 1) * room).join(''),
+  const characters = [...word]
+  if (characters.length <= room) return [word]
+  return Array.from({ length: Math.ceil(characters.length / room) }, (_, at) =>
+    characters.slice(at * room, (at + 1) * room).join(''),
   )
 }
 
-/** Paragraphs of our own, broken anew for the terminal; lines that are indented stay as they are. */
+/** Wraps paragraphs to the width of the terminal; indented lines are unchanged. */
 export function refilled(context: Pick<Context, 'stdout'>, text: string): string {
   if (widthOf(context) === null) return text
   const plain = /(?:^[^ \n][^\n]*\n?)+/gm

@@ -1,8 +1,7 @@
 /**
- * `intake-sync webhooks update`, `delete` and `test`: one configuration, by its id.
+ * `intake-sync webhooks update`, `delete` and `test`: change one configuration by its id.
  *
- * Invariant: a configuration that was deleted here has its secret retired in the warehouse; one whose deletion is not
- * known to have happened keeps it.
+ * Invariant: `delete` retires the stored secret only after the service has confirmed the deletion.
  */
 import type { Answer } from '../../api/client.ts'
 import {
@@ -21,7 +20,7 @@ import { oneTeam, openService } from '../service.ts'
 import { shown } from '../terminal/printable.ts'
 import { table } from '../terminal/table.ts'
 import { type FieldOptions, fieldsOf, linesOf, shownConfig } from './fields.ts'
-import { openHolder, withStore } from './store.ts'
+import { openExistingWarehouse, withStore } from './store.ts'
 
 export interface OneOptions {
   readonly team?: string
@@ -52,7 +51,7 @@ function required(url: string | undefined): string {
   if (url !== undefined) return url
   throw new UsageError(
     '--replace needs --url',
-    'a full update sets every field; leave out --replace',
+    'a full update sets every field: add --url, or leave out --replace',
     '--url',
   )
 }
@@ -60,7 +59,7 @@ function required(url: string | undefined): string {
 export async function deleteWebhook(context: Context, id: string, options: OneOptions): Promise<void> {
   const config = readConfig(context.env)
   const team = oneTeam(config, options.team)
-  await using warehouse = await openHolder(context, config)
+  await using warehouse = await openExistingWarehouse(context, config)
   const retire = async () =>
     warehouse !== null && (await withStore(warehouse.url, (db) => retireSecret(db, team.name, id)))
   await using client = openService(context, config, team)
@@ -82,7 +81,7 @@ function notRetired(id: string, error: unknown): IntakeError {
   return new IntakeError(`the webhook ${id} is deleted, but its stored secret could not be retired${why}`, {
     code: error instanceof IntakeError ? error.code : 'internal',
     verdict: 'stop',
-    hint: 'delete it once more when the warehouse can be written: the service will say that it is not there',
+    hint: 'delete it again once the warehouse is writable; the service will answer that it does not exist',
   })
 }
 
@@ -113,7 +112,7 @@ interface Outcome {
   readonly error: string | null
 }
 
-/** How the delivery went, where the service's answer says so (which is not shown in the specification). */
+/** The outcome of the delivery, if the answer contains one (specification: not shown). */
 function outcomeOf(body: unknown): Outcome | null {
   if (!isObject(body) || typeof body.status !== 'string') return null
   const { status, response_status_code: code, error } = body
@@ -122,7 +121,7 @@ function outcomeOf(body: unknown): Outcome | null {
 
 function testText(id: string, outcome: Outcome | null): string {
   if (outcome === null) {
-    return `the service takes the test of ${shown(id)}; how it went: intake-sync webhooks events\n`
+    return `the service accepted the test of ${shown(id)}; to see the outcome: intake-sync webhooks events\n`
   }
   const { status, response_status_code: code, error } = outcome
   const why = [code === null ? [] : `the receiver answered ${code}`, error ?? []].flat().join(', ')

@@ -1,9 +1,9 @@
 /**
- * `intake-sync webhooks create`: a configuration, and its signature secret in the warehouse.
+ * `intake-sync webhooks create`: creates a configuration and stores its signature secret in the warehouse.
  *
- * Invariant: success is reported only after the secret is stored. What could keep it from being stored is looked for
- * before the service is asked; if storing fails all the same, the configuration is deleted again, and what is left is
- * named. Once the service was asked, no signal ends the work halfway.
+ * Invariant: reports success only after the secret is stored. Checks that it can be stored before the request; if
+ * storing fails nevertheless, deletes the configuration again, and names it if that fails too. Once the request is
+ * sent, a signal does not interrupt the work.
  */
 
 import { requireMigrated } from '../../analytics/migrate.ts'
@@ -43,12 +43,12 @@ export async function createWebhook(context: Context, options: CreateOptions): P
     return id
   })
   context.signal.throwIfAborted()
-  using _patience = askForPatience(context)
+  using _notice = announceDelay(context)
   await using client = openService(context, config, team, { signal: new AbortController().signal })
   const { configId, secret, created } = await create(client, fields)
   try {
     const place = { teamId, configId }
-    await keep(warehouse.url, place, seal(secret, key, placeOf(place)))
+    await storeWithRetry(warehouse.url, place, seal(secret, key, placeOf(place)))
   } catch (error) {
     throw await undone(client, configId, error, 'its secret could not be stored')
   }
@@ -57,8 +57,8 @@ export async function createWebhook(context: Context, options: CreateOptions): P
 }
 
 function createdText(created: ShownConfig, secret: string): string {
-  const told = `signature secret, stored encrypted in the warehouse and shown this once:\n${secret}\n`
-  return `created\n${table(linesOf(created))}\n${told}`
+  const secretText = `signature secret, stored encrypted in the warehouse and shown only this once:\n${secret}\n`
+  return `created\n${table(linesOf(created))}\n${secretText}`
 }
 
 async function create(
@@ -71,9 +71,9 @@ async function create(
     if (reading.kind !== 'id') throw new MissingSecretError(client.paths.webhookConfigs, null)
     return { configId: reading.id, secret: record.signature_secret, created: shownConfig(record) }
   } catch (error) {
-    if (error instanceof ApiError && !error.outcomeKnown) throw doubtful(error)
+    if (error instanceof ApiError && !error.outcomeKnown) throw outcomeUnknown(error)
     if (!(error instanceof MissingSecretError)) throw error
-    if (error.id !== null) throw await undone(client, error.id, null, 'the answer held no signature secret')
+    if (error.id !== null) throw await undone(client, error.id, null, 'the answer has no signature secret')
     throw new IntakeError('the webhook was created, but the answer cannot be read: its secret is lost', {
       code: error.code,
       verdict: 'stop',
@@ -85,8 +85,8 @@ async function create(
 const STORE_TRIES = 3
 const STORE_PAUSE_MS = 1_000
 
-/** A passing fault (a restart, a lock) must not cost the secret. */
-async function keep(url: string, place: SecretKey, box: Uint8Array): Promise<void> {
+/** Retries transient faults (a restart, a lock), which must not lose the secret. */
+async function storeWithRetry(url: string, place: SecretKey, box: Uint8Array): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       return await withStore(url, (db) => storeSecret(db, place, box))
@@ -97,7 +97,7 @@ async function keep(url: string, place: SecretKey, box: Uint8Array): Promise<voi
   }
 }
 
-/** Deletes what was created and returns the error to end with. */
+/** Deletes the created configuration and returns the error to throw. */
 async function undone(client: Client, id: string, cause: unknown, what: string): Promise<IntakeError> {
   const failure = cause instanceof IntakeError ? cause : null
   const why = failure === null ? what : `${what}: ${failure.message}`
@@ -117,8 +117,9 @@ async function undone(client: Client, id: string, cause: unknown, what: string):
   })
 }
 
-function doubtful({ message, code }: ApiError): IntakeError {
-  const hint = 'look with `intake-sync webhooks list`, and delete what was created: its secret is lost'
+function outcomeUnknown({ message, code }: ApiError): IntakeError {
+  const hint =
+    'check `intake-sync webhooks list`, and delete the configuration if it exists: its secret is lost'
   return new IntakeError(message, { code, verdict: 'stop', hint })
 }
 
@@ -130,8 +131,8 @@ function keyMissing(): UsageError {
   )
 }
 
-function askForPatience({ signal, stderr }: Context): Disposable {
-  const say = () => void stderr.write('finishing what was begun; once more ends it at once\n')
+function announceDelay({ signal, stderr }: Context): Disposable {
+  const say = () => void stderr.write('finishing started work; interrupt again to stop at once\n')
   signal.addEventListener('abort', say, { once: true })
   return { [Symbol.dispose]: () => signal.removeEventListener('abort', say) }
 }

@@ -1,8 +1,8 @@
 /**
- * Webhook configurations on their way in and out: what the options say, and what a record holds (specification,
- * section 2.6; only the names of the id, the URL and the secret are shown, the rest is read tolerantly).
+ * Fields of webhook configurations, from options and from records (specification, section 2.6; it shows only the names
+ * of the id, the URL and the secret, so the other fields are read tolerantly).
  *
- * Invariant: a signature secret is never among what is read here.
+ * Invariant: never reads a signature secret.
  */
 import { Option } from 'commander'
 import type { WebhookConfigFields } from '../../api/shapes/webhook-config.ts'
@@ -19,14 +19,14 @@ export interface FieldOptions {
 }
 
 export const eventsOption = () =>
-  new Option('--events <names>', 'which events, comma-separated: created, updated, deleted')
+  new Option('--events <names>', 'event types, comma-separated: created, updated, deleted')
 export const sourcesOption = () =>
   new Option(
     '--sources <names>',
-    'of what, comma-separated: document, form, packet, patient, response, packet_response',
+    'sources of events, comma-separated: document, form, packet, patient, response, packet_response',
   )
 
-/** The fields that were given, and no others. Throws `UsageError`. */
+/** The fields given as options, and no others. Throws `UsageError`. */
 export function fieldsOf(options: FieldOptions): Partial<WebhookConfigFields> {
   const { url, events, sources, active } = options
   return {
@@ -42,14 +42,18 @@ function checkedUrl(text: string): string {
   throw new UsageError('--url is not an http(s) URL', 'write it as https://host/webhooks', '--url')
 }
 
-/** Names that this version does not know are passed on: the service's list may grow. */
+/** Accepts unknown names, since the service may add some. */
 function namesIn(option: string, text: string): readonly string[] {
   const names = text.split(',').map((name) => name.trim())
   if (names.every((name) => /^[\w.-]+$/.test(name))) return [...new Set(names)]
-  throw new UsageError(`${option} is no list of names`, 'write them with commas: created,updated', option)
+  throw new UsageError(
+    `${option} is not a list of names`,
+    'separate the names with commas: created,updated',
+    option,
+  )
 }
 
-/** A configuration as we show it; null where the service says nothing. */
+/** A configuration for output; null for a field that the service does not return. */
 export interface ShownConfig {
   readonly id: string | null
   readonly target_url: string | null
@@ -92,7 +96,7 @@ export function cellsOf(config: ShownConfig): string[] {
   ]
 }
 
-/** The same as lines, for one configuration. */
+/** One line per field, for a single configuration. */
 export function linesOf(config: ShownConfig): string[][] {
   const names = ['id', 'url', 'events', 'sources', 'active']
   return cellsOf(config).map((cell, at) => [names[at]!, cell])

@@ -1,8 +1,8 @@
 /**
- * `intake-sync webhooks list` and `events`: configurations, and the newest attempts to deliver.
+ * `intake-sync webhooks list` and `events`: configurations, and the newest delivery attempts.
  *
- * Invariant: neither needs a database; what the service does not say is shown as absent. The newest attempts are
- * found among all of them, since a list's order is not promised, in memory for a few times as many as are shown.
+ * Invariant: neither needs a database. A field that the service does not return is shown as absent. `events` reads all
+ * attempts, since the service does not promise an order; memory is bounded by the limit plus one page.
  */
 import { listWebhookConfigs } from '../../api/resources/webhook-configs.ts'
 import { listWebhookDeliveries } from '../../api/resources/webhook-deliveries.ts'
@@ -15,9 +15,9 @@ import { shown } from '../terminal/printable.ts'
 import { fittedTable } from '../terminal/terminal.ts'
 import type { OneOptions } from './change.ts'
 import { cellsOf, shownConfig } from './fields.ts'
-import { heldSecrets } from './store.ts'
+import { storedSecrets } from './store.ts'
 
-/** Places of columns, of configurations and of deliveries. */
+/** Column numbers, of configurations and of deliveries. */
 const [URL_COLUMN, EVENTS, SOURCES] = [1, 2, 3]
 const [WEBHOOK, ERROR] = [6, 7]
 
@@ -27,10 +27,10 @@ export async function listWebhooks(context: Context, options: OneOptions): Promi
   await using client = openService(context, config, team)
   const records: JsonObject[] = []
   for await (const page of listWebhookConfigs(client)) records.push(...page.records.filter(isObject))
-  const held = await heldSecrets(context, config, team.name)
+  const stored = await storedSecrets(context, config, team.name)
   const rows = records.map(shownConfig).map((row) => ({
     ...row,
-    secret: held === null ? 'unknown' : (held.get(row.id ?? '') ?? 'none'),
+    secret: stored === null ? 'unknown' : (stored.get(row.id ?? '') ?? 'none'),
   }))
   if (options.json) return printJson(context, { webhooks: rows })
   const head = ['id', 'url', 'events', 'sources', 'active', 'secret']
@@ -44,7 +44,7 @@ export interface EventsOptions extends OneOptions {
 }
 
 interface Delivery {
-  /** In text that sorts by time; empty when it is not told. */
+  /** Text that sorts by time; empty if the service returns no time. */
   readonly at: string
   /** Its place in the list. */
   readonly place: number
@@ -84,7 +84,7 @@ export async function listEvents(context: Context, options: EventsOptions): Prom
   )
 }
 
-/** Newest first; those without a time keep the list's order, at the end. */
+/** Newest first; deliveries without a time are last, in the order of the list. */
 function firstOf(deliveries: readonly Delivery[], limit: number): Delivery[] {
   const order = (a: Delivery, b: Delivery) => (a.at === b.at ? a.place - b.place : a.at < b.at ? 1 : -1)
   return deliveries.toSorted(order).slice(0, limit)
@@ -112,11 +112,11 @@ function shownDelivery(record: JsonObject): ShownDelivery {
     if (typeof value === 'number') return value
     return shown(isObject(value) ? (value.id ?? value.uid ?? value) : value) || null
   }
-  const told = {
+  const fields = {
     ...record,
     id: record.id ?? record.uid,
     webhook_config: record.webhook_config ?? record.webhook_config_id,
     created_at: record.created_at ?? record.timestamp,
   } as JsonObject
-  return Object.fromEntries(FIELDS.map((name) => [name, cell(told[name])])) as ShownDelivery
+  return Object.fromEntries(FIELDS.map((name) => [name, cell(fields[name])])) as ShownDelivery
 }

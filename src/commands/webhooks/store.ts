@@ -1,8 +1,7 @@
 /**
- * The way of the webhook commands to the stored secrets.
+ * Access of the webhook commands to the stored secrets.
  *
- * Invariant: only what must write opens a warehouse that is not there yet; to show whether a secret is held, no
- * server is started.
+ * Invariant: only `create` creates a warehouse. Showing whether a secret is stored starts no embedded server.
  */
 import { existsSync } from 'node:fs'
 import type { Kysely } from 'kysely'
@@ -26,8 +25,8 @@ export async function withStore<Result>(
   }
 }
 
-/** The states by configuration; null, with a note, where they cannot be known. */
-export async function heldSecrets(
+/** The states by id of the configuration. Null, with a note on stderr, if the warehouse cannot be read. */
+export async function storedSecrets(
   context: Context,
   config: Config,
   team: string,
@@ -39,13 +38,13 @@ export async function heldSecrets(
     return await withStore(databaseUrl, (db) => secretStates(db, team))
   } catch (error) {
     const { message } = warehouseError(error)
-    context.stderr.write(`note: whether a secret is held is not known: ${message}\n`)
+    context.stderr.write(`note: whether a secret is stored is not known: ${message}\n`)
     return null
   }
 }
 
-/** The warehouse in which a secret may be held; null where none was ever made. */
-export async function openHolder(context: Context, config: Config): Promise<OpenWarehouse | null> {
+/** The warehouse in which a secret may be stored; null if none was ever created. */
+export async function openExistingWarehouse(context: Context, config: Config): Promise<OpenWarehouse | null> {
   if (config.databaseUrl === null && !existsSync(config.dataDir)) return null
   const warehouse = await openWarehouse(context, config)
   try {
