@@ -1,8 +1,8 @@
 /**
- * What the warehouse stores that an event is compared with: which records of a batch may be partial, and which keys
- * have earlier events that are still pending.
+ * Compares a batch of events with the stored state: which records may be partial, and which keys have earlier events that
+ * are still pending.
  *
- * Invariant: reads only, within the transaction that loads the batch. Each look-up goes by key, whatever the statistics.
+ * Invariant: reads only, within the transaction that loads the batch. Each look-up is by key, whatever the statistics.
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
@@ -24,7 +24,7 @@ export interface UsualFields {
 }
 
 const SAMPLE = 20
-/** Records looked at for the sample: those that are to be fetched are few, or everything is new. */
+/** Records considered for the sample: few of them are to be fetched, unless everything is new. */
 const CANDIDATES = 200
 const REMEMBERED_MICROS = 60_000_000
 
@@ -67,7 +67,7 @@ async function sampleFields(
         where team_id = team.id and stream = ${stream.name} and not deleted
         order by id limit ${CANDIDATES}
       ) stored
-      -- A record that is still to be fetched may be stored as an event told it in part.
+      -- A record that is still to be fetched may have been stored from a partial event.
       where (
         select true from intake_ops.refetches asked
         where asked.team_id = team.id and asked.stream = ${stream.name} and asked.id = stored.id limit 1
@@ -78,11 +78,11 @@ async function sampleFields(
   return samples
 }
 
-/** Keys (`keyOf`) of records that are to be fetched because an event may not have brought them whole. */
+/** Keys (`keyOf`) of records that are to be fetched because their event may be partial. */
 export interface Incomplete {
-  /** Loading them would null values that are stored: they are not loaded. */
+  /** Loading them would replace stored values by null: they are not loaded. */
   readonly losing: ReadonlySet<string>
-  /** New, and with fewer fields than others of their stream: they are loaded as they are, for nothing is lost. */
+  /** New, with fewer fields than other records of their stream: they are loaded as they are, since nothing is lost. */
   readonly sparse: ReadonlySet<string>
 }
 
@@ -162,13 +162,13 @@ async function currentBeyond(
 
 /**
  * Keys, as `team/source/id`, of earlier events that are still pending, taken by another drain or to be retried later.
- * Loading a later event before them loses the order in which they arrived, by which conflicts are found. Only events of
- * the same team count: of another team, a batch may leave out any number.
+ * Conflicts are found by the order of arrival, which loading a later event before them would lose. Only events of the
+ * same team count: a batch may leave out any number of another team's.
  */
 export async function overtaken(session: Session, rows: readonly InboxRow[]): Promise<ReadonlySet<string>> {
   const { rows: found } = await session.client.query<{ key: string }>({
     name: 'drain overtaken',
-    // Nearly always the earlier ones are all of this batch, and counting them is enough to know.
+    // Nearly always the batch contains all earlier events, and counting them proves it.
     text: `
       with mine as materialized (
         select * from unnest($1::smallint[], $2::bigint[]) as mine (team_id, seq)

@@ -1,12 +1,12 @@
 /**
- * Loads what the ingester stored: takes batches of events off the inbox and writes them into the tables.
+ * Loads the stored events: takes batches off the inbox and writes them into the tables.
  *
  *     take ─► read ─┐ its turn
  *          take ─► read ─┴─► write ─► commit        one batch is read while Postgres merges the one before
  *
  * Invariant: batches are taken in the order of storing and written in that order, so that two states of a record are
- * loaded as they arrived; what another process took earlier and has not settled is told by `overtaken`. A batch that
- * fails is rolled back whole and taken again.
+ * loaded in the order of arrival; `overtaken` finds earlier events that another process has taken and not settled. A
+ * batch that fails is rolled back whole and taken again.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -19,14 +19,14 @@ import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { openListener } from './listener.ts'
 import { type Prepared, prepare, write } from './load-events.ts'
-import { tell } from './report.ts'
+import { reportOutcome } from './report.ts'
 import { openSessions } from './sessions.ts'
 import { isOfSomeEvent, type Outcome, settleOneByOne } from './settle-one-by-one.ts'
 
 export interface DrainTeam {
   readonly name: string
   readonly teamId: number
-  /** `X-API-VERSION` that the team asks for, which says what a whole record holds; v2.1 when nothing is said. */
+  /** `X-API-VERSION` that the team asks for, which decides the fields of a whole record; v2.1 by default. */
   readonly apiVersion?: string
 }
 
@@ -38,14 +38,14 @@ export interface DrainOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly watch: DrainWatch
-  /** Batches in hand: one that is written and others that are read. */
+  /** Batches in flight: one is written, the others are read. */
   readonly workers?: number
   /** Most events of a batch. */
   readonly batch?: number
   readonly pollMs?: number
-  /** Milliseconds before each further attempt at an event that cannot be loaded; then it is set aside. */
+  /** Milliseconds before each further attempt at an event that cannot be loaded; then it is dead-lettered. */
   readonly backoffMs?: readonly number[]
-  /** Told when records have to be fetched. */
+  /** Called when records have to be fetched. */
   readonly onAsked?: () => void
 }
 
@@ -55,13 +55,13 @@ export interface Drain extends AsyncDisposable {
   idle(): Promise<void>
   /** Why nothing is drained; null while it is. */
   trouble(): string | null
-  /** Finishes the batches in hand. */
+  /** Finishes the batches in flight. */
   close(): Promise<void>
 }
 
 const LONGEST_PAUSE_MS = 5_000
-/** A batch takes milliseconds; one in hand for as long waits for a server that hangs, and is told. */
-const HELD_UP_MICROS = 30_000_000
+/** A batch takes milliseconds; one that takes this long waits for a server that hangs, and is reported as trouble. */
+const STUCK_MICROS = 30_000_000
 const CLOSE_MS = 15_000
 
 export function openDrain(options: DrainOptions): Drain {
@@ -78,10 +78,10 @@ export function openDrain(options: DrainOptions): Drain {
   const closing = new AbortController()
   const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: notifier.notify })
   const sessions = openSessions(url, clock)
-  /** When the batch that is being taken was begun to be looked for. */
+  /** When the search for the next batch began; null while none is searched for. */
   let lookingSince: number | null = null
-  /** When each batch in hand was taken. */
-  const inHand = new Map<Promise<void>, number>()
+  /** When each batch in flight was taken. */
+  const inFlight = new Map<Promise<void>, number>()
   let failures = 0
   let failure: string | null = null
 
@@ -100,14 +100,14 @@ export function openDrain(options: DrainOptions): Drain {
           sessions.giveBack(session)
           succeeded()
         } else {
-          before = hold(session, prepared, before)
+          before = writeAfter(session, prepared, before)
         }
         if (prepared === null || !isFull(prepared.rows, batch)) {
-          // What arrives meanwhile makes one batch, not several that are small.
-          await Promise.all(inHand.keys())
+          // Events that arrive meanwhile make one batch instead of several small ones.
+          await Promise.all(inFlight.keys())
           await notifier.wait(seen, pollMs)
         }
-        while (inHand.size >= workers) await Promise.race(inHand.keys())
+        while (inFlight.size >= workers) await Promise.race(inFlight.keys())
       } catch (error) {
         failed(error)
       }
@@ -138,8 +138,8 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   /** Writes a batch when the one before it is written. */
-  function hold(session: Session, prepared: Prepared, before: Promise<void>): Promise<void> {
-    const held = before
+  function writeAfter(session: Session, prepared: Prepared, before: Promise<void>): Promise<void> {
+    const writing = before
       .then(() => sessions.bounded(session, finish(session, prepared)))
       .then(
         () => {
@@ -151,9 +151,9 @@ export function openDrain(options: DrainOptions): Drain {
           failed(error)
         },
       )
-      .finally(() => inHand.delete(held))
-    inHand.set(held, clock.now())
-    return held
+      .finally(() => inFlight.delete(writing))
+    inFlight.set(writing, clock.now())
+    return writing
   }
 
   async function finish(session: Session, prepared: Prepared): Promise<void> {
@@ -168,7 +168,7 @@ export function openDrain(options: DrainOptions): Drain {
     }
   }
 
-  /** A batch that our own code failed on is drained event by event, which is slow: it must not go unnoticed. */
+  /** After an error of our own code the batch is drained event by event, which is slow and must be noticed. */
   async function noteDefect(session: Session, error: unknown, rows: readonly InboxRow[]): Promise<void> {
     await reportDefect(session, error, {
       logger,
@@ -179,11 +179,11 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   function report(outcome: Outcome): void {
-    tell(watch, teams, outcome)
+    reportOutcome(watch, teams, outcome)
     for (const row of outcome.postponed)
       logger.warn(described(row), 'an event could not be loaded; tried again')
     for (const row of outcome.deadLettered)
-      logger.error(described(row), 'an event could not be loaded; set aside')
+      logger.error(described(row), 'an event could not be loaded; dead-lettered')
     if (outcome.loaded.some(({ asked }) => asked > 0)) options.onAsked?.()
   }
 
@@ -194,10 +194,10 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   function failed(error: unknown): void {
-    const told = warehouseError(error)
-    if (failures === 0) logger.warn({ code: told.code }, `events are not drained: ${told.message}`)
+    const reason = warehouseError(error)
+    if (failures === 0) logger.warn({ code: reason.code }, `events are not drained: ${reason.message}`)
     failures += 1
-    failure = told.message
+    failure = reason.message
   }
 
   async function pause(): Promise<void> {
@@ -222,7 +222,7 @@ export function openDrain(options: DrainOptions): Drain {
     async idle() {
       await using session = await openSession({ url, purpose: 'drain idle' })
       while (!closing.signal.aborted) {
-        if (inHand.size === 0) {
+        if (inFlight.size === 0) {
           if (!(await isAnyDue(session, teamIds))) return
           notifier.notify()
         }
@@ -230,9 +230,9 @@ export function openDrain(options: DrainOptions): Drain {
       }
     },
     trouble() {
-      const oldest = Math.min(...inHand.values(), lookingSince ?? Number.POSITIVE_INFINITY)
+      const oldest = Math.min(...inFlight.values(), lookingSince ?? Number.POSITIVE_INFINITY)
       const seconds = Math.round((clock.now() - oldest) / 1_000_000)
-      if (clock.now() - oldest > HELD_UP_MICROS) return `a batch of events is under way for ${seconds} s`
+      if (clock.now() - oldest > STUCK_MICROS) return `a batch of events is under way for ${seconds} s`
       return failure
     },
     close,

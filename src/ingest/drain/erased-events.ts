@@ -1,8 +1,8 @@
 /**
- * Events of erased patients: they are taken off the inbox, bytes and all, before anything is made of them.
+ * Removes events of erased patients from the inbox, including their bytes, before they are loaded.
  *
- * Invariant: within the transaction that loads the batch, so that an event is either loaded before its patient was
- * erased, and swept then, or removed here. Where nobody was erased the events are not looked at.
+ * Invariant: runs within the transaction that loads the batch, so that an event is either loaded before its patient was
+ * erased, and then removed by the erasure, or removed here. In a team without erasures the events are not parsed.
  */
 import { subjectsOfBody } from '../../load/erasures/dead-letters.ts'
 import {
@@ -15,14 +15,14 @@ import {
 import type { Session } from '../../warehouse/connect.ts'
 import { type InboxRow, remove } from './inbox-rows.ts'
 
-export interface Spared {
-  /** Events of nobody who was erased: the same array when all are. */
+export interface Remaining {
+  /** Events that concern no erased patient: the same array when none was removed. */
   readonly rows: readonly InboxRow[]
-  /** Their teams in which nobody is erased, nor will be until the transaction ends. */
+  /** Teams of the batch without erasures, and without new ones until the transaction ends. */
   readonly withoutErasures: ReadonlySet<number>
 }
 
-export async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Spared> {
+export async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Remaining> {
   const teamIds = [...new Set(rows.map((row) => row.teamId))].sort((a, b) => a - b)
   const erasures = await openErasuresOf(session.db, teamIds)
   const withoutErasures = new Set(teamIds.filter((teamId) => !erasures.has(teamId)))
@@ -41,21 +41,21 @@ async function erasedIn(
   erasures: Erasures,
   rows: readonly InboxRow[],
 ): Promise<readonly InboxRow[]> {
-  const told = rows.map(({ body }) => {
+  const subjects = rows.map(({ body }) => {
     const { own, others } = subjectsOfBody(undefined, body)
     return { own: own === null ? null : erasures.hashOf(own), others: others.map(erasures.hashOf) }
   })
   const known = await erasedAmong(
     db,
-    told.flatMap(({ own, others }) => (own === null ? others : [own, ...others])),
+    subjects.flatMap(({ own, others }) => (own === null ? others : [own, ...others])),
   )
   if (known.size === 0) return []
   const skipped = new Map<string, Skipped>()
   const erased = rows.filter((_, at) => {
-    const { own, others } = told[at]!
+    const { own, others } = subjects[at]!
     const found = [own ?? '', ...others].find((hash) => known.has(hash))
     if (found === undefined) return false
-    // The event's own record is noted too: a later event may tell its id alone.
+    // The event's own record is noted too: a later event may contain only its id.
     const hash = own ?? found
     skipped.set(hash, { hash, patient: known.get(found)!, times: (skipped.get(hash)?.times ?? 0) + 1 })
     return true

@@ -1,11 +1,12 @@
 /**
- * Events of a batch → what it writes: for each stream one state of each record, over all teams, and what is to be
- * fetched, dead-lettered and noted. Decides by the rows alone; yields to the event loop, for the ingester beside it.
+ * Turns the events of a batch into its writes: for each stream one state of each record, over all teams, and the
+ * records to fetch, dead letters and findings. Reads nothing but the rows; yields to the event loop, so that an ingester
+ * in the same process can answer.
  *
- * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order in
- * which they arrived, and a record is in conflict where loading them one by one would find one (law 2): a state that
+ * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order of
+ * arrival, and a record is in conflict where loading them one by one would find a conflict (law 2): a state that
  * lost to, or tied with, other content that arrived before it; a state that won, but whose record was updated earlier.
- * Events that were stored together have no order among them: where their contents differ, the record is in conflict.
+ * Events that were stored together have no order: where their contents differ, the record is in conflict.
  */
 import { setImmediate } from 'node:timers/promises'
 import { type Envelope, stampsDisagree, supersedes } from '../../core/envelope.ts'
@@ -30,10 +31,10 @@ export interface Arrived {
   readonly receivedAt: Instant
 }
 
-/** What a batch notes about a stream, or about the inbox. */
+/** Dead letters and findings of a stream, or of the inbox. */
 export interface Noted {
   readonly stream: StreamOrInbox
-  readonly deadLetters: { readonly teamId: number; readonly letter: DeadLetter }[]
+  readonly deadLetters: { readonly teamId: number; readonly deadLetter: DeadLetter }[]
   readonly findings: Findings
 }
 
@@ -42,11 +43,11 @@ export interface Gathered<Row> {
   readonly groups: readonly Group[]
   readonly noted: readonly Noted[]
   readonly asks: readonly Ask[]
-  /** Those that are dead-lettered. */
+  /** Rows that are dead-lettered. */
   readonly dead: ReadonlySet<Row>
 }
 
-/** Events read, or lines written, before others get a turn: thousands a second are to be answered meanwhile. */
+/** Events read, or lines written, between two yields to the event loop, which answers thousands of requests a second. */
 export const BREATH = 50
 
 export function keyOf({ teamId, id }: RecordKey): string {
@@ -77,7 +78,7 @@ export async function gather<Row extends StoredEvent>(
     if (drift !== null) countFinding(notedOf(drift.stream).findings.driftAt, teamId, drift.path, drift.type)
     if (said.kind === 'dead') {
       dead.add(row)
-      notedOf(said.stream).deadLetters.push({ teamId, letter: said.letter })
+      notedOf(said.stream).deadLetters.push({ teamId, deadLetter: said.deadLetter })
     } else if (said.kind === 'ask') {
       ask(said.stream.name, said.id, said.reason)
     } else if (said.kind === 'state') {
@@ -109,7 +110,7 @@ function fold({ stream, states }: Group, incoming: Arrived): boolean {
   }
   const wins = supersedes(envelope, current.envelope, stampsDecide(stream))
   if (wins) {
-    // As the merge has it: where the stamps decide, the state that stays keeps the later version of the two.
+    // As in the merge: where `updated_at` decides, the winner takes the later version of the two.
     const version = laterOf(envelope.version, current.envelope.version)
     states.set(key, { ...incoming, envelope: { ...envelope, version } })
   }

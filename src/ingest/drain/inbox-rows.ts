@@ -1,7 +1,6 @@
 /**
- * Rows of the inbox in the hands of a drain: taken under a row lock that lasts as long as the transaction, so that
- * several processes share one inbox and one that dies holds nothing up; and settled in the same transaction as what
- * they brought (law 3).
+ * Takes rows of the inbox under a row lock that lasts as long as the transaction, so that several processes share one
+ * inbox and a process that dies blocks nothing; and settles them in the transaction that commits their effect (law 3).
  */
 import { sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
@@ -14,12 +13,12 @@ export interface InboxRow extends StoredEvent {
   readonly receivedOn: string
   /** How often loading it failed. */
   readonly attempts: number
-  /** As the ingester read them. */
+  /** As read by the ingester. */
   readonly source: string | null
   readonly recordId: string | null
 }
 
-/** What a batch may hold in bytes of bodies; one event of any size is always taken. */
+/** Bytes of the bodies of a batch; one event of any size is always taken. */
 const MOST_BYTES = 8_000_000
 
 const COLUMNS = `
@@ -27,8 +26,8 @@ const COLUMNS = `
   body, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "receivedAt"`
 
 /**
- * Takes events of these teams that are due and in nobody's hands: of each team its earliest, and no team more than its
- * share of the batch while others have events too. A few more than `most` where the teams are many.
+ * Takes due events of these teams that no other process has taken: the earliest of each team, and no team more than its
+ * share of the batch while others have events too. Returns a few more than `most` where the teams are many.
  */
 export async function takeDue(
   session: Session,
@@ -45,7 +44,7 @@ export async function takeDue(
     const part = await takeShares(session, teams, share, MOST_BYTES - bytes)
     rows.push(...part)
     for (const { body } of part) bytes += body.length
-    // What some teams have too little for goes to those that have more.
+    // The unused share of teams with few events goes to teams with more.
     teams = teams.flatMap(({ teamId }) => {
       const own = part.filter((row) => row.teamId === teamId)
       return own.length < share ? [] : [{ teamId, after: own.at(-1)!.seq }]
@@ -77,7 +76,7 @@ interface TeamPlace {
   readonly after: string
 }
 
-/** Team by team through the index: events of other teams, and of teams that were removed, are not looked at. */
+/** Reads the index team by team: events of other teams, and of removed teams, are not read. */
 export const TAKE_SHARES = `
   with due as materialized (
     select event.* from (
@@ -117,7 +116,7 @@ export function isFull(rows: readonly InboxRow[], most: number): boolean {
   return rows.length >= most || rows.reduce((bytes, row) => bytes + row.body.length, 0) >= MOST_BYTES
 }
 
-/** Takes these events again, those that nobody else has taken or settled. */
+/** Takes these events again, except those that another process has taken or settled. */
 export async function takeThese(session: Session, seqs: readonly string[]): Promise<readonly InboxRow[]> {
   const { rows } = await session.client.query<InboxRow>(
     `select ${COLUMNS} from intake_raw.inbox
@@ -150,7 +149,7 @@ export async function settle(
   return settled
 }
 
-/** Forgets events, their bytes too. */
+/** Deletes events, including their bytes. */
 export async function remove({ client }: Session, rows: readonly InboxRow[]): Promise<void> {
   await client.query(
     'delete from intake_raw.inbox where seq = any ($1::bigint[]) and received_on = any ($2::date[])',
@@ -158,7 +157,7 @@ export async function remove({ client }: Session, rows: readonly InboxRow[]): Pr
   )
 }
 
-/** Leaves an event pending that could not be loaded, until `milliseconds` from now. */
+/** Keeps an event that could not be loaded pending, and due in `milliseconds`. */
 export async function postpone(session: Session, row: InboxRow, milliseconds: number): Promise<void> {
   await sql`
     update intake_raw.inbox
@@ -166,7 +165,7 @@ export async function postpone(session: Session, row: InboxRow, milliseconds: nu
     where status = 'pending' and seq = ${row.seq} and received_on = ${row.receivedOn}`.execute(session.db)
 }
 
-/** True when an event of these teams is pending and due, in whoever's hands. */
+/** True when an event of these teams is pending and due, taken or not. */
 export async function isAnyDue(session: Session, teamIds: readonly number[]): Promise<boolean> {
   return (await withDueEvents(session, teamIds)).length > 0
 }

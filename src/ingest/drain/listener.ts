@@ -1,7 +1,7 @@
 /**
  * LISTEN in a session of its own, so that an event is drained the moment another process has stored it.
  *
- * Invariant: a session that breaks is renewed until `close`; what was said meanwhile is found by polling.
+ * Invariant: a session that breaks is renewed until `close`; events that were announced meanwhile are found by polling.
  */
 import { once } from 'node:events'
 import { sql } from 'kysely'

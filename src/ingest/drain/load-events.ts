@@ -1,8 +1,8 @@
 /**
- * One batch of events → the warehouse, in one transaction: records and tables, what is asked for, dead letters,
- * findings, and the rows of the inbox that it settles (laws 2 and 3).
+ * Loads one batch of events in one transaction: records and tables, requests to fetch records, dead letters, findings,
+ * and the rows of the inbox that it settles (laws 2 and 3).
  *
- * Invariant: an event leaves `pending` in the transaction that commits what it says, or not at all.
+ * Invariant: an event leaves `pending` in the transaction that commits its effect, or not at all.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
@@ -39,12 +39,12 @@ export interface Prepared {
   readonly gathered: Gathered<InboxRow>
 }
 
-/** Sessions keep their staging tables; which streams events bring is known only when they are read. */
+/** Streams whose staging tables a session has; the streams of a batch are known only when it is read. */
 const staged = new WeakMap<Session, Set<Stream>>()
 
 /**
- * Takes rows in a new transaction and reads them; null, and no transaction, when there is none to take. Staging
- * tables are made outside of it: then it takes them anew.
+ * Takes rows in a new transaction and reads them; returns null, without a transaction, when there is none to take.
+ * Staging tables are created outside the transaction; the rows are then taken anew.
  */
 export async function prepare(
   session: Session,
@@ -79,8 +79,8 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
   for (const group of groups)
     asks.push(...(await writeGroup(session, loading, group, { overtakenKeys, withoutErasures })))
   for (const { stream, deadLetters, findings } of noted) {
-    for (const [teamId, letters] of byTeam(deadLetters))
-      await storeDeadLetters(session.db, { teamId, stream, runId: null }, letters)
+    for (const [teamId, own] of byTeam(deadLetters))
+      await storeDeadLetters(session.db, { teamId, stream, runId: null }, own)
     await recordFindings(session.db, stream, findings)
   }
   const asked = await askAgain(session.db, asks)
@@ -102,7 +102,7 @@ interface Circumstances {
   readonly withoutErasures: ReadonlySet<number>
 }
 
-/** Writes the states of one stream that lose nothing. Returns what has to be fetched. */
+/** Writes the states of one stream that lose no stored value. Returns the records to fetch. */
 async function writeGroup(
   session: Session,
   { usual }: Loading,
@@ -119,8 +119,11 @@ async function writeGroup(
     asks.push({ teamId, stream: stream.name, id, reason, origin, since: null })
   }
   if (stream.one === null) {
-    const letters = partial.map((envelope) => ({ teamId: envelope.teamId, letter: partOfRecord(envelope) }))
-    for (const [teamId, own] of byTeam(letters))
+    const refused = partial.map((envelope) => ({
+      teamId: envelope.teamId,
+      deadLetter: deadLetterOf(envelope),
+    }))
+    for (const [teamId, own] of byTeam(refused))
       await storeDeadLetters(session.db, { teamId, stream: stream.name, runId: null }, own)
   } else {
     for (const key of [...losing, ...sparse]) ask(key, 'partial')
@@ -129,7 +132,7 @@ async function writeGroup(
     const lines = await linesInTurns(stream, whole)
     const from = { kind: 'events' } as const
     const { conflicts } = await writeBatch(session, { stream, lines, from, withoutErasures })
-    // A record that cannot be fetched stays as the order of its versions has it.
+    // For a record that cannot be fetched by id, the order of versions is final.
     if (stream.one !== null) for (const key of conflicts) ask(keyOf(key), 'contested')
   }
   if (stream.one !== null && overtakenKeys.size > 0) {
@@ -142,16 +145,17 @@ async function writeGroup(
 }
 
 function byTeam(
-  letters: readonly { readonly teamId: number; readonly letter: DeadLetter }[],
+  deadLetters: readonly { readonly teamId: number; readonly deadLetter: DeadLetter }[],
 ): ReadonlyMap<number, readonly DeadLetter[]> {
   const teams = new Map<number, DeadLetter[]>()
-  for (const { teamId, letter } of letters) teams.set(teamId, [...(teams.get(teamId) ?? []), letter])
+  for (const { teamId, deadLetter } of deadLetters)
+    teams.set(teamId, [...(teams.get(teamId) ?? []), deadLetter])
   return new Map([...teams].sort(([a], [b]) => a - b))
 }
 
-/** Of a record that cannot be fetched: loading the incoming state would null stored values. */
-function partOfRecord({ id, origin, content }: Envelope): DeadLetter {
-  const reason = 'lacks values of the record that are held, and nobody can be asked for the whole'
+/** For a partial record that cannot be fetched by id: loading it would replace stored values by null. */
+function deadLetterOf({ id, origin, content }: Envelope): DeadLetter {
+  const reason = 'lacks values that are stored, and the record cannot be fetched by id'
   return { recordId: id, origin, reason, body: content?.text ?? 'null' }
 }
 
@@ -164,7 +168,7 @@ async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Pro
   return lines.build()
 }
 
-/** Members of submitted packets; those held as submitted, and read after they were stamped, are not asked for. */
+/** Members of submitted packets. One that is stored as submitted, and was read after its time stamp, is not fetched. */
 function changedBy({ changes }: Stream, envelopes: readonly Envelope[]): readonly Ask[] {
   if (changes === undefined) return []
   return envelopes.flatMap(({ teamId, origin, observedAt, content }) => {

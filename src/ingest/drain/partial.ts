@@ -1,21 +1,21 @@
 /**
- * Whether an event holds a whole record. One that may not is asked for by its id; and it is not loaded where a value
- * that is held would be nulled silently (law 4).
+ * Decides whether an event contains a whole record. A record that may be partial is fetched by id; it is not loaded where
+ * that would silently replace a stored value by null (law 4).
  *
- * Invariant: a field that is held with a value, or that every known record of the stream has, is missed when an event
- * leaves it out; one that is held empty is not, since nothing is lost with it.
+ * Invariant: a field counts as missing when the event leaves it out and it is stored with a value, or every known record
+ * of the stream has it. A field that is stored empty does not count: nothing is lost.
  */
 import type { JsonObject } from '../../core/json.ts'
 import type { Stream } from '../../streams/stream.ts'
 
-/** Thin whatever is held: an id alone, or what a list would tell of the record. */
-export function isThin(stream: Stream, payload: JsonObject, apiVersion: string): boolean {
+/** True for a record that is partial whatever is stored: an id alone, or a list's summary. */
+export function isPartial(stream: Stream, payload: JsonObject, apiVersion: string): boolean {
   if (stream.isSummary?.(payload, apiVersion) === true) return true
   for (const field in payload) if (field !== 'id' && field !== 'uid') return false
   return true
 }
 
-/** Of what is held, `rest` is what the event's record leaves out: true when a value is among it. */
+/** `rest`: the stored fields that the event leaves out. True when one of them has a value. */
 export function missesValues(rest: JsonObject): boolean {
   return Object.values(rest).some((value) => !isEmpty(value))
 }
@@ -25,10 +25,10 @@ export function missesUsual(payload: JsonObject, usual: readonly string[]): bool
   return usual.some((field) => !(field in payload))
 }
 
-/** Where nothing is held of a stream yet: true when a record has less than half of the fields that it may have. */
+/** For a stream without stored records: true when a record has less than half of its possible fields. */
 export function missesMost(stream: Stream, payload: JsonObject): boolean {
-  const told = stream.columns.filter((column) => column.from.some((field) => field in payload))
-  return told.length * 2 < stream.columns.length
+  const present = stream.columns.filter((column) => column.from.some((field) => field in payload))
+  return present.length * 2 < stream.columns.length
 }
 
 function isEmpty(value: unknown): boolean {

@@ -1,8 +1,9 @@
 /**
- * What one stored event says (specification, section 6). Pure: the same bytes say the same, whenever they are read.
+ * Interprets one stored event (specification, section 6). Pure: the same bytes give the same result, whenever they are
+ * read.
  *
- * Invariant: every event says one thing: a state that can be loaded, a record to be asked for by its id, something to
- * be set aside, or nothing that is kept. A reason and a drift never hold a value of a record.
+ * Invariant: every event has one meaning: a state to load, a record to fetch by id, a dead letter, or nothing. A reason
+ * and a drift never contain a value of a record.
  */
 import { stringify } from 'lossless-json'
 import { type Envelope, FUTURE_TOLERANCE_SECONDS, versionOf } from '../../core/envelope.ts'
@@ -16,7 +17,7 @@ import type { Drift } from '../../normalize/map.ts'
 import { type Reading, readRecord, tombstone } from '../../normalize/read-record.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { isThin } from './partial.ts'
+import { isPartial } from './partial.ts'
 
 /** A row of the inbox. */
 export interface StoredEvent {
@@ -29,16 +30,16 @@ export interface StoredEvent {
 export type Said =
   | { readonly kind: 'state'; readonly stream: Stream; readonly envelope: Envelope }
   | { readonly kind: 'ask'; readonly stream: Stream; readonly id: string; readonly reason: RefetchReason }
-  | { readonly kind: 'dead'; readonly stream: StreamOrInbox; readonly letter: DeadLetter }
+  | { readonly kind: 'dead'; readonly stream: StreamOrInbox; readonly deadLetter: DeadLetter }
   | { readonly kind: 'nothing' }
 
 export interface ReadEvent {
   readonly said: Said
-  /** What is not known of it, and where that is noted. */
+  /** An unknown source or type, and the stream under which it is noted. */
   readonly drift: (Drift & { readonly stream: StreamOrInbox }) | null
 }
 
-/** `apiVersion` is the one that the team asks for: it says what a whole record holds. */
+/** `apiVersion`: requested by the team; it decides the fields of a whole record. */
 export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
   if (event.body.length === 0) return unreadable(event, 'an event without a body')
   let parsed: ParsedJson
@@ -49,9 +50,9 @@ export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
     throw error
   }
   const { value } = parsed
-  if (!isObject(value)) return unreadable(event, 'an event that is no JSON object')
+  if (!isObject(value)) return unreadable(event, 'an event that is not a JSON object')
   const { source, event_type } = value
-  if (typeof source !== 'string' || source === '') return unreadable(event, 'an event that tells no source')
+  if (typeof source !== 'string' || source === '') return unreadable(event, 'an event without a source')
   const stream = streamOfSource(source)
   if (stream === undefined) {
     return {
@@ -66,7 +67,7 @@ export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
 
 const EVENT_TYPES: ReadonlySet<unknown> = new Set(['created', 'updated', 'deleted'])
 
-/** A new type of event is told by its name, unless that may be anything. */
+/** A new event type is reported by its name, unless the name may be data. */
 function driftOf(type: unknown, { name }: Stream): ReadEvent['drift'] {
   if (EVENT_TYPES.has(type)) return null
   if (typeof type === 'string') return { stream: name, path: `event_type.${word(type)}`, type: 'string' }
@@ -77,26 +78,25 @@ function driftOf(type: unknown, { name }: Stream): ReadEvent['drift'] {
   }
 }
 
-/** A plain word says what it is; any other text may be data. */
+/** A plain word is a name; any other text may be data. */
 function word(text: string): string {
   return /^[A-Za-z_]{1,40}$/.test(text) ? text : '(other)'
 }
 
 function unreadable({ eventId, body }: StoredEvent, reason: string): ReadEvent {
-  const letter = { recordId: null, origin: `event:${eventId}`, reason, body }
-  return { said: { kind: 'dead', stream: INBOX, letter }, drift: null }
+  const deadLetter = { recordId: null, origin: `event:${eventId}`, reason, body }
+  return { said: { kind: 'dead', stream: INBOX, deadLetter }, drift: null }
 }
 
 function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Said {
   const { data } = envelope
   const id = referenceId(data)
-  if (id.kind !== 'id')
-    return setAside(event, envelope, stream, 'a deletion that does not say of which record')
+  if (id.kind !== 'id') return refused(event, envelope, stream, 'a deletion without the id of its record')
   const at = timeOf(envelope, event)
   if (at === null && stream.one !== null) return { kind: 'ask', stream, id: id.id, reason: 'contested' }
   const reading = readingOf(event, stream, at ?? fallbackTime(data, event), false)
   const updatedAt = isObject(data) ? data.updated_at : undefined
-  // The record was there when it was last updated, whatever the event's own time says.
+  // The record existed when it was last updated, whatever the event's own time is.
   const { version } = versionOf(updatedAt, reading.observedAt, event.receivedAt)
   return { kind: 'state', stream, envelope: { ...tombstone(id.id, reading), version, updatedAt: version } }
 }
@@ -108,19 +108,14 @@ function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersio
   const reading = readingOf(event, stream, at ?? fallbackTime(data, event), parsed.invalidUtf8)
   const read = readRecord(data, reading)
   if (read.kind === 'dead')
-    return setAside(event, envelope, stream, `an event whose record ${read.deadLetter.reason}`)
+    return refused(event, envelope, stream, `an event whose record ${read.deadLetter.reason}`)
   const record = read.envelope
-  const thin = isThin(stream, record.content!.payload, apiVersion)
+  const partial = isPartial(stream, record.content!.payload, apiVersion)
   if (stream.one === null) {
-    if (!thin) return { kind: 'state', stream, envelope: record }
-    return setAside(
-      event,
-      envelope,
-      stream,
-      'an event that holds a part of a record which nobody can be asked for',
-    )
+    if (!partial) return { kind: 'state', stream, envelope: record }
+    return refused(event, envelope, stream, 'an event with a part of a record that cannot be fetched by id')
   }
-  if (thin || at === null) return { kind: 'ask', stream, id: record.id, reason: 'partial' }
+  if (partial || at === null) return { kind: 'ask', stream, id: record.id, reason: 'partial' }
   return { kind: 'state', stream, envelope: record }
 }
 
@@ -136,15 +131,15 @@ function readingOf(event: StoredEvent, stream: Stream, observedAt: Instant, inva
   }
 }
 
-/** When the event says it was made; null where it says nothing that can be read, or a time that has not come yet. */
+/** The event's `timestamp`; null where it is missing, unreadable or in the future. */
 function timeOf({ timestamp }: JsonObject, { receivedAt }: StoredEvent): Instant | null {
   const at = typeof timestamp === 'string' ? parseInstant(timestamp) : null
   return at === null || at > later(receivedAt, FUTURE_TOLERANCE_SECONDS) ? null : at
 }
 
 /**
- * For what cannot be asked for: when the record was last updated; else a moment before the event arrived, by which no
- * sender waits for an answer, so that the next event which tells its time stands above it.
+ * For records that cannot be fetched by id: the record's `updated_at`; else a minute before the event arrived, longer than
+ * any sender waits for an answer, so that the next event with a `timestamp` supersedes it.
  */
 function fallbackTime(data: unknown, { receivedAt }: StoredEvent): Instant {
   const updatedAt = isObject(data) ? data.updated_at : undefined
@@ -156,16 +151,16 @@ function later(at: Instant, seconds: number): Instant {
   return instantOf(microsOf(at) + seconds * 1_000_000)
 }
 
-/** Whole, so that two events that say the same are two; but for what no table may hold. */
-function setAside(event: StoredEvent, envelope: JsonObject, stream: Stream, reason: string): Said {
+/** Stores the whole event, so that two events with one record stay distinct; without the parts that may not be stored. */
+function refused(event: StoredEvent, envelope: JsonObject, stream: Stream, reason: string): Said {
   const id = referenceId(envelope.data)
   const recordId = id.kind === 'id' ? id.id : null
   const origin = `event:${event.eventId}`
   const body = stream.cleanse === undefined ? event.body : cleansed(envelope, stream)
-  return { kind: 'dead', stream: stream.name, letter: { recordId, origin, reason, body } }
+  return { kind: 'dead', stream: stream.name, deadLetter: { recordId, origin, reason, body } }
 }
 
-/** What is set aside of an event: its exact bytes, unless a part of its record may be kept nowhere. */
+/** The body of an event's dead letter: its exact bytes, unless a part of its record may not be stored. */
 export function keptOf(body: Buffer, stream: Stream | undefined): Buffer {
   if (stream?.cleanse === undefined) return body
   const { value } = parseJson(body)

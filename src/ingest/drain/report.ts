@@ -1,8 +1,8 @@
-/** What became of a batch, told to whoever watches, team by team. Counts and seconds, never a value of an event. */
+/** Reports the outcome of a batch team by team: counts and seconds, never a value of an event. */
 import type { DrainWatch } from '../watch.ts'
 import type { Outcome } from './settle-one-by-one.ts'
 
-export function tell(
+export function reportOutcome(
   watch: DrainWatch,
   teams: readonly { readonly name: string; readonly teamId: number }[],
   { loaded, postponed, deadLettered }: Outcome,

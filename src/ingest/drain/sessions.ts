@@ -1,8 +1,8 @@
 /**
  * Connections of a drain.
  *
- * Invariant: one that failed, or did not answer in time, is never used again; none outlives `close`, also when the
- * server hangs.
+ * Invariant: a connection that failed, or did not answer in time, is never used again; none outlives `close`, even when
+ * the server hangs.
  */
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
@@ -10,33 +10,33 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { closeInTime, cut, inTime, TOO_LATE } from '../http/in-time.ts'
 
 export interface DrainSessions {
-  /** One that is free, or a new one. */
+  /** Returns a free connection, or a new one. */
   take(): Promise<Session>
   /** After work that succeeded. */
   giveBack(session: Session): void
   /** After work that failed. */
   discard(session: Session): Promise<void>
-  /** Rejects when `work` takes longer than a server needs that is alive; then the connection is cut. */
+  /** Rejects, and destroys the connection, when `work` takes longer than any live server needs. */
   bounded<Result>(session: Session, work: Promise<Result>): Promise<Result>
-  /** Ends those that are free, and cuts the others. */
+  /** Closes the free connections, and destroys the others. */
   close(): Promise<void>
 }
 
-/** As those of the loaders: keys are looked up by index, whatever the planner thinks of tables that just grew. */
+/** As for loaders: keys are looked up by index, whatever the statistics of tables that just grew. */
 const PLANNER = ['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off']
 /** A batch takes milliseconds. */
 const STUCK_MS = 60_000
-const GOODBYE_MS = 2_000
+const CLOSE_MS = 2_000
 
 export function openSessions(url: string, clock: Clock): DrainSessions {
   const free: Session[] = []
-  /** All that are open, in whoever's hands. */
+  /** All open connections, free or taken. */
   const open = new Set<Session>()
 
   return {
     async take() {
-      const held = free.pop()
-      if (held !== undefined) return held
+      const idle = free.pop()
+      if (idle !== undefined) return idle
       const session = await openSession({ url, purpose: 'drain', planner: PLANNER })
       open.add(session)
       session.client.once('end', () => open.delete(session))
@@ -45,7 +45,7 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
     giveBack(session) {
       free.push(session)
     },
-    discard: (session) => closeInTime(clock, GOODBYE_MS, session),
+    discard: (session) => closeInTime(clock, CLOSE_MS, session),
     async bounded(session, work) {
       try {
         return await inTime(clock, STUCK_MS, work)
@@ -55,7 +55,7 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
       }
     },
     async close() {
-      await Promise.all(free.splice(0).map((session) => closeInTime(clock, GOODBYE_MS, session)))
+      await Promise.all(free.splice(0).map((session) => closeInTime(clock, CLOSE_MS, session)))
       for (const session of open) cut(session)
     },
   }

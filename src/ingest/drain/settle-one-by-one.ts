@@ -1,8 +1,8 @@
 /**
- * A batch that Postgres refused, or that our own code stumbled over, cut in two until the event at fault is alone.
+ * Splits a batch that Postgres refused, or that our own code failed on, in two until the event at fault is alone.
  *
- * Invariant: an event at fault is tried again a few times, later and later, and then set aside; no other event waits
- * for it. What is no event's fault (a lost connection, a lock, a full disk) is thrown.
+ * Invariant: an event at fault is tried again a few times, with growing pauses, and then dead-lettered; no other event
+ * waits for it. A failure that no event caused (a lost connection, a lock, a full disk) is thrown.
  */
 import { INBOX } from '../../core/streams.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
@@ -15,7 +15,7 @@ import { type Loaded, type Loading, prepare, write } from './load-events.ts'
 import { keptOf } from './read-event.ts'
 
 export interface Patience {
-  /** Milliseconds before each further attempt at an event; after the last it is set aside. */
+  /** Milliseconds before each further attempt at an event; after the last it is dead-lettered. */
   readonly backoffMs: readonly number[]
 }
 
@@ -26,7 +26,7 @@ export interface Outcome {
   readonly deadLettered: readonly InboxRow[]
 }
 
-/** True for what some record of the batch is to blame for, and not the connection. */
+/** True for a failure that an event of the batch caused, and not the connection. */
 export function isOfSomeEvent(error: unknown): boolean {
   const state = sqlstateOf(error)
   return isRefusalOfData(state) || warehouseError(error).code === 'internal'
@@ -62,7 +62,7 @@ export async function settleOneByOne(
   return { loaded, postponed, deadLettered: aside }
 }
 
-/** True when the event is to be tried again, false when it is set aside. */
+/** True when the event is to be tried again, false when it is dead-lettered. */
 async function putOff(
   session: Session,
   { backoffMs }: Patience,
@@ -77,9 +77,9 @@ async function putOff(
   const { teamId, eventId, source, recordId } = row
   const stream = source === null ? undefined : streamOfSource(source)
   const body = keptOf(row.body, stream)
-  const letter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body }
+  const deadLetter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body }
   await session.client.query('begin')
-  await storeDeadLetters(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [letter])
+  await storeDeadLetters(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [deadLetter])
   await settle(session, [row], 'dead')
   await session.client.query('commit')
   return false

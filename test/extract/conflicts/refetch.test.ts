@@ -553,7 +553,7 @@ test('a packet response without a time goes by when it was updated; a part of on
     {
       stream: 'packet_responses',
       record_id: 'n',
-      reason: 'an event that holds a part of a record which nobody can be asked for',
+      reason: 'an event with a part of a record that cannot be fetched by id',
     },
   ])
 })

@@ -218,7 +218,7 @@ test('a deletion that names nothing is set aside, each as a letter of its own', 
   const found = await letters()
   expect(found.length).toBe(5)
   expect(new Set(found.map(({ stream, record_id, reason }) => `${stream} ${record_id} ${reason}`))).toEqual(
-    new Set(['patients null a deletion that does not say of which record']),
+    new Set(['patients null a deletion without the id of its record']),
   )
 })
 
