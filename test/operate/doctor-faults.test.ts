@@ -102,7 +102,7 @@ const FAULTS: readonly Fault[] = [
     ...{
       wrong: ['credentials'],
       says: /production environment/,
-      hint: /a sandbox key does not open production/,
+      hint: /a sandbox key is not valid in production/,
     },
   },
   {
@@ -111,7 +111,7 @@ const FAULTS: readonly Fault[] = [
       await query(url, "update intake.teams set environment = 'sandbox'")
       return {}
     },
-    ...{ wrong: ['environment'], says: /filled from sandbox, and this is production/, hint: /INTAKE_TEAM/ },
+    ...{ wrong: ['environment'], says: /loaded from sandbox, and this is production/, hint: /INTAKE_TEAM/ },
   },
   {
     fault: 'a service that is not there',
@@ -199,22 +199,22 @@ const FAULTS: readonly Fault[] = [
       ),
     ...{
       wrong: ['database privileges'],
-      says: /may not write \d+ of our tables/,
+      says: /may not write \d+ of the tables/,
       hint: /grant intake_loader/,
     },
   },
   {
-    fault: 'webhook secrets that were sealed under another key',
+    fault: 'webhook secrets that were encrypted with another key',
     plant: async (url) => {
       await sealed(url, randomBytes(32).toString('base64'))
       return {}
     },
-    ...{ wrong: ['encryption key'], says: /sealed under another key/, hint: /INTAKE_ENCRYPTION_KEY/ },
+    ...{ wrong: ['encryption key'], says: /encrypted with another key/, hint: /INTAKE_ENCRYPTION_KEY/ },
   },
   {
     fault: 'no webhook secret at all',
     plant: async () => ({ env: { INTAKE_WEBHOOK_SECRETS: '' } }),
-    ...{ wrong: ['webhook secret'], says: /every webhook is answered 503/, hint: /webhooks create/, code: 0 },
+    ...{ wrong: ['webhook secret'], says: /the response to every webhook is 503/, hint: /webhooks create/, code: 0 },
   },
   {
     fault: 'events that nobody drains',
@@ -234,7 +234,7 @@ const FAULTS: readonly Fault[] = [
       const { port, close } = await listening()
       return { env: { INTAKE_WEBHOOK_PORT: String(port) }, undo: close }
     },
-    ...{ wrong: ['webhook port'], says: /taken by another program/, hint: /INTAKE_WEBHOOK_PORT/ },
+    ...{ wrong: ['webhook port'], says: /another program uses/, hint: /INTAKE_WEBHOOK_PORT/ },
   },
   {
     fault: 'a schedule that never comes',

@@ -4,8 +4,8 @@ import pino from 'pino'
 import { expect, test } from 'vitest'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { examine } from '../../src/operate/doctor/doctor.ts'
-import { lookAtService } from '../../src/operate/doctor/service.ts'
+import { runChecks } from '../../src/operate/doctor/doctor.ts'
+import { checkService } from '../../src/operate/doctor/service.ts'
 import { json, startService } from '../api/support/service.ts'
 import { collecting } from '../support/garbage.ts'
 
@@ -14,7 +14,7 @@ type Answering = Parameters<typeof startService>[0]
 async function look(answering: Answering, limitMs = 60_000) {
   await using service = await startService(answering)
   const team = { name: 'default', baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '' }
-  return await lookAtService(
+  return await checkService(
     { ...team, concurrency: 1 },
     {
       ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
@@ -49,7 +49,7 @@ test.each([404, 410])(
         status: 'failed',
         detail: `GET ${DEFAULT_PATHS.forms}: not found (${status})`,
       },
-      hint: 'check INTAKE_BASE_URL: what answers there does not have the service’s paths',
+      hint: 'check INTAKE_BASE_URL: the server there does not have the paths of the service',
     })
   },
 )
@@ -63,7 +63,7 @@ test('a service that never answers is named when its time is over', async () => 
   using _ = collecting()
   const [credentials] = await look(() => {}, 1_500)
   expect(credentials).toMatchObject({
-    ...{ name: 'credentials', status: 'failed', detail: 'the service did not answer within 1.5 s' },
+    ...{ name: 'credentials', status: 'failed', detail: 'the service did not respond within 1.5 s' },
     hint: expect.stringContaining('INTAKE_BASE_URL'),
   })
 })
@@ -75,7 +75,7 @@ test('a team that is throttled says nothing about its credentials', async () => 
   )
   expect(credentials).toMatchObject({
     ...{ name: 'credentials', status: 'warning' },
-    detail: 'could not be checked: the service throttles this team (429)',
+    detail: 'not checked: the service throttles this team (429)',
     hint: expect.stringContaining('other client'),
   })
   expect(others).toEqual([])
@@ -90,7 +90,7 @@ test('every team is asked before any has answered: one that hangs keeps no other
     if (held.length === teams.length)
       for (const each of held) json(each, { count: 0, next: null, results: [] })
   })
-  const checks = await examine({
+  const checks = await runChecks({
     ...{ url: null, dataDir: null, encryptionKey: null, cron: null, clock: systemClock },
     ingestTeams: teams.map((name) => ({ name, webhookSecrets: [] })),
     teams: teams.map((name) => ({

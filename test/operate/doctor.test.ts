@@ -8,7 +8,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { seal } from '../../src/core/secret-box.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import type { Check } from '../../src/operate/doctor/check.ts'
-import { examine } from '../../src/operate/doctor/doctor.ts'
+import { runChecks } from '../../src/operate/doctor/doctor.ts'
 import { diskCheck, nodeCheck } from '../../src/operate/doctor/machine.ts'
 import { pooledCheck } from '../../src/operate/doctor/warehouse.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -120,17 +120,17 @@ describe('of the service', () => {
     const unknown = await doctor(keys)
     expect(unknown.wrong.credentials).toMatchObject({
       detail: expect.stringContaining('production environment'),
-      hint: expect.stringContaining('a sandbox key does not open production'),
+      hint: expect.stringContaining('a sandbox key is not valid in production'),
     })
     await query(warehouse.url, "update intake.teams set environment = 'sandbox'")
-    expect((await doctor(keys)).wrong.credentials!.detail).toContain('they are sandbox credentials')
+    expect((await doctor(keys)).wrong.credentials!.detail).toContain('they are credentials of sandbox')
   })
 
-  test('a warehouse that was filled from another environment', async () => {
+  test('a warehouse that was loaded from another environment', async () => {
     await query(warehouse.url, "update intake.teams set environment = 'sandbox'")
     const { wrong, code } = await doctor()
     expect([code, Object.keys(wrong)]).toEqual([1, ['environment']])
-    expect(wrong.environment!.detail).toBe('the warehouse was filled from sandbox, and this is production')
+    expect(wrong.environment!.detail).toBe('the warehouse was loaded from sandbox, and this is production')
   })
 
   test('an address where nobody answers', async () => {
@@ -261,7 +261,7 @@ describe('of the warehouse', () => {
   })
 
   test('a disk that is full', async () => {
-    const checks = await examine({
+    const checks = await runChecks({
       url: warehouse.url,
       dataDir: null,
       ingestTeams: [],
@@ -295,11 +295,11 @@ describe('of webhooks', () => {
     expect([code, Object.keys(wrong)]).toEqual([0, ['webhook secret']])
   })
 
-  test('secrets that were sealed under another key, or of which the key is missing', async () => {
+  test('secrets that were encrypted with another key, or of which the key is missing', async () => {
     await store(randomBytes(32).toString('base64'))
     const other = await doctor({ INTAKE_WEBHOOK_SECRETS: '' })
     expect([other.code, Object.keys(other.wrong)]).toEqual([1, ['webhook secret', 'encryption key']])
-    expect(other.wrong['encryption key']!.detail).toContain('sealed under another key')
+    expect(other.wrong['encryption key']!.detail).toContain('encrypted with another key')
     const missing = await doctor({ INTAKE_ENCRYPTION_KEY: '' })
     expect(missing.wrong['encryption key']!.detail).toContain('INTAKE_ENCRYPTION_KEY is not set')
     await store(KEY)

@@ -6,7 +6,7 @@ import { type Config, readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { type Check, type CheckStatus, failed, failedBy, ok } from '../../operate/doctor/check.ts'
-import { type DoctorOptions, examine } from '../../operate/doctor/doctor.ts'
+import { type DoctorOptions, runChecks } from '../../operate/doctor/doctor.ts'
 import { nodeCheck } from '../../operate/doctor/machine.ts'
 import { type Context, ExitCode, type OpenWarehouse, openWarehouse, printJson } from '../context.ts'
 import { type Colour, painted, paragraph } from '../terminal/terminal.ts'
@@ -39,7 +39,7 @@ async function allChecks(context: Context): Promise<readonly Check[]> {
   const settings = ok('configuration', `readable; team ${teams}`)
   // Opening would create an embedded warehouse, and doctor changes nothing.
   if (config.databaseUrl === null && !existsSync(config.dataDir))
-    return [node, settings, ...(await examine(optionsOf(context, config, null)))]
+    return [node, settings, ...(await runChecks(optionsOf(context, config, null)))]
   let warehouse: OpenWarehouse
   try {
     warehouse = await openWarehouse(context, config)
@@ -48,11 +48,11 @@ async function allChecks(context: Context): Promise<readonly Check[]> {
       node,
       settings,
       failedBy('database', error),
-      ...(await examine(optionsOf(context, config, null))).slice(1),
+      ...(await runChecks(optionsOf(context, config, null))).slice(1),
     ]
   }
   try {
-    return [node, settings, ...(await examine(optionsOf(context, config, warehouse.url)))]
+    return [node, settings, ...(await runChecks(optionsOf(context, config, warehouse.url)))]
   } finally {
     await warehouse[Symbol.asyncDispose]()
   }

@@ -1,4 +1,4 @@
-/** One thing that was looked at. Invariant: neither detail nor hint holds a secret, a connection string or health data. */
+/** The result of one check. Invariant: neither detail nor hint contains a secret, a connection string or health data. */
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 
 export type CheckStatus = 'ok' | 'warning' | 'failed'
@@ -7,7 +7,7 @@ export interface Check {
   readonly name: string
   readonly status: CheckStatus
   readonly detail: string
-  /** What to do; null where nothing need be done. */
+  /** Null if there is nothing to do. */
   readonly hint: string | null
 }
 
@@ -23,8 +23,8 @@ export function failed(name: string, detail: string, hint: string): Check {
   return { name, status: 'failed', detail, hint }
 }
 
-/** What a failure of the warehouse, or of ours, says of itself. */
+/** A failed check with the message and hint of an error of the warehouse, or of intake-sync itself. */
 export function failedBy(name: string, error: unknown): Check {
   const { message, hint } = warehouseError(error)
-  return failed(name, message, hint ?? 'run again; if it stays, report it')
+  return failed(name, message, hint ?? 'run doctor again; report the error if it persists')
 }

@@ -1,8 +1,7 @@
 /**
- * Looks at everything that has to be right before this works, and says of each thing what to do about it.
+ * Checks every prerequisite of intake-sync and gives a hint for each failure.
  *
- * Invariant: a check that fails keeps no other from being made; nothing is changed, and nothing of what is found in
- * records is told.
+ * Invariant: a failed check prevents no other check. Nothing is changed, and no result contains data of a record.
  */
 import { existsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
@@ -11,65 +10,68 @@ import { createTask } from 'node-cron'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { type AlertsSet, alertsCheck } from './alerts.ts'
+import { type AlertSecret, alertsCheck } from './alerts.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 import { diskCheck, type Port, portCheck, serveAnswers } from './machine.ts'
-import { lookAtService, type ServiceTeam } from './service.ts'
-import { lookAtWarehouse } from './warehouse.ts'
+import { checkService, type ServiceTeam } from './service.ts'
+import { checkWarehouse } from './warehouse.ts'
 import { inboxCheck, secretChecks } from './webhooks.ts'
 
 export interface DoctorOptions {
-  /** Of the warehouse; null where none was made yet. */
+  /** Connection string of the warehouse; null if it does not exist yet. */
   readonly url: string | null
-  /** Where an embedded warehouse keeps its data. */
+  /** Data directory of an embedded warehouse; else null. */
   readonly dataDir: string | null
-  /** All, those whose service cannot be asked among them. */
+  /** All configured teams, including those without credentials for the service. */
   readonly ingestTeams: readonly { readonly name: string; readonly webhookSecrets: readonly string[] }[]
   readonly teams: readonly (ServiceTeam & { readonly timezone: string })[]
   readonly encryptionKey: string | null
   readonly cron: string | null
-  /** Left out: none are posted. */
-  readonly alerts?: AlertsSet
+  /** Default: null. */
+  readonly alerts?: AlertSecret
   readonly webhook: Port
   readonly admin: Port
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** Free bytes of the disk that holds a path. */
+  /** Returns the free bytes of the file system at a path. */
   readonly freeBytes?: (path: string) => Promise<number>
 }
 
-export async function examine(options: DoctorOptions): Promise<readonly Check[]> {
+export async function runChecks(options: DoctorOptions): Promise<readonly Check[]> {
   const checks: Check[] = []
   const { url } = options
   if (url === null) {
     const hint = 'run intake-sync migrate, or set DATABASE_URL'
-    checks.push(warning('database', 'there is no warehouse yet; one is made when it is first needed', hint))
-    checks.push(...(await rest(options, null)))
+    checks.push(
+      warning('database', 'there is no warehouse yet; the first command that needs it creates it', hint),
+    )
+    checks.push(...(await otherChecks(options, null)))
     return checks
   }
-  const look = await lookAtWarehouse(url)
-  checks.push(...look.checks)
+  const warehouse = await checkWarehouse(url)
+  checks.push(...warehouse.checks)
   try {
-    if (look.session !== null) checks.push(await guarded('disk', () => diskOf(look.session!, options)))
-    const session = look.migrated ? look.session : null
+    if (warehouse.session !== null)
+      checks.push(await guarded('disk', () => warehouseDisk(warehouse.session!, options)))
+    const session = warehouse.migrated ? warehouse.session : null
     if (session !== null) checks.push(await guarded('time zones', () => zoneCheck(session, options)))
-    checks.push(...(await rest(options, session)))
+    checks.push(...(await otherChecks(options, session)))
     return checks
   } finally {
-    await look.session?.close()
+    await warehouse.session?.close()
   }
 }
 
-/** What needs no warehouse, or makes do without. */
-async function rest(options: DoctorOptions, session: Session | null): Promise<readonly Check[]> {
-  const known = session === null ? [] : await teamsHeld(session)
-  // All at once: a service that does not answer is waited for by its own team alone.
+/** Checks that do not need a warehouse; some check more if there is a session. */
+async function otherChecks(options: DoctorOptions, session: Session | null): Promise<readonly Check[]> {
+  const known = session === null ? [] : await storedTeams(session)
+  // Concurrent, so that a service that does not respond delays only its own team.
   const services = await Promise.all(
     options.ingestTeams.map(({ name }) => {
       const suffix = options.ingestTeams.length > 1 ? ` of ${name}` : ''
-      const held = known.find((team) => team.name === name)
-      return serviceOf(options, name, held?.environment ?? null, suffix)
+      const stored = known.find((team) => team.name === name)
+      return serviceChecks(options, name, stored?.environment ?? null, suffix)
     }),
   )
   const checks: Check[] = services.flat()
@@ -87,7 +89,7 @@ async function rest(options: DoctorOptions, session: Session | null): Promise<re
   return checks
 }
 
-async function serviceOf(
+async function serviceChecks(
   options: DoctorOptions,
   name: string,
   environment: string | null,
@@ -96,15 +98,15 @@ async function serviceOf(
   const team = options.teams.find((each) => each.name === name)
   if (team === undefined) {
     const what = 'INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set'
-    const hint = 'set the three, or the team’s in INTAKE_CONFIG'
+    const hint = 'set all three, or the values of the team in INTAKE_CONFIG'
     return [failed(`credentials${suffix}`, what, hint)]
   }
   const { timezone: _timezone, ...connection } = team
   const { clock, logger, signal } = options
-  return await lookAtService(connection, { clock, logger, signal, environment, suffix })
+  return await checkService(connection, { clock, logger, signal, environment, suffix })
 }
 
-async function teamsHeld({ db }: Session) {
+async function storedTeams({ db }: Session) {
   const rows = await db.selectFrom('intake.teams').select(['team_id', 'name', 'environment']).execute()
   return rows.map(({ team_id, name, environment }) => ({ teamId: team_id, name, environment }))
 }
@@ -114,7 +116,7 @@ async function zoneCheck({ db }: Session, { teams }: DoctorOptions): Promise<Che
   const { rows } = await sql<{ zone: string }>`
     select zone from unnest(${zones}::text[]) as wanted (zone)
     where not exists (select from pg_timezone_names where lower(name) = lower(zone))`.execute(db)
-  if (rows.length === 0) return ok('time zones', zones.length === 0 ? 'none is needed' : zones.join(', '))
+  if (rows.length === 0) return ok('time zones', zones.length === 0 ? 'none' : zones.join(', '))
   const unknown = rows.map(({ zone }) => zone).join(', ')
   return failed(
     'time zones',
@@ -123,8 +125,11 @@ async function zoneCheck({ db }: Session, { teams }: DoctorOptions): Promise<Che
   )
 }
 
-/** Where the warehouse keeps its data, if that is on this machine. */
-async function diskOf({ db }: Session, { dataDir, freeBytes = freeOn }: DoctorOptions): Promise<Check> {
+/** Checks the disk of the warehouse if the server runs on this machine. */
+async function warehouseDisk(
+  { db }: Session,
+  { dataDir, freeBytes = freeBytesAt }: DoctorOptions,
+): Promise<Check> {
   if (dataDir !== null) return diskCheck(await freeBytes(dataDir))
   const { rows } = await sql<{ local: boolean; directory: string | null }>`
     select inet_server_addr() is null or inet_server_addr() << '127.0.0.0/8' or inet_server_addr() = '::1' as local,
@@ -134,24 +139,20 @@ async function diskOf({ db }: Session, { dataDir, freeBytes = freeOn }: DoctorOp
   return diskCheck(await freeBytes(directory))
 }
 
-async function freeOn(path: string): Promise<number> {
+async function freeBytesAt(path: string): Promise<number> {
   const { bavail, bsize } = await statfs(path)
   return bavail * bsize
 }
 
 async function scheduleCheck(cron: string | null): Promise<Check> {
   if (cron === null) return ok('schedule', 'off')
-  const next = await nextOf(cron)
+  const next = await nextMatch(cron)
   if (next !== null) return ok('schedule', `${cron}: next at ${next.toISOString()}`)
-  return failed(
-    'schedule',
-    `${cron} names no moment that will come`,
-    'correct INTAKE_CRON: minute hour day month weekday',
-  )
+  return failed('schedule', `${cron} never matches`, 'correct INTAKE_CRON: minute hour day month weekday')
 }
 
-/** Null where it names none. */
-async function nextOf(cron: string): Promise<Date | null> {
+/** Null if the expression never matches. */
+async function nextMatch(cron: string): Promise<Date | null> {
   const task = createTask(cron, () => {})
   try {
     await task.start()
@@ -161,9 +162,9 @@ async function nextOf(cron: string): Promise<Date | null> {
   }
 }
 
-async function guarded(name: string, look: () => Promise<Check>): Promise<Check> {
+async function guarded(name: string, check: () => Promise<Check>): Promise<Check> {
   try {
-    return await look()
+    return await check()
   } catch (error) {
     return failedBy(name, error)
   }

@@ -1,7 +1,7 @@
 /**
- * The service of one team: whether its credentials are taken, which environment answers, and how far its clock is off.
+ * Checks of one team's service: credentials, environment and clock.
  *
- * Invariant: the list of forms is asked for, which holds no health data, once or a few times, and nothing else.
+ * Invariant: requests only the list of forms, which contains no health data.
  */
 import type { Logger } from 'pino'
 import { type ClientOptions, openClient } from '../../api/client.ts'
@@ -18,84 +18,87 @@ export interface ServiceTeam
   readonly name: string
 }
 
-export interface Asking {
+export interface ServiceCheckOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** What the warehouse was filled from, as the service called it; null where it is not known. */
+  /** The environment that the warehouse was loaded from, as the service names it; null if unknown. */
   readonly environment: string | null
-  /** Added to the names of the checks, where there are several teams. */
+  /** Appended to the names of the checks; empty for a single team. */
   readonly suffix: string
-  /** Twenty seconds when left out. */
+  /** Default: 20 seconds. */
   readonly limitMs?: number
 }
 
 const LIMIT_MS = 20_000
-const ELSEWHERE = 'check INTAKE_BASE_URL: what answers there does not have the service’s paths'
+const WRONG_URL = 'check INTAKE_BASE_URL: the server there does not have the paths of the service'
 const WARN_SECONDS = 60
 const FAIL_SECONDS = 300
 
-export async function lookAtService(team: ServiceTeam, asking: Asking): Promise<readonly Check[]> {
-  const { clock, logger, environment: before, suffix, limitMs = LIMIT_MS } = asking
+export async function checkService(
+  team: ServiceTeam,
+  options: ServiceCheckOptions,
+): Promise<readonly Check[]> {
+  const { clock, logger, environment: before, suffix, limitMs = LIMIT_MS } = options
   const { name: _name, ...connection } = team
-  using late = deadlineIn(limitMs, [asking.signal])
-  const { signal } = late
+  using deadline = deadlineIn(limitMs, [options.signal])
+  const { signal } = deadline
   const serviceClock = openServiceClock()
   const giveUpAfterMs = limitMs
   await using client = openClient({ ...connection, giveUpAfterMs, clock, logger, signal, random: () => 0 })
-  let trouble: unknown = null
+  let failure: unknown = null
   try {
     const onRefusal = serviceClock.sample
     const path = client.paths.forms
-    const answer = await client.get(path, { onRefusal })
-    serviceClock.sample(answer)
-    if (readList(answer.body, answer.headers, 'forms', path) === null) trouble = noList(path)
+    const response = await client.get(path, { onRefusal })
+    serviceClock.sample(response)
+    if (readList(response.body, response.headers, 'forms', path) === null) failure = noList(path)
   } catch (error) {
-    asking.signal.throwIfAborted()
+    options.signal.throwIfAborted()
     const isThrottled = client.totals.throttled > 0 && client.totals.throttled === client.totals.requests
     if (isThrottled) return [throttledCheck(suffix)]
-    trouble = late.isOver() ? tooSlow(limitMs) : error
+    failure = deadline.isOver() ? tooSlow(limitMs) : error
   }
   const { environment } = client
-  const checks = [credentialsCheck(trouble, environment, before, suffix)]
-  if (environment !== null || trouble === null) checks.push(environmentCheck(environment, before, suffix))
-  if (environment !== null || trouble === null) checks.push(clockCheck(serviceClock, suffix))
+  const checks = [credentialsCheck(failure, environment, before, suffix)]
+  if (environment !== null || failure === null) checks.push(environmentCheck(environment, before, suffix))
+  if (environment !== null || failure === null) checks.push(clockCheck(serviceClock, suffix))
   return checks
 }
 
 function credentialsCheck(
-  trouble: unknown,
+  failure: unknown,
   environment: string | null,
   before: string | null,
   suffix: string,
 ): Check {
   const name = `credentials${suffix}`
-  if (trouble === null) return ok(name, 'the service takes them')
-  if (!(trouble instanceof IntakeError)) throw trouble
-  const { message, hint } = trouble
-  if (trouble.verdict === 'gone') return failed(name, message, ELSEWHERE)
-  const status = trouble instanceof ApiError ? trouble.status : undefined
+  if (failure === null) return ok(name, 'the service accepts them')
+  if (!(failure instanceof IntakeError)) throw failure
+  const { message, hint } = failure
+  if (failure.verdict === 'gone') return failed(name, message, WRONG_URL)
+  const status = failure instanceof ApiError ? failure.status : undefined
   if (status !== 403) return failed(name, message, hint ?? 'check INTAKE_BASE_URL')
   const who = environment === null ? 'the service' : `the ${environment} environment of the service`
   if (environment !== null && before !== null && before !== environment) {
     return failed(
       name,
-      `${who} refuses them, and the warehouse was filled from ${before}: they are ${before} credentials`,
+      `${who} refuses them, and the warehouse was loaded from ${before}: they are credentials of ${before}`,
       `set the API key and secret of ${environment}, or the base URL of ${before}`,
     )
   }
   return failed(
     name,
-    `${who} refuses the pair of key and secret (403): one of them is wrong, or they are of another environment`,
-    `copy both again from the service's dashboard${environment === null ? '' : `, for ${environment}`}; a sandbox key does not open production`,
+    `${who} refuses the pair of key and secret (403): one of them is wrong, or they belong to another environment`,
+    `copy both again from the service's dashboard${environment === null ? '' : `, for ${environment}`}; a sandbox key is not valid in production`,
   )
 }
 
-/** 429 says nothing about the credentials: another client uses up the budget of the team, or did a moment ago. */
+/** 429 does not show whether the credentials are valid: another client has used up the budget of the team. */
 function throttledCheck(suffix: string): Check {
   return warning(
     `credentials${suffix}`,
-    'could not be checked: the service throttles this team (429)',
+    'not checked: the service throttles this team (429)',
     'run doctor again when no other client of this team is running',
   )
 }
@@ -106,12 +109,12 @@ function environmentCheck(environment: string | null, before: string | null, suf
     return warning(
       name,
       'the service names no environment (X-Service-Environment)',
-      'check that the base URL leads to the service itself, and no proxy drops its headers',
+      'check that the base URL leads to the service itself, and that no proxy drops its headers',
     )
   if (before !== null && before !== environment) {
     return failed(
       name,
-      `the warehouse was filled from ${before}, and this is ${environment}`,
+      `the warehouse was loaded from ${before}, and this is ${environment}`,
       `use another INTAKE_TEAM for ${environment}, or the base URL and credentials of ${before}`,
     )
   }
@@ -130,19 +133,19 @@ function clockCheck(serviceClock: ServiceClock, suffix: string): Check {
     : ok(name, off < 2 ? 'agrees with the service’s' : detail)
 }
 
-/** An answer that is well and says nothing: of a proxy, say, or of a page that greets whoever comes. */
+/** A 200 response that is not a list, for example from a proxy or a landing page. */
 function noList(path: string): IntakeError {
-  return new IntakeError(`GET ${path}: the answer holds no list`, {
+  return new IntakeError(`GET ${path}: the response contains no list`, {
     code: 'list_unreadable',
     verdict: 'stop',
-    hint: 'check INTAKE_BASE_URL: what answers there may not be the service',
+    hint: 'check INTAKE_BASE_URL: the server there may not be the service',
   })
 }
 
 function tooSlow(limitMs: number): IntakeError {
-  return new IntakeError(`the service did not answer within ${limitMs / 1_000} s`, {
+  return new IntakeError(`the service did not respond within ${limitMs / 1_000} s`, {
     code: 'timeout',
     verdict: 'retry',
-    hint: 'check INTAKE_BASE_URL, and the way there (firewall, proxy)',
+    hint: 'check INTAKE_BASE_URL, and the network path to it (firewall, proxy)',
   })
 }

@@ -1,8 +1,8 @@
 /**
- * The warehouse: whether it is there, is a session's own, holds our schemas as this version knows them, and may be
- * written by this login.
+ * Checks of the warehouse: reachable, a session for each connection, the schemas of this version, and the privileges to
+ * write them.
  *
- * Invariant: nothing is left behind; what is written is written to temporary tables.
+ * Invariant: writes only to temporary tables.
  */
 import { sql } from 'kysely'
 import { migrationStatus } from '../../analytics/migrate.ts'
@@ -11,18 +11,18 @@ import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 
 /** Major versions of Postgres. */
-const LEAST = 15
-const GREATEST = 18
+const OLDEST = 15
+const NEWEST = 18
 
-export interface WarehouseLook {
+export interface WarehouseChecks {
   readonly checks: readonly Check[]
-  /** Open when the rest can be looked at; for the caller to close. */
+  /** Null if the warehouse is unreachable. The caller closes it. */
   readonly session: Session | null
-  /** True when the schemas are those of this version. */
+  /** Whether the schemas are those of this version. */
   readonly migrated: boolean
 }
 
-export async function lookAtWarehouse(url: string): Promise<WarehouseLook> {
+export async function checkWarehouse(url: string): Promise<WarehouseChecks> {
   let session: Session
   try {
     session = await openSession({ url, purpose: 'doctor', lockTimeoutMs: 2_000 })
@@ -49,36 +49,32 @@ async function serverCheck({ db }: Session): Promise<Check> {
     db,
   )
   const { version, name } = rows[0]!
-  if (version < LEAST)
+  if (version < OLDEST)
     return failed(
       'database',
-      `Postgres ${name} is older than ${LEAST}`,
-      `use Postgres ${LEAST} to ${GREATEST}`,
+      `Postgres ${name} is older than ${OLDEST}`,
+      `use Postgres ${OLDEST} to ${NEWEST}`,
     )
-  if (version > GREATEST)
+  if (version > NEWEST)
     return warning(
       'database',
-      `Postgres ${name} is newer than any this was tried with`,
-      `use Postgres ${LEAST} to ${GREATEST}`,
+      `Postgres ${name} is newer than the tested versions`,
+      `use Postgres ${OLDEST} to ${NEWEST}`,
     )
-  return ok('database', `Postgres ${name} answers`)
+  return ok('database', `Postgres ${name}`)
 }
 
-/** A pooler that lends a server connection for a transaction gives it to the next one who asks. */
+/** Detects a pooler in transaction mode: its server connection changes once another session begins a transaction. */
 export async function pooledCheck(first: Session, second: Session | null): Promise<Check> {
   if (second === null)
-    return warning(
-      'database sessions',
-      'a second connection was refused',
-      'leave room for ten connections or more',
-    )
+    return warning('database sessions', 'a second connection was refused', 'allow at least ten connections')
   const before = await backendOf(first)
   await second.client.query('begin')
   const other = await backendOf(second)
   const after = await backendOf(first)
   await second.client.query('rollback')
   if (before === after && before !== other)
-    return ok('database sessions', 'each connection is a session of its own')
+    return ok('database sessions', 'each connection has its own session')
   return failed(
     'database sessions',
     'a pooler lends connections by transaction; temporary tables, locks and LISTEN need a session',
@@ -99,8 +95,8 @@ async function encodingCheck({ db }: Session): Promise<Check> {
   if (encoding === 'UTF8') return ok('database encoding', 'UTF8')
   return failed(
     'database encoding',
-    `the database is encoded in ${encoding}, which cannot hold every text`,
-    "create another: create database … encoding 'UTF8' template template0",
+    `the database is encoded in ${encoding}, which cannot store every text`,
+    "create a new one: create database … encoding 'UTF8' template template0",
   )
 }
 
@@ -110,7 +106,7 @@ async function writeCheck({ client }: Session): Promise<Check> {
   try {
     await client.query('begin')
     await client.query('create temporary table doctor_trial (body text) on commit drop')
-    // Not to be compressed away: the disk has to give the room.
+    // Random text, so that compression does not reduce what the disk has to store.
     await client.query(
       `insert into doctor_trial select string_agg(md5(random()::text), '') from generate_series(1, ${TRIAL_KB * 32})`,
     )
@@ -119,7 +115,7 @@ async function writeCheck({ client }: Session): Promise<Check> {
     if (sqlstateOf(error) === SQLSTATE.insufficientPrivilege)
       return failed(
         'database writes',
-        'this login may not make temporary tables',
+        'this login may not create temporary tables',
         'grant temporary on database … to it',
       )
     return failedBy('database writes', error)
@@ -134,7 +130,7 @@ async function schemaCheck(url: string): Promise<Check> {
     if (pending.length === 0) return ok('schema', `${applied.length} migrations, up to date`)
     const what =
       applied.length === 0
-        ? 'the database has no schema of ours yet'
+        ? 'the database has no schema of intake-sync yet'
         : `the database is behind by ${pending.length} migration(s)`
     return failed('schema', what, 'run: intake-sync migrate')
   } catch (error) {
@@ -142,24 +138,27 @@ async function schemaCheck(url: string): Promise<Check> {
   }
 }
 
-/** Each privilege by itself: of several named together Postgres asks for any. Partitions are written through their table. */
+/**
+ * Checks each privilege separately, because Postgres returns true if any privilege of a list is granted. Partitions are
+ * written through their parent.
+ */
 async function privilegeCheck({ db }: Session): Promise<Check> {
-  const { rows } = await sql<{ lacking: number }>`
+  const { rows } = await sql<{ denied: number }>`
     select count(*) filter (where not (
       select bool_and(has_table_privilege(relation.oid, needed))
       from unnest(array['select', 'insert', 'update', 'delete']) as needed
-    ))::int as lacking
+    ))::int as denied
     from pg_class relation join pg_namespace schema on schema.oid = relation.relnamespace
     where schema.nspname in ('intake', 'intake_raw', 'intake_ops') and relation.relkind in ('r', 'p')
       and not relation.relispartition and has_schema_privilege(schema.oid, 'usage')
     union all
     select count(*) filter (where not has_schema_privilege(oid, 'usage'))::int from pg_namespace
     where nspname in ('intake', 'intake_raw', 'intake_ops')`.execute(db)
-  const lacking = rows.reduce((sum, row) => sum + row.lacking, 0)
-  if (lacking === 0) return ok('database privileges', 'this login may write all tables')
+  const denied = rows.reduce((sum, row) => sum + row.denied, 0)
+  if (denied === 0) return ok('database privileges', 'this login may write every table')
   return failed(
     'database privileges',
-    `this login may not write ${lacking} of our tables or schemas`,
+    `this login may not write ${denied} of the tables or schemas of intake-sync`,
     'grant intake_loader to it, or connect as the owner of the schemas',
   )
 }

@@ -1,4 +1,4 @@
-/** Whether webhooks can be received and drained: secrets, the encryption key, the days of the inbox. */
+/** Checks that webhooks can be received and drained: secrets, encryption key, partitions of the inbox. */
 import { sql } from 'kysely'
 import { keyOf, open } from '../../core/secret-box.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -7,12 +7,12 @@ import { type Check, failed, ok, warning } from './check.ts'
 
 export interface SecretTeam {
   readonly name: string
-  /** Null where the warehouse does not know the team yet. */
+  /** Null if the team is not in the warehouse yet. */
   readonly teamId: number | null
   readonly configured: number
 }
 
-/** `stored` null where the warehouse cannot be asked. */
+/** Without a session only the configured secrets count. */
 export async function secretChecks(
   session: Session | null,
   teams: readonly SecretTeam[],
@@ -20,7 +20,7 @@ export async function secretChecks(
 ): Promise<readonly Check[]> {
   const key = encryptionKey === null ? null : keyOf(encryptionKey)
   const checks: Check[] = []
-  let sealed = 0
+  let encrypted = 0
   let unreadable = 0
   for (const team of teams) {
     const suffix = teams.length > 1 ? ` of ${team.name}` : ''
@@ -30,13 +30,13 @@ export async function secretChecks(
         : await secretsInUse(session.db, team.teamId)
     let opened = 0
     for (const [configId, box] of boxes) {
-      sealed += 1
+      encrypted += 1
       if (key !== null && opens(box, key, { teamId: team.teamId!, configId })) opened += 1
       else unreadable += 1
     }
     checks.push(secretCheck(`webhook secret${suffix}`, team.configured, opened, boxes.size))
   }
-  return [...checks, keyCheck(key !== null, sealed, unreadable)]
+  return [...checks, keyCheck(key !== null, encrypted, unreadable)]
 }
 
 function opens(box: Uint8Array, key: Buffer, place: { teamId: number; configId: string }): boolean {
@@ -51,29 +51,29 @@ function opens(box: Uint8Array, key: Buffer, place: { teamId: number; configId: 
 function secretCheck(name: string, configured: number, opened: number, stored: number): Check {
   if (configured + opened > 0) return ok(name, `${configured} configured, ${opened} stored`)
   if (stored > 0)
-    return failed(name, 'none can be used: those that are stored cannot be opened', 'see encryption key')
+    return failed(name, 'none is usable: the stored ones cannot be decrypted', 'see encryption key')
   return warning(
     name,
-    'none is known: every webhook is answered 503',
+    'none: the response to every webhook is 503',
     'run intake-sync webhooks create, or set INTAKE_WEBHOOK_SECRETS',
   )
 }
 
-function keyCheck(isSet: boolean, sealed: number, unreadable: number): Check {
+function keyCheck(isSet: boolean, encrypted: number, unreadable: number): Check {
   const name = 'encryption key'
-  if (!isSet && sealed > 0)
+  if (!isSet && encrypted > 0)
     return failed(
       name,
-      `${sealed} webhook secret(s) are stored encrypted, and INTAKE_ENCRYPTION_KEY is not set`,
-      'set INTAKE_ENCRYPTION_KEY to the key they were stored under',
+      `${encrypted} webhook secret(s) are stored encrypted, and INTAKE_ENCRYPTION_KEY is not set`,
+      'set INTAKE_ENCRYPTION_KEY to the key that encrypted them',
     )
   if (unreadable > 0)
     return failed(
       name,
-      `${unreadable} of ${sealed} stored webhook secret(s) were sealed under another key, or changed`,
-      'set INTAKE_ENCRYPTION_KEY to the key they were stored under; if it is lost, create the webhooks anew',
+      `${unreadable} of ${encrypted} stored webhook secret(s) were encrypted with another key, or changed`,
+      'set INTAKE_ENCRYPTION_KEY to the key that encrypted them; if it is lost, create the webhooks again',
     )
-  if (isSet) return ok(name, sealed === 0 ? 'set' : `set, and opens ${sealed} stored secret(s)`)
+  if (isSet) return ok(name, encrypted === 0 ? 'set' : `set, and decrypts ${encrypted} stored secret(s)`)
   return warning(
     name,
     'INTAKE_ENCRYPTION_KEY is not set; webhooks create needs it',
@@ -103,22 +103,22 @@ export async function inboxCheck({ db }: Session): Promise<Check> {
   if (oldest !== null && oldest > OLD_SECONDS) {
     return failed(
       'inbox',
-      `${pending} event(s) wait, the oldest for ${Math.round(oldest / 60)} minutes: nothing drains them`,
-      'run intake-sync serve, and look at what it says',
+      `${pending} event(s) pending, the oldest for ${Math.round(oldest / 60)} minutes: nothing drains them`,
+      'run intake-sync serve, and read its log',
     )
   }
   if (days > 0 && !today)
     return warning(
       'inbox',
       'there is no partition for today',
-      'run intake-sync serve: it makes them ahead of time',
+      'run intake-sync serve: it creates partitions ahead of time',
     )
   if (rest)
     return warning(
       'inbox',
       'events are in the default partition',
-      'run intake-sync serve: it moves them to their days',
+      'run intake-sync serve: it moves them to the partitions of their days',
     )
-  if (days === 0) return ok('inbox', 'no event yet; serve makes its partitions')
-  return ok('inbox', `${pending} event(s) wait; ${days} day(s) have their partition`)
+  if (days === 0) return ok('inbox', 'no event yet; serve creates the partitions')
+  return ok('inbox', `${pending} event(s) pending; ${days} day(s) have a partition`)
 }
