@@ -113,7 +113,7 @@ describe('status', () => {
         refetches: 1,
         webhooks: {
           verdict: 'unknown',
-          reason: 'no webhook of ours is known, and no event has come yet',
+          reason: 'no webhook is known, and no event has arrived yet',
           last_event_at: null,
           events_last_day: 0,
           events_expected_a_day: null,
@@ -124,7 +124,7 @@ describe('status', () => {
     ])
     expect(streams.find(({ stream }) => stream === 'patients')!.inbox).toBe(1)
     const text = await runCommand(['status'], { DATABASE_URL: scene.url })
-    expect(text.stdout).toMatch(/^default +2 +\d+ s +1 +1 +- +unknown +no webhook of ours is known/m)
+    expect(text.stdout).toMatch(/^default +2 +\d+ s +1 +1 +- +unknown +no webhook is known/m)
     expect(text.output).not.toContain('canary')
   })
 

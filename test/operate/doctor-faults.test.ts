@@ -214,7 +214,12 @@ const FAULTS: readonly Fault[] = [
   {
     fault: 'no webhook secret at all',
     plant: async () => ({ env: { INTAKE_WEBHOOK_SECRETS: '' } }),
-    ...{ wrong: ['webhook secret'], says: /the response to every webhook is 503/, hint: /webhooks create/, code: 0 },
+    ...{
+      wrong: ['webhook secret'],
+      says: /the response to every webhook is 503/,
+      hint: /webhooks create/,
+      code: 0,
+    },
   },
   {
     fault: 'events that nobody drains',

@@ -15,7 +15,7 @@ const STEADY: Signs = {
   deliveredMissing: 0,
   failedMissing: 0,
   configurations: { active: 1, inactive: 0, gone: 0 },
-  untold: 0,
+  unreported: 0,
 }
 
 describe('the verdict', () => {
@@ -26,24 +26,29 @@ describe('the verdict', () => {
     ['none where many were', { lastDay: 0 }, 'silent', /no event in the last day, 90 were expected/],
     ['none on a weekend, as on the one before', { lastDay: 0, sameDayLastWeek: 0 }, 'ok', /./],
     ['none where few come', { lastDay: 0, dailyMean: 3, sameDayLastWeek: 3 }, 'ok', /./],
-    ['none yet in a busy stretch', { sameHoursLastWeek: 20 }, 'silent', /20 came a week ago/],
+    ['none yet in a busy stretch', { sameHoursLastWeek: 20 }, 'silent', /20 arrived a week ago/],
     ['none in hours that are empty every week', { sameHoursLastWeek: 2 }, 'ok', /./],
     [
       'delivered elsewhere',
       { deliveredMissing: 1 },
       'quiet',
-      /1 event that the service says it delivered did not/,
+      /1 event that the service lists as delivered did not/,
     ],
-    ['given up by the service', { failedMissing: 3 }, 'quiet', /3 events could not be delivered/],
+    ['given up by the service', { failedMissing: 3 }, 'quiet', /could not deliver 3 events/],
     [
       'switched off',
       { configurations: { active: 0, inactive: 1, gone: 0 } },
       'silent',
-      /switched off at the service/,
+      /disabled at the service/,
     ],
-    ['gone', { configurations: { active: 0, inactive: 0, gone: 1 } }, 'silent', /gone from the service/],
+    [
+      'gone',
+      { configurations: { active: 0, inactive: 0, gone: 1 } },
+      'silent',
+      /no longer exists at the service/,
+    ],
     ['replaced by another', { configurations: { active: 1, inactive: 0, gone: 1 } }, 'ok', /./],
-    ['not told of changes', { untold: 7 }, 'silent', /found 7 changes, and no event told of any/],
+    ['not told of changes', { unreported: 7 }, 'silent', /found 7 changes that no event reported/],
     [
       'too young',
       { dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
@@ -54,7 +59,7 @@ describe('the verdict', () => {
       'without any event',
       { lastEventAt: null, lastDay: 0, dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
       'unknown',
-      /a webhook is configured, and no event has come yet/,
+      /a webhook is configured, and no event has arrived yet/,
     ],
   ]
   it.each(cases)('%s', (_, signs, verdict, reason) => {
@@ -133,7 +138,7 @@ describe('a warehouse', () => {
     await team.heard(24 * 10, 7, 5)
     expect(await team.verdict()).toMatchObject({
       verdict: 'silent',
-      reason: expect.stringMatching(/no event for hours in which 30 came a week ago/),
+      reason: expect.stringMatching(/no event for hours in which 30 arrived a week ago/),
     })
   })
 
@@ -162,7 +167,7 @@ describe('a warehouse', () => {
     expect(status).toMatchObject({ deliveries_missing: 1, deliveries_failed: 1 })
     expect(verdict).toBe('quiet')
     expect(reason).toBe(
-      '1 event that the service says it delivered did not reach the inbox; 1 event could not be delivered by the service',
+      '1 event that the service lists as delivered did not reach the inbox; the service could not deliver 1 event',
     )
   })
 
@@ -181,9 +186,15 @@ describe('a warehouse', () => {
     await using team = await openTeam()
     await team.heard(24 * 10, 0, 5)
     await team.run('update intake.webhook_configs set is_active = false')
-    expect(await team.verdict()).toMatchObject({ verdict: 'silent', reason: expect.stringMatching(/off/) })
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/disabled/),
+    })
     await team.run('update intake.webhook_configs set _deleted_at = now(), is_active = null')
-    expect(await team.verdict()).toMatchObject({ verdict: 'silent', reason: expect.stringMatching(/gone/) })
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/no longer exists/),
+    })
   })
 
   it('notices that a backfill finds changes of which no event told, although the switch says on', async () => {
@@ -206,7 +217,7 @@ describe('a warehouse', () => {
     await run('1 hour', 6)
     expect(await team.verdict()).toMatchObject({
       verdict: 'silent',
-      reason: expect.stringMatching(/found 6 changes, and no event told of any/),
+      reason: expect.stringMatching(/found 6 changes that no event reported/),
     })
     // A configuration that sends only some kinds of events says nothing about the others.
     await team.run("update intake.webhook_configs set sources = '{response}'")

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
-import { type Erased, erase, type Sighting, sight } from '../../operate/erase/erase.ts'
+import { type Erased, type ErasurePreview, erase, previewErasure } from '../../operate/erase/erase.ts'
 import { findTeam } from '../../operate/serve/find-team.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
@@ -44,7 +44,7 @@ async function erasePatient(
   await requireMigrated(url)
   const team = await teamOf(url, options.team)
   const patient = { teamId: team.teamId, id }
-  const sighting = await sight(url, patient)
+  const sighting = await previewErasure(url, patient)
   if (options.yes !== true && !(await agrees(context, keyboard(), question(id, team.name, sighting)))) {
     context.stderr.write('nothing was erased\n')
     throw new ExitCode(1)
@@ -59,7 +59,7 @@ async function teamOf(url: string, name: string | undefined) {
   return await findTeam(session.db, name)
 }
 
-function question(id: string, team: string, { found, erasedBefore }: Sighting): string {
+function question(id: string, team: string, { found, erasedBefore }: ErasurePreview): string {
   const parts = [...found].map(([stream, ids]) => `${ids.length} of ${stream}`)
   const before = erasedBefore ? ' (erased before)' : ''
   return `Erase patient ${printable(id)} of team ${team}${before}: ${parts.join(', ')}, their history, events and rows of exports?`

@@ -1,11 +1,10 @@
 /**
- * Erases one patient on request, everywhere.
+ * Erases all data of one patient.
  *
- *     found ─► noted as erased ─► removed, in one transaction ─► found again … until nothing is ─► statistics
+ *     find ─► record as erased ─► remove, in one transaction ─► repeat until nothing new is found ─► statistics
  *
- * Invariant: once the records are noted, no load writes anything of them (load/erasures.ts), so what is removed stays
- * removed, beside whatever runs. One that is killed halfway is completed when it is run again. No id is kept, and
- * none is in an error.
+ * Invariant: once records are recorded as erased, no load writes them (load/erasures), so they stay removed while other
+ * commands run. An interrupted erasure is completed by running it again. No id is stored or appears in an error.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
@@ -28,15 +27,15 @@ import { removeExportRows } from './remove-export-rows.ts'
 
 export type { Patient } from './find.ts'
 
-export interface Sighting {
-  /** Records by stream, those that are only history among them. */
+export interface ErasurePreview {
+  /** Includes records that exist only in history. */
   readonly found: Found
-  /** True when the patient was erased before, and not forgotten. */
+  /** True if the hashes of an earlier erasure are still stored. */
   readonly erasedBefore: boolean
 }
 
-/** What is held of the patient. Throws when nothing is and nothing was. */
-export async function sight(url: string, patient: Patient): Promise<Sighting> {
+/** Finds the records of the patient. Throws `unknown_patient` if there are none and none were erased. */
+export async function previewErasure(url: string, patient: Patient): Promise<ErasurePreview> {
   await using session = await openSession({ url, purpose: 'erase' })
   try {
     const { db } = session
@@ -51,37 +50,37 @@ export async function sight(url: string, patient: Patient): Promise<Sighting> {
   }
 }
 
-export interface Erasing {
+export interface EraseOptions {
   readonly url: string
   readonly patient: Patient
-  /** True to keep no hash either: what the service tells of the patient later is loaded again. */
+  /** Deletes the hashes too; records of the patient that the service returns later are then loaded again. */
   readonly forget: boolean
   readonly clock: Clock
 }
 
-/** A load of a large file holds the lock for minutes; meanwhile no other load is kept waiting for longer than this. */
+/** A load of a large file holds its lock for minutes. While this waits, other loads wait for at most this long. */
 const LOCK_TIMEOUT_MS = 2_000
 const TRIES = 60
 const PAUSE_MS = 5_000
 
 export interface Erased extends Removed {
-  /** False where Postgres may still remember values of columns, for planning. */
+  /** False if planner statistics may still contain values of the patient. */
   readonly statisticsRefreshed: boolean
 }
 
-export async function erase({ url, patient, forget, clock }: Erasing): Promise<Erased> {
+export async function erase({ url, patient, forget, clock }: EraseOptions): Promise<Erased> {
   const removed = nothingRemoved()
   await using session = await openSession({ url, purpose: 'erase', lockTimeoutMs: LOCK_TIMEOUT_MS })
   const erasures = await hashesOf(session.db, patient.teamId)
-  // What came between the finding and the noting is found the second time.
-  while ((await sweep(session, erasures, patient, removed, clock)) > 0);
+  // Records that arrive between the search and their recording as erased are found by the next pass.
+  while ((await eraseOnce(session, erasures, patient, removed, clock)) > 0);
   if (forget) await forgetHashes(session.db, erasures, patient)
-  const statisticsRefreshed = await patiently(clock, () => refreshStatistics(session.db))
+  const statisticsRefreshed = await withRetries(clock, () => refreshStatistics(session.db))
   return { ...removed, statisticsRefreshed }
 }
 
-/** Returns how many records were not noted before. */
-async function sweep(
+/** One pass. Returns how many records were not yet recorded as erased. */
+async function eraseOnce(
   session: Session,
   erasures: Erasures,
   patient: Patient,
@@ -89,13 +88,13 @@ async function sweep(
   clock: Clock,
 ): Promise<number> {
   const { db } = session
-  const found = await patiently(clock, () => findRecords(db, patient))
-  const clients = await patiently(clock, () => findClients(db, patient))
+  const found = await withRetries(clock, () => findRecords(db, patient))
+  const clients = await withRetries(clock, () => findClients(db, patient))
   const subjects = [...subjectsIn(found), ...clients.slice(1).map(clientCalled)]
-  const noted = await patiently(clock, () => noteErased(db, erasures, patient.id, subjects))
-  const part = await patiently(clock, () => removeAll(db, patient, found, clients))
+  const added = await withRetries(clock, () => noteErased(db, erasures, patient.id, subjects))
+  const part = await withRetries(clock, () => removeAll(db, patient, found, clients))
   for (const name of Object.keys(removed) as (keyof Removed)[]) removed[name] += part[name]
-  return noted
+  return added
 }
 
 async function removeAll(
@@ -118,8 +117,8 @@ async function forgetHashes(db: Kysely<Warehouse>, erasures: Erasures, { id }: P
   await sql`delete from intake_ops.erasures where patient_hash = decode(${own}, 'hex')`.execute(db)
 }
 
-/** Again, for as long as a load may take, where another session was in the way. */
-async function patiently<Result>(clock: Clock, work: () => Promise<Result>): Promise<Result> {
+/** Retries while another session holds a lock; the limit exceeds the duration of a long load. */
+async function withRetries<Result>(clock: Clock, work: () => Promise<Result>): Promise<Result> {
   for (let tries = 1; ; tries++) {
     try {
       return await work()
@@ -133,9 +132,9 @@ async function patiently<Result>(clock: Clock, work: () => Promise<Result>): Pro
 }
 
 function unknownPatient(): IntakeError {
-  return new IntakeError('the warehouse holds nothing of a patient with this id', {
+  return new IntakeError('the warehouse has no data of a patient with this id', {
     code: 'unknown_patient',
     verdict: 'stop',
-    hint: 'check the id, and name the team with --team; ids are those of the service (intake.patients.id)',
+    hint: 'check the id, and set --team; the id is the one of the service (intake.patients.id)',
   })
 }

@@ -1,8 +1,8 @@
 /**
- * What the warehouse holds of one patient: the keys of all that is theirs.
+ * Finds the keys of all records of one patient.
  *
- * Invariant: a record is the patient's when a state of it, the newest or one that was superseded, names the patient;
- * and a packet response is when it holds a response of theirs. Reads only.
+ * Invariant: a record belongs to the patient if its current state or any superseded state names the patient. A packet
+ * response also belongs to the patient if it contains one of their responses. Reads only.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
@@ -16,27 +16,28 @@ export interface Patient {
   readonly id: string
 }
 
-/** Records by stream, the patient's own first, whether it is held or not. */
+/** Record ids by stream. The patient's own id comes first, even if no record is stored under it. */
 export type Found = ReadonlyMap<StreamName, readonly string[]>
 
 export async function findRecords(db: Kysely<Warehouse>, patient: Patient): Promise<Found> {
   const found = new Map<StreamName, readonly string[]>([['patients', [patient.id]]])
   for (const stream of ALL_STREAMS) {
     if (naming(stream, 'patients') === undefined) continue
-    const ids = await idsOf(db, namedPatient(stream, patient))
+    const ids = await idsOf(db, recordsNaming(stream, patient))
     if (ids.length > 0) found.set(stream.name, ids)
   }
   const responses = found.get('responses') ?? []
   for (const stream of ALL_STREAMS) {
-    const ids = responses.length === 0 ? [] : await idsOf(db, holdsResponses(stream, patient, responses))
+    const ids = responses.length === 0 ? [] : await idsOf(db, recordsContaining(stream, patient, responses))
     if (ids.length > 0) found.set(stream.name, ids)
   }
   return found
 }
 
 /**
- * How exports name the patient, the id first. Specification: not shown; where it is not the id, it is the external id,
- * or whatever stands beside the same name and e-mail address, unless it is somebody else's id.
+ * Returns the client ids by which exports name the patient, the patient's id first. The specification does not define
+ * them: other candidates are the external id, and the client id of a row with the same name and e-mail address, unless it
+ * is the id of another patient.
  */
 export async function findClients(
   db: Kysely<Warehouse>,
@@ -59,7 +60,7 @@ export function subjectsIn(found: Found): readonly Subject[] {
   return [...found].flatMap(([stream, ids]) => ids.map((id) => ({ stream, id })))
 }
 
-/** True when the warehouse holds anything under the patient's own id, or that names it. */
+/** Whether any row of the warehouse is stored under the patient's id or names it. */
 export async function isKnown(db: Kysely<Warehouse>, patient: Patient, found: Found): Promise<boolean> {
   if (found.size > 1) return true
   const { teamId, id } = patient
@@ -83,8 +84,8 @@ function naming({ columns }: Stream, names: StreamName) {
   return at === undefined ? undefined : columns[at]
 }
 
-/** By the root table, and by the states that history holds. */
-function namedPatient(stream: Stream, { teamId, id }: Patient): RawBuilder<{ id: string }> {
+/** Selects by the root table and by the payloads in the history. */
+function recordsNaming(stream: Stream, { teamId, id }: Patient): RawBuilder<{ id: string }> {
   const column = naming(stream, 'patients')!
   const fields = sql.join(column.from.map((field) => sql`payload -> ${sql.lit(field)}`))
   return sql`
@@ -98,7 +99,7 @@ function namedPatient(stream: Stream, { teamId, id }: Patient): RawBuilder<{ id:
     order by 1`
 }
 
-function holdsResponses(
+function recordsContaining(
   stream: Stream,
   { teamId }: Patient,
   responses: readonly string[],

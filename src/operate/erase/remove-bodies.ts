@@ -1,9 +1,9 @@
 /**
- * Events and dead letters that hold the patient's id in their bytes, wherever it stands there.
+ * Removes events and dead letters whose bodies contain the patient's id.
  *
- * Invariant: a body goes when it is about the patient or names them where a record names its patient; one that cannot
- * be read, when the id is a word in it. An id that is long enough to be nobody else's word need only be in it, unless it
- * is an event that waits to be loaded: what that tells of somebody else must not be lost.
+ * Invariant: a body is removed if it is about the patient, or names the patient in a field that names a record's patient.
+ * A body that cannot be parsed is removed if the id is a word in it. An id of at least `UNMISTAKABLE` characters may be
+ * anywhere in the body, except in a pending event, which may contain data of another patient that is not loaded yet.
  */
 import { type Kysely, sql } from 'kysely'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
@@ -14,32 +14,32 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Patient } from './find.ts'
 import type { Removed } from './remove.ts'
 
-/** In characters: as a UUID has, or half of one. */
+/** Characters of an id that does not occur by chance: half a UUID. */
 const UNMISTAKABLE = 16
 
-/** Bodies looked at together. */
+/** Bodies that one query reads. */
 const PORTION = 500
 
 export async function removeBodies(db: Kysely<Warehouse>, patient: Patient, removed: Removed): Promise<void> {
   removed.events += await removeEvents(db, patient)
-  removed.deadLetters += await removeLetters(db, patient)
+  removed.deadLetters += await removeDeadLetters(db, patient)
 }
 
 async function removeEvents(db: Kysely<Warehouse>, patient: Patient): Promise<number> {
   const { teamId, id } = patient
-  const holds = sql`team_id = ${teamId} and position(convert_to(${id}, 'UTF8') in body) > 0`
+  const containsId = sql`team_id = ${teamId} and position(convert_to(${id}, 'UTF8') in body) > 0`
   let removed = 0
   if (id.length >= UNMISTAKABLE) {
     const { numAffectedRows } = await sql`
-      delete from intake_raw.inbox where ${holds} and status <> 'pending'`.execute(db)
+      delete from intake_raw.inbox where ${containsId} and status <> 'pending'`.execute(db)
     removed += Number(numAffectedRows ?? 0n)
   }
   for (let after = '0'; ; ) {
     const { rows } = await sql<{ seq: string; body: Buffer }>`
-      select seq, body from intake_raw.inbox where ${holds} and seq > ${after} order by seq limit ${PORTION}`.execute(
+      select seq, body from intake_raw.inbox where ${containsId} and seq > ${after} order by seq limit ${PORTION}`.execute(
       db,
     )
-    const theirs = rows.filter(({ body }) => isTheirs(undefined, body, patient)).map(({ seq }) => seq)
+    const theirs = rows.filter(({ body }) => isOfPatient(undefined, body, patient)).map(({ seq }) => seq)
     await sql`delete from intake_raw.inbox where team_id = ${teamId} and seq = any(${theirs}::bigint[])`.execute(
       db,
     )
@@ -49,22 +49,22 @@ async function removeEvents(db: Kysely<Warehouse>, patient: Patient): Promise<nu
   }
 }
 
-async function removeLetters(db: Kysely<Warehouse>, patient: Patient): Promise<number> {
+async function removeDeadLetters(db: Kysely<Warehouse>, patient: Patient): Promise<number> {
   const { teamId, id } = patient
   const { rows } = await sql<{ id: string; stream: StreamOrInbox; body: Buffer }>`
-    select letter.id, letter.stream, held.body
-    from intake_ops.dead_letters letter join intake_raw.set_aside held on held.dead_letter_id = letter.id
-    where letter.team_id = ${teamId} and position(convert_to(${id}, 'UTF8') in held.body) > 0`.execute(db)
+    select dead.id, dead.stream, stored.body
+    from intake_ops.dead_letters dead join intake_raw.set_aside stored on stored.dead_letter_id = dead.id
+    where dead.team_id = ${teamId} and position(convert_to(${id}, 'UTF8') in stored.body) > 0`.execute(db)
   const theirs = rows.filter(({ stream, body }) => {
     if (id.length >= UNMISTAKABLE) return true
-    return isTheirs(stream === INBOX ? undefined : streamNamed(stream), body, patient)
+    return isOfPatient(stream === INBOX ? undefined : streamNamed(stream), body, patient)
   })
   const ids = theirs.map((row) => row.id)
   await sql`delete from intake_ops.dead_letters where id = any(${ids}::bigint[])`.execute(db)
   return ids.length
 }
 
-function isTheirs(stream: Stream | undefined, body: Buffer, { id }: Patient): boolean {
+function isOfPatient(stream: Stream | undefined, body: Buffer, { id }: Patient): boolean {
   const { own, others } = subjectsOfBody(stream, body)
   const all = own === null ? others : [own, ...others]
   return all.some((subject) => subject.stream === 'patients' && subject.id === id)

@@ -1,8 +1,8 @@
 /**
- * A patient's rows in the files of exports: in the tables, in what is listed of problems, and in the bytes.
+ * Removes a patient's rows from exports: from the tables, the listed problems and the stored files.
  *
- * Invariant: the other rows stay as they are, under their numbers, and the bytes that are kept give them again. A file
- * that cannot be read cannot be searched: of those that are set aside only the hash is kept.
+ * Invariant: the other rows keep their values and numbers, and parsing the stored file returns them. A file that is not
+ * loaded cannot be searched, so only its hash is kept.
  */
 import { type Kysely, sql } from 'kysely'
 import { keepPieces, withoutErasedRows } from '../../load/exports/erased-rows.ts'
@@ -10,7 +10,7 @@ import { joinProblems } from '../../load/exports/root-problems.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Removed } from './remove.ts'
 
-/** `clients`: how exports name the patient. */
+/** `clients`: the client ids by which exports name the patient. */
 export async function removeExportRows(
   db: Kysely<Warehouse>,
   teamId: number,
@@ -26,7 +26,7 @@ export async function removeExportRows(
       db,
     )
     await sql`delete from intake.export_rows where ${own} and row_number = any(${numbers}::int[])`.execute(db)
-    await forgetProblems(db, teamId, exportId, numbers)
+    await removeProblems(db, teamId, exportId, numbers)
     await rewriteFile(db, teamId, exportId, clients)
     removed.exportRows += numbers.length
   }
@@ -34,8 +34,8 @@ export async function removeExportRows(
     delete from intake_raw.export_chunks where team_id = ${teamId} and not is_loaded`.execute(db)
 }
 
-/** The file's problems of these rows; their `original` is a value of the patient. */
-async function forgetProblems(
+/** Removes the file's problems in these rows; their `original` is a value of the patient. */
+async function removeProblems(
   db: Kysely<Warehouse>,
   teamId: number,
   exportId: string,
@@ -62,7 +62,7 @@ async function rewriteFile(
     where team_id = ${teamId} and export_id = ${exportId} and is_loaded for update`.execute(db)
   if (rows[0] === undefined) return
   const place = { teamId, exportId, isLoaded: true }
-  // The chunks as they are now move out of the way, and are read from there.
+  // The current chunks get negative numbers, so that the new chunks can take theirs while the old ones are read.
   const { numAffectedRows } = await sql`
     update intake_raw.export_chunks set number = -number
     where team_id = ${teamId} and export_id = ${exportId} and is_loaded`.execute(db)

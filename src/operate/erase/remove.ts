@@ -1,8 +1,8 @@
 /**
- * Removes what is a patient's from every table but those of exports, in the transaction at hand.
+ * Removes a patient's records from every table except those of exports, in the caller's transaction.
  *
- * Invariant: of the records that were found nothing stays: rows and children, payloads and history, list entries,
- * events, dead letters, requests, what verifications named. Rows go in the order of their keys.
+ * Invariant: removes rows and children, payloads and history, list entries, events, dead letters, refetches, and ids in
+ * verifications. Rows are deleted in the order of their keys.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
@@ -10,7 +10,7 @@ import { streamNamed } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Found, Patient } from './find.ts'
 
-/** How much went, by what it was; nothing that went is named. */
+/** Counts of removed rows. */
 export interface Removed {
   records: number
   history: number
@@ -32,7 +32,7 @@ export async function removeRecords(
   for (const [name, all] of found) {
     const stream = streamNamed(name)!
     const ids = sql`any(${[...all]}::text[])`
-    // First what decides: a load that writes one of these keys waits here, and not halfway through its tables.
+    // `records` first: a load that writes one of these keys then waits before it has written any of its tables.
     removed.records += await affected(
       sql`delete from intake_raw.records where team_id = ${teamId} and stream = ${name} and id = ${ids}`.execute(
         db,
@@ -58,7 +58,7 @@ export async function removeRecords(
         db,
       )
     }
-    await forgetVerified(db, teamId, name, all)
+    await removeFromVerifications(db, teamId, name, all)
     removed.deadLetters += await affected(
       sql`
         delete from intake_ops.dead_letters where team_id = ${teamId} and stream = ${name} and record_id = ${ids}`.execute(
@@ -75,8 +75,8 @@ export async function removeRecords(
   }
 }
 
-/** What verifications named; their counts stay. */
-async function forgetVerified(
+/** Removes the ids from verifications; their counts stay. */
+async function removeFromVerifications(
   db: Kysely<Warehouse>,
   teamId: number,
   stream: StreamName,

@@ -1,8 +1,8 @@
 /**
- * How many events came, by team and hour: what silence is noticed by (silence.ts).
+ * Counts received events by team and hour, the input of silence.ts.
  *
- * Invariant: receiving waits for none of this. Counts are kept in memory and written every few seconds; a process
- * that is killed takes the last of them along, which changes nothing about the events themselves.
+ * Invariant: receiving never waits for this. Counts are buffered in memory and written every few seconds. A process that
+ * is killed loses the buffered counts, but no events.
  */
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
@@ -11,12 +11,12 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 
 const FLUSH_MS = 2_000
 const TIDY_MS = 10_000
-/** Hours that are kept. */
+/** Retention of the hourly counts. */
 const KEPT = '60 days'
 
 export interface Received extends AsyncDisposable {
   note(team: string, duplicate: boolean): void
-  /** Writes what was not written yet. */
+  /** Writes the buffered counts. */
   close(): Promise<void>
 }
 
@@ -34,7 +34,7 @@ export function openReceived(options: { readonly url: string; readonly logger: L
       failed = false
     } catch (error) {
       for (const [team, count] of taken) counts.set(team, (counts.get(team) ?? 0) + count)
-      if (!failed) options.logger.warn({ code: warehouseError(error).code }, 'counts of events wait')
+      if (!failed) options.logger.warn({ code: warehouseError(error).code }, 'counts of events are delayed')
       failed = true
     }
   }
@@ -57,17 +57,17 @@ export function openReceived(options: { readonly url: string; readonly logger: L
 
 async function write(url: string, counts: ReadonlyMap<string, number>): Promise<void> {
   const statement = sql`
-    insert into intake_ops.events_received as held (team_id, hour, events, last_at)
-    select team.team_id, date_trunc('hour', now()), told.events, now()
-    from unnest(${[...counts.keys()]}::text[], ${[...counts.values()]}::bigint[]) as told (name, events)
+    insert into intake_ops.events_received as stored (team_id, hour, events, last_at)
+    select team.team_id, date_trunc('hour', now()), received.events, now()
+    from unnest(${[...counts.keys()]}::text[], ${[...counts.values()]}::bigint[]) as received (name, events)
     join intake.teams team using (name)
     order by team.team_id
     on conflict (team_id, hour) do update
-      set events = held.events + excluded.events, last_at = greatest(held.last_at, excluded.last_at)`
+      set events = stored.events + excluded.events, last_at = greatest(stored.last_at, excluded.last_at)`
   await glance({ url, purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
 }
 
-/** Removes the hours that nobody looks back to any more. */
+/** Removes counts older than the retention period. */
 export async function dropOldCounts(url: string): Promise<void> {
   const statement = sql`delete from intake_ops.events_received where hour < now() - ${KEPT}::interval`
   await glance({ url, purpose: 'event counts', milliseconds: TIDY_MS }, (db) => statement.execute(db))

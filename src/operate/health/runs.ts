@@ -1,7 +1,7 @@
 /**
- * The history of runs, newest first. Holds counts, times and our own words.
+ * Reads the history of runs, newest first: counts, times and notes, no data of records.
  *
- * Invariant: reads only; a run that is marked `running` whose process is gone is told as interrupted.
+ * Invariant: a run that is stored as `running` although its process has ended is returned as `interrupted`.
  */
 import { sql } from 'kysely'
 import { openSession, type Session } from '../../warehouse/connect.ts'
@@ -32,7 +32,7 @@ export interface Run {
   readonly status: string
   readonly started_at: string
   readonly finished_at: string | null
-  /** Of a run that goes on, so far; null for one that was killed. */
+  /** For a run in progress, the time so far; null for a run that was killed. */
   readonly seconds: number | null
   readonly error: string | null
   readonly options: unknown
@@ -59,7 +59,7 @@ export async function readRuns(url: string, limit: number): Promise<readonly Run
       from intake_ops.runs run order by run.run_id desc limit ${limit}`.execute(session.db)
     const runs: Run[] = []
     for (const run of rows) {
-      runs.push(run.status === 'running' && !(await lives(session, run)) ? killed(run) : run)
+      runs.push(run.status === 'running' && !(await isAlive(session, run)) ? killed(run) : run)
     }
     return runs
   } catch (error) {
@@ -67,8 +67,8 @@ export async function readRuns(url: string, limit: number): Promise<readonly Run
   }
 }
 
-/** A run holds its lock as long as it lives. */
-async function lives(session: Session, { run_id }: Run): Promise<boolean> {
+/** A run holds its lock until its process ends. */
+async function isAlive(session: Session, { run_id }: Run): Promise<boolean> {
   const name = String(run_id)
   if (!(await tryLock(session, 'run', name))) return true
   await unlock(session, 'run', name)

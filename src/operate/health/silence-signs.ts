@@ -1,9 +1,9 @@
 /**
- * What the warehouse knows of each team's webhooks: counts by hour, the service's own list of deliveries, its
- * configurations as the last backfill listed them.
+ * Reads the signs of silence from the warehouse: hourly counts of events, the service's list of deliveries, and its
+ * webhook configurations as of the last backfill.
  *
- * Invariant: a delivery counts as missing only when it went by a configuration of ours: one whose secret is stored
- * here, or by which something reached the inbox. Other receivers of the team are none of our business.
+ * Invariant: a delivery counts as missing only if its configuration sends to this warehouse: its secret is stored here,
+ * or one of its events reached the inbox. Configurations of other receivers are ignored.
  */
 import { type Kysely, sql } from 'kysely'
 import { isRemoved } from '../../load/teams.ts'
@@ -15,35 +15,35 @@ export interface TeamSigns extends Signs {
   readonly team: string
 }
 
-export interface SignsAsked {
-  /** Bounds how far back deliveries are looked for in the inbox. */
+export interface SignsOptions {
+  /** Days of the inbox; older deliveries are ignored. */
   readonly inboxDays: number
-  /** Name of the one team that is asked about; all when left out. */
+  /** Default: every team. */
   readonly team?: string
 }
 
 export async function readSigns(
   db: Kysely<Warehouse>,
-  { inboxDays, team }: SignsAsked,
+  { inboxDays, team }: SignsOptions,
 ): Promise<readonly TeamSigns[]> {
-  const { rows: asked } = await sql<{ team_id: number }>`
-    select team_id from intake.teams 
+  const { rows: teams } = await sql<{ team_id: number }>`
+    select team_id from intake.teams
     where (${team ?? null}::text is null or name = ${team ?? null}) and not ${isRemoved(sql.ref('teams.team_id'))}`.execute(
     db,
   )
-  const ids = asked.map(({ team_id }) => team_id)
+  const ids = teams.map(({ team_id }) => team_id)
   const rates = await readRates(db, ids)
   const deliveries = byTeam(await readDeliveries(db, ids, inboxDays))
-  const untold = byTeam(await readUntold(db, ids))
+  const unreported = byTeam(await readUnreported(db, ids))
   return rates.map(({ team_id, ...rate }) => {
-    const told = deliveries.get(team_id)
-    const { active = 0, inactive = 0, gone = 0 } = told ?? {}
+    const delivery = deliveries.get(team_id)
+    const { active = 0, inactive = 0, gone = 0 } = delivery ?? {}
     return {
       ...rate,
-      deliveredMissing: told?.delivered_missing ?? 0,
-      failedMissing: told?.failed_missing ?? 0,
+      deliveredMissing: delivery?.delivered_missing ?? 0,
+      failedMissing: delivery?.failed_missing ?? 0,
       configurations: { active, inactive, gone },
-      untold: untold.get(team_id)?.untold ?? 0,
+      unreported: unreported.get(team_id)?.unreported ?? 0,
     }
   })
 }
@@ -64,15 +64,15 @@ async function readRates(
   const { rows } = await sql<Rates & { team_id: number }>`
     with counted as (
       select team.team_id, team.name as team,
-        max(held.last_at) as last_at,
-        min(held.hour) as since,
-        coalesce(sum(held.events) filter (where held.hour > now() - interval '1 day'), 0) as last_day,
-        coalesce(sum(held.events) filter (where held.hour > now() - interval '8 days'
-          and held.hour <= now() - interval '1 day'), 0) as days_before,
-        coalesce(sum(held.events) filter (where held.hour > now() - interval '8 days'
-          and held.hour <= now() - interval '7 days'), 0) as same_day,
-        extract(epoch from now() - interval '1 day' - min(held.hour)) / 86400 as days
-      from intake.teams team left join intake_ops.events_received held using (team_id)
+        max(received.last_at) as last_at,
+        min(received.hour) as since,
+        coalesce(sum(received.events) filter (where received.hour > now() - interval '1 day'), 0) as last_day,
+        coalesce(sum(received.events) filter (where received.hour > now() - interval '8 days'
+          and received.hour <= now() - interval '1 day'), 0) as days_before,
+        coalesce(sum(received.events) filter (where received.hour > now() - interval '8 days'
+          and received.hour <= now() - interval '7 days'), 0) as same_day,
+        extract(epoch from now() - interval '1 day' - min(received.hour)) / 86400 as days
+      from intake.teams team left join intake_ops.events_received received using (team_id)
       where team.team_id = any (${ids}::smallint[])
       group by team.team_id, team.name
     )
@@ -106,7 +106,7 @@ async function readDeliveries(
   inboxDays: number,
 ): Promise<readonly Deliveries[]> {
   const { rows } = await sql<Deliveries>`
-    with told as materialized (
+    with deliveries as materialized (
       select delivery.team_id, delivery.webhook_config_id as config_id, delivery.event_id,
         min(delivery.created_at) as first_at,
         bool_or(coalesce(delivery.response_status_code between 200 and 299,
@@ -118,23 +118,23 @@ async function readDeliveries(
         and delivery.created_at > now() - make_interval(days => ${inboxDays}::int)
       group by 1, 2, 3
     ), listed as materialized (
-      select told.*, exists (
+      select deliveries.*, exists (
         select from intake_raw.inbox inbox
-        where inbox.team_id = told.team_id and inbox.event_id = told.event_id
-      ) as is_held
-      from told
+        where inbox.team_id = deliveries.team_id and inbox.event_id = deliveries.event_id
+      ) as is_received
+      from deliveries
     ), ours as materialized (
       select team_id, config_id, created_at as since from intake_ops.webhook_secrets
       where team_id = any (${ids}::smallint[]) and retired_at is null
       union all
-      select team_id, config_id, min(first_at) from listed where is_held group by 1, 2
+      select team_id, config_id, min(first_at) from listed where is_received group by 1, 2
     ), missing as (
       select listed.team_id,
         count(*) filter (where is_delivered)::int as delivered_missing,
         count(*) filter (where not is_delivered and not is_retried)::int as failed_missing
       from listed
       join (select team_id, config_id, min(since) as since from ours group by 1, 2) own using (team_id, config_id)
-      where not listed.is_held and listed.first_at >= own.since
+      where not listed.is_received and listed.first_at >= own.since
       group by 1
     ), configured as (
       select config.team_id,
@@ -152,29 +152,29 @@ async function readDeliveries(
   return rows
 }
 
-/** What events tell of and backfills read too (specification, section 6). */
+/** Event sources whose records backfills read too (specification, section 6). */
 const SOURCES = ['patient', 'form', 'packet', 'document', 'response']
 
 /**
- * Changes that the newest backfill found in streams that events tell of, where none came since the backfill before
- * began although a configuration that was there by then sends everything.
+ * Counts the changes that the newest backfill found although webhooks should have reported them: no event arrived since
+ * the previous backfill began, and a configuration for all events existed before that.
  */
-async function readUntold(
+async function readUnreported(
   db: Kysely<Warehouse>,
   ids: readonly number[],
-): Promise<readonly { team_id: number; untold: number }[]> {
-  const told = ALL_STREAMS.filter(({ source }) => source !== undefined && SOURCES.includes(source))
-  const { rows } = await sql<{ team_id: number; untold: number }>`
+): Promise<readonly { team_id: number; unreported: number }[]> {
+  const streams = ALL_STREAMS.filter(({ source }) => source !== undefined && SOURCES.includes(source))
+  const { rows } = await sql<{ team_id: number; unreported: number }>`
     with part as (
       select part.team_id, part.stream, part.changed + part.deleted as found,
         row_number() over newest_first as place,
         lead(run.started_at) over newest_first as before_at
       from intake_ops.run_streams part join intake_ops.runs run using (run_id)
       where part.team_id = any (${ids}::smallint[]) and run.kind = 'backfill' and part.status in ('succeeded', 'needs_attention')
-        and part.stream = any (${told.map(({ name }) => name)}::text[])
+        and part.stream = any (${streams.map(({ name }) => name)}::text[])
       window newest_first as (partition by part.team_id, part.stream order by run.run_id desc)
     )
-    select part.team_id, sum(part.found)::int as untold
+    select part.team_id, sum(part.found)::int as unreported
     from part
     where part.place = 1 and part.found > 0 and exists (
       select from intake.webhook_configs config

@@ -1,32 +1,31 @@
 /**
- * Whether a team's webhooks still come: what was expected against what was observed.
+ * Judges whether a team's webhooks still arrive, by comparing expected with observed events.
  *
- * Invariant: pure. A verdict has a reason in words, without a value of any event; where there is too little to go by
- * it is `unknown`, never `ok`.
+ * Invariant: pure. The reason contains no value of an event. With too little data the verdict is `unknown`, never `ok`.
  */
 
 export type Verdict = 'ok' | 'quiet' | 'silent' | 'unknown'
 
-/** What speaks for or against it. Counts of events leave repeated ones out. */
+/** Counts of events exclude duplicates. */
 export interface Signs {
-  /** Null when none ever came. */
+  /** Null if no event ever arrived. */
   readonly lastEventAt: Date | null
   /** In the last 24 hours. */
   readonly lastDay: number
-  /** Mean of the seven days before, or of as many as there are; null when there is not one whole day. */
+  /** Mean of the previous seven days, or of the days since counting began; null before one whole day. */
   readonly dailyMean: number | null
-  /** In the same 24 hours a week ago; null when counting began later. */
+  /** In the same 24 hours a week ago; null if counting began later. */
   readonly sameDayLastWeek: number | null
-  /** A week ago, in the hours that have now passed without an event; null when counting began later. */
+  /** A week ago, in the hours that have now passed without an event; null if counting began later. */
   readonly sameHoursLastWeek: number | null
-  /** Events that the service lists as delivered to us, and that the inbox does not hold. */
+  /** Events that the service lists as delivered and that are not in the inbox. */
   readonly deliveredMissing: number
-  /** Events that it lists as not delivered, and that did not come later either. */
+  /** Events that the service lists as not delivered and that are not in the inbox. */
   readonly failedMissing: number
-  /** Our configurations at the service, as the last backfill listed them. */
+  /** Webhook configurations that send to this warehouse, as of the last backfill. */
   readonly configurations: { readonly active: number; readonly inactive: number; readonly gone: number }
-  /** Changes that the last backfill found although events should have told of them, when none came since the backfill before. */
-  readonly untold: number
+  /** Changes that the last backfill found although events should have reported them; 0 if any event arrived. */
+  readonly unreported: number
 }
 
 export interface Silence {
@@ -34,12 +33,12 @@ export interface Silence {
   readonly reason: string
 }
 
-/** So many events are no accident any more when none come. */
-const TELLING = 20
-/** What a team receives in a day before an empty one says something. */
-const BUSY = 10
-/** Part of the expected rate below which it is quiet. */
-const LITTLE = 0.25
+/** Expected events from which their absence is significant. */
+const SIGNIFICANT = 20
+/** Expected events a day from which a day without events is silence. */
+const SIGNIFICANT_DAY = 10
+/** Share of the expected rate below which the verdict is `quiet`. */
+const QUIET_SHARE = 0.25
 
 export function judgeSilence(signs: Signs): Silence {
   const silent = silentReasons(signs)
@@ -48,8 +47,8 @@ export function judgeSilence(signs: Signs): Silence {
   if (quiet.length > 0) return { verdict: 'quiet', reason: quiet.join('; ') }
   const { lastEventAt, dailyMean, lastDay, configurations } = signs
   if (lastEventAt === null) {
-    const what = configurations.active > 0 ? 'a webhook is configured' : 'no webhook of ours is known'
-    return { verdict: 'unknown', reason: `${what}, and no event has come yet` }
+    const what = configurations.active > 0 ? 'a webhook is configured' : 'no webhook is known'
+    return { verdict: 'unknown', reason: `${what}, and no event has arrived yet` }
   }
   if (dailyMean === null) {
     return { verdict: 'unknown', reason: 'events have not been counted for a whole day yet' }
@@ -58,20 +57,20 @@ export function judgeSilence(signs: Signs): Silence {
 }
 
 function silentReasons(signs: Signs): readonly string[] {
-  const { configurations, lastDay, sameHoursLastWeek, untold } = signs
+  const { configurations, lastDay, sameHoursLastWeek, unreported } = signs
   const reasons: string[] = []
   if (configurations.active === 0 && configurations.inactive > 0) {
-    reasons.push('the webhook is switched off at the service')
+    reasons.push('the webhook is disabled at the service')
   }
   if (configurations.active + configurations.inactive === 0 && configurations.gone > 0) {
-    reasons.push('the webhook is gone from the service')
+    reasons.push('the webhook no longer exists at the service')
   }
-  if (lastDay === 0 && expectedOf(signs) >= BUSY) {
+  if (lastDay === 0 && expectedOf(signs) >= SIGNIFICANT_DAY) {
     reasons.push(`no event in the last day, ${rounded(expectedOf(signs))} were expected`)
-  } else if (sameHoursLastWeek !== null && sameHoursLastWeek >= TELLING) {
-    reasons.push(`no event for hours in which ${rounded(sameHoursLastWeek)} came a week ago`)
+  } else if (sameHoursLastWeek !== null && sameHoursLastWeek >= SIGNIFICANT) {
+    reasons.push(`no event for hours in which ${rounded(sameHoursLastWeek)} arrived a week ago`)
   }
-  if (untold > 0) reasons.push(`the last backfill found ${untold} changes, and no event told of any`)
+  if (unreported > 0) reasons.push(`the last backfill found ${unreported} changes that no event reported`)
   return reasons
 }
 
@@ -79,17 +78,17 @@ function quietReasons(signs: Signs): readonly string[] {
   const { lastDay, deliveredMissing, failedMissing } = signs
   const reasons: string[] = []
   const expected = expectedOf(signs)
-  if (expected >= TELLING && lastDay < expected * LITTLE) {
+  if (expected >= SIGNIFICANT && lastDay < expected * QUIET_SHARE) {
     reasons.push(`${events(lastDay)} in the last day, ${rounded(expected)} were expected`)
   }
   if (deliveredMissing > 0) {
-    reasons.push(`${events(deliveredMissing)} that the service says it delivered did not reach the inbox`)
+    reasons.push(`${events(deliveredMissing)} that the service lists as delivered did not reach the inbox`)
   }
-  if (failedMissing > 0) reasons.push(`${events(failedMissing)} could not be delivered by the service`)
+  if (failedMissing > 0) reasons.push(`the service could not deliver ${events(failedMissing)}`)
   return reasons
 }
 
-/** The mean, but no more than on the same day a week ago: a weekend is not a silence. */
+/** The mean, but at most the count of the same day a week ago, so that a weekend is not silence. */
 function expectedOf({ dailyMean, sameDayLastWeek }: Signs): number {
   return Math.min(dailyMean ?? 0, sameDayLastWeek ?? Number.POSITIVE_INFINITY)
 }

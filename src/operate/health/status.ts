@@ -1,4 +1,4 @@
-/** The state of each team and stream, read in one go. Holds counts and times, no value of a record. */
+/** Reads the state of each team and stream: counts and times, no data of records. */
 import { type Kysely, sql } from 'kysely'
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
@@ -20,11 +20,11 @@ export interface StreamStatus {
   readonly last_success_at: string | null
   /** Seconds since the last successful run ended. */
   readonly lag_seconds: number | null
-  /** Waiting. */
+  /** With the status `waiting`. */
   readonly dead_letters: number
-  /** Unknown fields and types met so far. */
+  /** Unknown fields and types. */
   readonly drift: number
-  /** Events that tell of it and are not in the tables yet. */
+  /** Pending events of the stream. */
   readonly inbox: number
 }
 
@@ -33,7 +33,7 @@ export interface Status {
   readonly teams: readonly TeamStatus[]
 }
 
-/** `inboxDays` bounds how far back the service's list of deliveries is held against the inbox. */
+/** `inboxDays`: deliveries older than this are not compared with the inbox. */
 export async function readStatus(url: string, inboxDays: number): Promise<Status> {
   await using session = await openSession({ url, purpose: 'status' })
   try {
@@ -54,24 +54,24 @@ async function readStreams(db: Kysely<Warehouse>): Promise<readonly Omit<StreamS
       select
         team.name as team,
         stream.name as stream,
-        held.alive::int as rows,
-        held.deleted::int as deleted,
-        to_json(held.newest) #>> '{}' as newest_record_at,
+        counted.live::int as rows,
+        counted.deleted::int as deleted,
+        to_json(counted.newest) #>> '{}' as newest_record_at,
         to_json(last_run.started_at) #>> '{}' as last_run_at,
         last_run.status as last_run_status,
         to_json(last_success.finished_at) #>> '{}' as last_success_at,
         extract(epoch from now() - last_success.finished_at)::int as lag_seconds,
-        (select count(*)::int from intake_ops.dead_letters letter
-          where letter.team_id = team.team_id and letter.stream = stream.name and letter.status = 'waiting') as dead_letters,
+        (select count(*)::int from intake_ops.dead_letters dead
+          where dead.team_id = team.team_id and dead.stream = stream.name and dead.status = 'waiting') as dead_letters,
         (select count(*)::int from intake_ops.drift drift
           where drift.team_id = team.team_id and drift.stream = stream.name) as drift
       from intake.teams team
       cross join unnest(${ALL_STREAMS.map((stream) => stream.name)}::text[]) with ordinality as stream (name, place)
       cross join lateral (
-        select count(*) filter (where not deleted) as alive, count(*) filter (where deleted) as deleted, max(version) as newest
+        select count(*) filter (where not deleted) as live, count(*) filter (where deleted) as deleted, max(version) as newest
         from intake_raw.records record
         where record.team_id = team.team_id and record.stream = stream.name
-      ) held
+      ) counted
       left join lateral (
         select run.started_at, part.status
         from intake_ops.run_streams part join intake_ops.runs run using (run_id)

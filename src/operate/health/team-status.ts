@@ -1,32 +1,31 @@
-/** What waits and what comes, by team: inbox, refetches, dead letters of events, silence. Counts and times only. */
+/** Reads the state of each team: inbox, refetches, dead letters of events, silence. Counts and times only. */
 import { type Kysely, sql } from 'kysely'
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { judgeSilence, type Verdict } from './silence.ts'
-import { readSigns, type SignsAsked, type TeamSigns } from './silence-signs.ts'
+import { readSigns, type SignsOptions, type TeamSigns } from './silence-signs.ts'
 
 export interface InboxStatus {
   readonly team: string
-  /** Events that are not in the tables yet. */
+  /** Events not loaded yet. */
   readonly pending: number
   readonly oldest_pending_at: string | null
-  /** Age of the oldest. */
   readonly oldest_pending_seconds: number | null
-  /** Pending events by the stream that they tell of; `other` for what no stream has. */
+  /** `other` counts events of sources without a stream. */
   readonly pending_by_stream: Readonly<Record<string, number>>
-  /** Records that wait to be asked for by id. */
+  /** Pending refetches by id. */
   readonly refetches: number
 }
 
 export async function readInbox(db: Kysely<Warehouse>): Promise<readonly InboxStatus[]> {
-  const told = ALL_STREAMS.flatMap(({ name, source }) => (source === undefined ? [] : [{ name, source }]))
+  const streams = ALL_STREAMS.flatMap(({ name, source }) => (source === undefined ? [] : [{ name, source }]))
   const { rows } = await sql<InboxStatus>`
     with waiting as (
       select inbox.team_id, coalesce(stream.name, 'other') as stream,
         count(*)::int as events, min(inbox.received_at) as oldest
       from intake_raw.inbox inbox
-      left join unnest(${told.map(({ name }) => name)}::text[], ${told.map(({ source }) => source)}::text[])
+      left join unnest(${streams.map(({ name }) => name)}::text[], ${streams.map(({ source }) => source)}::text[])
         as stream (name, source) on stream.source = inbox.source
       where inbox.status = 'pending'
       group by 1, 2
@@ -52,20 +51,20 @@ export interface WebhookStatus {
   readonly last_event_at: string | null
   readonly events_last_day: number
   readonly events_expected_a_day: number | null
-  /** Listed by the service as delivered, and not in the inbox. */
+  /** Events that the service lists as delivered and that are not in the inbox. */
   readonly deliveries_missing: number
-  /** Listed as not delivered, and not in the inbox. */
+  /** Events that the service lists as not delivered and that are not in the inbox. */
   readonly deliveries_failed: number
 }
 
 export async function readWebhooks(
   db: Kysely<Warehouse>,
-  asked: SignsAsked,
+  options: SignsOptions,
 ): Promise<readonly WebhookStatus[]> {
-  return (await readSigns(db, asked)).map(statusOf)
+  return (await readSigns(db, options)).map(webhookStatus)
 }
 
-function statusOf(signs: TeamSigns): WebhookStatus {
+function webhookStatus(signs: TeamSigns): WebhookStatus {
   const { dailyMean } = signs
   return {
     team: signs.team,
@@ -78,13 +77,12 @@ function statusOf(signs: TeamSigns): WebhookStatus {
   }
 }
 
-/** A team as `status` shows it. */
 export interface TeamStatus {
   readonly team: string
   readonly inbox: Pick<InboxStatus, 'pending' | 'oldest_pending_at' | 'oldest_pending_seconds'> & {
-    /** Events set aside that tell of no stream, waiting. */
+    /** Waiting dead letters of events without a stream. */
     readonly dead_letters: number
-    /** Sources met so far that are not known. */
+    /** Unknown sources of events. */
     readonly drift: number
   }
   readonly refetches: number
@@ -98,45 +96,45 @@ export async function readTeams(
   const webhooks = new Map(
     (await readWebhooks(db, { inboxDays })).map(({ team, ...status }) => [team, status]),
   )
-  const troubles = new Map((await readUnknown(db)).map(({ team, ...trouble }) => [team, trouble]))
+  const unknown = new Map((await readUnknown(db)).map(({ team, ...counts }) => [team, counts]))
   return (await readInbox(db)).flatMap(({ team, refetches, pending_by_stream, ...inbox }) => {
-    const heard = webhooks.get(team)
-    const trouble = troubles.get(team)
-    // A team that came between the two looks is told of the next time.
-    if (heard === undefined || trouble === undefined) return []
-    return [{ team, inbox: { ...inbox, ...trouble }, refetches, webhooks: heard, pending_by_stream }]
+    const silence = webhooks.get(team)
+    const counts = unknown.get(team)
+    // A team that was added between the queries is left out.
+    if (silence === undefined || counts === undefined) return []
+    return [{ team, inbox: { ...inbox, ...counts }, refetches, webhooks: silence, pending_by_stream }]
   })
 }
 
-/** What events brought that no stream has. */
+/** Counts dead letters and drift of events without a stream. */
 async function readUnknown(
   db: Kysely<Warehouse>,
 ): Promise<readonly { team: string; dead_letters: number; drift: number }[]> {
   const { rows } = await sql<{ team: string; dead_letters: number; drift: number }>`
     select team.name as team,
-      (select count(*)::int from intake_ops.dead_letters letter
-        where letter.team_id = team.team_id and letter.stream = 'inbox' and letter.status = 'waiting') as dead_letters,
+      (select count(*)::int from intake_ops.dead_letters dead
+        where dead.team_id = team.team_id and dead.stream = 'inbox' and dead.status = 'waiting') as dead_letters,
       (select count(*)::int from intake_ops.drift drift
         where drift.team_id = team.team_id and drift.stream = 'inbox') as drift
     from intake.teams team where not ${isRemoved(sql.ref('team.team_id'))}`.execute(db)
   return rows
 }
 
-export interface TroubleStatus {
+export interface StreamTrouble {
   readonly team: string
   readonly stream: string
-  /** Waiting. */
+  /** With the status `waiting`. */
   readonly dead_letters: number
-  /** When the newest run of it began; null when there was none. */
+  /** Start of the newest run; null if there was none. */
   readonly last_run_at: Date | null
   readonly last_run_ok: boolean | null
   readonly last_success_at: Date | null
 }
 
-/** By team and stream, what metrics tell of runs and dead letters; quick, whatever the tables hold. */
-export async function readTrouble(db: Kysely<Warehouse>): Promise<readonly TroubleStatus[]> {
-  const { rows } = await sql<TroubleStatus>`
-    with letters as (
+/** Reads runs and dead letters by team and stream for metrics. The cost does not grow with the number of records. */
+export async function readTrouble(db: Kysely<Warehouse>): Promise<readonly StreamTrouble[]> {
+  const { rows } = await sql<StreamTrouble>`
+    with dead as (
       select team_id, stream, count(*)::int as waiting from intake_ops.dead_letters where status = 'waiting' group by 1, 2
     ), runs as (
       select part.team_id, part.stream, max(run.started_at) as last_at,
@@ -146,9 +144,9 @@ export async function readTrouble(db: Kysely<Warehouse>): Promise<readonly Troub
       where run.started_at > now() - interval '60 days'
       group by 1, 2
     )
-    select team.name as team, stream, coalesce(letters.waiting, 0) as dead_letters,
+    select team.name as team, stream, coalesce(dead.waiting, 0) as dead_letters,
       runs.last_at as last_run_at, runs.is_ok as last_run_ok, runs.success_at as last_success_at
-    from letters full join runs using (team_id, stream) join intake.teams team using (team_id)
+    from dead full join runs using (team_id, stream) join intake.teams team using (team_id)
     where not ${isRemoved(sql.ref('team_id'))}
     order by 1, 2`.execute(db)
   return rows

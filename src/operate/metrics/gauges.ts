@@ -12,7 +12,7 @@ import {
   type InboxStatus,
   readInbox,
   readTrouble,
-  type TroubleStatus,
+  type StreamTrouble,
   type WebhookStatus,
 } from '../health/team-status.ts'
 import { openWebhookChecks } from '../health/webhook-checks.ts'
@@ -136,7 +136,7 @@ function inboxGauges(gauge: MakeGauge): (teams: readonly InboxStatus[]) => void 
   }
 }
 
-function troubleGauges(gauge: MakeGauge): (rows: readonly TroubleStatus[]) => void {
+function troubleGauges(gauge: MakeGauge): (rows: readonly StreamTrouble[]) => void {
   const labels = ['team', 'stream'] as const
   const letters = gauge(
     'dead_letters_waiting',
