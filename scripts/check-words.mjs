@@ -99,7 +99,7 @@ const RULES = [
  */
 const FIXED_NAMES = [
   ...['alert.told', 'set told =', 'told_at', 'told_mark', "'contested'", 'hold_inbox_of', 'hold_erasures'],
-  ...['held_by_another_run', 'no_such_letter', ' mend: ', 'told: outcome', 'is_held:'],
+  ...['held_by_another_run', 'no_such_letter', ' mend: ', 'steady: last.stable', 'told: outcome', 'is_held:'],
 ]
 
 /** How much of the text next to a word decides on an exception, in characters. */

@@ -1,4 +1,4 @@
-/** What a backfill is given, and the opened source of one team. */
+/** The options of a backfill, and the opened source of one team. */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
@@ -9,7 +9,7 @@ import type { Stream } from '../streams/stream.ts'
 import type { WindowOptions } from './scan/window.ts'
 import type { Progress } from './source.ts'
 
-/** One team of the service: where it is and how to get in. */
+/** One team of the service: its address and credentials. */
 export interface TeamSource
   extends Pick<
     ClientOptions,
@@ -26,7 +26,7 @@ export interface TeamSource
     | 'wire'
   > {
   readonly name: string
-  /** Zone of the times in its exports; UTC when nothing is said. */
+  /** Time zone of its exports; UTC by default. */
   readonly timezone?: string
 }
 
@@ -40,8 +40,8 @@ export interface BackfillOptions {
   /** Fetch and compare, write nothing. */
   readonly dry: boolean
   /**
-   * True for a run that nobody waits for: a team that was removed, or that another run holds, is left out, and the others
-   * are read. A person who starts a run wants all of its teams or none, and one that was removed back.
+   * True for a run that no person waits for: a team that was removed, or that another run has locked, is left out, and the
+   * others are read. A run that a person starts reads all of its teams or none, and restores a removed one.
    */
   readonly isScheduled?: boolean
   /** False when the warehouse has no tables yet, as a dry run may find it. */
@@ -52,7 +52,7 @@ export interface BackfillOptions {
   readonly signal: AbortSignal
   readonly version?: string
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
-  /** A team's part of the run is over: another run may begin with it. */
+  /** Called when a team's part of the run is over: another run may begin with the team. */
   readonly onTeamEnded?: (team: string) => void
 }
 
@@ -74,7 +74,7 @@ export function openTeam(
   const { clock, random, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
-  // Every request that waits for its turn listens; many of them are no leak.
+  // Every waiting request adds a listener; many listeners are no leak.
   setMaxListeners(0, signal)
   const { name, teamId, timezone = 'UTC', ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }

@@ -3,9 +3,9 @@
  *
  *     locks ─► run row ─► streams through a fair queue ─► run_streams ─► status
  *
- * Invariant: a run starts only when it holds the lock of every stream asked for; a stream that fails leaves the
- * others to go on, and the run says so. Each team has its own place in the queue: one whose service is slow, or
- * answers nothing, delays no other.
+ * Invariant: a run starts only when it holds the lock of every stream asked for; when a stream fails the others
+ * continue, and the run's status reports it. Each team has its own place in the queue: a team whose service is slow, or
+ * does not answer, delays no other.
  */
 import { setMaxListeners } from 'node:events'
 import { sql } from 'kysely'
@@ -39,9 +39,9 @@ export interface StreamSummary {
 export interface TeamSummary {
   readonly name: string
   readonly streams: readonly StreamSummary[]
-  /** Why what follows its streams failed; null where it did not. */
+  /** Why the work after its streams failed; null where it did not. */
   readonly failure: string | null
-  /** Dead letters of these streams that wait for a person. */
+  /** Dead deadLetters of these streams that wait for a person. */
   readonly waiting: number
 }
 
@@ -59,7 +59,7 @@ const LOADERS = 8
 export async function backfill(options: BackfillOptions): Promise<BackfillSummary> {
   const { url, clock, dry, signal } = options
   const lost = new AbortController()
-  // Every team listens, however many there are.
+  // Every team adds a listener, however many there are.
   setMaxListeners(0, lost.signal)
   await using control = await openSession({ url, purpose: 'backfill' })
   try {
@@ -106,7 +106,7 @@ interface Run {
   readonly runId: string | null
   /** Streams under way, of all teams. */
   readonly queue: FairQueue
-  /** Streams end when they will; the one session that writes about them takes one statement at a time. */
+  /** Streams end at any time; the one session that records them executes one statement at a time. */
   readonly notebook: PQueue
   /** Aborted with the reason when the run cannot go on: its session, and with it its locks, is gone. */
   readonly lost: AbortController
@@ -119,7 +119,7 @@ async function allOf<T>(work: readonly Promise<T>[], stop: (reason: unknown) => 
   return await Promise.all(work)
 }
 
-/** Throws only what ends the run; what fails of one team leaves the others to go on. */
+/** Throws only errors that end the run; when one team fails the others continue. */
 async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
   const { options, control, runId, notebook } = run
   await using opened = openTeam(team, options)
@@ -165,7 +165,7 @@ async function readStreams(
   done.sort((a, b) => place(a.stream) - place(b.stream))
 }
 
-/** Returns how many dead letters wait. */
+/** Returns how many dead deadLetters wait. */
 async function finishTeam(
   { options, control, runId, notebook }: Run,
   team: NumberedTeam,
@@ -199,7 +199,7 @@ async function openTeams(options: BackfillOptions, control: Session): Promise<re
   return numbered
 }
 
-/** Those whose streams are locked now. */
+/** Locks the streams of the teams; returns the teams that are locked now. */
 async function lockTeams(
   { isScheduled = false, streams, logger }: BackfillOptions,
   control: Session,
@@ -239,15 +239,15 @@ async function numberOf(
   }
 }
 
-/** A dry run gives no numbers: a team that the warehouse does not know has none of its rows. */
+/** A dry run assigns no ids: a team that the warehouse does not know has no rows there. */
 async function knownTeamId(options: BackfillOptions, control: Session, name: string): Promise<number> {
   if (!options.migrated) return -1
-  const held = await control.db
+  const known = await control.db
     .selectFrom('intake.teams')
     .select('team_id')
     .where('name', '=', name)
     .executeTakeFirst()
-  return held?.team_id ?? -1
+  return known?.team_id ?? -1
 }
 
 function statusOf(teams: readonly TeamSummary[]): RunStatus {

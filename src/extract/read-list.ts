@@ -1,8 +1,8 @@
 /**
- * A stream by its whole list: scan until steady, ask again for what is contested, prove deletes, settle.
+ * Reads a stream's whole list: scan until stable, resolve conflicts, prove deletes, settle.
  *
- * Invariant: the cursor moves only after everything that was read is committed (law 5); a slice run twice, or killed
- * anywhere, leaves tables that the next run completes.
+ * Invariant: the cursor moves only after every record that was read is committed (law 5); a slice that runs twice, or is
+ * killed anywhere, leaves tables that the next run completes.
  */
 import { resolveUnmet } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
@@ -22,35 +22,35 @@ import {
 } from './slice-note.ts'
 import type { Source } from './source.ts'
 
-/** `cursorOf` adds to the cursor what a way of reading keeps there. */
+/** `cursorOf`: further fields of the cursor. */
 export async function readList(
   source: Source,
   session: Session,
   options: SliceOptions,
   request: ScanRequest = {},
-  cursorOf: (scan: ScanReport, deletesHeld: boolean) => object = () => ({}),
+  cursorOf: (scan: ScanReport, deletesWithheld: boolean) => object = () => ({}),
 ): Promise<SliceNote> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
-  const { last, all, contested } = await scanUntilStable(source, session, options, request)
+  const { last, all, conflicting } = await scanUntilStable(source, session, options, request)
   const missed = new Set<string>()
-  let deletesHeld = false
+  let deletesWithheld = false
   let note: SliceNote = NOTHING_TO_SAY
   if (last.stable && options.migrated) {
-    // A log is never shortened here: what the service no longer lists, it has only forgotten.
+    // A log has no deletes: entries that the service no longer lists have only expired there.
     if (stream.one !== null) {
       const deletes = await proveDeletes(source, session, last, options.allowMassDelete)
-      deletesHeld = deletes.kind === 'held'
-      if (deletes.kind === 'held') note = massDeleteNote(stream.name, deletes.missing, deletes.allowed)
-      else for (const id of deletes.contested) missed.add(id)
+      deletesWithheld = deletes.kind === 'withheld'
+      if (deletes.kind === 'withheld') note = massDeleteNote(stream.name, deletes.missing, deletes.allowed)
+      else for (const id of deletes.conflicting) missed.add(id)
     }
     if (!options.dry) await resolveUnmet(session.db, place, { except: [...source.patience.later.keys()] })
   } else if (!last.stable) {
     note = stream.entryAt === undefined ? unstableNote(all) : partlyReadNote(last)
   }
-  // Without a path by id nobody can be asked: what the greater state says stays.
+  // A stream without a path by id keeps the greater state.
   if (options.migrated && stream.one !== null) {
-    await settleConflicts(source, session, contested, refetch)
+    await settleConflicts(source, session, conflicting, refetch)
     await settleConflicts(source, session, missed, prove)
   }
   if (!options.dry) {
@@ -59,7 +59,7 @@ export async function readList(
     await settleSlice(session.db, taken, {
       scanned_at: last.startedAt,
       steady: last.stable,
-      ...cursorOf(last, deletesHeld),
+      ...cursorOf(last, deletesWithheld),
     })
   }
   return note

@@ -1,4 +1,4 @@
-/** A slice read in the way that its stream says. */
+/** Reads a slice by its stream's way of reading: whole list, date windows or exports. */
 import { instantOf } from '../core/time.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { readCheckpoint } from './checkpoint.ts'
@@ -12,7 +12,7 @@ import type { Source } from './source.ts'
 
 export async function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
   const note = await readByItsWay(source, session, options)
-  // After the list: what stops here leaves what was read.
+  // After the list: a failure here leaves the records that were read.
   if (!options.dry && source.stream.one !== null) await fetchDue(source)
   const later = laterNote(source)
   return later.text === null ? note : joined(note, later)
@@ -21,8 +21,8 @@ export async function readSlice(source: Source, session: Session, options: Slice
 async function readByItsWay(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
   const { reading } = source.stream
   if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
-  // Whole lists are read whatever the checkpoint says; one that is abnormal is reported all the same, and replaced.
-  const held = readCheckpoint(source.taken.cursor, instantOf(source.clock.now()))
+  // Whole lists are read whatever the checkpoint is; an invalid one is reported and replaced all the same.
+  const checkpoint = readCheckpoint(source.taken.cursor, instantOf(source.clock.now()))
   const note = await (reading?.kind === 'exports' ? readExports : readList)(source, session, options)
-  return held.kind === 'good' ? note : joined(everythingNote(held.what), note)
+  return checkpoint.kind === 'good' ? note : joined(everythingNote(checkpoint.reason), note)
 }

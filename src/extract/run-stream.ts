@@ -1,7 +1,7 @@
 /**
  * One stream of one team within a run, from its first request to its report.
  *
- * Invariant: never throws; what went wrong is the report's note, without a value of the source.
+ * Invariant: never throws; a failure is reported in the note, without a value of the source.
  */
 import type { Meter } from '../api/client.ts'
 import type { IntakeError } from '../core/errors.ts'
@@ -62,7 +62,7 @@ async function readAndLoad(
 ): Promise<SliceNote> {
   const { options, team, stream, loaders, runId } = run
   const { clock, logger, dry, migrated, allowMassDelete, window } = options
-  // A run that gave up has no lock any more: it must not take what another may have taken.
+  // A run that gave up has lost its locks: it must not take a slice that another run may have taken.
   team.signal.throwIfAborted()
   await using session = await openSession({
     url: options.url,
@@ -90,7 +90,7 @@ async function readAndLoad(
   return await readSlice(source, session, { allowMassDelete, dry, migrated, window })
 }
 
-/** A dry run takes nothing from anybody; it reads what a run would read, from the same cursor. */
+/** A dry run takes no slice; it reads from the cursor that a run would read from. */
 async function take(session: Session, { options, team, stream, runId }: StreamRun): Promise<TakenSlice> {
   const key = { teamId: team.teamId, stream: stream.name, slice: '' }
   if (runId !== null) return await takeSlice(session.db, key, runId)
@@ -98,7 +98,7 @@ async function take(session: Session, { options, team, stream, runId }: StreamRu
   return { ...key, epoch: '0', runId: '0', cursor, takenAt: '-infinity' }
 }
 
-/** True for what no other stream of the team would fare better with: refused credentials, no request let through. */
+/** True for an error that every stream of the team would meet: refused credentials, no permitted request. */
 function endsTeam(error: IntakeError): boolean {
   const status = (error as { status?: unknown }).status
   return status === 401 || status === 403 || status === 429

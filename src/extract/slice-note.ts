@@ -1,4 +1,4 @@
-/** What a slice is told, and what there is to say of it. */
+/** The options of a slice, and the notes about its outcome. */
 import type { ScanReport } from './scan/scan.ts'
 import type { WindowOptions } from './scan/window.ts'
 
@@ -11,7 +11,7 @@ export interface SliceOptions {
   readonly window: WindowOptions
 }
 
-/** What there is to say about a slice that did not fail; `attention` when a person has to act. */
+/** A note about a slice that did not fail; `attention` when a person has to act. */
 export interface SliceNote {
   readonly text: string | null
   readonly attention: boolean
@@ -35,36 +35,36 @@ export function unstableNote(scans: readonly ScanReport[]): SliceNote {
 }
 
 /**
- * Records that a scan found. Pages beyond the one that ended a scan early were read or not as requests overtook each
- * other, so they do not count.
+ * Records that a scan found. Whether pages beyond the one that ended a scan early were read depends on the order of
+ * parallel requests, so they do not count.
  */
 function foundBy({ complete, distinct, listed }: ScanReport): number {
   return complete ? distinct : listed
 }
 
-/** Of a log, whose count decides nothing: what is missing is read the next time, and needs nobody. */
+/** For a log, whose count decides nothing: missing entries are read the next time, and no person has to act. */
 export function partlyReadNote({ count, reason }: ScanReport): SliceNote {
-  const told = count === null ? '' : `, of ${count} that the service counts`
+  const counted = count === null ? '' : `, of ${count} that the service counts`
   return {
-    text: `not all entries of the log were listed${told} (${reason ?? 'unstable'}); it is read again next time`,
+    text: `not all entries of the log were listed${counted} (${reason ?? 'unstable'}); it is read again next time`,
     attention: false,
   }
 }
 
 export function massDeleteNote(stream: string, missing: number, allowed: number): SliceNote {
-  const text = `${missing} ${stream} are missing from a complete list, more than the ${allowed} that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete`
+  const text = `${missing} ${stream} are missing from a complete list, more than the ${allowed} that a run deletes by itself; nothing was deleted. If they are really gone, run again with --allow-mass-delete`
   return { text, attention: true }
 }
 
-/** Why everything was read where a part had done. */
+/** Why everything was read instead of a window. */
 export function everythingNote(why: string): SliceNote {
   return { text: `${why}; everything was read`, attention: false }
 }
 
-/** A checkpoint that is doubted, of a run that was told from when to read. */
-export function sinceNote(doubt: string): SliceNote {
+/** For a run with --since whose stored checkpoint is invalid. */
+export function sinceNote(reason: string): SliceNote {
   return {
-    text: `${doubt}; what was asked for with --since was read, and the next run reads everything`,
+    text: `${reason}; the records from --since on were read, and the next run reads everything`,
     attention: false,
   }
 }

@@ -1,4 +1,4 @@
-/** What reading one stream of one team needs: handed down, never looked up. */
+/** Everything that reading one stream of one team needs. */
 import type { Logger } from 'pino'
 import type { Client, Meter } from '../api/client.ts'
 import type { ServiceClock } from '../api/service-clock.ts'
@@ -15,9 +15,9 @@ export interface Source {
   readonly logger: Logger
   readonly signal: AbortSignal
   readonly loaders: Loaders
-  /** Of the warehouse, for work that would hold the loaders too long. */
+  /** Of the warehouse, for work that would occupy the loaders too long. */
   readonly url: string
-  /** IANA name of the zone that the team's exports tell times in. */
+  /** IANA name of the time zone of the team's exports. */
   readonly timezone: string
   readonly stream: Stream
   readonly taken: TakenSlice
@@ -25,21 +25,21 @@ export interface Source {
   readonly load: typeof loadBatch
   readonly meter: Meter
   readonly tally: Tally
-  /** With a service that is asked for records and files by id. */
+  /** Failures of fetches by id. */
   readonly patience: Patience
-  /** Told of each page and batch. */
+  /** Called after each page and batch. */
   readonly onProgress: (progress: Progress) => void
 }
 
-/** How a service does that is asked by id, of one team and stream. */
+/** Failures of fetches by id of one team and stream: enough in a row stop the stream. */
 export interface Patience {
-  /** Requests in a row that did not give what was asked for. */
+  /** Requests in a row that did not return the record or file. */
   inRow: number
-  /** Ids that are to be asked for another time, each with the reason. */
+  /** Ids that are to be fetched later, each with the reason. */
   readonly later: Map<string, string>
 }
 
-/** What a run did to a stream so far. */
+/** Counts of a stream in a run. */
 export interface Tally {
   fetched: number
   changed: number
@@ -53,7 +53,7 @@ export interface Tally {
 
 export interface Progress {
   readonly fetched: number
-  /** The service's count, or null where it tells none. */
+  /** The service's count, or null where it gives none. */
   readonly expected: number | null
 }
 

@@ -25,8 +25,8 @@ describe('a stored checkpoint', () => {
   afterAll(() => scene[Symbol.asyncDispose]())
 
   it.each<[string, unknown]>([
-    ['lies in the future', { newest: '2999-01-01T00:00:00Z' }],
-    ['lies in the future', { swept_at: '2999-01-01T00:00:00Z' }],
+    ['is in the future', { newest: '2999-01-01T00:00:00Z' }],
+    ['is in the future', { swept_at: '2999-01-01T00:00:00Z' }],
     ['cannot be read', { newest: 'yesterday' }],
     ['cannot be read', { newest: 20260101 }],
     ['cannot be read', 'newest'],
@@ -56,14 +56,14 @@ describe('a stored checkpoint', () => {
   )
 
   it.each<[string, unknown]>([
-    ['lies in the future', { newest: '2999-01-01T00:00:00Z', swept_at: '2999-01-01T00:00:00Z' }],
+    ['is in the future', { newest: '2999-01-01T00:00:00Z', swept_at: '2999-01-01T00:00:00Z' }],
     ['cannot be read', { newest: 'yesterday' }],
     ['cannot be read', 17],
   ])('that %s (%j) is said with --since too, and the next run reads everything', async (what, bad) => {
     await setCursor(scene.url, bad)
     const since = plus(newestOf(scene.emulator.control.world()), -DAY).slice(0, 10)
     const run = await readResponses(scene, '--since', since)
-    const note = `the stored checkpoint ${what}; what was asked for with --since was read, and the next run reads everything`
+    const note = `the stored checkpoint ${what}; the records from --since on were read, and the next run reads everything`
     expect(run).toMatchObject({ code: 0, status: 'succeeded', note })
     expect(run.stderr).toContain(note)
     expect(run.asked.after).not.toContain(null)
@@ -138,7 +138,7 @@ describe('a stored checkpoint', () => {
 })
 
 it.each<[string, unknown]>([
-  ['lies in the future', { scanned_at: '2999-01-01T00:00:00Z', steady: true }],
+  ['is in the future', { scanned_at: '2999-01-01T00:00:00Z', steady: true }],
   ['cannot be read', { scanned_at: 'last night' }],
   ['cannot be read', ['another', 'format']],
 ])(

@@ -1,4 +1,4 @@
-/** A stored checkpoint is believed only when it is of our own form and none of its times lies in the future. */
+/** A stored checkpoint is believed only when it is of our own form and none of its times is in the future. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instantOf, microsOf, parseInstant } from '../../src/core/time.ts'
@@ -39,21 +39,21 @@ describe.each(['newest', 'swept_at', 'scanned_at'])('%s', (name) => {
   test('may be a day ahead, for clocks that differ, and not a microsecond more', () => {
     expect(readCheckpoint({ [name]: ahead(DAY) }, NOW).kind).toBe('good')
     expect(readCheckpoint({ [name]: ahead(DAY + 1) }, NOW)).toEqual({
-      kind: 'doubted',
-      what: 'the stored checkpoint lies in the future',
+      kind: 'invalid',
+      reason: 'the stored checkpoint is in the future',
     })
   })
 
   test.each(['yesterday', '', 7, true, [], {}, '2026-02-30'])('that is %j cannot be read', (value) => {
-    const doubted = { kind: 'doubted', what: 'the stored checkpoint cannot be read' }
-    expect(readCheckpoint({ [name]: value }, NOW)).toEqual(doubted)
+    const invalid = { kind: 'invalid', reason: 'the stored checkpoint cannot be read' }
+    expect(readCheckpoint({ [name]: value }, NOW)).toEqual(invalid)
   })
 })
 
 test.each(['x', 7, true, []])('one that is %j cannot be read', (stored) => {
   expect(readCheckpoint(stored, NOW)).toEqual({
-    kind: 'doubted',
-    what: 'the stored checkpoint cannot be read',
+    kind: 'invalid',
+    reason: 'the stored checkpoint cannot be read',
   })
 })
 

@@ -190,7 +190,7 @@ describe('a file that the service does not give', () => {
     answers = [good('x'), good('y'), good('z')]
     expect((await run()).tally).toMatchObject({ deadLetters: 1 })
     expect(await letters()).toMatchObject([
-      { record_id: 'bad', reason: 'the end of the file cannot be told from a cut, and its readings differ' },
+      { record_id: 'bad', reason: 'the file may have been cut, and two downloads of it differ' },
     ])
     expect(await cells()).toEqual(['a', 'whole', 'z'])
   })
@@ -216,7 +216,7 @@ describe('a file that the service does not give', () => {
     await run()
     service.put('bad', '<html>Bad gateway</html>\n', 'text/html; charset=utf-8')
     expect((await run()).tally).toMatchObject({ deadLetters: 1 })
-    expect(await letters()).toMatchObject([{ reason: 'a page (HTML) came in place of the file' }])
+    expect(await letters()).toMatchObject([{ reason: 'the service sent a page (HTML) in place of the file' }])
     expect(await cells()).toEqual(['a', 'bad', 'z'])
   })
 

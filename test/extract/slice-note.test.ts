@@ -61,7 +61,7 @@ test('of a log that was read in part says so, with the count where there is one'
 
 test('of deletes that wait says how many, how many may go, and how to let them', () => {
   expect(massDeleteNote('forms', 60, 50)).toEqual({
-    text: '60 forms are missing from a complete list, more than the 50 that are deleted unasked; nothing was deleted. If they are really gone, run again with --allow-mass-delete',
+    text: '60 forms are missing from a complete list, more than the 50 that a run deletes by itself; nothing was deleted. If they are really gone, run again with --allow-mass-delete',
     attention: true,
   })
 })
@@ -69,7 +69,7 @@ test('of deletes that wait says how many, how many may go, and how to let them',
 test('of everything that was read in place of a part says why, and needs nobody', () => {
   expect(everythingNote('why')).toEqual({ text: 'why; everything was read', attention: false })
   expect(sinceNote('doubt')).toEqual({
-    text: 'doubt; what was asked for with --since was read, and the next run reads everything',
+    text: 'doubt; the records from --since on were read, and the next run reads everything',
     attention: false,
   })
 })

@@ -358,8 +358,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an export is taken for deleted after one list that misses it',
     file: 'src/extract/exports/missed-twice.ts',
-    from: 'const again = new Set(isHeld ? [] : await missedBefore(source, session, missing))',
-    to: 'const again = new Set(isHeld ? [] : [...(await missedBefore(source, session, missing)), ...missing])',
+    from: 'const again = new Set(isWithheld ? [] : await missedBefore(source, session, missing))',
+    to: 'const again = new Set(isWithheld ? [] : [...(await missedBefore(source, session, missing)), ...missing])',
     tests: ['test/extract/exports-deletes.test.ts'],
   },
   {
@@ -460,7 +460,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a reading of everything that is not all of it moves the cursor',
     file: 'src/extract/scan/read-windows.ts',
-    from: '    if (!scan.stable) return held\n',
+    from: '    if (!scan.stable) return checkpoint\n',
     to: '',
     tests: ['test/e2e/healing.test.ts'],
   },
@@ -507,10 +507,10 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/extract/conflicts/refetch.test.ts'],
   },
   {
-    bug: 'what scans that are not steady left in doubt is not asked for',
+    bug: 'conflicts found by scans that are not stable are not resolved',
     file: 'src/extract/scan/scan-until-stable.ts',
-    from: '    for (const id of last.contested) contested.add(id)',
-    to: '    if (last.stable) for (const id of last.contested) contested.add(id)',
+    from: '    for (const id of last.conflicting) conflicting.add(id)',
+    to: '    if (last.stable) for (const id of last.conflicting) conflicting.add(id)',
     tests: ['test/probes/peers.test.ts'],
   },
   {

@@ -1,5 +1,5 @@
 /**
- * What a run fetches of what others asked for: earlier runs, events, retried dead letters. Where `serve` runs, it was
+ * What a run fetches of what others asked for: earlier runs, events, retried dead deadLetters. Where `serve` runs, it was
  * there first; where only backfills run, nobody else would.
  *
  * Invariant: it ends while requests keep coming.

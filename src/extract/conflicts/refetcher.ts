@@ -54,7 +54,7 @@ const STOPPED_MS = 60_000
 const CLOCK_MICROS = 600_000_000
 /** Sessions of all teams, two of one: a team whose records are locked leaves the rest to the others. */
 const LOADERS = 4
-/** Longer than the pause before a contested record is asked for. */
+/** Longer than the pause before a conflicting record is asked for. */
 const SOON_MS = 5_000
 
 export function openRefetcher(options: RefetcherOptions): Refetcher {

@@ -29,19 +29,19 @@ const NO_VERSIONS: ReadonlyMap<string, StoredVersion> = new Map()
 export async function settleConflicts(
   source: Source,
   session: Session,
-  contested: ReadonlySet<string>,
+  conflicting: ReadonlySet<string>,
   ask: (source: Source, ids: readonly string[]) => Promise<Asked>,
 ): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name }
   const { unchanged } = source.tally
-  let ids: readonly string[] = [...contested]
+  let ids: readonly string[] = [...conflicting]
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const overrule = round === ROUNDS
     // Before the service is asked: what is loaded meanwhile may be newer than its answer.
     const held = overrule ? await storedVersions(session.db, place, ids) : NO_VERSIONS
-    const { envelopes, letters, gone = [] } = await ask(source, ids)
+    const { envelopes, deadLetters, gone = [] } = await ask(source, ids)
     const undone = await undoneDeletes(source, session, gone)
     if (overrule) {
       source.logger.warn(
@@ -50,10 +50,10 @@ export async function settleConflicts(
       )
     }
     // What agrees with the service is left as it is; the rest is merged.
-    const batcher = openBatcher(source, 'sift')
+    const batcher = openBatcher(source, 'skip-unchanged')
     await batcher.add(
       [...envelopes, ...undone].map((envelope) => above(envelope, held.get(envelope.id))),
-      letters,
+      deadLetters,
     )
     ids = await batcher.finish()
   }
@@ -68,7 +68,7 @@ export async function refetch(source: Source, ids: readonly string[]): Promise<A
   const found = await fetchForRun(source, ids, 'refetch')
   return {
     envelopes: found.flatMap((each) => (each.kind === 'record' ? each.envelope : [])),
-    letters: found.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])),
+    deadLetters: found.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])),
     gone: found.flatMap((each, at) =>
       each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : [],
     ),

@@ -1,9 +1,9 @@
 /**
- * One export's file, from the service into whatever takes its bytes.
+ * Downloads an export's file.
  *
- * Invariant: what is handed back was read to its end. A body that breaks off is asked for again, a few times. One that
- * may have been cut without notice is believed only when it is what is known already, or two readings of it agree: its
- * length is not told, it does not end with a line, or it is empty.
+ * Invariant: a returned file was read to its end. A body that breaks off is requested again, a few times. A body may have
+ * been cut unnoticed when its length is unknown, it does not end with a line, or it is empty; it is accepted only when it
+ * equals the known file, or two downloads agree.
  */
 import { ApiError } from '../../api/errors.ts'
 import { streamExport } from '../../api/resources/exports.ts'
@@ -21,7 +21,7 @@ export interface Downloaded {
 const TRIES = 3
 const PAUSE_MS = 500
 
-/** `take` reads all pieces, and may be called again from the start; `known` is the hash of the file that is held. */
+/** `take` reads all pieces, and may be called again from the start; `known` is the hash of the stored file. */
 export async function download(
   source: Source,
   id: string,
@@ -36,14 +36,14 @@ export async function download(
     serviceClock.sample(answer)
     try {
       const contentType = headers['content-type']
-      if (/\bhtml\b/i.test(contentType ?? '')) throw refused('a page (HTML) came in place of the file')
+      if (/\bhtml\b/i.test(contentType ?? ''))
+        throw refused('the service sent a page (HTML) in place of the file')
       const spooled = await take(stream)
       if ((endKnown && endsWhole(spooled, contentType)) || spooled.hash === before) {
         return { spooled, contentType, observedAt: serviceClock.observedAt(answer.startedAt) as Instant }
       }
       before = spooled.hash
-      if (tries === TRIES)
-        throw refused('the end of the file cannot be told from a cut, and its readings differ')
+      if (tries === TRIES) throw refused('the file may have been cut, and two downloads of it differ')
     } catch (error) {
       if (!brokeOff(error) || tries === TRIES) throw error
       await clock.sleep(PAUSE_MS * tries, signal)
@@ -53,12 +53,12 @@ export async function download(
   }
 }
 
-/** True for a file that ends as a whole one does: with a line, or the quote of its JSON string. */
+/** True for a file that ends as a whole file does: with a line, or the quote of its JSON string. */
 function endsWhole({ last }: Spooled, contentType: string | undefined): boolean {
   return last === 0x0a || last === 0x0d || (last === 0x22 && /\bjson\b/i.test(contentType ?? ''))
 }
 
-/** True for a body that may come whole another time. */
+/** True for a failure that another download may not meet. */
 function brokeOff(error: unknown): boolean {
   return error instanceof ApiError && (error.code === 'connection_lost' || error.code === 'timeout')
 }

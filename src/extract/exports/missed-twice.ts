@@ -1,8 +1,9 @@
 /**
- * Exports that are gone: there is no way to ask for one by its id, so two complete lists in a row must miss it (law 6).
+ * Deletes of exports: an export cannot be fetched by id, so two complete lists in a row must miss it (law 6).
  *
- * Invariant: a tombstone is written only for an export that a steady list missed now and that the steady list of an
- * earlier run missed too, with none between them that held it; and for none when more are missing than the guard allows.
+ * Invariant: a tombstone is written only for an export that a stable list missed now and that the stable list of an
+ * earlier run missed too, with no list between them that contained it; and for none when more are missing than the guard
+ * allows.
  */
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
@@ -17,7 +18,7 @@ import { countLive } from '../scan/seen-ids.ts'
 import { massDeleteNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 
-/** What a scan's start may lie before what was noted by a run that began earlier; see deletes.ts. */
+/** Tolerance between the lower bounds of two runs; see deletes.ts. */
 const BOUND_MICROS = 1_000_000
 
 export async function deleteMissedTwice(
@@ -31,8 +32,8 @@ export async function deleteMissedTwice(
   const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
   const { ids: missing } = await scan.seenIds.missing(place, before, Number.MAX_SAFE_INTEGER)
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
-  const isHeld = missing.length > allowed && !allowMassDelete
-  const again = new Set(isHeld ? [] : await missedBefore(source, session, missing))
+  const isWithheld = missing.length > allowed && !allowMassDelete
+  const again = new Set(isWithheld ? [] : await missedBefore(source, session, missing))
   const batcher = openBatcher(source, 'merge')
   const gone = (id: string, observedAt: Instant) =>
     tombstone(id, { ...place, origin: `run:${taken.runId} proof`, observedAt })
@@ -40,19 +41,19 @@ export async function deleteMissedTwice(
     [...again].map((id) => gone(id, scan.startedAt)),
     [],
   )
-  const contested = new Set(await batcher.finish())
-  await settleConflicts(source, session, contested, async ({ serviceClock, clock }, ids) => {
+  const conflicting = new Set(await batcher.finish())
+  await settleConflicts(source, session, conflicting, async ({ serviceClock, clock }, ids) => {
     const now = serviceClock.observedAt(clock.now()) as Instant
-    return { envelopes: ids.map((id) => gone(id, now)), letters: [] }
+    return { envelopes: ids.map((id) => gone(id, now)), deadLetters: [] }
   })
   if (!dry) {
     const once = missing.filter((id) => !again.has(id))
     await noteMissed(source, session, once)
   }
-  return isHeld ? massDeleteNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
+  return isWithheld ? massDeleteNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
 }
 
-/** Those of the missing that the steady list of an earlier run missed too. */
+/** Returns the missing exports that the stable list of an earlier run missed too. */
 export async function missedBefore(
   { taken }: Source,
   { db }: Session,
@@ -65,7 +66,7 @@ export async function missedBefore(
   return rows.map(({ id }) => id)
 }
 
-/** Leaves exactly `once` noted; what was noted before keeps the run that missed it first. */
+/** Leaves exactly `once` noted; an export that was noted before keeps the run that missed it first. */
 async function noteMissed({ taken }: Source, { db }: Session, once: readonly string[]): Promise<void> {
   const { teamId, stream, runId } = taken
   await db.transaction().execute(async (transaction) => {

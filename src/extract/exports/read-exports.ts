@@ -1,12 +1,12 @@
 /**
- * The exports of a team: their list, then the file of each.
+ * Reads the exports of a team: their list, then the file of each.
  *
  *     list ─► entries ─► loaders                      (as any stream)
  *       └──► every id ─► file ─► spool ─► the same? ─► nothing
  *                                  └────── another ──► columns, rows, cells
  *
- * Invariant: the files are read by sessions of their own, two at most, so that a large one holds up no other stream;
- * what one of them does is done whole or not at all, so a run killed anywhere leaves tables that the next completes.
+ * Invariant: the files are read by sessions of their own, two at most, so that a large file delays no other stream. Each
+ * file is loaded whole or not at all, so a run that is killed anywhere leaves tables that the next run completes.
  */
 import { resolveUnmet } from '../../load/dead-letters.ts'
 import { type StoredExport, storedExports } from '../../load/exports/export-file.ts'
@@ -23,7 +23,7 @@ import { deleteMissedTwice } from './missed-twice.ts'
 import { readFile } from './read-file.ts'
 import { refetchFromList } from './relist.ts'
 
-/** Each holds one of the client's requests in flight while it is fetched. */
+/** Each download occupies one of the client's requests in flight. */
 const FILES_AT_ONCE = 2
 
 export async function readExports(
@@ -32,9 +32,9 @@ export async function readExports(
   options: SliceOptions,
 ): Promise<SliceNote> {
   const { stream, taken, patience } = source
-  const { last, all, contested } = await scanUntilStable(source, session, options)
-  // An entry that was gone may lose to its tombstone by a hair: it has to be there before its file is read.
-  if (options.migrated) await settleConflicts(source, session, contested, refetchFromList)
+  const { last, all, conflicting } = await scanUntilStable(source, session, options)
+  // An entry that reappeared may narrowly lose to its tombstone: the conflict is resolved before its file is read.
+  if (options.migrated) await settleConflicts(source, session, conflicting, refetchFromList)
   await readFiles(source, session, await last.seenIds.ids(), options)
   let note: SliceNote = last.stable ? NOTHING_TO_SAY : unstableNote(all)
   if (last.stable && options.migrated) note = await deleteMissedTwice(source, session, last, options)
@@ -43,7 +43,7 @@ export async function readExports(
     const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
     await resolveUnmet(session.db, place, { except: [...patience.later.keys()] })
   }
-  // Entries that changed, and forms that did, leave files as they are.
+  // An entry or a form may have changed although its file did not.
   await joinProblems(session.db, taken.teamId)
   await matchQuestions(session.db, taken.teamId)
   await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.stable })
@@ -58,10 +58,10 @@ async function readFiles(
 ): Promise<void> {
   const { client, clock, logger, url, taken } = source
   const none: ReadonlyMap<string, StoredExport> = new Map()
-  const held = migrated ? await storedExports(session.db, taken.teamId, ids) : none
-  // One request is left to the other streams.
+  const stored = migrated ? await storedExports(session.db, taken.teamId, ids) : none
+  // Leaves one request in flight to the other streams.
   const count = Math.max(1, Math.min(FILES_AT_ONCE, client.concurrency - 1))
-  await using desks = openLoaders({
+  await using readers = openLoaders({
     url,
     clock,
     count,
@@ -70,11 +70,11 @@ async function readFiles(
   let failure: { readonly error: unknown } | null = null
   await Promise.all(
     ids.map(async (id) => {
-      // An entry that was set aside has no row that cells could belong to.
-      if (!dry && !held.has(id)) return
+      // A dead-lettered entry has no row that cells could belong to.
+      if (!dry && !stored.has(id)) return
       try {
-        await desks.run(async (desk) => {
-          if (failure === null) await readFile(source, desk, id, held.get(id), dry)
+        await readers.run(async (reader) => {
+          if (failure === null) await readFile(source, reader, id, stored.get(id), dry)
         })
       } catch (error) {
         failure ??= { error }

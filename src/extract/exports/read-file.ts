@@ -1,9 +1,9 @@
 /**
- * One listed export: its file fetched, compared with the one that is loaded, and loaded when it is another.
+ * Fetches the file of one listed export, compares it with the loaded file, and loads it when it differs.
  *
- * Invariant: a file that is the same writes nothing. One that the service does not give, or that cannot be read, becomes
- * a dead letter, and the other exports go on; one that cannot be had because the service fails is left to the next run;
- * a service that gives none of them ends the stream.
+ * Invariant: an unchanged file writes nothing. A file that the service refuses, or that cannot be read, is
+ * dead-lettered, and the other exports continue; a file that cannot be fetched because the service fails is left to the next
+ * run; a service that returns no file at all ends the stream.
  */
 import { ApiError } from '../../api/errors.ts'
 import type { IntakeError } from '../../core/errors.ts'
@@ -21,19 +21,19 @@ import { meaningOf } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'
 import { type Downloaded, download } from './download.ts'
 
-/** `held` is what the warehouse has of the export; for a dry run nothing is written. */
+/** `stored`: the export's current state. A dry run writes nothing. */
 export async function readFile(
   source: Source,
   session: Session,
   id: string,
-  held: StoredExport | undefined,
+  stored: StoredExport | undefined,
   dry: boolean,
 ): Promise<void> {
   const { taken, tally } = source
-  const file = await fetchFile(source, session, id, held?.hash ?? null, dry)
+  const file = await fetchFile(source, session, id, stored?.hash ?? null, dry)
   if (file === null) return
-  if (isUnchanged(held, file)) {
-    if (held?.hasRejected && !dry) await forgetBroken(source, session, id)
+  if (isUnchanged(stored, file)) {
+    if (stored?.hasRejected && !dry) await forgetBroken(source, session, id)
     return
   }
   if (!dry) {
@@ -48,13 +48,13 @@ export async function readFile(
       return
     }
   }
-  // The reading of the list counted the export: as changed when its entry was.
-  if (held === undefined || held.origin.startsWith(`run:${taken.runId} `)) return
+  // The scan of the list counted the export already: as changed when its entry was.
+  if (stored === undefined || stored.origin.startsWith(`run:${taken.runId} `)) return
   tally.changed += 1
   tally.unchanged = Math.max(0, tally.unchanged - 1)
 }
 
-/** Null when the service does not give the file: that is said in a dead letter, or the next run asks again. */
+/** Null when the service does not return the file: it becomes a dead letter, or the next run asks again. */
 async function fetchFile(
   source: Source,
   session: Session,
@@ -72,8 +72,12 @@ async function fetchFile(
       patience.later.set(id, (error as IntakeError).message)
       return null
     }
-    const letter = { recordId: id, origin, reason: refusalReason(error), body: 'null' }
-    await load(session, { stream, taken, lines: openLines(stream).build(), deadLetters: [letter] }, 'merge')
+    const deadLetter = { recordId: id, origin, reason: refusalReason(error), body: 'null' }
+    await load(
+      session,
+      { stream, taken, lines: openLines(stream).build(), deadLetters: [deadLetter] },
+      'merge',
+    )
     tally.deadLetters += 1
     return null
   }
@@ -100,7 +104,7 @@ function refusalReason(error: unknown): string {
   return `the service does not give the file${status}`
 }
 
-/** Why a file cannot be loaded, or null when the failure is none of its own. */
+/** Why a file cannot be loaded; null when the file did not cause the failure. */
 function reasonOf(error: unknown): string | null {
   if (error instanceof MalformedFile) return error.message
   const state = sqlstateOf(error)
@@ -109,7 +113,7 @@ function reasonOf(error: unknown): string | null {
     : null
 }
 
-/** The service gives the file again that is loaded: a later one that was set aside is of no more use. */
+/** The service returns the loaded file again: a later file that was rejected is of no more use. */
 async function forgetBroken({ taken }: Source, { db }: Session, exportId: string): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     await dropFiles(transaction, { teamId: taken.teamId, exportId }, false)

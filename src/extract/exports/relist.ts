@@ -1,8 +1,8 @@
 /**
- * The list read once more, for entries that cannot be fetched by id.
+ * Reads the list once more, for entries that cannot be fetched by id.
  *
- * Invariant: memory holds the wanted entries alone, each as its greatest state; an entry that is listed no more is in
- * none of the results.
+ * Invariant: only the wanted entries stay in memory, each in its greatest state; an entry that is no longer listed is not
+ * in the result.
  */
 import { type Envelope, supersedes } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
@@ -36,5 +36,5 @@ export async function relist(
 
 /** For `settleConflicts`, in place of a fetch by id. */
 export async function refetchFromList(source: Source, ids: readonly string[]): Promise<Asked> {
-  return { envelopes: await relist(source, ids, 'refetch'), letters: [] }
+  return { envelopes: await relist(source, ids, 'refetch'), deadLetters: [] }
 }

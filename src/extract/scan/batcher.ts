@@ -1,11 +1,10 @@
 /**
- * Gathers envelopes into batches and hands them to the loaders.
+ * Gathers envelopes into batches and passes them to the loaders.
  *
- *     added ─► [sifted: unchanged ones dropped at once] ─► gathered ─► batch ─► loader
+ *     add ─► [skip unchanged] ─► gather ─► batch ─► loader
  *
- * Invariant: a batch holds each key once; `add` waits while every loader is
- * busy, so that a fast source cannot fill the memory; `finish` resolves when every batch is committed and rejects
- * with the first failure.
+ * Invariant: a batch contains each key once; `add` waits while every loader is busy, so that a fast source cannot fill
+ * the memory; `finish` resolves when every batch is committed, and rejects with the first failure.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
@@ -15,37 +14,37 @@ import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { openLines } from '../../normalize/lines.ts'
 import type { Source } from '../source.ts'
 
-/** Records and bytes of a batch: enough that a transaction's fixed cost does not show, little enough to be held. */
+/** Records and bytes of a batch: enough that a transaction's fixed cost is negligible, few enough for the memory. */
 const MOST_RECORDS = 2_500
 const MOST_BYTES = 4_000_000
 
 /**
- * Records worked on before the event loop gets a turn: the loaders' connections have to be fed meanwhile, as much as
- * their sockets hold in each turn, or Postgres waits for us many times in each batch.
+ * Records processed between two yields to the event loop. In each turn the loaders' sockets take as much as they can
+ * buffer; with longer turns Postgres would wait for data many times in each batch.
  */
 export const BREATH = 20
 
 export interface Batcher {
-  add(envelopes: readonly Envelope[], letters: readonly DeadLetter[]): Promise<void>
-  /** Loads what is left and waits for all. Returns the ids that lost to another content. */
+  add(envelopes: readonly Envelope[], deadLetters: readonly DeadLetter[]): Promise<void>
+  /** Loads the remaining records and waits for all batches. Returns the ids whose incoming state lost to different content. */
   finish(): Promise<readonly string[]>
 }
 
 /**
  * - `straight`: the stream's tables were empty when the run began.
- * - `sift`: what the warehouse holds already is dropped, page by page, so that it does not stay in memory.
- * - `merge`: everything is loaded, and what is unchanged moves its version on.
+ * - `skip-unchanged`: unchanged records are dropped page by page, so that they do not stay in memory.
+ * - `merge`: everything is loaded; the version of an unchanged record moves on.
  */
-export type BatchMode = LoadMode | 'sift'
+export type BatchMode = LoadMode | 'skip-unchanged'
 
 export function openBatcher(source: Source, mode: BatchMode): Batcher {
   const { loaders, stream, taken, tally, load } = source
   const loadMode: LoadMode = mode === 'straight' ? 'straight' : 'merge'
-  const contested = new Set<string>()
+  const conflicting = new Set<string>()
   const running = new Set<Promise<void>>()
   const ids = new Set<string>()
   const lines = openLines(stream)
-  let letters: DeadLetter[] = []
+  let deadLetters: DeadLetter[] = []
   let failure: { readonly error: unknown } | null = null
 
   function run(work: Promise<void>): void {
@@ -57,10 +56,10 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
     running.add(watched)
   }
 
-  function sift(added: readonly Envelope[]): void {
-    const sifted = loaders.run((session) => withoutUnchanged(session, added, stream.entryAt !== undefined))
+  function skipUnchanged(added: readonly Envelope[]): void {
+    const skipped = loaders.run((session) => withoutUnchanged(session, added, stream.entryAt !== undefined))
     run(
-      sifted.then(async (changed) => {
+      skipped.then(async (changed) => {
         tally.unchanged += added.length - changed.length
         await gather(changed)
       }),
@@ -70,7 +69,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   async function gather(added: readonly Envelope[]): Promise<void> {
     for (const [at, envelope] of added.entries()) {
       if (at % BREATH === BREATH - 1) await setImmediate()
-      // A key that comes again goes into the next batch; whichever commits first, the greater state stays.
+      // A repeated key goes into the next batch; whichever commits first, the greater state stays.
       if (ids.has(envelope.id)) send()
       ids.add(envelope.id)
       lines.add(envelope)
@@ -79,9 +78,9 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   }
 
   function send(): void {
-    const batch = { stream, taken, lines: lines.build(), deadLetters: letters }
+    const batch = { stream, taken, lines: lines.build(), deadLetters }
     ids.clear()
-    letters = []
+    deadLetters = []
     run(
       loaders
         .run((session) => load(session, batch, loadMode))
@@ -92,32 +91,32 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
           tally.erased += result.erased
           tally.deadLetters += result.deadLetters
           tally.problems += result.problems
-          for (const id of result.conflicts) contested.add(id)
+          for (const id of result.conflicts) conflicting.add(id)
         }),
     )
   }
 
-  /** Waits for all that is under way, what it gathers included. */
+  /** Waits for all work in progress, including batches that it starts. */
   async function settle(): Promise<void> {
     while (running.size > 0) await Promise.all(running)
     if (failure !== null) throw failure.error
   }
 
   return {
-    async add(added, addedLetters) {
+    async add(added, addedDeadLetters) {
       await loaders.ready()
       if (failure !== null) throw failure.error
-      letters.push(...addedLetters)
-      if (mode === 'sift' && added.length > 0) sift(added)
+      deadLetters.push(...addedDeadLetters)
+      if (mode === 'skip-unchanged' && added.length > 0) skipUnchanged(added)
       else await gather(added)
     },
     async finish() {
       await settle()
-      if (lines.count > 0 || letters.length > 0) send()
+      if (lines.count > 0 || deadLetters.length > 0) send()
       await settle()
-      const doubtful = [...contested]
-      contested.clear()
-      return doubtful
+      const found = [...conflicting]
+      conflicting.clear()
+      return found
     },
   }
 }

@@ -1,11 +1,11 @@
 /**
- * A stream by what is new since its checkpoint, and now and then by its whole list.
+ * Reads a stream from its checkpoint on and, every few days, its whole list.
  *
  *     plan ─► window ─► rows satisfy the filter? ─► settle
  *                └──────────── no ─────────────► whole list ─► deletes ─► settle
  *
- * Invariant (law 7): a filter is believed only when rows were seen and every one satisfies it. The window always holds
- * the newest record that is known, so an empty answer is no answer.
+ * Invariant (law 7): a filter is trusted only when rows were seen and every one satisfies it. The window always includes
+ * the newest record that is known, so an empty answer proves nothing.
  */
 import { instantOf } from '../../core/time.ts'
 import { resolveUnmet, waitingIds } from '../../load/dead-letters.ts'
@@ -29,10 +29,10 @@ import type { ScanReport } from './scan.ts'
 import { scanUntilStable } from './scan-until-stable.ts'
 import { isInWindow, planWindow, reachesBack } from './window.ts'
 
-/** Records set aside that are asked for again in one run. */
+/** Dead-lettered records that are fetched again in one run. */
 const MOST_TRIED = 100
 
-/** How a stream is asked for by date: the parameter, and the field that it goes by. */
+/** A stream's date filter: the query parameter, and the field that it compares. */
 export interface DateFilter {
   readonly parameter: string
   readonly field: string
@@ -46,28 +46,28 @@ export async function readWindows(
 ): Promise<SliceNote> {
   const { clock, taken, stream, logger } = source
   const now = instantOf(clock.now())
-  const { after, held, note } = planWindow(taken.cursor, options.window, now)
-  let told = note
+  const { after, checkpoint, note } = planWindow(taken.cursor, options.window, now)
+  let reason = note
   if (after !== null) {
-    const window = await readWindow(source, session, options, filter, after, held)
+    const window = await readWindow(source, session, options, filter, after, checkpoint)
     if (window.kind === 'read') return note === null ? window.note : joined(sinceNote(note), window.note)
     logger.warn({ stream: stream.name }, `${window.reason}; reading everything`)
-    told = note === null ? window.reason : `${note}; ${window.reason}`
+    reason = note === null ? window.reason : `${note}; ${window.reason}`
   }
-  // Only a steady reading of everything says what is the newest, and may move the sweep; one whose deletes wait for a
-  // person is made again by the next run, which asks again or is allowed to delete.
-  const cursorOf = (scan: ScanReport, deletesHeld: boolean): Checkpoint => {
-    if (!scan.stable) return held
-    return { newest: scan.newest, swept_at: deletesHeld ? null : scan.startedAt }
+  // Only a stable scan of everything proves which record is the newest, and may move `swept_at`. A scan with withheld
+  // deletes is repeated by the next run, which withholds them again or is allowed to delete.
+  const cursorOf = (scan: ScanReport, deletesWithheld: boolean): Checkpoint => {
+    if (!scan.stable) return checkpoint
+    return { newest: scan.newest, swept_at: deletesWithheld ? null : scan.startedAt }
   }
-  const said = told === null ? NOTHING_TO_SAY : everythingNote(told)
+  const said = reason === null ? NOTHING_TO_SAY : everythingNote(reason)
   return joined(said, await readList(source, session, options, { dated: filter.field }, cursorOf))
 }
 
 type WindowRead =
   | { readonly kind: 'read'; readonly note: SliceNote }
-  /** The filter cannot be believed. */
-  | { readonly kind: 'doubted'; readonly reason: string }
+  /** The service did not apply the filter as expected. */
+  | { readonly kind: 'untrusted'; readonly reason: string }
 
 async function readWindow(
   source: Source,
@@ -75,20 +75,20 @@ async function readWindow(
   options: SliceOptions,
   { parameter, field }: DateFilter,
   after: string,
-  held: Checkpoint,
+  checkpoint: Checkpoint,
 ): Promise<WindowRead> {
   const { taken, tally } = source
   const before = { ...tally }
-  const { last, all, contested } = await scanUntilStable(source, session, options, {
+  const { last, all, conflicting } = await scanUntilStable(source, session, options, {
     query: { [parameter]: after },
     dated: field,
     satisfies: (payload) => isInWindow(payload[field], after),
   })
-  const reaches = held.newest !== null && reachesBack(after, held.newest)
-  // A scan that ended early may not have come to the newest record.
-  const lacksNewest = reaches && last.complete && (last.newest ?? '') < held.newest
+  const reaches = checkpoint.newest !== null && reachesBack(after, checkpoint.newest)
+  // A scan that ended early may not have reached the newest record.
+  const lacksNewest = reaches && last.complete && (last.newest ?? '') < checkpoint.newest
   if (last.stopped || last.distinct === 0 || lacksNewest) {
-    // What was read is loaded; the reading of everything counts it again.
+    // The records that were read are loaded; the scan of everything counts them again.
     const { fetched, unchanged, erased } = before
     Object.assign(tally, { fetched, unchanged, erased })
     const reason = last.stopped
@@ -96,22 +96,27 @@ async function readWindow(
       : last.distinct === 0
         ? 'the service lists nothing for the date filter'
         : 'the newest record known is not among what the service lists for the date filter'
-    return { kind: 'doubted', reason }
+    return { kind: 'untrusted', reason }
   }
   if (options.migrated) {
-    await settleConflicts(source, session, contested, refetch)
+    await settleConflicts(source, session, conflicting, refetch)
     await tryAgain(source, session, options)
   }
   if (!options.dry) {
     await askLater(source, session)
     await last.seenIds.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
-    const newest = reaches && last.stable ? later(last.newest, held.newest) : held.newest
-    await settleSlice(session.db, taken, { scanned_at: last.startedAt, steady: last.stable, ...held, newest })
+    const newest = reaches && last.stable ? later(last.newest, checkpoint.newest) : checkpoint.newest
+    await settleSlice(session.db, taken, {
+      scanned_at: last.startedAt,
+      steady: last.stable,
+      ...checkpoint,
+      newest,
+    })
   }
   return { kind: 'read', note: last.stable ? NOTHING_TO_SAY : unstableNote(all) }
 }
 
-/** Records set aside by an earlier run, which a window may not hold: asked for by id. What is got now needs nobody. */
+/** Fetches by id the records that an earlier run dead-lettered: the window may not include them. Resolves those that load now. */
 async function tryAgain(source: Source, session: Session, { dry }: SliceOptions): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }

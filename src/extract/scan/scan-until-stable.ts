@@ -1,7 +1,7 @@
 /**
- * Reads a list again, a few times, while it changes under the reading.
+ * Scans a list again, a few times, while it changes during the scan.
  *
- * Invariant: whatever was read is loaded, however the scans ended; only the last of them may be a ground for deletes.
+ * Invariant: every record that was read is loaded, however the scans ended; only the last scan may prove deletes.
  */
 import { isUntouched } from '../../load/load.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -9,14 +9,14 @@ import type { SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { type ScanReport, type ScanRequest, scanStream } from './scan.ts'
 
-/** A list that changes while it is read is read again, this many times in all. */
+/** Scans of a list that keeps changing, in all. */
 const SCANS = 3
 
 export interface Scans {
   readonly last: ScanReport
   readonly all: readonly ScanReport[]
-  /** Ids whose newest state is in doubt, of all scans. */
-  readonly contested: ReadonlySet<string>
+  /** Ids in conflict, of all scans. */
+  readonly conflicting: ReadonlySet<string>
 }
 
 export async function scanUntilStable(
@@ -27,7 +27,7 @@ export async function scanUntilStable(
 ): Promise<Scans> {
   const { stream, taken, logger, tally } = source
   const untouched = !options.migrated || (await isUntouched(session, taken.teamId, stream))
-  const contested = new Set<string>()
+  const conflicting = new Set<string>()
   const all: ScanReport[] = []
   const before = { ...tally }
   for (let tries = 1; ; tries++) {
@@ -35,14 +35,14 @@ export async function scanUntilStable(
     if (tries > 1) Object.assign(tally, { fetched, unchanged, erased, deadLetters })
     // Without tables there is nothing to compare with, however often the list is read.
     const straight = !options.migrated || (untouched && tries === 1)
-    const mode = straight ? 'straight' : 'sift'
+    const mode = straight ? 'straight' : 'skip-unchanged'
     const last = await scanStream(source, session, mode, {
       everySummary: options.window.full || !options.migrated,
       ...request,
     })
     all.push(last)
-    for (const id of last.contested) contested.add(id)
-    if (last.stable || last.stopped || tries === SCANS) return { last, all, contested }
+    for (const id of last.conflicting) conflicting.add(id)
+    if (last.stable || last.stopped || tries === SCANS) return { last, all, conflicting }
     logger.info(
       { stream: stream.name, reason: last.reason, scan: tries },
       'the list changed while it was read; reading it again',

@@ -1,13 +1,13 @@
 /**
- * Reads a whole list into the warehouse.
+ * Loads a whole list into the warehouse.
  *
  *     page ─► whole entries ──────────────────────────────────────────┐
  *        └──► summaries, new or changed ─► fetched by id, in parallel ─┴─► batches ─► loaders
- *        └──► every id ─► ledger
+ *        └──► every id ─► seen ids
  *
- * Invariant: `steady` is said only of a scan that reached the end of a list whose count did not drift and equals the
- * distinct ids seen; of a log, of one that read as many entries as were counted when it began. A scan that is not steady
- * has lost nothing: what it read is loaded, and it is to be repeated.
+ * Invariant: a scan is `stable` only when it reached the end of a list whose count did not change and equals the distinct
+ * ids seen; for a log, when it read as many entries as were counted when it began. A scan that is not stable has lost
+ * nothing: the records that it read are loaded, and it is to be repeated.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Page, PagesOptions } from '../../api/paging/pages.ts'
@@ -23,9 +23,9 @@ import { openSeenIds, type Place, type SeenIds } from './seen-ids.ts'
 
 export interface ScanReport {
   readonly stable: boolean
-  /** Why it is not steady. */
+  /** Why the scan is not stable; null when it is. */
   readonly reason: string | null
-  /** Records held since before this moment and not seen may be gone. */
+  /** Records stored before this moment and not seen may be gone. */
   readonly startedAt: Instant
   readonly seenIds: SeenIds
   /** Distinct records seen, and the service's count of them. */
@@ -35,19 +35,19 @@ export interface ScanReport {
   readonly complete: boolean
   /** Records on the pages up to the one that ended the scan: the same in any order of the pages. */
   readonly listed: number
-  /** Ids whose newest state is in doubt. */
-  readonly contested: readonly string[]
+  /** Ids in conflict. */
+  readonly conflicting: readonly string[]
   /** The latest date of the records seen, of those that are not far in the future; null when none was asked for or found. */
   readonly newest: Instant | null
-  /** True when a record did not satisfy what was asked for, and the scan ended there. */
+  /** True when a record did not satisfy the filter, and the scan ended there. */
   readonly stopped: boolean
 }
 
 export interface ScanRequest {
   readonly query?: { readonly [name: string]: string }
-  /** Field whose latest date is to be told. */
+  /** Field whose latest date is reported as `newest`. */
   readonly dated?: string
-  /** What every record must satisfy that the query lets through. */
+  /** Every record that the service returns for the query must satisfy this. */
   readonly satisfies?: (payload: JsonObject) => boolean
   /** Fetch every record that the list summarises, whether its summary changed or not. */
   readonly everySummary?: boolean
@@ -88,14 +88,14 @@ export async function scanStream(
     await loadEntries(source, batcher, seenIds, entries, request.everySummary === true)
     await seenIds.flushIfFull()
   }
-  // Two states of a record that came twice may have been loaded in either order, one of them skipped as unchanged.
-  const contested = [...(await batcher.finish()), ...(await seenIds.repeated())]
+  // Two states of a repeated record may have been loaded in either order, one of them skipped as unchanged.
+  const conflicting = [...(await batcher.finish()), ...(await seenIds.repeated())]
   const { complete, stable, count, records: listed, reason } = pages.outcome
   const startedAt = serviceClock.observedAt(begunAt) as Instant
   const distinct = (await seenIds.count()) + unkeyed
   const stopped = reason === 'filter_ignored'
-  const report = { startedAt, seenIds, contested, distinct, count, complete, listed, newest, stopped }
-  // A log grows while it is read, and its entries may share ids: what it held at the start was read.
+  const report = { startedAt, seenIds, conflicting, distinct, count, complete, listed, newest, stopped }
+  // A log grows while it is read, and its entries may share ids: the entries it had at the start were read.
   if (stream.entryAt !== undefined && complete && listed >= (count ?? 0)) {
     return { ...report, stable: true, reason: null }
   }
@@ -121,7 +121,7 @@ async function readPage(source: Source, page: Page): Promise<readonly ReadRecord
   return entries
 }
 
-/** Notes every id in the ledger and returns the number of entries that have none. */
+/** Adds every id to the seen ids and returns the number of entries without one. */
 function noteIds(reads: readonly ReadRecord[], seenIds: SeenIds): number {
   let unkeyed = 0
   for (const read of reads) {
@@ -133,8 +133,8 @@ function noteIds(reads: readonly ReadRecord[], seenIds: SeenIds): number {
 }
 
 /**
- * The latest of `newest` and the entries' dates; one that lies beyond `limit` says nothing. That is later than the
- * present, which is known by a lower bound: the date that one run takes must be one to the next as well.
+ * Returns the latest of `newest` and the entries' dates; dates after `limit` are ignored. Only a lower
+ * bound of the present is known, so `limit` is later: the next run must accept every date that this one accepts.
  */
 function latest(
   entries: readonly ReadRecord[],
@@ -174,7 +174,7 @@ async function loadEntries(
   }
   const whole = await fetchWhole(source, wanted)
   for (const summary of wanted) {
-    // What could not be had, or not as it should be, is asked for again the next time.
+    // A record that could not be fetched, or has problems, is fetched again by the next run.
     const read = whole.get(summary.id)
     const isWhole = read?.kind === 'record' && read.envelope.content?.problems.length === 0
     if (isWhole && isPast(summary)) seenIds.addSummary(summary)
@@ -191,10 +191,10 @@ async function loadEntries(
   )
 }
 
-/** A stamp cut to seconds is the same for every change of its second, and may be that of a clock which is behind. */
+/** A stamp cut to seconds is equal for all changes within its second, and its clock may be behind. */
 const SAME_STAMP_MICROS = 5_000_000
 
-/** True where a later change bears a later stamp, so that the entry will not be the same. */
+/** True where a later change gets a later stamp, so that the list entry will differ. */
 function isPast({ content, observedAt }: Envelope): boolean {
   const { updated_at } = content!.payload
   const updated = typeof updated_at === 'string' ? parseInstant(updated_at) : null
@@ -208,8 +208,8 @@ function placeOf({ taken, stream }: Source): Place {
 }
 
 /**
- * The records that list entries summarise, by id. One that is not found leaves what is stored of it, and is reported; one
- * that is to be fetched later is null.
+ * Returns the records that list entries summarise, by id; null for a record that is to be fetched later. One that is not
+ * found becomes a dead letter and leaves the stored state.
  */
 async function fetchWhole(
   source: Source,

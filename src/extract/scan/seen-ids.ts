@@ -1,8 +1,8 @@
 /**
  * The ids that a scan has seen, kept in a temporary table so that memory stays flat however long the list is, and
- * compared there with what the warehouse holds (law 6).
+ * compared there with the stored records (law 6).
  *
- * Invariant: an id is in the ledger exactly when its record, or a dead letter with it, was in a page of this scan.
+ * Invariant: an id is among the seen ids exactly when its record, or a dead letter with it, was in a page of this scan.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
@@ -15,23 +15,23 @@ import type { Session } from '../../warehouse/connect.ts'
 const FLUSH_AT = 10_000
 
 /**
- * The ledger and the records are compared whole, and nothing is known of a temporary table's contents: a plan that
- * looks ids up one by one would make a scan quadratic.
+ * The seen ids and the records are compared whole, and the planner has no statistics of a temporary table: a plan that
+ * looks up ids one by one would make a scan quadratic.
  */
 export const SEEN_IDS_PLANNER = ['enable_nestloop=off', 'jit=off']
 
 export interface SeenIds {
   add(id: string): void
-  /** Notes by which list entry a record was fetched, or found unchanged. */
+  /** Notes the list entry by which a record was fetched, or found unchanged. */
   addSummary(summary: Envelope): void
   /**
-   * Ids of the summaries that are those by which what is held was fetched. A summary without `updated_at` may hide a
-   * change, and is never one of them.
+   * Ids of the summaries that equal the list entry by which the current state was fetched. A summary without
+   * `updated_at` may hide a change, and is never one of them.
    */
   unchangedSummaries(place: Place, summaries: readonly Envelope[]): Promise<ReadonlySet<string>>
   /** Keeps the noted summaries of records that are loaded. */
   keepSummaries(place: Place): Promise<void>
-  /** Writes what was added, once enough has gathered. */
+  /** Writes the added ids once there are enough. */
   flushIfFull(): Promise<void>
   /** Distinct ids seen. */
   count(): Promise<number>
@@ -40,10 +40,10 @@ export interface SeenIds {
   /** Ids seen more than once. */
   repeated(): Promise<readonly string[]>
   /**
-   * Live records held since before the scan that it did not see: how many, and the ids up to `limit`. They were read
-   * before `since`, a time of the service's clock, or were written before the scan began: a service whose clock was set
-   * back gave them a time that is still to come. What was read more than a day later than `since` was read by a clock
-   * that was wrong, and says nothing.
+   * Live records that were stored before the scan and that it did not see: their number, and the ids up to `limit`. They
+   * were read before `since`, a time of the service's clock, or written before the scan began: a service whose clock was
+   * set back may have given them a time in the future. A time more than a day after `since` came from a wrong clock and
+   * is ignored.
    */
   missing(
     place: TabledPlace,
@@ -57,7 +57,7 @@ export interface Place {
   readonly stream: StreamName
 }
 
-/** As `Place`, with the table of the stream's rows, which tell when they were written. */
+/** As `Place`, with the table of the stream's rows, whose `_loaded_at` is the time they were written. */
 export interface TabledPlace extends Place {
   readonly table: string
 }
@@ -84,8 +84,8 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
     addSummary: ({ id, content }) => {
       summaries.push(`${copyCell(id)}\t\\\\x${content!.hash}`)
     },
-    async unchangedSummaries({ teamId, stream }, came) {
-      const dated = came.filter(({ content }) => typeof content!.payload.updated_at === 'string')
+    async unchangedSummaries({ teamId, stream }, incoming) {
+      const dated = incoming.filter(({ content }) => typeof content!.payload.updated_at === 'string')
       if (dated.length === 0) return new Set()
       const ids = dated.map(({ id }) => id)
       const hashes = dated.map(({ content }) => content!.hash)
@@ -108,14 +108,14 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
       await flush()
       await sql`
         insert into intake_raw.list_entries (team_id, stream, id, hash)
-        select ${teamId}, ${stream}, came.id, came.hash
-        from (select distinct on (id) id, hash from pg_temp.summaries order by id, hash) came
-        where exists (select from intake_raw.records held
-                      where held.team_id = ${teamId} and held.stream = ${stream} and held.id = came.id
-                        and not held.deleted)
-          and not exists (select from intake_ops.dead_letters letter
-                          where letter.team_id = ${teamId} and letter.stream = ${stream}
-                            and letter.record_id = came.id and letter.status in ('waiting', 'discarded'))
+        select ${teamId}, ${stream}, incoming.id, incoming.hash
+        from (select distinct on (id) id, hash from pg_temp.summaries order by id, hash) incoming
+        where exists (select from intake_raw.records current
+                      where current.team_id = ${teamId} and current.stream = ${stream} and current.id = incoming.id
+                        and not current.deleted)
+          and not exists (select from intake_ops.dead_letters dead_letter
+                          where dead_letter.team_id = ${teamId} and dead_letter.stream = ${stream}
+                            and dead_letter.record_id = incoming.id and dead_letter.status in ('waiting', 'discarded'))
         on conflict (team_id, stream, id) do update set hash = excluded.hash
         where intake_raw.list_entries.hash <> excluded.hash`.execute(session.db)
     },
@@ -147,22 +147,22 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
     async missing(place, since, limit) {
       await flush()
       const { rows } = await sql<{ id: string; total: string }>`
-        select held.id, count(*) over () as total
-        from intake_raw.records held
-        where held.team_id = ${place.teamId} and held.stream = ${place.stream} and not held.deleted
-          and (held.observed_at < ${since} or held.observed_at > ${since}::timestamptz + interval '1 day'
+        select current.id, count(*) over () as total
+        from intake_raw.records current
+        where current.team_id = ${place.teamId} and current.stream = ${place.stream} and not current.deleted
+          and (current.observed_at < ${since} or current.observed_at > ${since}::timestamptz + interval '1 day'
             or exists (select from ${sql.table(`intake.${place.table}`)} written
-                       where written.team_id = held.team_id and written.id = held.id
+                       where written.team_id = current.team_id and written.id = current.id
                          and written._loaded_at < ${began[0]!.at}::timestamptz))
-          and not exists (select from pg_temp.seen where seen.id = held.id)
-        order by held.id
+          and not exists (select from pg_temp.seen where seen.id = current.id)
+        order by current.id
         limit ${limit}`.execute(session.db)
       return { count: Number(rows[0]?.total ?? 0), ids: rows.map((row) => row.id) }
     },
   }
 }
 
-/** Records of the stream that the warehouse holds alive. */
+/** Counts the live records of the stream. */
 export async function countLive(session: Session, place: Place): Promise<number> {
   const { rows } = await sql<{ live: string }>`
     select count(*) as live from intake_raw.records

@@ -55,7 +55,7 @@ const held = () =>
 
 const now = () => instantOf(systemClock.now())
 
-test('a contested record is asked for once, and becomes what the service says', async () => {
+test('a conflicting record is asked for once, and becomes what the service says', async () => {
   service.records.patients.push(patient('p1', { last_name: 'true' }))
   for (const name of ['b', 'a', 'c']) await scene.store([patientEvent('p1', 1, { last_name: name })])
   await scene.drain()
@@ -88,7 +88,7 @@ test('many records are asked for side by side, each once', async () => {
   expect(service.received.length).toBe(120)
 })
 
-test('a contested record that is gone gets a tombstone, whether it is held alive or was never seen', async () => {
+test('a conflicting record that is gone gets a tombstone, whether it is held alive or was never seen', async () => {
   await scene.store([patientEvent('p1', 1, { last_name: 'a' })])
   await scene.drain()
   await scene.store([patientEvent('p1', 1, { last_name: 'b' })])

@@ -32,7 +32,7 @@ async function run(listed: readonly string[], options: Partial<SliceOptions> = {
       distinct: listed.length,
       count: listed.length,
     },
-    ...{ complete: true, listed: listed.length, contested: [], newest: null, stopped: false },
+    ...{ complete: true, listed: listed.length, conflicting: [], newest: null, stopped: false },
   }
   const note = await deleteMissedTwice(source, rig.session, scan, { ...OPTIONS, ...options })
   return { note, tally: source.tally }

@@ -97,7 +97,7 @@ describe('a batch', () => {
     )
   })
 
-  test.each(['straight', 'merge', 'sift'] as const)(
+  test.each(['straight', 'merge', 'skip-unchanged'] as const)(
     'of mode %s is loaded straight only where it says so',
     async (mode) => {
       const { batcher, batches } = await open(mode)
@@ -121,7 +121,7 @@ describe('a batch', () => {
   })
 
   test('is none where nothing came', async () => {
-    const { batcher, batches } = await open('sift')
+    const { batcher, batches } = await open('skip-unchanged')
     await batcher.add([], [])
     expect(await batcher.finish()).toEqual([])
     expect(batches).toEqual([])
@@ -129,13 +129,13 @@ describe('a batch', () => {
 })
 
 describe('a record that the warehouse holds already', () => {
-  test('is dropped and counted when batches are sifted, before it fills one', async () => {
+  test('is dropped and counted when unchanged records are skipped, before it fills one', async () => {
     await rig.hold(
       'patients',
       [0, 1, 2].map((id) => ({ id: name(id), first_name: 'A' })),
       ago(60),
     )
-    const { batcher, batches, source } = await open('sift')
+    const { batcher, batches, source } = await open('skip-unchanged')
     await batcher.add([person(0), person(1, { first_name: 'B' }), person(2), person('new')], [letter('x')])
     await batcher.finish()
     expect(batches.flatMap(({ ids }) => ids).sort()).toEqual([name(1), name('new')].sort())
@@ -156,14 +156,14 @@ describe('a record that the warehouse holds already', () => {
     await rig.hold('webhook_deliveries', [entry(3)], ago(60))
     const noting = notingLoad()
     const source = await rig.source('webhook_deliveries', { load: noting.load })
-    const batcher = openBatcher(source, 'sift')
+    const batcher = openBatcher(source, 'skip-unchanged')
     await batcher.add([recordEnvelope(entry(2), made(ago(5), 'webhook_deliveries'))], [])
     await batcher.finish()
     expect(noting.batches).toEqual([])
     expect(source.tally.unchanged).toBe(1)
 
     await rig.hold('patients', [{ id: name('p'), first_name: 'new' }], ago(5))
-    const other = await open('sift')
+    const other = await open('skip-unchanged')
     await other.batcher.add([person('p', { first_name: 'old' }, ago(60))], [])
     await other.batcher.finish()
     expect(other.batches.flatMap(({ ids }) => ids)).toEqual([name('p')])
@@ -176,7 +176,7 @@ describe('the end', () => {
     ...over,
   })
 
-  test('adds up what every batch did, and tells each contested id once', async () => {
+  test('adds up what every batch did, and tells each conflicting id once', async () => {
     const results = [
       result({ changed: 1, deleted: 2, erased: 3, deadLetters: 4, problems: 5, conflicts: ['x', 'y'] }),
       result({ changed: 10, deleted: 20, erased: 30, deadLetters: 40, problems: 50, conflicts: ['y', 'z'] }),
@@ -215,9 +215,9 @@ describe('the end', () => {
     expect((await inTable()).map(({ id }) => id)).not.toContain(name(3))
   })
 
-  test('of sifting that fails is its failure', async () => {
+  test('of skipping unchanged records that fails is its failure', async () => {
     const failing = { ...rig.loaders, run: () => Promise.reject(new Error('no warehouse')) }
-    const { batcher } = await open('sift', { loaders: failing })
+    const { batcher } = await open('skip-unchanged', { loaders: failing })
     await batcher.add([person(1)], [])
     await expect(batcher.finish()).rejects.toThrow('no warehouse')
   })

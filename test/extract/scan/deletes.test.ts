@@ -23,7 +23,7 @@ async function scanned(seen: readonly string[], startedAt = ago(0)): Promise<Sca
   for (const id of seen) seenIds.add(id)
   return {
     ...{ stable: true, reason: null, startedAt, seenIds, distinct: seen.length, count: seen.length },
-    ...{ complete: true, listed: seen.length, contested: [], newest: null, stopped: false },
+    ...{ complete: true, listed: seen.length, conflicting: [], newest: null, stopped: false },
   }
 }
 
@@ -48,7 +48,7 @@ test('only ids that a scan missed are asked for; those that are not there become
   await rig.hold('patients', persons(3), ago(60), rig.otherId)
   rig.service.records.patients.push(person('alive'), person('changed', { first_name: 'B' }), person('seen'))
   const { report, source, asked } = await run(['seen'])
-  expect(report).toEqual({ kind: 'done', contested: [] })
+  expect(report).toEqual({ kind: 'done', conflicting: [] })
   expect(asked).toEqual(['alive', 'changed', 'p00000', 'p00001', 'p00002'])
   expect((await state()).gone).toEqual(['p00000', 'p00001', 'p00002'])
   expect((await state(rig.otherId)).gone).toEqual([])
@@ -80,33 +80,33 @@ test('what was read within a second after the scan began is asked for, too: the 
 })
 
 describe('the guard', () => {
-  test.each<[number, number, 'done' | 'held', number]>([
+  test.each<[number, number, 'done' | 'withheld', number]>([
     [50, 60, 'done', 50],
-    [51, 60, 'held', 50],
+    [51, 60, 'withheld', 50],
     [55, 1_119, 'done', 55],
-    [56, 1_119, 'held', 55],
+    [56, 1_119, 'withheld', 55],
   ])('with %i missing of %i live: %s', async (missing, live, kind, allowed) => {
     const all = persons(live)
     await rig.hold('patients', all, ago(60))
     // Those of another team, and what is gone already, count for nothing.
     await rig.hold('patients', persons(300, 'q'), ago(60), rig.otherId)
     const { report, asked } = await run(all.slice(missing).map(({ id }) => id))
-    if (kind === 'held') {
+    if (kind === 'withheld') {
       expect(report).toEqual({ kind, missing, allowed })
       expect(asked).toEqual([])
       expect((await state()).gone).toEqual([])
     } else {
-      expect(report).toEqual({ kind, contested: [] })
+      expect(report).toEqual({ kind, conflicting: [] })
       expect((await state()).gone).toHaveLength(missing)
       const again = await run(all.slice(missing).map(({ id }) => id))
-      expect(again.report).toEqual({ kind: 'done', contested: [] })
+      expect(again.report).toEqual({ kind: 'done', conflicting: [] })
     }
   })
 
   test('lets pass what a person has allowed', async () => {
     const all = persons(60)
     await rig.hold('patients', all, ago(60))
-    expect((await run([], { allow: true })).report).toEqual({ kind: 'done', contested: [] })
+    expect((await run([], { allow: true })).report).toEqual({ kind: 'done', conflicting: [] })
     expect((await state()).gone).toHaveLength(60)
   })
 })
@@ -117,7 +117,7 @@ test('more than a portion is asked for once each, though every third turns out t
   const alive = all.filter((_, at) => at % 3 === 0)
   rig.service.records.patients.push(...alive)
   const { report, source } = await run([], { allow: true })
-  expect(report).toEqual({ kind: 'done', contested: [] })
+  expect(report).toEqual({ kind: 'done', conflicting: [] })
   expect(asked()).toEqual(all.map(({ id }) => id))
   expect((await state()).gone).toEqual(all.filter((_, at) => at % 3 !== 0).map(({ id }) => id))
   expect(source.tally).toMatchObject({ deleted: 800, changed: 0, unchanged: 7 })
@@ -139,6 +139,6 @@ test('what is held with a later time than the answer stays alive, and is contest
   // Held by a clock that was two hours ahead: the answer of 404 loses to it.
   await rig.hold('patients', [person('a'), person('b')], ago(-7_200))
   const { report } = await run([])
-  expect(report).toEqual({ kind: 'done', contested: ['a', 'b'] })
+  expect(report).toEqual({ kind: 'done', conflicting: ['a', 'b'] })
   expect((await state()).gone).toEqual([])
 })

@@ -33,9 +33,9 @@ async function read(request: ScanRequest = {}, options: Partial<typeof OPTIONS> 
 
 test('one that is steady is read once, straight where nothing of it is held', async () => {
   readings({ count: 2, results: [person('a'), person('b')] })
-  const { last, all, contested, tally, modes } = await read()
+  const { last, all, conflicting, tally, modes } = await read()
   expect(last).toMatchObject({ stable: true, distinct: 2 })
-  expect([all, [...contested], modes]).toEqual([[last], [], ['straight']])
+  expect([all, [...conflicting], modes]).toEqual([[last], [], ['straight']])
   expect(tally).toMatchObject({ fetched: 2, changed: 2 })
   expect(rig.service.received).toHaveLength(1)
 })
@@ -84,14 +84,14 @@ test('only the first reading is loaded straight', async () => {
 test('one that never is, is read three times; what any reading left in doubt is contested', async () => {
   const twice = (id: string, count: number) => ({ count, results: [person(id), person(id, 'B')] })
   readings(twice('a', 2), twice('b', 2), twice('c', 2), twice('d', 2))
-  const { last, all, contested } = await read()
+  const { last, all, conflicting } = await read()
   expect([all.length, last === all.at(-1), last.stable, last.reason]).toEqual([
     3,
     true,
     false,
     'rows_repeated',
   ])
-  expect([...contested].sort()).toEqual(['a', 'b', 'c'])
+  expect([...conflicting].sort()).toEqual(['a', 'b', 'c'])
   expect(rig.service.received).toHaveLength(3)
 })
 

@@ -15,7 +15,11 @@ afterEach(() => rig[Symbol.asyncDispose]())
 
 async function scan(
   stream: Parameters<Rig['source']>[0],
-  { mode = 'sift', over = {}, ...request }: ScanRequest & { mode?: BatchMode; over?: Partial<Source> } = {},
+  {
+    mode = 'skip-unchanged',
+    over = {},
+    ...request
+  }: ScanRequest & { mode?: BatchMode; over?: Partial<Source> } = {},
 ) {
   const source = await rig.source(stream, over)
   const report = await scanStream(source, rig.session, mode, request)
@@ -54,7 +58,13 @@ describe('a scan is steady', () => {
     const over: Partial<Source> = { onProgress: (progress) => seen.push(progress) }
     const { report, source } = await scan('patients', { mode: 'straight', over })
     expect(report).toMatchObject({ stable: true, reason: null, distinct: 23, count: 23 })
-    expect(report).toMatchObject({ complete: true, listed: 23, contested: [], newest: null, stopped: false })
+    expect(report).toMatchObject({
+      complete: true,
+      listed: 23,
+      conflicting: [],
+      newest: null,
+      stopped: false,
+    })
     // The `Date` of answers is cut to seconds: the start is a lower bound in the service's clock.
     expect(Math.abs(microsOf(report.startedAt) - microsOf(before))).toBeLessThan(2_000_000)
     expect(report.startedAt <= ago(0)).toBe(true)
@@ -80,8 +90,8 @@ describe('a scan is steady', () => {
     rig.service.records.patients.push(...persons(3))
     const seen: unknown[] = []
     const source = await rig.source('patients', { onProgress: (progress) => seen.push(progress) })
-    await scanStream(source, rig.session, 'sift')
-    await scanStream(source, rig.session, 'sift')
+    await scanStream(source, rig.session, 'skip-unchanged')
+    await scanStream(source, rig.session, 'skip-unchanged')
     expect(seen).toEqual([
       { fetched: 3, expected: 3 },
       { fetched: 3, expected: 3 },
@@ -97,7 +107,7 @@ describe('a scan is steady', () => {
     expect(source.tally).toMatchObject({ fetched: 4, changed: 1, deadLetters: 3 })
   })
 
-  test('not when it lists a record twice: the record is contested, and both states were loaded', async () => {
+  test('not when it lists a record twice: the record is conflicting, and both states were loaded', async () => {
     listPages('/v2/patients', [
       { results: [person('p1'), person('p2')] },
       { results: [person('p1', { first_name: 'B' }), person('p3')] },
@@ -110,7 +120,7 @@ describe('a scan is steady', () => {
       count: 4,
       complete: true,
     })
-    expect(report.contested).toContain('p1')
+    expect(report.conflicting).toContain('p1')
     expect(await rig.rows('select id from intake.patients order by id')).toHaveLength(3)
   })
 
@@ -323,10 +333,10 @@ describe('entries that are summaries', () => {
   })
 })
 
-test('what a mode of straight loads goes straight, and a sifted page leaves unchanged records out', async () => {
+test('what a mode of straight loads goes straight, and a page that skips unchanged records leaves them out', async () => {
   rig.service.records.patients.push(...persons(3))
   const noting = notingLoad()
   await scan('patients', { mode: 'straight', over: { load: noting.load } })
-  await scan('patients', { mode: 'sift', over: { load: noting.load } })
+  await scan('patients', { mode: 'skip-unchanged', over: { load: noting.load } })
   expect(noting.batches.map(({ mode, ids }) => [mode, ids.length])).toEqual([['straight', 3]])
 })

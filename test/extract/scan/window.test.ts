@@ -30,8 +30,8 @@ describe('what a run asks for', () => {
   })
 
   it.each<[string, unknown]>([
-    ['lies in the future', { ...CURSOR, newest: '2027-01-01T00:00:00Z' }],
-    ['lies in the future', { ...CURSOR, swept_at: '2026-03-25T00:00:00Z' }],
+    ['is in the future', { ...CURSOR, newest: '2027-01-01T00:00:00Z' }],
+    ['is in the future', { ...CURSOR, swept_at: '2026-03-25T00:00:00Z' }],
     ['cannot be read', { ...CURSOR, newest: 'yesterday' }],
     ['cannot be read', { ...CURSOR, newest: 17 }],
     ['cannot be read', { ...CURSOR, swept_at: '2026-02-30T00:00:00Z' }],
@@ -40,15 +40,15 @@ describe('what a run asks for', () => {
   ])('is everything, and it is said, when the checkpoint %s', (what, cursor) => {
     expect(planWindow(cursor, NIGHTLY, NOW)).toEqual({
       after: null,
-      held: { newest: null, swept_at: null },
+      checkpoint: { newest: null, swept_at: null },
       note: `the stored checkpoint ${what}`,
     })
     // Said too when the run is told what to read, and nothing of it is kept.
-    const held = { newest: null, swept_at: null }
+    const checkpoint = { newest: null, swept_at: null }
     const note = `the stored checkpoint ${what}`
     const since = at('2026-01-10')
-    expect(planWindow(cursor, { ...NIGHTLY, since }, NOW)).toEqual({ after: '2026-01-08', held, note })
-    expect(planWindow(cursor, { ...NIGHTLY, full: true }, NOW)).toEqual({ after: null, held, note })
+    expect(planWindow(cursor, { ...NIGHTLY, since }, NOW)).toEqual({ after: '2026-01-08', checkpoint, note })
+    expect(planWindow(cursor, { ...NIGHTLY, full: true }, NOW)).toEqual({ after: null, checkpoint, note })
   })
 
   it('leaves nothing out between two runs, to the microsecond, whatever zone the service counts its days in', () => {
@@ -82,7 +82,7 @@ describe('everything is read again', () => {
 })
 
 it('keeps what the checkpoint holds, for whoever settles after a part', () => {
-  expect(planWindow(CURSOR, NIGHTLY, NOW).held).toEqual({
+  expect(planWindow(CURSOR, NIGHTLY, NOW).checkpoint).toEqual({
     newest: '2026-03-19T22:15:00.123456Z',
     swept_at: '2026-03-18T02:00:00.000001Z',
   })
