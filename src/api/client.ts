@@ -1,13 +1,12 @@
 /**
  * The service's API as one team sees it: authentication, the shared request rate, retries and errors.
  *
- * Invariant: one client is one team and one request budget, whatever number of streams use it; clients that are given
- * one gate share one budget. Every failure is an `IntakeError` with a verdict, but an abort, which throws the signal's
- * own reason.
+ * Invariant: one client has one team and one request budget, for any number of streams; clients with the same limiter
+ * share a budget. Every failure is an `IntakeError` with a verdict, except an abort, which throws the signal's reason.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { type Gate, openGate } from './budget/gate.ts'
+import { type Limiter, openLimiter } from './budget/limiter.ts'
 import type { Answer, Meter, RequestOptions, StreamOptions } from './http/answer.ts'
 import { openAttempts } from './http/attempts.ts'
 import { ACCEPTED_ENCODINGS, isTooLarge } from './http/encodings.ts'
@@ -19,57 +18,56 @@ import { type PagesOptions, type Scan, scanPages } from './paging/pages.ts'
 import { type Paths, pathsWith } from './paths.ts'
 
 export interface ClientOptions {
-  /** Where the service is; may hold a path, which then leads every request's path. */
+  /** URL of the service; a path in it is the prefix of every request's path. */
   readonly baseUrl: string
   readonly apiKey: string
   readonly apiSecret: string
   /** `X-API-VERSION`; the empty string sends none. */
   readonly apiVersion: string
-  /** Requests in flight, of all streams together. */
+  /** Most requests in flight, of all streams together. */
   readonly concurrency: number
-  /** Own paths over `DEFAULT_PATHS`. */
+  /** Overrides of `DEFAULT_PATHS`. */
   readonly paths?: { readonly [name: string]: string }
-  /** Own names of body keys that the specification does not show; for the endpoints that write. */
+  /** Overrides of `DEFAULT_BODY_KEYS`, the body keys that the specification does not show. */
   readonly bodyKeys?: { readonly [name: string]: string }
-  /** `page_size` of the first request of a list; without it that request is bare. */
+  /** `page_size` of the first request of a list; not sent if undefined. */
   readonly pageSize?: number
   readonly clock: Clock
   /** From 0 up to 1. */
   readonly random: () => number
   readonly logger: Logger
-  /** Ends everything the client does. */
+  /** Aborts all requests of the client. */
   readonly signal?: AbortSignal
   readonly timeouts?: Partial<Timeouts>
-  /** Largest body accepted, in bytes, packed or not. */
+  /** Largest accepted body, in bytes, compressed or not. */
   readonly maxBytes?: number
   /** For the `user-agent` header. */
   readonly version?: string
-  /** Milliseconds without one accepted request after which a call gives up; 15 minutes when left out. A `gate` has its own. */
+  /** Milliseconds without an accepted request after which a call gives up; 15 minutes by default. A `limiter` has its own. */
   readonly giveUpAfterMs?: number
-  /** The request budget, where several clients of one team share it; else the client has its own. */
-  readonly gate?: Gate
-  /** The network, which is the client's to close; HTTP to the origin of `baseUrl` when left out. */
+  /** A request budget shared by several clients of one team; by default the client has its own. */
+  readonly limiter?: Limiter
+  /** The network, which the client closes; HTTP to the origin of `baseUrl` by default. */
   readonly wire?: Wire
 }
 
 export interface Client {
   readonly paths: Paths
   readonly bodyKeys: { readonly [name: string]: string }
-  /** The version asked for; empty when none is. */
+  /** The requested version; empty if none is sent. */
   readonly apiVersion: string
   readonly pageSize: number | undefined
   readonly concurrency: number
   readonly totals: Readonly<Meter>
-  /** What the service last called its environment (`X-Service-Environment`), or null while it has not. */
+  /** The latest `X-Service-Environment` of the service, or null. */
   readonly environment: string | null
-  /** Requests per second that the client has found to be permitted, or null while no limit has shown. */
+  /** Permitted requests per second, as measured, or null while no limit is known. */
   readonly permittedRate: number | null
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>
   get(path: string, options?: RequestOptions): Promise<Answer>
   /**
-   * As `request`, but the body comes as a stream, unpacked, which holds one of the requests in flight until it is read
-   * or destroyed: with a `concurrency` of one nothing else is sent meanwhile. A body that breaks off is not asked for
-   * again by itself.
+   * As `request`, but returns the uncompressed body as a stream. Until the stream is read to its end or destroyed it
+   * counts towards `concurrency`. A body that breaks off is not requested again.
    */
   stream(method: string, path: string, options?: StreamOptions): Promise<Streamed>
   /** Reads a whole list, page by page: see `scanPages`. */
@@ -89,11 +87,11 @@ export function openClient(options: ClientOptions): Client {
   const base = new URL(options.baseUrl)
   const closed = new AbortController()
   const { giveUpAfterMs } = options
-  const gate = options.gate ?? openGate({ concurrency, clock, logger, giveUpAfterMs })
+  const limiter = options.limiter ?? openLimiter({ concurrency, clock, logger, giveUpAfterMs })
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
   const wire = options.wire ?? openWire(base.origin, concurrency, timeouts, options.maxBytes ?? MAX_BYTES)
   const attempts = openAttempts({
-    gate,
+    limiter,
     clock,
     random,
     logger,
@@ -131,8 +129,8 @@ export function openClient(options: ClientOptions): Client {
     return attempts.make(method, template, call, {
       accept: '*/*',
       send: wire.open,
-      judge: (came, { path, startedAt, receivedAt, serviceDate, pass, failed }) => {
-        // A body that is there is that of a failure.
+      judge: (came, { path, startedAt, receivedAt, serviceDate, permit, failed }) => {
+        // A body that was read at once belongs to a failure.
         if ('body' in came) return { failure: outcomeOf(came, path, one, 'bytes') as Failure }
         const { status, headers } = came
         const body = unpackedStream(came, {
@@ -140,7 +138,7 @@ export function openClient(options: ClientOptions): Client {
           failed: (thrown) => failed(thrown, isTooLarge(thrown) ? tooLarge : {}),
           closed: () => leave(),
         })
-        const leave = pass.streaming()
+        const leave = permit.streaming()
         const endKnown = endKnownBy(headers)
         return { result: { status, headers, startedAt, receivedAt, serviceDate, stream: body, endKnown } }
       },
@@ -163,7 +161,7 @@ export function openClient(options: ClientOptions): Client {
       return attempts.environment
     },
     get permittedRate() {
-      return gate.permittedRate()
+      return limiter.permittedRate()
     },
     request,
     get: (path, call) => request('GET', path, call),
@@ -175,7 +173,7 @@ export function openClient(options: ClientOptions): Client {
   return client
 }
 
-/** True when a refusal speaks of one resource, which the path or the body names by id. */
+/** True if the path or the body names one resource by id, so that a refusal concerns that resource only. */
 function namesOne(template: string, call: RequestOptions): boolean {
   return call.one ?? template.includes('{')
 }

@@ -1,28 +1,28 @@
 /**
  * The error of a call to the service.
  *
- * Invariant: it names the method and the path's template (ids and queries may identify a person) and the status, and
- * holds no text, header or byte of the answer, nor a cause, since errors of the HTTP library may quote them.
+ * Invariant: contains the method, the template of the path and the status. Contains no id or query, which may identify
+ * a person, no byte of the answer, and no cause, since errors of the HTTP library may quote the answer.
  */
 import { IntakeError } from '../core/errors.ts'
 import type { Failure } from './http/failures.ts'
 
 export class ApiError extends IntakeError {
-  /** The HTTP status, or undefined when no answer came or it was of another kind. */
+  /** The HTTP status; undefined without an answer, and for an answer that failed for another reason. */
   readonly status: number | undefined
-  /** How often the request was sent. */
+  /** Number of times the request was sent. */
   readonly tries: number
-  /** False when a write was sent and nobody knows whether the service carried it out. */
+  /** False if a write was sent and it is unknown whether it took effect. */
   readonly outcomeKnown: boolean
 
   constructor(method: string, template: string, failure: Failure, tries: number, read: boolean) {
     const outcomeKnown = read || failure.untouched
     const tried = tries > 1 ? `, after ${tries} tries` : ''
-    const doubt = outcomeKnown ? '' : '; whether it took effect is not known'
-    super(`${method} ${template}: ${failure.what}${tried}${doubt}`, {
+    const unknown = outcomeKnown ? '' : '; whether it took effect is not known'
+    super(`${method} ${template}: ${failure.what}${tried}${unknown}`, {
       code: failure.code,
       verdict: outcomeKnown ? failure.verdict : 'stop',
-      hint: outcomeKnown ? failure.hint : 'Look whether the change is there before repeating it.',
+      hint: outcomeKnown ? failure.hint : 'Check whether the change took effect before repeating it.',
     })
     this.name = 'ApiError'
     this.status = failure.status
@@ -31,7 +31,7 @@ export class ApiError extends IntakeError {
   }
 }
 
-/** An answer came and was JSON, but cannot be trusted or read as what it should be. */
+/** An answer is JSON but not of the expected shape, or contradicts itself. */
 export class ShapeError extends IntakeError {
   constructor(
     template: string,
@@ -44,13 +44,13 @@ export class ShapeError extends IntakeError {
   }
 }
 
-/** A webhook configuration was created and its secret, which is told once only, was not in the answer. */
+/** A webhook configuration was created, but the answer has no secret, which the service returns only once. */
 export class MissingSecretError extends IntakeError {
-  /** Of the configuration, or null when the answer did not tell it either. */
+  /** Id of the configuration, or null if the answer has none. */
   readonly id: string | null
 
   constructor(template: string, id: string | null) {
-    super(`POST ${template}: the configuration was created, but the answer holds no signature secret`, {
+    super(`POST ${template}: the configuration was created, but the answer has no signature secret`, {
       code: 'secret_missing',
       verdict: 'stop',
       hint: 'The secret cannot be fetched later: delete this configuration and create another.',

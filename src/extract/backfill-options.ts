@@ -21,7 +21,7 @@ export interface TeamSource
     | 'paths'
     | 'bodyKeys'
     | 'pageSize'
-    | 'gate'
+    | 'limiter'
     | 'giveUpAfterMs'
     | 'wire'
   > {

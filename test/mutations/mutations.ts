@@ -29,7 +29,7 @@ const MIXTURE = [
 const CLOCKS = ['test/extract/clocks-apart.test.ts']
 const ENDPOINT = ['test/ingest/http/endpoint.test.ts', 'test/ingest/inbox/inbox.test.ts']
 const PAGES = ['test/api/paging/pages.test.ts', 'test/probes/pages.test.ts']
-const RATE = ['test/api/budget/limit.test.ts', 'test/api/budget/gate.test.ts', 'test/api/client.test.ts']
+const RATE = ['test/api/budget/limit.test.ts', 'test/api/budget/limiter.test.ts', 'test/api/client.test.ts']
 const WINDOWS = [
   'test/extract/scan/window.test.ts',
   'test/e2e/responses.test.ts',
@@ -399,10 +399,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'requests wait for hours when the service asks for it',
-    file: 'src/api/budget/gate.ts',
+    file: 'src/api/budget/limiter.ts',
     from: 'if (retryAfter !== null && retryAfter > giveUpAfterMs) closedUntil',
     to: 'if (retryAfter !== null && retryAfter < 0) closedUntil',
-    tests: ['test/api/budget/gate.test.ts'],
+    tests: ['test/api/budget/limiter.test.ts'],
   },
   {
     bug: 'a repair or a replay leaves children as they are',
@@ -662,7 +662,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a call that is throttled never gives up',
-    file: 'src/api/budget/gate.ts',
+    file: 'src/api/budget/limiter.ts',
     from: 'return !hasGivenUp({ since })',
     to: 'return since > 0',
     tests: RATE,
@@ -676,7 +676,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'hours in which nobody asked count as waiting for the service',
-    file: 'src/api/budget/gate.ts',
+    file: 'src/api/budget/limiter.ts',
     from: 'Math.max(since, acceptedAt)',
     to: 'Math.max(0, acceptedAt)',
     tests: RATE,

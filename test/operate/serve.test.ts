@@ -46,7 +46,7 @@ it('two of them backfill once a moment between them, only the teams that can be 
   const backfill: ServeOptions['backfill'] = async (teams) => {
     taken.push({
       names: teams.map(({ name }) => name),
-      budgets: teams.map(({ gate }) => gate),
+      budgets: teams.map(({ limiter }) => limiter),
     })
   }
   const options = optionsOf(scene, { cron: '* * * * * *', backfill })
@@ -58,7 +58,7 @@ it('two of them backfill once a moment between them, only the teams that can be 
   expect(await query(scene.url, 'select from intake_ops.schedule_ticks')).toHaveLength(taken.length)
   for (const { names, budgets } of taken) {
     expect(names).toEqual(['north'])
-    expect(budgets).toEqual([expect.objectContaining({ enter: expect.any(Function) })])
+    expect(budgets).toEqual([expect.objectContaining({ acquire: expect.any(Function) })])
   }
   expect(new Set(taken.flatMap(({ budgets }) => budgets)).size).toBeLessThanOrEqual(2)
 })

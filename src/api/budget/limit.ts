@@ -1,46 +1,46 @@
 /**
- * A model of the service's unknown limit, learned from nothing but the answers: N requests in any window of length W.
+ * A model of the service's unknown limit, learned from answers only: N requests in any window of length W.
  *
- *     free ──429──► held (everybody waits) ──► paced ──a long while without 429──► raised by a little, and on
- *                     ▲                          │                                            │
- *                     └───────────429────────────┴────────────────────429─────────────────────┘
+ *     free ──429──► paused (no request) ──► paced ──a long time without 429──► N raised in small steps
+ *                     ▲                       │                                   │
+ *                     └──────────429──────────┴────────────────429────────────────┘
  *
- * Invariant: while paced, request i + N is not sent before W and a margin after request i, which is what keeps a
- * sliding window content whatever the gaps; and requests are spread, which keeps a token bucket content. No pacing
- * before the first 429. Pure: time comes in as an argument, in microseconds; nothing here waits.
+ * Invariant: while paced, request i + N is sent no earlier than W plus a margin after request i, which satisfies a
+ * sliding window whatever the gaps; requests are also spread evenly, which satisfies a token bucket. No pacing before
+ * the first 429. Pure: time is an argument, in microseconds; nothing here waits.
  */
 import { Margin } from './margin.ts'
 import { Sends } from './sends.ts'
 import { blindPause, guessWindow, windowWithin } from './windows.ts'
 
 const SECOND = 1_000_000
-/** While no limit is known, this many in flight, so that finding it costs as many 429 at most; … */
+/** Requests in flight while no limit is known, which bounds the number of 429 that finding it costs; … */
 const FIRST_IN_FLIGHT = 2
-/** … after so many accepted requests this many, and then one for each fifty accepted. */
+/** … after CAUTIOUS_REQUESTS accepted requests, this many, and then one per ACCEPTED_PER_IN_FLIGHT accepted. */
 const CAUTIOUS_REQUESTS = 100
 const LATER_IN_FLIGHT = 4
 const ACCEPTED_PER_IN_FLIGHT = 50
-/** Without 429 for this long, and pressed against the limit: try a little more. */
+/** After this time without 429 at the full permitted rate, N is raised. */
 const FIRST_PATIENCE = 30 * SECOND
 const LONGEST_PATIENCE = 900 * SECOND
 const FIRST_RAISE = 0.05
-/** Up to here one request more or less in a window is worth a 429 to know. */
+/** Up to this N, one request more per window is worth the 429 that finding out may cost. */
 const FEW = 25
 
-/** One request under way. */
+/** One request in flight. */
 export interface Ticket {
   readonly sentAt: number
 }
 
 interface Episode {
-  /** When the first rejected request was sent, and when its 429 came. */
+  /** When the first rejected request was sent, and when its 429 arrived. */
   readonly sentAt: number
   readonly seenAt: number
-  /** How many rejections in a row, without an accepted request between. */
+  /** Rejections in a row, without an accepted request in between. */
   rejections: number
   /** The latest `Retry-After`, in microseconds. */
   retryAfter: number | null
-  /** Requests sent before the 429 was seen whose answers are still out. */
+  /** Requests in flight that were sent before the 429 arrived. */
   pending: number
 }
 
@@ -50,22 +50,22 @@ export class Limit {
   #inFlight = 0
   #accepted = 0
   #startedAt: number | null = null
-  #heldUntil = Number.NEGATIVE_INFINITY
-  /** Rejections since the last accepted request, of requests that were each sent after the one before was seen; … */
+  #pausedUntil = Number.NEGATIVE_INFINITY
+  /** Rejections since the last accepted request, counting only requests sent after the previous rejection arrived; … */
   #inRow = 0
-  /** … and when the last of them was seen. */
+  /** … and when the last of them arrived. */
   #rejectedAt = Number.NEGATIVE_INFINITY
   #episode: Episode | null = null
   #lastEpisode: Episode | null = null
-  /** N and W, once known; and the N that was in force before the present raise. */
+  /** N and W, once known; and N before the current raise. */
   #count: number | null = null
   #window = SECOND
   #proven: number | null = null
   readonly #margin = new Margin()
-  /** Above 1: pace faster than N/W in between, as a sliding window allows; 1: strictly even, as a bucket wants. */
+  /** Above 1, short bursts exceed N/W, which a sliding window permits; 1 is strictly even, as a token bucket needs. */
   #spread = 1.2
   #contradictions = 0
-  /** N may be one too small, and so small that one matters. */
+  /** N may be one too small, and is small enough for one request to matter. */
   #unsure = false
   #due = Number.NEGATIVE_INFINITY
   #raise = 0
@@ -78,7 +78,7 @@ export class Limit {
     this.#concurrency = concurrency
   }
 
-  /** Permitted requests per second as far as known; null while no limit has shown. */
+  /** Permitted requests per second; null while no limit is known. */
   get rate(): number | null {
     return this.#count === null ? null : this.#count / (this.#window / SECOND)
   }
@@ -87,12 +87,12 @@ export class Limit {
     return this.#inFlight
   }
 
-  /** 0: a request may be sent now. Else microseconds until it is worth asking again; Infinity: not before an answer. */
+  /** 0 if a request may be sent now; else microseconds until the next call can succeed; Infinity: not before an answer. */
   wait(now: number): number {
     if (this.#inFlight >= this.#cap()) return Number.POSITIVE_INFINITY
-    if (this.#episode !== null && now >= this.#heldUntil) this.#settle()
-    if (now < this.#heldUntil) return this.#heldUntil - now
-    // After a blind pause one request tries whether the service is open again.
+    if (this.#episode !== null && now >= this.#pausedUntil) this.#settle()
+    if (now < this.#pausedUntil) return this.#pausedUntil - now
+    // After a blind pause, a single request tests whether the service accepts requests again.
     if (this.#episode !== null && this.#inFlight > 0) return Number.POSITIVE_INFINITY
     if (this.#count === null || this.#episode !== null) return 0
     this.#raiseWhenQuiet(now)
@@ -117,39 +117,39 @@ export class Limit {
     return { sentAt: now }
   }
 
-  /** The request was counted by the service, whatever else its answer says. */
+  /** The service has counted the request, whatever its status. */
   accepted(ticket: Ticket, now: number): void {
     this.#leave(ticket)
     this.#accepted += 1
     this.#inRow = 0
     this.#margin.measure(now - ticket.sentAt)
-    // One that was perhaps counted late: the window is to be reckoned from then.
+    // The service may have counted a slow request late: its window starts then.
     const counted = this.#margin.countedAt(ticket.sentAt, now, this.#window)
     if (counted > ticket.sentAt) this.#sends.postpone(ticket.sentAt, counted)
     const episode = this.#episode
     if (episode !== null && ticket.sentAt > episode.seenAt) this.#reopen(episode, now)
   }
 
-  /** No answer came; the service may have counted the request. */
+  /** There was no answer; the service may have counted the request. */
   lost(ticket: Ticket): void {
     this.#leave(ticket)
   }
 
-  /** 429. `retryAfter` in microseconds, or null when the answer does not say. */
-  rejected(ticket: Ticket, now: number, told: number | null): void {
+  /** 429. `requested` is the `Retry-After` in microseconds, or null if the answer has none. */
+  rejected(ticket: Ticket, now: number, requested: number | null): void {
     this.#leave(ticket)
     if (ticket.sentAt > this.#rejectedAt) {
       this.#inRow += 1
       this.#rejectedAt = now
     }
-    // "At once" that was tried and did not help says nothing: it is waited as if there were no word.
-    const retryAfter = told !== null && told < SECOND && this.#inRow > 2 ? null : told
+    // A `Retry-After` of zero that has failed twice is ignored.
+    const retryAfter = requested !== null && requested < SECOND && this.#inRow > 2 ? null : requested
     this.#sends.remove(ticket.sentAt)
     let episode = this.#episode
     const late = this.#lastEpisode !== null && ticket.sentAt <= this.#lastEpisode.seenAt
     if (episode === null && late) {
-      // Sent before everybody was held, answered after the model was settled: it costs a 429, and teaches nothing.
-      this.#heldUntil = Math.max(this.#heldUntil, now + (retryAfter ?? 0))
+      // Sent before the pause and answered after the model was learned: this 429 adds no information.
+      this.#pausedUntil = Math.max(this.#pausedUntil, now + (retryAfter ?? 0))
       return
     }
     if (episode === null) {
@@ -160,7 +160,7 @@ export class Limit {
       episode.retryAfter = retryAfter
     }
     const pause = retryAfter ?? blindPause(episode.rejections)
-    this.#heldUntil = Math.max(this.#heldUntil, now + pause)
+    this.#pausedUntil = Math.max(this.#pausedUntil, now + pause)
   }
 
   #cap(): number {
@@ -176,7 +176,7 @@ export class Limit {
     if (episode !== null && ticket.sentAt <= episode.seenAt && episode.pending > 0) episode.pending -= 1
   }
 
-  /** The pause is over. With a `Retry-After` the model can be settled at once; without, a first request must tell. */
+  /** At the end of a pause. A `Retry-After` suffices to learn the model; without one, the next accepted request does. */
   #settle(): void {
     const episode = this.#episode!
     if (episode.retryAfter === null) return
@@ -188,10 +188,11 @@ export class Limit {
     )
   }
 
-  /** After blind pauses a request was accepted: the window is longer than the last failed wait, and no longer than this. */
+  /** A request was accepted after blind pauses: the window is longer than the last failed wait, and at most this one. */
   #reopen(episode: Episode, now: number): void {
     const start = this.#startedAt ?? episode.sentAt
-    const failed = episode.rejections > 1 ? this.#heldUntil - blindPause(episode.rejections) : episode.sentAt
+    const failed =
+      episode.rejections > 1 ? this.#pausedUntil - blindPause(episode.rejections) : episode.sentAt
     this.#learn(episode, failed - start, now - start)
   }
 
@@ -216,26 +217,26 @@ export class Limit {
     this.#episode = null
   }
 
-  /** The new N, given how many accepted requests stood in the window, at `least` and at `most`, when one was rejected. */
+  /** The new N, given that at least `least` and at most `most` accepted requests were in the window at a rejection. */
   #judge(most: number, least: number, likely: number, episode: Episode): number {
     const before = this.#count
     if (before === null) {
-      // Hardly anything of ours filled the window: somebody else did, or the run before. Look again soon.
+      // Too few of our requests were in the window to fill it: another client or an earlier run did. Try again soon.
       this.#patience = most <= 3 ? 5 * this.#window : FIRST_PATIENCE
       return episode.seenAt - this.#startedAt! < this.#window ? most : likely
     }
     if (this.#proven !== null && most >= this.#proven) {
-      // A raise that went too far: back to where it was good, or as far as it surely was.
+      // The raise was too large: return to the proven N, or to the N that the window surely permitted.
       this.#patience = Math.min(LONGEST_PATIENCE, this.#patience * 2)
       return Math.max(this.#proven, Math.min(least, before))
     }
     if (most < before - Math.max(1, before * 0.02)) return this.#lowered(before, most, likely, episode)
     if (least > before) return least
-    // The model was right and still one was rejected: requests overtake each other by more than the margin.
+    // The model is right and a request was rejected nevertheless: requests overtake each other by more than the margin.
     return this.#margin.widen(this.#window) ? before : Math.max(1, Math.floor(before * 0.98))
   }
 
-  /** Fewer stood in the window than the model permits: the limit sank, others share it, or it is no window. */
+  /** Fewer requests were in the window than N: the limit fell, others share it, or it is a token bucket. */
   #lowered(before: number, most: number, likely: number, episode: Episode): number {
     if (most > before * 0.9) return likely
     this.#patience = FIRST_PATIENCE
@@ -243,8 +244,8 @@ export class Limit {
     const soon = since !== undefined && episode.sentAt - since < 10 * this.#window
     this.#contradictions = soon ? this.#contradictions + 1 : 1
     if (this.#contradictions < 2 || since === undefined) return likely
-    // Twice in a row is not what a sliding window does. A bucket gives, between two rejections, just what flowed
-    // into it; but go there in steps, for a client that shares the limit looks the same.
+    // A sliding window does not do this twice in a row. Between two rejections, a token bucket grants exactly its
+    // refill. Approach that rate in steps, since another client that shares the limit has the same effect.
     this.#spread = 1
     const flowed = (this.#sends.between(since, episode.sentAt) / (episode.sentAt - since)) * this.#window
     return Math.max(1, Math.min(most, Math.floor(Math.max(flowed, most * 0.85))))

@@ -1,18 +1,18 @@
 /**
- * What of a window stays unused, because requests overtake each other on their way and answers are counted late.
+ * The unused part of a window, which allows for requests that overtake each other or are counted late.
  *
- * Invariant: never less than a small share of the window and never more than a larger one, whatever the round trips; it is
- * widened step by step where that was not enough, and narrowed again in times of quiet. Microseconds.
+ * Invariant: always between LEAST_MARGIN and LARGEST_MARGIN of the window. It widens in steps when it was too small, and
+ * narrows again after a time without 429. Microseconds.
  */
 import { RoundTrip } from './round-trip.ts'
 
-/** Share of the window that stays unused, whatever the jitter; and the most that a margin may take. */
+/** Smallest and largest margin, as shares of the window. */
 const LEAST_MARGIN = 0.008
 const LARGEST_MARGIN = 0.05
 const JITTER_MARGIN = 1
 const LARGEST_JITTER_MARGIN = 0.012
 const STEP = 0.01
-/** By how much of the window a late answer may move its request. */
+/** The most by which a late answer moves its request, as a share of the window. */
 const LARGEST_DELAY = 0.1
 
 export class Margin {
@@ -33,19 +33,19 @@ export class Margin {
     return Math.min(window * LARGEST_MARGIN, least + this.#extra)
   }
 
-  /** By how much two requests may overtake each other on their way. */
+  /** The most by which two requests are expected to overtake each other. */
   jitter(window: number): number {
     return Math.min(window * 0.1, Math.max(1_000, 2 * this.#roundTrip.deviation))
   }
 
-  /** When a request was counted whose answer came at `now`: one that took long was perhaps counted late. */
+  /** The latest time at which the service may have counted a request whose answer arrived at `now`. */
   countedAt(sentAt: number, now: number, window: number): number {
     const { mean, deviation } = this.#roundTrip
-    const late = now - mean - deviation - this.of(window) / 2 // half the margin is there for just this
+    const late = now - mean - deviation - this.of(window) / 2 // half of the margin allows for this delay
     return Math.min(late, sentAt + window * LARGEST_DELAY)
   }
 
-  /** False when it is as wide as it may be. */
+  /** Returns false at the largest margin. */
   widen(window: number): boolean {
     const room = window * LARGEST_MARGIN
     if (this.of(window) >= room) return false
@@ -53,7 +53,7 @@ export class Margin {
     return true
   }
 
-  /** Takes half of the widening back; false when there is none. */
+  /** Halves the widening; returns false if there is none. */
   narrow(window: number): boolean {
     if (this.#extra <= 0) return false
     this.#extra = this.#extra < (window * STEP) / 2 ? 0 : this.#extra / 2

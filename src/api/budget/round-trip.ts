@@ -1,8 +1,8 @@
 /**
- * How long an answer takes, and how much that varies.
+ * Mean and deviation of the time until an answer arrives. Microseconds.
  *
- * Invariant: one long pause of either process is no jitter of the way, so a single sample never moves the deviation by
- * more than four times itself. Microseconds.
+ * Invariant: a single sample counts as at most four deviations, so that one long pause of a process does not count as
+ * network jitter.
  */
 
 const REMEMBERED = 32

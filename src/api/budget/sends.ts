@@ -1,7 +1,7 @@
 /**
- * When requests were sent that the service counted, or may have: what a sliding window at the service holds.
+ * Times of the requests that the service counted or may have counted: the content of its sliding window.
  *
- * Invariant: instants ascend; at most `CAPACITY` of them are kept, the newest, in a ring that grows as needed.
+ * Invariant: instants ascend. A ring that grows as needed keeps at most the newest `CAPACITY` of them.
  */
 
 const CAPACITY = 1 << 17
@@ -30,7 +30,7 @@ export class Sends {
     this.#size += 1
   }
 
-  /** Takes back a send that turned out not to count. */
+  /** Removes a send that the service did not count. */
   remove(instant: number): void {
     const index = this.#firstAfter(instant) - 1
     if (index < 0) return
@@ -40,7 +40,7 @@ export class Sends {
     this.#size -= 1
   }
 
-  /** Moves a send, and those after it that would then come before it, to a later instant. */
+  /** Moves a send, and any later ones that it would overtake, to a later instant. */
   postpone(instant: number, to: number): void {
     for (let index = this.#firstAfter(instant) - 1; index >= 0 && index < this.#size; index++) {
       if (this.#at(index) >= to) return
@@ -48,7 +48,7 @@ export class Sends {
     }
   }
 
-  /** How many lie in (from, to]. */
+  /** The number of sends in (from, to]. */
   between(from: number, to: number): number {
     return Math.max(0, this.#firstAfter(to) - this.#firstAfter(from))
   }

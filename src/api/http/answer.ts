@@ -1,12 +1,12 @@
 /**
- * What goes into a call and what comes back, for every endpoint alike.
+ * Options and answers of a call, for every endpoint.
  *
  * Invariant: times of our own clock are microseconds; times of the service's clock are milliseconds and come only
  * from its `Date` header.
  */
 import type { Query } from './query.ts'
 
-/** Counted by the client while it works; one a stream, and one for the client as a whole. */
+/** Request counts; one per stream, and one for the client as a whole. */
 export interface Meter {
   requests: number
   throttled: number
@@ -18,23 +18,23 @@ export interface RequestOptions {
   readonly query?: Query
   readonly meter?: Meter
   readonly signal?: AbortSignal
-  /** Sent as JSON, unless it is bytes, which go as they are with `contentType`. */
+  /** Sent as JSON; a Uint8Array is sent unchanged, with `contentType`. */
   readonly body?: unknown
   readonly contentType?: string
-  /** True for a POST that changes nothing and may be repeated like a GET (the CSV export). */
+  /** True for a POST that changes nothing and may be retried like a GET (the CSV export). */
   readonly read?: boolean
-  /** True when the body names one resource by id, as a path with `{id}` does: a refusal sets that one aside. */
+  /** True if the body names one resource by id, as a path with `{id}` does: a refusal dead-letters that resource. */
   readonly one?: boolean
-  /** `bytes` leaves the body as it came (a Uint8Array). */
+  /** `bytes` returns the body as received (a Uint8Array). */
   readonly as?: 'json' | 'bytes'
-  /** What logs and errors call the path, where the path itself may name a person; else the path as it is given. */
+  /** Replaces the path in logs and errors, where the path may identify a person. */
   readonly label?: string
-  /** Is shown the last answer that was no success, its body as bytes, right before the error, which holds none of it. */
+  /** Called with the last unsuccessful answer, its body as bytes, before the call throws. */
   readonly onRefusal?: (answer: Answer) => void
 }
 
 export interface StreamOptions extends Omit<RequestOptions, 'as'> {
-  /** Largest body, in bytes, unpacked; more fails. 16 GiB when left out. */
+  /** Largest body in bytes, uncompressed; a larger one fails. 16 GiB by default. */
   readonly maxBytes?: number
 }
 
@@ -42,14 +42,14 @@ export interface Answer {
   readonly status: number
   /** Names in lower case. */
   readonly headers: { readonly [name: string]: string }
-  /** The parsed JSON, null for an empty body; a Uint8Array where bytes were asked for. */
+  /** The parsed JSON, null for an empty body; a Uint8Array with `as: 'bytes'`. */
   readonly body: unknown
   readonly invalidUtf8: boolean
-  /** When the attempt that succeeded was started, in microseconds of our own clock. */
+  /** Start of the successful attempt, in microseconds of our own clock. */
   readonly startedAt: number
   readonly receivedAt: number
   /** The `Date` header in milliseconds since 1970 of the service's clock, or null. */
   readonly serviceDate: number | null
-  /** Size of the body, unpacked. */
+  /** Size of the uncompressed body. */
   readonly bytes: number
 }

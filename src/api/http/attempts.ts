@@ -1,16 +1,15 @@
 /**
- * A call made of attempts: each passes the gate, is judged, and is repeated when that is safe and may help.
+ * A call and its attempts: each attempt needs a permit of the limiter, and is retried if that is safe and may help.
  *
- * Invariant: a pass is given back whatever happens. Reads are repeated when another attempt may help; a write is
- * repeated only after 429, which says that nothing was done. 429 uses up none of the attempts that failures have; the
- * gate decides how long it is waited for. Every failure is an `ApiError`, but an abort, which throws
- * the signal's own reason.
+ * Invariant: every permit is released. Reads are retried if another attempt may help; a write is retried only after
+ * 429, which means that it had no effect. 429 does not count as a failed attempt; the limiter decides how long to wait.
+ * Every failure is an `ApiError`, except an abort, which throws the signal's reason.
  */
 import { setMaxListeners } from 'node:events'
 import { stringify } from 'lossless-json'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { GAVE_UP, type Gate, type Pass, TOO_LONG } from '../budget/gate.ts'
+import { GAVE_UP, type Limiter, type Permit, TOO_LONG } from '../budget/limiter.ts'
 import { ApiError } from '../errors.ts'
 import { expandPath } from '../paths.ts'
 import type { Answer, Meter, RequestOptions } from './answer.ts'
@@ -23,30 +22,30 @@ import { retryAfterOf } from './retry-after.ts'
 import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
 
 export interface AttemptsOptions {
-  readonly gate: Gate
+  readonly limiter: Limiter
   readonly clock: Clock
   readonly random: () => number
   readonly logger: Logger
   /** `host:port` of the service, for errors. */
   readonly address: string
-  /** Leads every path; may be empty. */
+  /** Prefix of every path; may be empty. */
   readonly prefix: string
   /** Headers of every request. */
   readonly standing: { readonly [name: string]: string }
-  /** Signals that end every call. */
+  /** Signals that abort every call. */
   readonly signals: readonly AbortSignal[]
 }
 
-/** What one attempt brought, for its judge. */
+/** An answered attempt, for `judge`. */
 export interface Attempt {
-  /** As it was requested. */
+  /** The path of the request, with ids. */
   readonly path: string
   readonly startedAt: number
   readonly receivedAt: number
   readonly serviceDate: number | null
-  /** Given back already, but where the body is still to come. */
-  readonly pass: Pass
-  /** The error that a fault becomes which comes only after the judgement, while a body is read. */
+  /** Already released, unless the body is still to be read. */
+  readonly permit: Permit
+  /** The error for a fault that occurs later, while the body is read. */
   failed(thrown: unknown, change?: Partial<Failure>): Error
 }
 
@@ -68,7 +67,7 @@ export interface Attempts {
 }
 
 export function openAttempts(options: AttemptsOptions): Attempts {
-  const { gate, clock, random, logger, address } = options
+  const { limiter, clock, random, logger, address } = options
   const totals: Meter = { requests: 0, throttled: 0 }
   let environment: string | null = null
 
@@ -83,7 +82,7 @@ export function openAttempts(options: AttemptsOptions): Attempts {
     const label = call.label ?? template
     const read = call.read ?? (method === 'GET' || method === 'HEAD')
     const signals = call.signal === undefined ? options.signals : [...options.signals, call.signal]
-    // Every request that waits for its turn listens; many of them are no leak.
+    // Every waiting request adds a listener; many listeners are not a leak.
     setMaxListeners(0, ...signals)
     const { body, contentType } = encoded(call)
     const headers = {
@@ -95,9 +94,12 @@ export function openAttempts(options: AttemptsOptions): Attempts {
     const since = clock.now()
     let failures = 0
     for (let tries = 1; ; tries++) {
-      const pass = await gate.enter(signals, { since, again: tries > 1 }).catch((reason: unknown) => {
+      const permit = await limiter.acquire(signals, { since, again: tries > 1 }).catch((reason: unknown) => {
         if (reason !== GAVE_UP && reason !== TOO_LONG) throw reason
-        const failure = failureOfThrottling(reason === GAVE_UP ? 'gave_up' : 'too_long', gate.giveUpAfterMs)
+        const failure = failureOfThrottling(
+          reason === GAVE_UP ? 'gave_up' : 'too_long',
+          limiter.giveUpAfterMs,
+        )
         throw new ApiError(method, label, failure, tries - 1, read)
       })
       totals.requests += 1
@@ -120,8 +122,8 @@ export function openAttempts(options: AttemptsOptions): Attempts {
         if ((status === 429 || status === 503) && 'body' in came) {
           retryAfter = retryAfterOf(came.headers['retry-after'], came.body, serviceDate, receivedAt / 1000)
         }
-        if (status === 429) mayWait = pass.throttled(retryAfter)
-        else if ('body' in came) pass.accepted()
+        if (status === 429) mayWait = permit.throttled(retryAfter)
+        else if ('body' in came) permit.accepted()
         const ms = (receivedAt - startedAt) / 1000
         logger.debug({ method, path: label, status, attempt: tries, ms }, 'request')
         const failed = (thrown: unknown, change: Partial<Failure> = {}): Error => {
@@ -129,7 +131,7 @@ export function openAttempts(options: AttemptsOptions): Attempts {
           if (aborted !== undefined) return aborted.reason
           return new ApiError(method, label, { ...failureOf(thrown), ...change }, tries, read)
         }
-        const judged = way.judge(came, { path, startedAt, receivedAt, serviceDate, pass, failed })
+        const judged = way.judge(came, { path, startedAt, receivedAt, serviceDate, permit, failed })
         if ('result' in judged) return judged.result
         failure = judged.failure
         if ('body' in came) {
@@ -137,16 +139,16 @@ export function openAttempts(options: AttemptsOptions): Attempts {
           refusal = { ...came, startedAt, receivedAt, serviceDate, bytes, invalidUtf8: false }
         }
       } catch (thrown) {
-        pass.lost()
+        permit.lost()
         for (const signal of signals) signal.throwIfAborted()
         failure = failureOf(thrown)
         logger.debug({ method, path: label, code: failure.code, attempt: tries }, 'request failed')
       }
       const { again } = failure
       if (again === 'throttled') {
-        // The gate holds everybody back, this request among them.
+        // The limiter delays all requests of the team, including this one.
         if (mayWait) continue
-        failure = failureOfThrottling('gave_up', gate.giveUpAfterMs)
+        failure = failureOfThrottling('gave_up', limiter.giveUpAfterMs)
       } else {
         failures += 1
         const pause = pauseBefore(read ? again : 'never', failures, retryAfter, random)
@@ -191,6 +193,6 @@ function encoded(call: RequestOptions): { body: Uint8Array | string | null; cont
   if (call.body === undefined) return { body: null, contentType: null }
   if (call.body instanceof Uint8Array)
     return { body: call.body, contentType: call.contentType ?? 'application/octet-stream' }
-  // A number that was read without loss is written as it was read.
+  // Lossless numbers are written as received.
   return { body: stringify(call.body) ?? null, contentType: call.contentType ?? 'application/json' }
 }

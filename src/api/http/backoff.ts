@@ -1,13 +1,12 @@
 /**
- * How often and when a failed attempt is repeated: `Retry-After` first, else exponential backoff with full jitter.
+ * When to retry a failed attempt: after `Retry-After`, else with exponential backoff and full jitter.
  *
- * Invariant: the number of attempts is bounded, and a pause is never longer than `LONGEST_PAUSE`; a service that asks
- * for more gets an error instead of a client that hangs. 429 is no failure and not counted here: the gate decides how
- * long it is waited for.
+ * Invariant: the number of attempts is bounded. A pause never exceeds `LONGEST_PAUSE`; if the service asks for a longer
+ * one, the call fails. 429 is not a failure and not counted here: the limiter decides how long to wait.
  */
 import type { Again } from './failures.ts'
 
-/** What is counted. */
+/** The failures that count as attempts. */
 type Counted = Exclude<Again, 'throttled'>
 
 /** Milliseconds. */
@@ -18,8 +17,8 @@ const FIRST_PAUSE = 500
 const LARGEST_BACKOFF = 30_000
 
 /**
- * Milliseconds to wait before another attempt, or null when there is to be none. `tries` counts the attempts that
- * failed; `retryAfter` is in milliseconds.
+ * Milliseconds to wait before another attempt, or null for no other attempt. `tries` counts the failed attempts;
+ * `retryAfter` is in milliseconds.
  */
 export function pauseBefore(
   again: Counted,

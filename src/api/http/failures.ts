@@ -1,17 +1,16 @@
 /**
- * What went wrong with one attempt, and whether another may help: every status and every fault of the network has
- * its line here.
+ * Maps every HTTP status and every network fault to a failure: its verdict, its hint, and whether to retry.
  *
- * Invariant: a failure is built from statuses, error codes and our own words alone. Bodies, reasons, header values
- * and messages of other libraries (which may quote bytes of the answer) never enter it.
+ * Invariant: a failure contains statuses, error codes and our own text only. It never contains a body, a reason
+ * phrase, a header value or a message of another library, which may quote the answer.
  */
 import type { Verdict } from '../../core/errors.ts'
 
 /**
- * - `never`: another attempt would end the same way.
+ * - `never`: another attempt would fail in the same way.
  * - `backoff`: a few more attempts, with growing pauses.
- * - `soon`: the host does not answer at all: a few attempts, quickly over, so that a wrong address shows at once.
- * - `throttled`: 429; the gate of the team decides when, and for how long it is waited for.
+ * - `soon`: the host does not answer: a few quick attempts, so that a wrong address is reported soon.
+ * - `throttled`: 429; the limiter of the team decides when to retry and when to give up.
  */
 export type Again = 'never' | 'backoff' | 'soon' | 'throttled'
 
@@ -23,17 +22,17 @@ export interface Failure {
   readonly what: string
   readonly hint: string
   readonly status?: number
-  /** True when the service surely did nothing with the request. */
+  /** True if the request certainly had no effect. */
   readonly untouched: boolean
 }
 
 const CREDENTIALS =
   'Check INTAKE_API_KEY and INTAKE_API_SECRET; a sandbox key does not open production, nor the reverse.'
-/** Statuses about the way we ask, not about what we ask for: no other request would fare better. */
+/** Statuses about the form of our requests: every other request would fail too. */
 const CONFIGURATION = new Set([402, 406, 407, 411, 415, 417, 421, 426, 428, 431, 501, 505, 511])
 const LATER = 'Run again later; if it goes on, ask the service’s operators.'
 
-/** The failure that an HTTP status is. `one` says that the request names one resource by id. */
+/** The failure for an HTTP status. `one` is true if the request names one resource by id. */
 export function failureOfStatus(status: number, one: boolean): Failure {
   const known = (code: string, verdict: Verdict, again: Again, what: string, hint: string): Failure => ({
     code,
@@ -99,7 +98,7 @@ export function failureOfStatus(status: number, one: boolean): Failure {
 
 const THROTTLED = 'the service throttles this team'
 
-/** 429 that is waited for no longer: no request was accepted for so long, or a longer pause was asked for. */
+/** The failure of a throttled call that gives up: no request was accepted for too long, or the pause is too long. */
 export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: number): Failure {
   const limit = durationText(giveUpAfterMs)
   const reason =
@@ -117,14 +116,14 @@ export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: 
   }
 }
 
-/** As the configuration writes it: `90s`, `15m`, `2h`. */
+/** In the format of the configuration: `90s`, `15m`, `2h`. */
 function durationText(milliseconds: number): string {
   const seconds = milliseconds / 1000
   if (seconds % 3600 === 0) return `${seconds / 3600}h`
   return seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`
 }
 
-/** Redirects are never followed: `onlySlash` when the target is our own path but for a slash at its end. */
+/** The failure for a redirect. `onlySlash`: the target differs from the path only in a trailing slash. */
 export function failureOfRedirect(status: number, onlySlash: boolean): Failure {
   return {
     code: 'redirected',
@@ -137,12 +136,12 @@ export function failureOfRedirect(status: number, onlySlash: boolean): Failure {
       ? 'Write the path as the service wants it in `paths` of the configuration.'
       : 'Set INTAKE_BASE_URL to the address the service really has.',
     status,
-    // 302 and 303 are also what some services answer to a write that they have carried out.
+    // Some services answer 302 or 303 to a successful write.
     untouched: status !== 302 && status !== 303,
   }
 }
 
-/** Faults of an answer that came whole but cannot be read. */
+/** The failure for an answer that is complete but unreadable. */
 export function failureOfBody(fault: 'not_json' | 'too_deep' | 'too_large' | 'encoding'): Failure {
   const base = { untouched: false }
   switch (fault) {
@@ -199,7 +198,7 @@ const TIMEOUTS: { readonly [code: string]: string } = {
   ATTEMPT_TIMEOUT: 'the answer took too long',
 }
 
-/** The failure that a thrown fault of the network is; `address` is `host:port` of the configured service. */
+/** The failure for a network error; `address` is `host:port` of the configured service. */
 export function failureOfFault(thrown: unknown, address: string): Failure {
   const code = codeOf(thrown)
   const named = code === null ? '' : ` (${code})`

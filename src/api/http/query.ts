@@ -1,14 +1,14 @@
 /**
- * Query strings: of our own filters, and of the `next` links that the service gives.
+ * Query strings, of our own filters and of the service's `next` links.
  *
- * Invariant: of a link only its query is ever used (law 7); scheme, host, port and path are cut off unread.
+ * Invariant: only the query of a link is used (law 7); scheme, host, port and path are discarded.
  */
 
 export type QueryValue = string | number | boolean | null | undefined
-/** Null and undefined leave a parameter out. A string is a query that came from the service, sent back as it was. */
+/** Null and undefined omit a parameter. A string is a query received from the service, sent back unchanged. */
 export type Query = { readonly [name: string]: QueryValue } | string
 
-/** `?a=1&b=2`, or nothing. */
+/** `?a=1&b=2`, or empty. */
 export function queryText(query: Query | undefined): string {
   if (query === undefined) return ''
   if (typeof query === 'string') return query === '' ? '' : `?${query}`
@@ -19,16 +19,16 @@ export function queryText(query: Query | undefined): string {
   return pairs.size === 0 ? '' : `?${pairs}`
 }
 
-/** The query of a link, without its question mark; empty when it has none. */
+/** The query of a link, without the question mark; empty if there is none. */
 export function queryOfLink(link: string): string {
   const start = link.indexOf('?')
   if (start < 0) return ''
   const query = link.slice(start + 1).split('#', 1)[0]!
-  // What cannot stand in a request line is encoded; what can is kept to the letter, a cursor may depend on it.
+  // Encodes only characters that a request line cannot contain, since a cursor may depend on every other one.
   return query.replace(/[^\x21-\x7e]+/g, (text) => encodeURIComponent(text.toWellFormed()))
 }
 
-/** `query` with those of our own filters that the link forgot, so that following it cannot widen the list. */
+/** `query` plus our own filters that it lacks, so that following a link cannot widen the list. */
 export function withOwn(query: string, own: Query | undefined): string {
   const missing = new URLSearchParams()
   const present = new URLSearchParams(query)
@@ -39,7 +39,7 @@ export function withOwn(query: string, own: Query | undefined): string {
   return query === '' ? missing.toString() : `${query}&${missing}`
 }
 
-/** `query` with one parameter set to another number, everything else to the letter. */
+/** `query` with one parameter set to another number, otherwise unchanged. */
 export function withNumber(query: string, name: string, value: number): string {
   return query
     .split('&')
@@ -47,7 +47,7 @@ export function withNumber(query: string, name: string, value: number): string {
     .join('&')
 }
 
-/** A parameter that is a whole number from 0 up, given once; else null. */
+/** The value of a parameter that occurs once and is a whole number of 0 or more; else null. */
 export function numberIn(query: string, name: string): number | null {
   const values = new URLSearchParams(query).getAll(name)
   return values.length === 1 && /^\d{1,15}$/.test(values[0]!) ? Number(values[0]) : null

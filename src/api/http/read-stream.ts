@@ -1,8 +1,8 @@
 /**
- * The body of an answer as it comes: unpacked, counted, and never held whole.
+ * The body of an answer as a stream: uncompressed, limited in size, never in memory as a whole.
  *
- * Invariant: the stream either ends after the last byte the service sent, or fails with the error of the call; a cut
- * connection is no end. Whichever way it closes, even unread, the connection is freed and `closed` is called once.
+ * Invariant: the stream ends after the last byte that the service sent, or fails with the error of the call; a cut
+ * connection is a failure. However the stream closes, even unread, it frees the connection and calls `closed` once.
  */
 import { type Readable, Transform } from 'node:stream'
 import { BodyFault, type Unpacker, unpackerOf } from './encodings.ts'
@@ -12,31 +12,31 @@ export interface Streamed {
   readonly status: number
   /** Names in lower case; the body's type is under `content-type`. */
   readonly headers: { readonly [name: string]: string }
-  /** When the attempt that succeeded was started, and when its head was there, in microseconds of our own clock. */
+  /** Start of the successful attempt, and arrival of the answer's head, in microseconds of our own clock. */
   readonly startedAt: number
   readonly receivedAt: number
   /** The `Date` header in milliseconds since 1970 of the service's clock, or null. */
   readonly serviceDate: number | null
   /**
-   * The body, unpacked. It holds one of the client's requests in flight until it is read to its end or destroyed, and
-   * fails with `ApiError` (or the reason of an abort): what was read until then is not the whole.
+   * The uncompressed body. It counts towards the client's `concurrency` until it is read to its end or destroyed. It
+   * fails with `ApiError`, or with the reason of an abort, if it is incomplete.
    */
   readonly stream: Readable
-  /** False for a body that neither tells its length nor comes in chunks: its end cannot be told from a cut. */
+  /** False for a body without a length that is not chunked: its end looks like a cut connection. */
   readonly endKnown: boolean
 }
 
 export interface StreamEnd {
   readonly maxBytes: number
-  /** The error that a fault of the connection, the packing or the size becomes. */
+  /** The error for a fault of the connection, the compression or the size. */
   failed(thrown: unknown): Error
   closed(): void
 }
 
-/** Throws `BodyFault`, having freed the connection, when the body is packed in a way unknown to us. */
+/** Throws `BodyFault` and frees the connection if the compression is unknown. */
 export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
   const { packed } = came
-  // Whoever gives a stream up has no ear for its last words.
+  // An abandoned stream may still emit errors, which would end the process.
   packed.on('error', () => {})
   let unpacker: Unpacker | null
   try {
@@ -71,7 +71,7 @@ export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
   } else {
     const unpacking = unpacker
     unpacking.once('error', () => {
-      // Nothing at all is an empty body, whatever its packing is called.
+      // No byte at all is an empty body, whatever the declared compression.
       if (packed.readableEnded && unpacking.bytesWritten === 0) body.end()
       else body.destroy(end.failed(new BodyFault('encoding')))
     })
@@ -80,7 +80,7 @@ export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
   return body
 }
 
-/** True when the head tells how the body's end is known: a length, or chunks. */
+/** True if the headers mark the end of the body: a length, or chunks. */
 export function endKnownBy(headers: { readonly [name: string]: string }): boolean {
   return 'content-length' in headers || /\bchunked\b/i.test(headers['transfer-encoding'] ?? '')
 }

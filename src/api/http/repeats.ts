@@ -1,8 +1,8 @@
 /**
- * Tells a page that came before from a new one.
+ * Fingerprints of pages, to detect repeated ones.
  *
- * Invariant: two pages have the same fingerprint only if they hold the same ids in the same order (or, where records
- * have no id or may share one, the same records); 16 bytes a page are kept, whatever its size.
+ * Invariant: two pages have the same fingerprint only if they contain the same ids in the same order (the same records,
+ * where records have no id or may share one). A fingerprint has 22 characters, whatever the size of the page.
  */
 import { createHash } from 'node:crypto'
 import { isLosslessNumber, isObject } from '../../core/json.ts'

@@ -1,11 +1,11 @@
 /**
- * How long the service asks us to wait: the `Retry-After` header (whole seconds or an HTTP date), else the number in
- * the throttling sentence (specification, section 7; either may be absent).
+ * Reads how long the service asks us to wait: from the `Retry-After` header (seconds or an HTTP date), else from the
+ * sentence in the body (specification, section 7; either may be absent).
  *
- * Invariant: the answer is null or a number of milliseconds from zero up; the sentence itself goes nowhere.
+ * Invariant: the result is null or a number of milliseconds of 0 or more; it contains no text of the body.
  */
 
-/** Milliseconds to wait, or null when the answer does not say. `now` and an HTTP date are in milliseconds since 1970. */
+/** Milliseconds to wait, or null if the answer has no time. `now` and `serviceDate` are milliseconds since 1970. */
 export function retryAfterOf(
   header: string | undefined,
   body: Uint8Array,
@@ -16,7 +16,7 @@ export function retryAfterOf(
   if (/^\d{1,9}(?:\.\d+)?$/.test(text)) return Number(text) * 1000
   if (/^[A-Za-z]/.test(text)) {
     const at = Date.parse(text)
-    // The service's own clock, where it told it: a date is meant in that clock.
+    // The date refers to the service's clock, which the `Date` header shows.
     if (Number.isFinite(at)) return Math.max(0, at - (serviceDate ?? now))
   }
   const sentence = /available in (\d{1,9}) second/.exec(

@@ -1,21 +1,21 @@
 /**
- * The writes that resources have in common: create, update, remove.
+ * The common writes of resources: create, update, remove.
  *
- * Invariant: a write that was answered 2xx is never an error, whatever its body holds; a write whose outcome is not
- * known is never sent again (the client sees to that) and its error says so.
+ * Invariant: a write answered with 2xx is never an error, whatever the body. The client never retries a write whose
+ * outcome is unknown, and its error says so.
  */
 import { IntakeError } from '../../core/errors.ts'
 import type { Client } from '../client.ts'
 import type { PathName } from '../paths.ts'
 import { type CallOptions, type Got, getById, recordIn } from '../resources/resource.ts'
 
-/** Body and, where it is no JSON, its type. */
+/** A body and, if it is not JSON, its type. */
 export interface Sent {
   readonly body: unknown
   readonly contentType?: string
 }
 
-/** POSTs to a list's path. `record` is null when the service took it and its answer holds no record. */
+/** POSTs to a list's path. `record` is null if the answer is 2xx and contains no record. */
 export async function create<Shape>(
   client: Client,
   path: PathName,
@@ -27,9 +27,9 @@ export async function create<Shape>(
 }
 
 /**
- * Changes one record; where the answer does not hold it (it may be empty), it is fetched, from `readPath`, and
- * `answer` is that of the fetch. Throws `ApiError`: `gone` when the id is unknown, `dead_letter` when the body is
- * refused, `stop` when nobody knows whether it took effect.
+ * Changes one record. If the answer does not contain the record (it may be empty), fetches it from `readPath` and
+ * returns the answer of that fetch. Throws `ApiError`: `gone` if the id is unknown, `dead_letter` if the body is
+ * refused, `stop` if it is unknown whether the change took effect.
  */
 export async function update<Shape>(
   client: Client,
@@ -50,7 +50,7 @@ export async function update<Shape>(
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error
     throw new IntakeError(
-      `${method} ${template}: done, but its answer held no record, and then ${error.message}`,
+      `${method} ${template}: done, but its answer has no record, and then ${error.message}`,
       {
         code: error.code,
         verdict: error.verdict,
@@ -60,7 +60,7 @@ export async function update<Shape>(
   }
 }
 
-/** Deletes one record. Throws `ApiError` with verdict `gone` when there is none of this id. */
+/** Deletes one record. Throws `ApiError` with verdict `gone` if the id is unknown. */
 export async function remove(
   client: Client,
   path: PathName,

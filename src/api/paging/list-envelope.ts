@@ -16,7 +16,7 @@ export interface ListBody {
   /** Query of the next page, without a question mark; null when this is the last, as far as this page says. */
   readonly next: string | null
   /** True when the page can tell that it is the last: it has a `next` field or a `Link` header at all. */
-  readonly tells: boolean
+  readonly endKnown: boolean
 }
 
 /** Null when the body is no list; `path` is for the `ShapeError` of a next page that cannot be followed. */
@@ -28,7 +28,7 @@ export function readList(
 ): ListBody | null {
   const linked = linkHeader(headers.link)
   if (Array.isArray(body)) {
-    return { records: body, count: null, next: linked ?? null, tells: linked !== undefined }
+    return { records: body, count: null, next: linked ?? null, endKnown: linked !== undefined }
   }
   if (!isObject(body)) return null
   const records = recordsIn(body, resource)
@@ -40,7 +40,7 @@ export function readList(
     records,
     count: countIn(body),
     next,
-    tells: told !== undefined || linked !== undefined,
+    endKnown: told !== undefined || linked !== undefined,
   }
 }
 

@@ -7,7 +7,7 @@
 import { ShapeError } from '../errors.ts'
 import { type Query, queryText, withOwn } from '../http/query.ts'
 import { type Numbered, numberedRest } from './numbered.ts'
-import type { ScanOutcome, Unsteady } from './page.ts'
+import type { Instability, ScanOutcome } from './page.ts'
 
 /** What a page says about its list; its records are not kept. */
 export interface PageFacts {
@@ -20,7 +20,7 @@ export interface PageFacts {
   /** Query of the next page, or null. */
   readonly next: string | null
   /** True when a page without a next page is the last one for sure. */
-  readonly tells: boolean
+  readonly endKnown: boolean
   /** Null for an empty page. */
   readonly fingerprint: string | null
   /** False when a record does not satisfy the filter that was asked for. */
@@ -42,7 +42,7 @@ export interface PageRequest {
 const MOST_EMPTY_PAGES = 20
 
 /** The gravest first: `reason` is the first of these that was seen. */
-const RANKED: readonly Unsteady[] = [
+const RANKED: readonly Instability[] = [
   'filter_ignored',
   'rows_vanished',
   'page_repeated_while_changing',
@@ -60,7 +60,7 @@ export class PageJudge {
   /** The lowest number among the pages with a fingerprint. */
   readonly #firstWith = new Map<string, number>()
   readonly #nextQueries = new Set<string>()
-  readonly #signs = new Set<Unsteady>()
+  readonly #signs = new Set<Instability>()
   /** The page to be judged next. */
   #turn = 1
   #requested = 0
@@ -173,22 +173,22 @@ export class PageJudge {
   }
 
   /** A page of a list whose pages were requested by their numbers. */
-  #judgeNumbered({ number, records, next, tells }: PageFacts, rest: Numbered): void {
+  #judgeNumbered({ number, records, next, endKnown }: PageFacts, rest: Numbered): void {
     if (records === 0) this.#vanished()
     else if (number < rest.pages) {
       if (records !== rest.size) this.#signs.add('short_page')
-      else if (next === null && tells) this.#signs.add('rows_vanished')
+      else if (next === null && endKnown) this.#signs.add('rows_vanished')
     } else if (next === null) this.#end()
     else this.#follow(next)
   }
 
   #judgeLinked(page: PageFacts): void {
-    const { number, records, count, next, tells } = page
+    const { number, records, count, next, endKnown } = page
     if (next === null) {
       if (this.#mayGoOn(page)) {
         this.#guessing = true
         this.#follow(withOwn(`page=${number + 1}`, this.#own))
-      } else if (records === 0 && number > 1 && tells && this.#count !== null) this.#vanished()
+      } else if (records === 0 && number > 1 && endKnown && this.#count !== null) this.#vanished()
       else this.#end()
       return
     }
@@ -205,8 +205,8 @@ export class PageJudge {
   }
 
   /** A full page without a word on what follows, where a page size is configured: the next page is tried. */
-  #mayGoOn({ tells, count, records }: PageFacts): boolean {
-    if (this.#size === undefined || tells || records !== this.#size) return false
+  #mayGoOn({ endKnown, count, records }: PageFacts): boolean {
+    if (this.#size === undefined || endKnown || records !== this.#size) return false
     return count === null || this.#records + records < count
   }
 

@@ -24,7 +24,7 @@ export interface Page {
 }
 
 /** Signs that the pages are not the whole list, or not one state of it. */
-export type Unsteady =
+export type Instability =
   | 'count_drifted'
   | 'count_mismatch'
   | 'short_page'
@@ -43,7 +43,7 @@ export interface ScanOutcome {
   readonly pages: number
   readonly records: number
   /** The gravest sign against it. */
-  readonly reason?: Unsteady
+  readonly reason?: Instability
 }
 
 export interface PagesOptions {

@@ -1,5 +1,5 @@
 /**
- * Scans a list: every page of it, several at a time where the service tells the count, and a verdict on whether the
+ * Scans a list: every page of it, several at a time where the service endKnown the count, and a verdict on whether the
  * pages together can be believed to be the whole list.
  *
  *     first page ─► no next ───────────────────────────────────────────► end
@@ -18,7 +18,7 @@ import { fetchPage } from './fetch-page.ts'
 import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
 
-export type { Getter, Page, PagesOptions, Scan, ScanOutcome, Unsteady } from './page.ts'
+export type { Getter, Instability, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 
 /** Reads the list at `path`. Throws `ApiError` (first page not there, credentials, …) and `ShapeError`. */
 export function scanPages(client: Getter, path: string, options: PagesOptions): Scan {
@@ -88,12 +88,12 @@ async function land(
   try {
     const fetched = await fetchPage(client, path, options, { number, query, signal })
     if ('missing' in fetched) return { arrival: { kind: 'missing', number }, page: null }
-    const { records, count, next, tells } = fetched.list
+    const { records, count, next, endKnown } = fetched.list
     const { startedAt, receivedAt, serviceDate, invalidUtf8 } = fetched.answer
     const fingerprint = records.length === 0 ? null : fingerprintOf(records, options.idsRepeat)
     const { fits } = options
     const arrival: Arrival = {
-      ...{ kind: 'page', number, records: records.length, count, next, tells, fingerprint },
+      ...{ kind: 'page', number, records: records.length, count, next, endKnown, fingerprint },
       fits: fits === undefined || records.every(fits),
     }
     if (records.length === 0 && number > 1) return { arrival, page: null }

@@ -27,28 +27,35 @@ export function listText(context: Context, { deadLetters, total }: DeadLetterLis
   return fittedTable(context, [head, ...rows], head.length - 1) + more
 }
 
-export function deadLetterDocument({ body, ...letter }: DeadLetterWithBody, withValues: boolean): unknown {
+export function deadLetterDocument(
+  { body, ...deadLetter }: DeadLetterWithBody,
+  withValues: boolean,
+): unknown {
   const content = { content: body?.toString('utf8') ?? null, content_bytes: body?.length ?? null }
-  return withValues ? { ...letter, ...content } : letter
+  return withValues ? { ...deadLetter, ...content } : deadLetter
 }
 
-export function deadLetterText(context: Context, letter: DeadLetterWithBody, withValues: boolean): string {
-  const { body } = letter
+export function deadLetterText(
+  context: Context,
+  deadLetter: DeadLetterWithBody,
+  withValues: boolean,
+): string {
+  const { body } = deadLetter
   const facts = factsText(context, [
-    ['dead letter', String(letter.id)],
-    ['status', letter.status],
-    ['team', printable(letter.team)],
-    ['stream', letter.stream],
-    ['record', letter.record_id === null ? '-' : printable(letter.record_id)],
-    ['origin', printable(letter.origin)],
-    ['first seen', `${minute(letter.created_at)} UTC`],
-    ['last seen', `${minute(letter.last_seen_at)} UTC${lastRun(letter)}`],
-    ['seen', String(letter.seen)],
-    ...(letter.settled_at === null ? [] : [['settled', `${minute(letter.settled_at)} UTC`] as const]),
+    ['dead letter', String(deadLetter.id)],
+    ['status', deadLetter.status],
+    ['team', printable(deadLetter.team)],
+    ['stream', deadLetter.stream],
+    ['record', deadLetter.record_id === null ? '-' : printable(deadLetter.record_id)],
+    ['origin', printable(deadLetter.origin)],
+    ['first seen', `${minute(deadLetter.created_at)} UTC`],
+    ['last seen', `${minute(deadLetter.last_seen_at)} UTC${lastRun(deadLetter)}`],
+    ['seen', String(deadLetter.seen)],
+    ...(deadLetter.settled_at === null ? [] : [['settled', `${minute(deadLetter.settled_at)} UTC`] as const]),
     ['content', contentOf(body, withValues)],
   ])
   const content = withValues && body !== null ? `${shownContent(body)}\n` : ''
-  return `${painted(context, 'yellow', paragraph(context, printable(letter.reason), 0))}${facts}${content}`
+  return `${painted(context, 'yellow', paragraph(context, printable(deadLetter.reason), 0))}${facts}${content}`
 }
 
 /** One value per line. A value that is too long for the terminal is wrapped, not cut. */

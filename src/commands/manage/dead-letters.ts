@@ -81,11 +81,11 @@ async function showList(context: Context, options: ListOptions): Promise<void> {
 }
 
 async function showOne(context: Context, id: number, options: OneOptions): Promise<void> {
-  const letter = await withSession(context, ({ db }) => readDeadLetter(db, id))
-  if (letter === null) throw notFound(id)
+  const deadLetter = await withSession(context, ({ db }) => readDeadLetter(db, id))
+  if (deadLetter === null) throw notFound(id)
   const withValues = options.showValues === true
-  if (options.json) printJson(context, deadLetterDocument(letter, withValues))
-  else context.stdout.write(deadLetterText(context, letter, withValues))
+  if (options.json) printJson(context, deadLetterDocument(deadLetter, withValues))
+  else context.stdout.write(deadLetterText(context, deadLetter, withValues))
 }
 
 async function retryThem(

@@ -29,7 +29,7 @@ export interface RefetchWatch {
 export interface RefetcherOptions {
   /** Of the warehouse. */
   readonly url: string
-  /** Of the same team several clients may share one budget by its `gate`. */
+  /** Of the same team several clients may share one budget by its `limiter`. */
   readonly teams: readonly (TeamSource & { readonly teamId: number })[]
   readonly clock: Clock
   readonly random: () => number

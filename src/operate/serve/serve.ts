@@ -6,7 +6,7 @@
  * Invariant: each part works without the others. Closing accepts nothing more, answers and commits what was accepted,
  * and finishes the batches in hand; events that are not drained by then wait in the inbox.
  */
-import { openGate } from '../../api/budget/gate.ts'
+import { openLimiter } from '../../api/budget/limiter.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { bringBack } from '../../load/teams.ts'
@@ -73,7 +73,7 @@ async function openParts(
   const teams = options.teams.map((team) => ({
     ...team,
     teamId: numbers.get(team.name)!,
-    gate: openGate({ concurrency: team.concurrency, giveUpAfterMs: team.giveUpAfterMs, clock, logger }),
+    limiter: openLimiter({ concurrency: team.concurrency, giveUpAfterMs: team.giveUpAfterMs, clock, logger }),
   }))
   const metrics = openMetrics()
   const troubles: Record<string, Troubled> = {}

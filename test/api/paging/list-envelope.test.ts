@@ -20,12 +20,12 @@ describe('the next page', () => {
     ['a link beside an empty one', { next: null, links: { next: '?page=2' } }],
     ['a link beside has_more', { next: '?page=2', has_more: true }],
   ])('is read from %s', (_name, more) => {
-    expect(read({ results: ROWS, ...more })).toMatchObject({ next: 'page=2', tells: true })
+    expect(read({ results: ROWS, ...more })).toMatchObject({ next: 'page=2', endKnown: true })
   })
 
   test('is read from a Link header beside has_more', () => {
     const list = read({ results: ROWS, has_more: true }, '<https://x/y?page=2>; rel="next"')
-    expect(list).toMatchObject({ next: 'page=2', tells: true })
+    expect(list).toMatchObject({ next: 'page=2', endKnown: true })
   })
 
   test.each([
@@ -57,8 +57,8 @@ describe('the next page', () => {
     ['null under links', { links: { next: null } }, true],
     ['not said', {}, false],
     ['no more', { has_more: false, next_cursor: null, next_page_token: '' }, false],
-  ])('is none where it is %s', (_name, more, tells) => {
-    expect(read({ results: ROWS, ...more })).toMatchObject({ next: null, tells })
+  ])('is none where it is %s', (_name, more, endKnown) => {
+    expect(read({ results: ROWS, ...more })).toMatchObject({ next: null, endKnown })
   })
 })
 

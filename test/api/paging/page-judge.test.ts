@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type PageFacts, PageJudge } from '../../../src/api/paging/page-judge.ts'
 
 const page = (number: number, facts: Partial<PageFacts> = {}): PageFacts => ({
-  ...{ kind: 'page', number, records: 3, count: 300, next: `page=${number + 1}`, tells: true },
+  ...{ kind: 'page', number, records: 3, count: 300, next: `page=${number + 1}`, endKnown: true },
   ...{ fingerprint: `page ${number}`, fits: true, ...facts },
 })
 

@@ -1,90 +1,90 @@
 /**
- * The door that every request of a team passes: holds callers back until the limit's model lets one more through.
+ * The request limiter of one team: every request needs a permit, and the model in limit.ts decides when to grant it.
  *
- * Invariant: callers pass in the order they came, repeated attempts before new ones; a pass is given back exactly
- * once, whatever happened; nobody who gave up (an aborted signal) is let through. Requests and bodies under way
- * together are never more than `concurrency`. One timer is set at most. A call is turned away only when the service
- * accepted no request of the team for `giveUpAfterMs` of its waiting, or asks for a longer pause than that.
+ * Invariant: permits are granted in the order of the calls, retries before new calls. Each permit is released exactly
+ * once. An aborted call gets no permit. Requests in flight and bodies being read never exceed `concurrency` together.
+ * At most one timer is set. A call fails only if the service accepted no request of the team while the call waited for
+ * `giveUpAfterMs`, or asks for a longer pause than that.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { Limit } from './limit.ts'
 
-/** What a caller is turned away with: nothing was accepted for too long, … */
+/** A call is rejected with `GAVE_UP` after `giveUpAfterMs` without an accepted request, … */
 export const GAVE_UP = new Error('the service accepted no request for too long')
-/** … or `Retry-After` is longer than anybody waits. */
+/** … and with `TOO_LONG` if `Retry-After` exceeds that time. */
 export const TOO_LONG = new Error('the service asks for a longer pause than a request waits')
 
 /** Milliseconds without one accepted request after which a call gives up. */
 export const DEFAULT_GIVE_UP_AFTER_MS = 15 * 60_000
 
-/** Leave to send one request now. The first of its functions to be called gives it back; later calls do nothing. */
-export interface Pass {
-  /** An answer came that the service counted. */
+/** Permission to send one request now. The first call of any of its functions releases it; later calls do nothing. */
+export interface Permit {
+  /** The service answered, and so has counted the request. */
   accepted(): void
   /**
-   * As `accepted`, but the answer's body is still coming: it keeps a place among those in flight until the function
-   * that is returned is called. The limit does not wait for it, since the service has counted the request.
+   * As `accepted`, but the body is still being read: it counts towards `concurrency` until the returned function is
+   * called. The rate does not depend on it, since the service has counted the request.
    */
   streaming(): () => void
-  /** 429; `retryAfter` in milliseconds, or null when the answer does not say. False when the call has to give up. */
+  /** 429; `retryAfter` in milliseconds, or null if the answer has none. Returns false if the call must give up. */
   throttled(retryAfter: number | null): boolean
-  /** No answer came. */
+  /** There was no answer. */
   lost(): void
 }
 
-/** One call, which may be made of several requests. */
+/** One call, which may send several requests. */
 export interface Call {
-  /** When it first asked to be sent, in microseconds of our clock. */
+  /** Time of the first `acquire`, in microseconds of our clock. */
   readonly since: number
-  /** True for one that was sent before: it goes first. */
+  /** True for a retry, which precedes new calls. */
   readonly again: boolean
 }
 
-export interface Gate {
-  /** Milliseconds; see `GateOptions`. */
+export interface Limiter {
+  /** Milliseconds; see `LimiterOptions`. */
   readonly giveUpAfterMs: number
-  /** Resolves when one request may be sent. Rejects on abort, and with `GAVE_UP`. */
-  enter(signals: readonly AbortSignal[], call: Call): Promise<Pass>
-  /** Requests per second, or null while no limit has shown. */
+  /** Resolves when one request may be sent. Rejects on abort, and with `GAVE_UP` or `TOO_LONG`. */
+  acquire(signals: readonly AbortSignal[], call: Call): Promise<Permit>
+  /** Requests per second, or null while no limit is known. */
   permittedRate(): number | null
 }
 
 interface Caller {
   readonly since: number
-  readonly admit: (pass: Pass) => void
+  readonly admit: (permit: Permit) => void
   readonly turnAway: (reason: Error) => void
 }
 
-/** Microseconds between two lines of the log that speak of throttling. */
+/** Least microseconds between two log lines about throttling. */
 const QUIET = 10_000_000
 
-export interface GateOptions {
+export interface LimiterOptions {
   readonly concurrency: number
   readonly clock: Clock
   readonly logger: Logger
-  /** Milliseconds that a call waits without one accepted request of the team; 15 minutes when left out. */
+  /** Milliseconds that a call waits without an accepted request of the team; 15 minutes by default. */
   readonly giveUpAfterMs?: number | undefined
 }
 
-export function openGate(options: GateOptions): Gate {
+export function openLimiter(options: LimiterOptions): Limiter {
   const { clock, logger, giveUpAfterMs = DEFAULT_GIVE_UP_AFTER_MS } = options
   const limit = new Limit(options.concurrency)
   const anew: Set<Caller> = new Set()
   const repeated: Set<Caller> = new Set()
   let wake: AbortController | null = null
-  let saidAt = Number.NEGATIVE_INFINITY
-  let unsaid = 0
+  let loggedAt = Number.NEGATIVE_INFINITY
+  let unlogged = 0
   let bodies = 0
   /** When the service last answered anything but 429. */
   let acceptedAt = Number.NEGATIVE_INFINITY
-  /** The end of a pause that was asked for and is longer than anybody waits. */
+  /** End of a requested pause that exceeds `giveUpAfterMs`. */
   let closedUntil = Number.NEGATIVE_INFINITY
 
   const hasGivenUp = ({ since }: { readonly since: number }) =>
     clock.now() - Math.max(since, acceptedAt) >= giveUpAfterMs * 1000
 
-  function enter(signals: readonly AbortSignal[], { since, again }: Call): Promise<Pass> {
+  function acquire(signals: readonly AbortSignal[], { since, again }: Call): Promise<Permit> {
     return new Promise((resolve, reject) => {
       const aborted = signals.find((signal) => signal.aborted)
       if (aborted) return reject(aborted.reason)
@@ -94,9 +94,9 @@ export function openGate(options: GateOptions): Gate {
       }
       const caller: Caller = {
         since,
-        admit: (pass) => {
+        admit: (permit) => {
           unlisten()
-          resolve(pass)
+          resolve(permit)
         },
         turnAway: (reason) => {
           unlisten()
@@ -106,7 +106,7 @@ export function openGate(options: GateOptions): Gate {
       const onAbort = (event: Event) => {
         unlisten()
         line.delete(caller)
-        // A timer that nobody waits for would keep the process alive.
+        // An unneeded timer would keep the process alive.
         if (anew.size + repeated.size === 0) wake?.abort()
         reject((event.target as AbortSignal).reason)
       }
@@ -133,20 +133,20 @@ export function openGate(options: GateOptions): Gate {
         return
       }
       line.delete(caller)
-      caller.admit(pass(now, caller.since))
+      caller.admit(grant(now, caller.since))
     }
   }
 
-  function turnAway(reason: Error, whom: (caller: Caller) => boolean): void {
+  function turnAway(reason: Error, matches: (caller: Caller) => boolean): void {
     for (const line of [repeated, anew]) {
-      for (const caller of [...line].filter(whom)) {
+      for (const caller of [...line].filter(matches)) {
         line.delete(caller)
         caller.turnAway(reason)
       }
     }
   }
 
-  /** Whoever waits longer than anybody does is looked at meanwhile; a pause that is over lets the first try in any case. */
+  /** Wakes up after `giveUpAfterMs` at the latest, to reject the calls that have waited that long. */
   function sleep(micros: number): void {
     const mine = new AbortController()
     wake = mine
@@ -162,13 +162,13 @@ export function openGate(options: GateOptions): Gate {
     )
   }
 
-  function pass(now: number, since: number): Pass {
+  function grant(now: number, since: number): Permit {
     const ticket = limit.sent(now)
-    let back = false
-    const giveBack = (tell: () => void) => {
-      if (back) return
-      back = true
-      tell()
+    let released = false
+    const release = (settle: () => void) => {
+      if (released) return
+      released = true
+      settle()
       admit()
     }
     const accept = () => {
@@ -176,10 +176,10 @@ export function openGate(options: GateOptions): Gate {
       limit.accepted(ticket, acceptedAt)
     }
     return {
-      accepted: () => giveBack(accept),
+      accepted: () => release(accept),
       streaming: () => {
-        let read = back
-        giveBack(() => {
+        let read = released
+        release(() => {
           bodies += 1
           accept()
         })
@@ -191,7 +191,7 @@ export function openGate(options: GateOptions): Gate {
         }
       },
       throttled: (retryAfter) => {
-        giveBack(() => {
+        release(() => {
           const now = clock.now()
           limit.rejected(ticket, now, retryAfter === null ? null : retryAfter * 1000)
           if (retryAfter !== null && retryAfter > giveUpAfterMs) closedUntil = now + retryAfter * 1000
@@ -200,18 +200,18 @@ export function openGate(options: GateOptions): Gate {
         })
         return !hasGivenUp({ since })
       },
-      lost: () => giveBack(() => limit.lost(ticket)),
+      lost: () => release(() => limit.lost(ticket)),
     }
   }
 
   function report(retryAfter: number | null): void {
-    unsaid += 1
+    unlogged += 1
     const now = clock.now()
-    if (now - saidAt < QUIET) return
-    logger.info({ throttled: unsaid, retryAfterMs: retryAfter, permittedRate: limit.rate }, 'throttled')
-    saidAt = now
-    unsaid = 0
+    if (now - loggedAt < QUIET) return
+    logger.info({ throttled: unlogged, retryAfterMs: retryAfter, permittedRate: limit.rate }, 'throttled')
+    loggedAt = now
+    unlogged = 0
   }
 
-  return { giveUpAfterMs, enter, permittedRate: () => limit.rate }
+  return { giveUpAfterMs, acquire, permittedRate: () => limit.rate }
 }

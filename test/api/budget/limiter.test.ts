@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { describe, expect, test } from 'vitest'
-import { GAVE_UP, openGate, type Pass, TOO_LONG } from '../../../src/api/budget/gate.ts'
+import { GAVE_UP, openLimiter, type Permit, TOO_LONG } from '../../../src/api/budget/limiter.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openHurriedClock } from '../support/hurried-clock.ts'
 
@@ -10,56 +10,56 @@ const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a body under way keeps its place', () => {
   function crowd(concurrency: number) {
-    const gate = openGate({ concurrency, clock: systemClock, logger: pino({ level: 'silent' }) })
-    const passes: Pass[] = []
+    const limiter = openLimiter({ concurrency, clock: systemClock, logger: pino({ level: 'silent' }) })
+    const permits: Permit[] = []
     const enter = async () => {
-      passes.push(await gate.enter([], call()))
+      permits.push(await limiter.acquire([], call()))
     }
-    return { passes, enter }
+    return { permits, enter }
   }
 
   test('until it is given up, and frees one place only, however often that is said', async () => {
-    const { passes, enter } = crowd(2)
+    const { permits, enter } = crowd(2)
     await enter()
     await enter()
-    const [first, second] = passes.map((pass) => pass.streaming())
+    const [first, second] = permits.map((permit) => permit.streaming())
     for (let more = 0; more < 4; more++) void enter()
     await settled()
-    expect(passes).toHaveLength(2)
+    expect(permits).toHaveLength(2)
     first!()
     first!()
     await settled()
-    expect(passes).toHaveLength(3)
-    passes[2]!.accepted()
+    expect(permits).toHaveLength(3)
+    permits[2]!.accepted()
     await settled()
-    expect(passes).toHaveLength(4)
+    expect(permits).toHaveLength(4)
     second!()
     await settled()
-    expect(passes).toHaveLength(5)
+    expect(permits).toHaveLength(5)
   })
 
-  test('and one whose pass was given back before keeps none', async () => {
-    const { passes, enter } = crowd(1)
+  test('and one whose permit was given back before keeps none', async () => {
+    const { permits, enter } = crowd(1)
     await enter()
-    passes[0]!.lost()
-    passes[0]!.streaming()()
+    permits[0]!.lost()
+    permits[0]!.streaming()()
     await enter()
     void enter()
     await settled()
-    expect(passes).toHaveLength(2)
+    expect(permits).toHaveLength(2)
   })
 })
 
 test('all who wait are turned away when the service asks for hours, and whoever comes meanwhile', async () => {
-  const gate = openGate({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
-  const [first, second] = [await gate.enter([], call()), await gate.enter([], call())]
+  const limiter = openLimiter({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
+  const [first, second] = [await limiter.acquire([], call()), await limiter.acquire([], call())]
   const waiting = [false, true, false].map((again) =>
-    gate.enter([], call(again)).catch((reason: unknown) => reason),
+    limiter.acquire([], call(again)).catch((reason: unknown) => reason),
   )
   first.throttled(7_200_000)
   second.accepted()
   expect(await Promise.all(waiting)).toEqual([TOO_LONG, TOO_LONG, TOO_LONG])
-  await expect(gate.enter([], call())).rejects.toBe(TOO_LONG)
+  await expect(limiter.acquire([], call())).rejects.toBe(TOO_LONG)
 })
 
 describe('a call that is throttled', () => {
@@ -69,47 +69,47 @@ describe('a call that is throttled', () => {
     const clock = openHurriedClock()
     return {
       clock,
-      gate: openGate({ concurrency, clock, logger: pino({ level: 'silent' }), giveUpAfterMs }),
+      limiter: openLimiter({ concurrency, clock, logger: pino({ level: 'silent' }), giveUpAfterMs }),
     }
   }
 
   test('waits as long as the service accepts anything of the team, and gives up fifteen minutes later', async () => {
-    const { clock, gate } = open()
+    const { clock, limiter } = open()
     const mine = { since: clock.now(), again: false }
-    const other = async () => (await gate.enter([], { since: clock.now(), again: false })).accepted()
+    const other = async () => (await limiter.acquire([], { since: clock.now(), again: false })).accepted()
     for (const seconds of [0, 600, 1_200, 1_800]) {
       clock.skip(mine.since + seconds * 1_000_000 - clock.now())
-      expect((await gate.enter([], mine)).throttled(1_000)).toBe(true)
+      expect((await limiter.acquire([], mine)).throttled(1_000)).toBe(true)
       await other()
     }
     const acceptedAt = clock.now()
-    const last = await gate.enter([], mine)
+    const last = await limiter.acquire([], mine)
     clock.skip(acceptedAt + 15 * MINUTE - 500_000 - clock.now())
     expect(last.throttled(1_000)).toBe(true)
-    const over = await gate.enter([], mine)
+    const over = await limiter.acquire([], mine)
     expect(clock.now()).toBeGreaterThan(acceptedAt + 15 * MINUTE)
     expect(over.throttled(1_000)).toBe(false)
   })
 
   test('counts from its own beginning: hours in which nobody asked are none of its waiting', async () => {
-    const { clock, gate } = open()
-    ;(await gate.enter([], { since: clock.now(), again: false })).accepted()
+    const { clock, limiter } = open()
+    ;(await limiter.acquire([], { since: clock.now(), again: false })).accepted()
     clock.skip(600 * MINUTE)
-    expect((await gate.enter([], { since: clock.now(), again: false })).throttled(1_000)).toBe(true)
+    expect((await limiter.acquire([], { since: clock.now(), again: false })).throttled(1_000)).toBe(true)
   })
 
   test('gives up together with all that have waited as long, and leaves the others waiting', async () => {
-    const { clock, gate } = open(60_000, 1)
+    const { clock, limiter } = open(60_000, 1)
     const old = { since: clock.now(), again: true }
-    const pass = await gate.enter([], old)
+    const permit = await limiter.acquire([], old)
     clock.skip(MINUTE)
     const ends: string[] = []
     const ended = (name: string) => [() => ends.push(`${name} sent`), () => ends.push(`${name} gave up`)]
     clock.stop()
-    const waiting = gate.enter([], old)
+    const waiting = limiter.acquire([], old)
     void waiting.then(...ended('old'))
-    void gate.enter([], { since: clock.now(), again: false }).then(...ended('new'))
-    expect(pass.throttled(50_000)).toBe(false)
+    void limiter.acquire([], { since: clock.now(), again: false }).then(...ended('new'))
+    expect(permit.throttled(50_000)).toBe(false)
     await expect(waiting).rejects.toBe(GAVE_UP)
     expect(ends.filter((end) => end.startsWith('new'))).toEqual([])
     clock.go()
@@ -117,18 +117,18 @@ describe('a call that is throttled', () => {
   })
 
   test('is sent once more after a pause as long as its patience', async () => {
-    const { clock, gate } = open(60_000)
+    const { clock, limiter } = open(60_000)
     const mine = { since: clock.now(), again: false }
-    expect((await gate.enter([], mine)).throttled(60_000)).toBe(true)
-    const again = await gate.enter([], { ...mine, again: true })
+    expect((await limiter.acquire([], mine)).throttled(60_000)).toBe(true)
+    const again = await limiter.acquire([], { ...mine, again: true })
     expect(again.throttled(60_000)).toBe(false)
   })
 
   test('by "at once" over and over is not sent in a row without a pause', async () => {
-    const { clock, gate } = open()
+    const { clock, limiter } = open()
     const mine = { since: clock.now(), again: true }
     let sent = 0
-    while ((await gate.enter([], mine)).throttled(0)) sent += 1
+    while ((await limiter.acquire([], mine)).throttled(0)) sent += 1
     expect(sent).toBeLessThan(20)
     expect(clock.now()).toBeGreaterThanOrEqual(mine.since + 15 * MINUTE)
   })
@@ -140,10 +140,10 @@ describe('a call that is throttled', () => {
       return systemClock.sleep(60_000, signal)
     }
     const clock = { ...systemClock, sleep }
-    const gate = openGate({ concurrency: 2, clock, logger: pino({ level: 'silent' }) })
-    ;(await gate.enter([], call())).throttled(600_000)
+    const limiter = openLimiter({ concurrency: 2, clock, logger: pino({ level: 'silent' }) })
+    ;(await limiter.acquire([], call())).throttled(600_000)
     const aborts = [new AbortController(), new AbortController()]
-    const waiting = aborts.map(({ signal }) => gate.enter([signal], call()).catch(() => 'gone'))
+    const waiting = aborts.map(({ signal }) => limiter.acquire([signal], call()).catch(() => 'gone'))
     aborts[0]!.abort()
     expect(pauses.at(-1)!.aborted).toBe(false)
     aborts[1]!.abort()
@@ -152,10 +152,10 @@ describe('a call that is throttled', () => {
   })
 
   test('ends at once when it is aborted', async () => {
-    const gate = openGate({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
+    const limiter = openLimiter({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
     const abort = new AbortController()
-    ;(await gate.enter([], call())).throttled(600_000)
-    const waiting = gate.enter([abort.signal], call(true))
+    ;(await limiter.acquire([], call())).throttled(600_000)
+    const waiting = limiter.acquire([abort.signal], call(true))
     abort.abort(new Error('stopped'))
     await expect(waiting).rejects.toThrow('stopped')
   })
