@@ -1,6 +1,6 @@
 /**
- * Records set aside (laws 4 and 9): kept whole in intake_raw.set_aside, described without a value in
- * intake_ops.dead_letters. Meeting the same thing again counts it and makes no second one.
+ * Dead letters (laws 4 and 9): stored whole in intake_raw.set_aside, described without a value in
+ * intake_ops.dead_letters. A dead letter that occurs again is counted, not stored twice.
  */
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
@@ -10,19 +10,19 @@ import type { Warehouse } from '../warehouse/tables.ts'
 import { withoutErasedDeadLetters } from './erasures/dead-letters.ts'
 
 /**
- * Writes the dead letters of a batch, in the batch's own transaction; those of erased patients are none, and what was
- * discarded before stays so. Returns how many wait.
+ * Stores the dead letters of a batch, in the batch's own transaction. Leaves out those of erased patients; a discarded one
+ * stays discarded. Returns the number that are waiting.
  */
 export async function storeDeadLetters(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
-  came: readonly DeadLetter[],
+  deadLetters: readonly DeadLetter[],
 ): Promise<number> {
-  const letters = await withoutErasedDeadLetters(db, place, came)
+  const kept = await withoutErasedDeadLetters(db, place, deadLetters)
   let written = 0
-  for (const letter of letters) {
-    const body = typeof letter.body === 'string' ? Buffer.from(letter.body) : letter.body
-    const fingerprint = fingerprintOf(letter, body)
+  for (const deadLetter of kept) {
+    const body = typeof deadLetter.body === 'string' ? Buffer.from(deadLetter.body) : deadLetter.body
+    const fingerprint = fingerprintOf(deadLetter, body)
     if (await wasDiscarded(db, place, fingerprint)) continue
     written += 1
     const { id } = await db
@@ -30,10 +30,10 @@ export async function storeDeadLetters(
       .values({
         team_id: place.teamId,
         stream: place.stream,
-        record_id: letter.recordId,
+        record_id: deadLetter.recordId,
         fingerprint,
-        origin: letter.origin,
-        reason: letter.reason,
+        origin: deadLetter.origin,
+        reason: deadLetter.reason,
         last_run_id: place.runId,
         seen: 1,
       })
@@ -58,7 +58,7 @@ export async function storeDeadLetters(
   return written
 }
 
-/** A person has decided that it needs nobody: it is counted, and waits no more. */
+/** Counts a dead letter that a person has discarded; false if there is none. */
 async function wasDiscarded(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox; readonly runId: string | null },
@@ -86,7 +86,7 @@ function fingerprintOf({ recordId, reason }: DeadLetter, body: Buffer): string {
     .digest('hex')
 }
 
-/** Ids of records that earlier runs set aside and that wait still. */
+/** Ids of records with waiting dead letters of earlier runs. */
 export async function waitingIds(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamName; readonly runId: string },
@@ -108,8 +108,8 @@ export async function waitingIds(
 }
 
 /**
- * After a complete scan, or after these records were asked for: what was no longer met needs nobody, except of records
- * that could not be had.
+ * Resolves dead letters that did not occur again in a complete scan, or when the records `ids` were fetched. Leaves those
+ * of the records `except`, which could not be fetched.
  */
 export async function resolveUnmet(
   db: Kysely<Warehouse>,

@@ -1,4 +1,4 @@
-/** Problems and drift of a batch, added up in intake_ops within the batch's own transaction. */
+/** Adds the problems and drift of a batch to the counts in intake_ops, within the batch's own transaction. */
 import { type Kysely, sql } from 'kysely'
 import type { StreamOrInbox } from '../core/streams.ts'
 import type { Findings } from '../normalize/lines.ts'

@@ -1,9 +1,9 @@
 /**
- * One batch → the warehouse, in one transaction: raw, root, children, dead letters, findings and the check that the
+ * One batch → the warehouse, in one transaction: raw, root, children, dead deadLetters, findings and the check that the
  * slice is still ours (laws 2, 3 and 4).
  *
- * Invariant: loading a batch again, or any part of it in any order beside any other, ends in the same tables. A
- * record that Postgres refuses becomes a dead letter and the rest of its batch is loaded.
+ * Invariant: loading a batch again, or parts of it in any order and concurrently with others, gives the same tables. A
+ * record that Postgres refuses becomes a dead letter, and the rest of its batch is loaded.
  */
 import { sql } from 'kysely'
 import type { DeadLetter } from '../normalize/dead-letter.ts'
@@ -21,15 +21,15 @@ export interface LoadResult {
   readonly changed: number
   /** Tombstones written. */
   readonly deleted: number
-  /** Records of erased patients: nothing of them is written. */
+  /** Records of erased patients, which are not written. */
   readonly erased: number
   readonly deadLetters: number
   readonly problems: number
-  /** Ids of records whose order cannot be decided here: they have to be fetched by id. */
+  /** Ids of records in conflict, which must be fetched by id. */
   readonly conflicts: readonly string[]
 }
 
-/** What commits together. The lines are of one team and stream, and hold no key twice. */
+/** Records that commit together. The lines belong to one team and stream, with distinct keys. */
 export interface Batch {
   readonly stream: Stream
   readonly taken: TakenSlice
@@ -38,13 +38,13 @@ export interface Batch {
 }
 
 /**
- * - `straight`: the warehouse held nothing of this stream when the run began, so rows go straight to the tables, and
- *   through staging after all if one of them turns out to be there.
- * - `merge`: every record is merged; one with the same content moves its version on.
+ * - `straight`: the warehouse had no record of this stream when the run began, so rows are copied into the tables; if a
+ *   key exists after all, the batch is merged.
+ * - `merge`: every record is merged through staging; one with unchanged content advances its version.
  */
 export type LoadMode = 'straight' | 'merge'
 
-/** Loads a batch in one transaction. Which records need loading at all is `withoutUnchanged`'s to say. */
+/** Loads a batch in one transaction, or in several if Postgres refuses a record. The caller skips unchanged records. */
 export async function loadBatch(session: Session, batch: Batch, mode: LoadMode): Promise<LoadResult> {
   return await loadOrBisect(session, batch, batch.lines, batch.deadLetters, mode === 'straight')
 }
@@ -53,15 +53,15 @@ async function loadOrBisect(
   session: Session,
   batch: Batch,
   lines: BatchLines,
-  letters: readonly DeadLetter[],
+  deadLetters: readonly DeadLetter[],
   straight: boolean,
 ): Promise<LoadResult> {
   try {
-    return await loadInOneTransaction(session, batch, lines, letters, straight)
+    return await loadInOneTransaction(session, batch, lines, deadLetters, straight)
   } catch (error) {
     const state = sqlstateOf(error)
     if (straight && state === SQLSTATE.uniqueViolation) {
-      return loadOrBisect(session, batch, lines, letters, false)
+      return loadOrBisect(session, batch, lines, deadLetters, false)
     }
     if (!isRefusalOfData(state) || lines.count === 0) throw error
     if (lines.count === 1) {
@@ -69,12 +69,12 @@ async function loadOrBisect(
         session,
         batch,
         withoutRecords(lines),
-        [...letters, refusedLetter(lines, state)],
+        [...deadLetters, refusedRecord(lines, state)],
         false,
       )
     }
     const [head, tail] = splitLines(lines)
-    const first = await loadOrBisect(session, batch, head, letters, straight)
+    const first = await loadOrBisect(session, batch, head, deadLetters, straight)
     const second = await loadOrBisect(session, batch, tail, [], straight)
     return {
       changed: first.changed + second.changed,
@@ -91,7 +91,7 @@ async function loadInOneTransaction(
   session: Session,
   batch: Batch,
   lines: BatchLines,
-  letters: readonly DeadLetter[],
+  deadLetters: readonly DeadLetter[],
   straight: boolean,
 ): Promise<LoadResult> {
   const { client, db } = session
@@ -101,22 +101,22 @@ async function loadInOneTransaction(
   try {
     const from: From = straight ? { kind: 'empty' } : { kind: 'pages', askedAt: taken.takenAt }
     const { conflicts, ...written } = await writeBatch(session, { stream, lines, from })
-    const deadLetters = await storeDeadLetters(db, taken, letters)
+    const stored = await storeDeadLetters(db, taken, deadLetters)
     await assertOurs(db, taken)
     await client.query('commit')
-    return { ...written, deadLetters, conflicts: conflicts.map(({ id }) => id) }
+    return { ...written, deadLetters: stored, conflicts: conflicts.map(({ id }) => id) }
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
   }
 }
 
-/** Data exceptions, violated constraints and exceeded limits: the fault of some record, not of the connection. */
+/** Data exceptions, violated constraints and exceeded limits: errors of a record, not of the connection. */
 export function isRefusalOfData(state: string | undefined): boolean {
   return state !== undefined && /^(?:22|23|54)/.test(state)
 }
 
-function refusedLetter(lines: BatchLines, state: string | undefined): DeadLetter {
+function refusedRecord(lines: BatchLines, state: string | undefined): DeadLetter {
   const { id, origin, body } = onlyRecord(lines)
   return {
     recordId: id,
@@ -126,7 +126,7 @@ function refusedLetter(lines: BatchLines, state: string | undefined): DeadLetter
   }
 }
 
-/** True when the warehouse holds nothing of this stream of this team. */
+/** True if the warehouse has no record of this stream of this team. */
 export async function isUntouched(session: Session, teamId: number, stream: Stream): Promise<boolean> {
   const { rows } = await sql<{ touched: boolean }>`
     select exists (select from intake_raw.records where team_id = ${teamId} and stream = ${stream.name}) as touched`.execute(

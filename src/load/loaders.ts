@@ -2,9 +2,9 @@
  * The loading connections of a run: two for a team by default, so that one batch is prepared while Postgres merges
  * another.
  *
- * Invariant: a session serves one batch at a time; one that broke is replaced; a batch that failed for a passing
- * reason (a lock, a deadlock, a lost connection) is loaded again from the start, which law 2 makes harmless. A team
- * whose batches wait for a lock leaves the sessions beyond its own limit to the others.
+ * Invariant: a session serves one batch at a time; a broken session is replaced; a batch that failed for a transient
+ * reason (a lock, a deadlock, a lost connection) is loaded again from the start, which law 2 makes safe. A team whose
+ * batches wait for a lock uses no more sessions than its own limit.
  */
 import type { Clock } from '../core/clock.ts'
 import { IntakeError, verdictOf } from '../core/errors.ts'
@@ -19,30 +19,30 @@ export interface LoadersOptions {
   /** Sessions of all teams; those of one when left out. */
   readonly total?: number
   readonly clock: Clock
-  /** Told of each failure that is tried again. */
+  /** Called before each retry. */
   readonly onRetry?: (code: string, attempt: number) => void
   readonly lockTimeoutMs?: number
 }
 
 export interface Loaders {
-  /** Runs `work` on a free session, again after a passing failure. Resolves or rejects when it is done. */
+  /** Runs `work` on a free session, with retries after transient failures. */
   run<Result>(work: (session: Session) => Promise<Result>): Promise<Result>
-  /** Resolves when a session is free or about to be: what a reader awaits before it reads on. */
+  /** Resolves once no work of the team is queued; readers await it before they read on. */
   ready(): Promise<void>
 }
 
-/** By itself the loaders of whoever has no teams to keep apart. */
+/** Loaders for callers without teams; `ofTeam` for those with several. */
 export interface OpenLoaders extends Loaders, AsyncDisposable {
   ofTeam(teamId: number): Loaders
   close(): Promise<void>
 }
 
-/** Stands for work that belongs to no team in particular. */
+/** Key of work that belongs to no team. */
 const NO_TEAM = -1
 
 /**
- * A batch meets large tables by their keys, a few thousand rows at a time. Statistics may be missing (a first load) or
- * stale, and a plan that reads a whole table for each batch would make a load quadratic.
+ * A batch looks up a few thousand keys in large tables. Statistics may be missing (a first load) or stale, and a plan that
+ * reads a whole table for each batch would make a load quadratic.
  */
 const PLANNER = ['enable_seqscan=off', 'jit=off']
 
@@ -68,7 +68,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
       free.push(session)
       return result
     } catch (error) {
-      // The session may be mid-transaction, or gone: the next one starts afresh.
+      // The session may be in a transaction, or lost: the next attempt opens a new one.
       await session.close()
       throw warehouseError(error)
     }
@@ -76,7 +76,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
 
   async function persist<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries++) {
-      // What the work itself met, a service that is away say, passes no sooner with another session.
+      // A failure of the work itself, such as an unreachable service, is not retried with another session.
       let isOfWork = false
       try {
         return await attempt((session) =>

@@ -1,8 +1,8 @@
 /**
- * Asking for records whose newest state only the service can tell (intake_ops.refetches).
+ * Records to fetch by id, because only the service knows their newest state (intake_ops.refetches).
  *
- * Invariant: a record is asked for once, however many events doubt it; asking again while a request is under way is
- * not lost, because what settles a row names how often it was asked. Rows are written in the order of their keys.
+ * Invariant: a record has one row, however many events ask for it; asking again while a fetch is in progress is not lost,
+ * because settling a row names the count of requests that it covers. Rows are written in the order of their keys.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/streams.ts'
@@ -10,9 +10,9 @@ import { type Instant, laterOf } from '../core/time.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 /**
- * - `contested`: an event lost to, or tied with, another content.
- * - `partial`: an event did not hold the whole record.
- * - `member`: changed by the submission of its packet.
+ * - 'contested': a conflict: an event lost to, or tied with, different content.
+ * - 'partial': an event did not contain the whole record.
+ * - 'member': changed by the submission of its packet.
  */
 export type RefetchReason = 'contested' | 'partial' | 'member'
 
@@ -23,38 +23,38 @@ export interface Ask {
   readonly reason: RefetchReason
   /** Of the event that asks. */
   readonly origin: string
-  /** Of a member: one that is held as submitted, of this time or later, needs no asking. */
+  /** For a member: if the stored record was submitted at this time or later, it is not fetched. */
   readonly since: Instant | null
 }
 
 /**
- * Milliseconds before a record is asked for. A bound for the service's clock may be a second early, so that an answer
- * to a request made at once would lose to the event that asks; and events of members arrive a moment later themselves.
+ * Milliseconds before a record is fetched. The bound of the service's clock may be a second early, so that the answer to an
+ * immediate request would lose to the event that asks for it; and events of members arrive shortly after.
  */
-const PAUSE: Readonly<Record<RefetchReason, number>> = { contested: 1_000, partial: 0, member: 1_000 }
+const pauseOf = (reason: RefetchReason): number => (reason === 'partial' ? 0 : 1_000)
 
-/** Of several reasons the first says most of what the answer decides. */
+/** In order of precedence. */
 const REASONS: readonly RefetchReason[] = ['contested', 'partial', 'member']
 
-/** Writes what is asked for, within the transaction at hand. Returns how many of them have to be fetched. */
+/** Stores the records to fetch, within the current transaction. Returns their number. */
 export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Promise<number> {
   const rows = [...onceEach(asks)]
   if (rows.length === 0) return 0
   const { numAffectedRows } = await sql`
     insert into intake_ops.refetches as asked_for (team_id, stream, id, reason, origin, since, due_at)
-    select came.*, now() + pause.milliseconds * interval '1 millisecond'
+    select given.*, now() + pause.milliseconds * interval '1 millisecond'
     from unnest(
       ${rows.map((row) => row.teamId)}::smallint[], ${rows.map((row) => row.stream)}::text[],
       ${rows.map((row) => row.id)}::text[], ${rows.map((row) => row.reason)}::text[],
       ${rows.map((row) => row.origin)}::text[], ${rows.map((row) => row.since)}::timestamptz[]
-    ) as came (team_id, stream, id, reason, origin, since)
-    join unnest(${REASONS}::text[], ${REASONS.map((reason) => PAUSE[reason])}::int[])
+    ) as given (team_id, stream, id, reason, origin, since)
+    join unnest(${REASONS}::text[], ${REASONS.map(pauseOf)}::int[])
       as pause (reason, milliseconds) using (reason)
-    where came.since is null or not exists (
-      select from intake_raw.records held
-      where (held.team_id, held.stream, held.id) = (came.team_id, came.stream, came.id)
-        and ${isKnownSince('came.since')})
-    order by came.team_id, came.stream, came.id
+    where given.since is null or not exists (
+      select from intake_raw.records stored
+      where (stored.team_id, stored.stream, stored.id) = (given.team_id, given.stream, given.id)
+        and ${isKnownSince('given.since')})
+    order by given.team_id, given.stream, given.id
     on conflict (team_id, stream, id) do update set
       asked = asked_for.asked + 1,
       reason = case
@@ -66,9 +66,9 @@ export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Pro
   return Number(numAffectedRows ?? 0n)
 }
 
-/** Of a record that is `held`: it is known as submitted, at the time of that column or later, and needs no asking. */
+/** True if the record `stored` was submitted at the time in `column` or later, and needs no fetch. */
 export function isKnownSince(column: string): RawBuilder<unknown> {
-  return sql`held.version >= ${sql.ref(column)} and held.payload ->> 'is_submitted' = 'true'`
+  return sql`stored.version >= ${sql.ref(column)} and stored.payload ->> 'is_submitted' = 'true'`
 }
 
 function onceEach(asks: readonly Ask[]): Iterable<Ask> {
@@ -81,7 +81,7 @@ function onceEach(asks: readonly Ask[]): Iterable<Ask> {
   return byKey.values()
 }
 
-/** What answers both: an answer that satisfies one alone would leave the other unasked. */
+/** The stricter of both requests: an answer to it satisfies the other too. */
 function joined(known: Ask, ask: Ask): Ask {
   const first = REASONS.indexOf(ask.reason) < REASONS.indexOf(known.reason) ? ask : known
   return {

@@ -1,8 +1,8 @@
 /**
  * The history of runs.
  *
- * Invariant: a run that is marked `running` is running: each holds a lock as long as it lives, and the next run marks
- * those whose lock is free as interrupted.
+ * Invariant: a run with status `running` is running: each holds a lock for its lifetime, and the next run marks those
+ * whose lock is free as interrupted.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../core/streams.ts'
@@ -20,7 +20,7 @@ export interface StreamReport {
   readonly changed: number
   readonly unchanged: number
   readonly deleted: number
-  /** Records skipped because they are of an erased patient. */
+  /** Records of erased patients, which are skipped. */
   readonly erased: number
   readonly deadLetters: number
   readonly problems: number
@@ -34,7 +34,7 @@ export type RunKind = 'backfill' | 'verify' | 'replay'
 /** Begins a run on `session`, which must stay open until `finishRun`. */
 export async function beginRun(session: Session, kind: RunKind, options: unknown): Promise<string> {
   await markInterrupted(session)
-  // The lock outlives the transaction and is taken before anybody can see the run, so nobody finds it without.
+  // The lock outlives the transaction and is taken before the run is visible, so that no session sees it unlocked.
   return await session.db.transaction().execute(async (db) => {
     const { run_id } = await db
       .insertInto('intake_ops.runs')
@@ -89,7 +89,7 @@ async function markInterrupted(session: Session): Promise<void> {
       .updateTable('intake_ops.runs')
       .set({ status: 'interrupted', error: 'the process ended before the run did' })
       .where('run_id', '=', run_id)
-      // It may have ended since it was looked up, and let go of its lock.
+      // It may have ended since the query, and released its lock.
       .where('status', '=', 'running')
       .execute()
     await unlock(session, 'run', run_id)

@@ -1,8 +1,8 @@
 /**
  * Taking and settling a slice (law 3).
  *
- * Invariant: whoever takes a slice raises its epoch; every transaction of the worker checks the epoch under which it
- * took the slice, so a worker that was paused while another took over changes nothing when it wakes up.
+ * Invariant: taking a slice raises its epoch, and every transaction of the worker checks the epoch under which it took the
+ * slice. So a worker that was paused while another took over changes nothing when it resumes.
  */
 import { type Kysely, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
@@ -20,7 +20,7 @@ export interface TakenSlice extends SliceKey {
   readonly epoch: string
   readonly runId: string
   readonly cursor: unknown
-  /** When, in the clock of the warehouse: nothing that is loaded was asked for before. */
+  /** Time of taking, on the clock of the warehouse: all requests of the slice are later. */
   readonly takenAt: string
 }
 
@@ -49,22 +49,22 @@ export async function takeSlice(db: Kysely<Warehouse>, key: SliceKey, runId: str
 
 /** The slice's cursor, without taking it; null before the first settle. */
 export async function cursorOf(db: Kysely<Warehouse>, key: SliceKey): Promise<unknown> {
-  const held = await db
+  const row = await db
     .selectFrom('intake_ops.checkpoints')
     .select('cursor')
     .where('team_id', '=', key.teamId)
     .where('stream', '=', key.stream)
     .where('slice', '=', key.slice)
     .executeTakeFirst()
-  return held?.cursor ?? null
+  return row?.cursor ?? null
 }
 
-/** Fails unless the slice is still ours; keeps others from taking it until the transaction ends. */
+/** Throws unless the slice is still ours; blocks others from taking it until the transaction ends. */
 export async function assertOurs(db: Kysely<Warehouse>, taken: TakenSlice): Promise<void> {
-  const held = await ours(db.selectFrom('intake_ops.checkpoints').select('epoch'), taken)
+  const row = await ours(db.selectFrom('intake_ops.checkpoints').select('epoch'), taken)
     .forShare()
     .executeTakeFirst()
-  if (held === undefined) throw lostSlice(taken)
+  if (row === undefined) throw lostSlice(taken)
 }
 
 /** Moves the slice's cursor, if the slice is still ours. */

@@ -1,8 +1,8 @@
 /**
- * The rows of intake.teams, and which of the teams were removed (intake_ops.removed_teams).
+ * The rows of intake.teams, and the removed teams (intake_ops.removed_teams).
  *
- * Invariant: a removed team comes back only when a person starts something that has it in its configuration
- * (`bringBack`), never because a process that still runs goes on with it.
+ * Invariant: a removed team is restored only when a person starts a command with it in the configuration (`bringBack`),
+ * never by a process that is already running.
  */
 import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
@@ -10,18 +10,18 @@ import type { Session } from '../warehouse/connect.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
-/** The team's number in this warehouse, given to it when it is first named. Throws for a team that was removed. */
+/** The team's number in this warehouse, assigned on first use. Throws for a removed team. */
 export async function teamIdOf(db: Kysely<Warehouse>, name: string): Promise<number> {
   const teamId = await numberOf(db, name)
   if ((await removedAmong(db, [teamId])).length > 0) throw removedError(name)
   return teamId
 }
 
-/** As `teamIdOf`; a team that was removed with its data kept is there again, with the events that waited then. */
+/** As `teamIdOf`; restores a team that was removed with its data kept, with its pending events. */
 export async function bringBack(session: Session, name: string): Promise<number> {
   const teamId = await numberOf(session.db, name)
   if ((await removedAmong(session.db, [teamId])).length === 0) return teamId
-  // Whoever removes it holds this lock.
+  // The command that removes a team holds this lock.
   if (!(await tryLock(session, 'team', name))) throw beingRemoved(name)
   try {
     await session.db.transaction().execute(async (transaction) => {
@@ -41,12 +41,12 @@ export async function bringBack(session: Session, name: string): Promise<number>
 }
 
 async function numberOf(db: Kysely<Warehouse>, name: string): Promise<number> {
-  const held = await db
+  const known = await db
     .selectFrom('intake.teams')
     .select('team_id')
     .where('name', '=', name)
     .executeTakeFirst()
-  if (held !== undefined) return held.team_id
+  if (known !== undefined) return known.team_id
   await db
     .insertInto('intake.teams')
     .values({ name })
@@ -60,7 +60,7 @@ async function numberOf(db: Kysely<Warehouse>, name: string): Promise<number> {
   return team_id
 }
 
-/** Of these teams those that were removed. */
+/** The removed ones of these teams. */
 export async function removedAmong(
   db: Kysely<Warehouse>,
   teamIds: readonly number[],
@@ -103,7 +103,7 @@ function halfDeleted(name: string): IntakeError {
   })
 }
 
-/** Notes what the service last called its environment, unless that is no name; writes only when it changed. */
+/** Stores the service's name of its environment, if it is a valid name and has changed. */
 export async function noteEnvironment(
   db: Kysely<Warehouse>,
   teamId: number,

@@ -103,7 +103,7 @@ describe('what is not plain text', () => {
 
   test.each([
     ['a JSON string without end', '"a,b\\n1,2'],
-    ['bytes beside the JSON string', '"a,b" x'],
+    ['bytes outside the JSON string', '"a,b" x'],
     ['an escape that JSON does not have', '"a,\\xb"'],
   ])('%s is malformed', (what, text) => {
     expect((read(text, 'application/json') as MalformedFile).message).toContain(what)

@@ -159,10 +159,10 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: [...MEANING, 'test/probes/peers.test.ts'],
   },
   {
-    bug: 'unchanged records are skipped although an event waits that speaks for them',
+    bug: 'unchanged records are skipped although an event of them is pending',
     file: 'src/load/merge/skip-unchanged.ts',
-    from: 'or incoming.id = any (${spokenFor}::text[]))',
-    to: 'or incoming.id = any (${spokenFor}::text[]) and false)',
+    from: 'or incoming.id = any (${pending}::text[]))',
+    to: 'or incoming.id = any (${pending}::text[]) and false)',
     tests: ['test/load/merge/skip-unchanged.test.ts', 'test/ingest/drain/any-order.test.ts'],
   },
   {
@@ -488,7 +488,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'dead letters are lost when a batch is cut in two',
     file: 'src/load/load.ts',
-    from: 'loadOrBisect(session, batch, head, letters, straight)',
+    from: 'loadOrBisect(session, batch, head, deadLetters, straight)',
     to: 'loadOrBisect(session, batch, head, [], straight)',
     tests: ['test/load/set-aside.test.ts'],
   },

@@ -59,9 +59,9 @@ export async function takeDue(
 ): Promise<readonly DueRow[]> {
   const due = sql`asked_for.team_id = ${teamId} and asked_for.due_at <= now() and asked_for.stream = any (${streams}::text[])`
   await sql`
-    delete from intake_ops.refetches asked_for using intake_raw.records held
+    delete from intake_ops.refetches asked_for using intake_raw.records stored
     where ${due} and asked_for.since is not null
-      and (held.team_id, held.stream, held.id) = (asked_for.team_id, asked_for.stream, asked_for.id)
+      and (stored.team_id, stored.stream, stored.id) = (asked_for.team_id, asked_for.stream, asked_for.id)
       and ${isKnownSince('asked_for.since')}`.execute(db)
   const { rows } = await sql<DueRow>`
     with due as (

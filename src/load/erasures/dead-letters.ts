@@ -1,8 +1,8 @@
 /**
- * Dead letters without those that hold what is an erased patient's.
+ * Removes dead letters of erased patients.
  *
- * Invariant: a letter is kept only when neither its record nor its body tells of somebody who was erased; a body that
- * cannot be read is searched for words that are an erased patient's id.
+ * Invariant: a dead letter is kept only if neither its record nor its body refers to an erased patient; a body that
+ * cannot be parsed is searched for words that are the id of one.
  */
 import type { Kysely } from 'kysely'
 import { referenceId } from '../../core/identifiers.ts'
@@ -15,17 +15,17 @@ import { namedIn, type Subject } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasures } from './erasures.ts'
 
-/** Within the transaction that sets them aside. */
+/** Within the transaction that stores them. */
 export async function withoutErasedDeadLetters(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly stream: StreamOrInbox },
-  letters: readonly DeadLetter[],
+  deadLetters: readonly DeadLetter[],
 ): Promise<readonly DeadLetter[]> {
-  const erasures = letters.length === 0 ? null : await openErasures(db, place.teamId)
-  if (erasures === null) return letters
+  const erasures = deadLetters.length === 0 ? null : await openErasures(db, place.teamId)
+  if (erasures === null) return deadLetters
   const kept: DeadLetter[] = []
-  for (const letter of letters) {
-    if (!(await isErased(db, erasures, subjectsOfLetter(place.stream, letter)))) kept.push(letter)
+  for (const deadLetter of deadLetters) {
+    if (!(await isErased(db, erasures, subjectsOf(place.stream, deadLetter)))) kept.push(deadLetter)
   }
   return kept
 }
@@ -42,27 +42,27 @@ async function isErased(
   return true
 }
 
-/** All that a letter may be about. */
-function subjectsOfLetter(
+/** All records that a dead letter may refer to. */
+function subjectsOf(
   name: StreamOrInbox,
   { recordId: id, body }: Pick<DeadLetter, 'recordId' | 'body'>,
 ): readonly Subject[] {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const stream = name === INBOX ? undefined : streamNamed(name)
   const own = stream === undefined || id === null ? [] : [{ stream: stream.name, id }]
-  const told = subjectsOfBody(stream, bytes)
-  return [...own, ...(told.own === null ? [] : [told.own]), ...told.others]
+  const named = subjectsOfBody(stream, bytes)
+  return [...own, ...(named.own === null ? [] : [named.own]), ...named.others]
 }
 
-export interface Told {
-  /** What the body is about. */
+export interface BodySubjects {
+  /** The record itself. */
   readonly own: Subject | null
-  /** Whom it names, or may name. */
+  /** Patients that it names, or may name. */
   readonly others: readonly Subject[]
 }
 
-/** Of a record or an event, as bytes; `stream` is that of a record, where it is known. */
-export function subjectsOfBody(stream: Stream | undefined, body: Buffer): Told {
+/** The subjects of a record or an event, as bytes; `stream` is that of a record, if known. */
+export function subjectsOfBody(stream: Stream | undefined, body: Buffer): BodySubjects {
   let value: unknown
   try {
     value = parseJson(body).value
@@ -71,13 +71,13 @@ export function subjectsOfBody(stream: Stream | undefined, body: Buffer): Told {
   }
   if (!isObject(value)) return wordsIn(body)
   const { source, data } = value
-  const told = typeof source === 'string' && 'event_type' in value ? streamOfSource(source) : undefined
-  if (told !== undefined) return subjectsOf(told, data)
-  return stream === undefined ? wordsIn(body) : subjectsOf(stream, value)
+  const ofEvent = typeof source === 'string' && 'event_type' in value ? streamOfSource(source) : undefined
+  if (ofEvent !== undefined) return subjectsOfRecord(ofEvent, data)
+  return stream === undefined ? wordsIn(body) : subjectsOfRecord(stream, value)
 }
 
 /** `record` may be its id alone. */
-function subjectsOf(stream: Stream, record: unknown): Told {
+function subjectsOfRecord(stream: Stream, record: unknown): BodySubjects {
   const own = referenceId(record)
   return {
     own: own.kind === 'id' ? { stream: stream.name, id: own.id } : null,
@@ -85,8 +85,8 @@ function subjectsOf(stream: Stream, record: unknown): Told {
   }
 }
 
-/** What may be a patient's id in a body that cannot be read; a word or two says too little to be one. */
-function wordsIn(body: Buffer): Told {
+/** Possible patient ids in a body that cannot be parsed; shorter words are no ids. */
+function wordsIn(body: Buffer): BodySubjects {
   const words = new Set(body.toString('utf8').match(/[\w.:-]{8,100}/g) ?? [])
   return { own: null, others: [...words].map((id) => ({ stream: 'patients', id })) }
 }

@@ -1,10 +1,10 @@
 /**
- * Who was erased, as a load has to know it: keyed hashes of ids, looked up within the load's own transaction.
+ * Erased patients, as keyed hashes of ids that a load looks up within its own transaction.
  *
- * Invariant: `openErasures` keeps a new erasure of the team from being noted until the transaction ends, so that every
- * load either committed before an erasure was noted, and is swept by it, or knows of it. It costs one statement where
- * nobody of the team was erased; no team waits for another's erasures, nor checks its records because of them. No id is
- * stored, and none can be told from what is.
+ * Invariant: `openErasures` blocks new erasures of the team until the transaction ends, so that every load either
+ * committed before an erasure, which then removes its rows, or sees the erasure. It costs one statement in a team without
+ * erasures; no team waits for another's erasures or checks its records because of them. No id is stored, and a hash does
+ * not reveal one.
  */
 import { createHmac } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
@@ -22,12 +22,12 @@ export interface Erasures {
  */
 const LOCK = 7_204_315
 
-/** What a transaction has to know of the team's erasures; null where nobody was erased. */
+/** The erasures of a team, for one transaction; null if it has none. */
 export async function openErasures(db: Kysely<Warehouse>, teamId: number): Promise<Erasures | null> {
   return (await openErasuresOf(db, [teamId])).get(teamId) ?? null
 }
 
-/** The same of several teams, in one statement; teams in which nobody was erased are left out. */
+/** The same for several teams, in one statement; teams without erasures are left out. */
 export async function openErasuresOf(
   db: Kysely<Warehouse>,
   teamIds: readonly number[],
@@ -48,26 +48,26 @@ function erasuresUnder(key: Buffer, teamId: number): Erasures {
   }
 }
 
-/** For whoever erases: the hashes of a team, whether somebody was erased before or not. */
+/** For a new erasure: the hashes of a team, even if it has no erasures yet. */
 export async function hashesOf(db: Kysely<Warehouse>, teamId: number): Promise<Erasures> {
   const { rows } = await sql<{ key: Buffer }>`select key from intake_ops.erasure_key`.execute(db)
   return erasuresUnder(rows[0]!.key, teamId)
 }
 
-/** Of these hashes those that are erased, each with its patient's. */
+/** The erased ones of these hashes, each with the hash of its patient. */
 export async function erasedAmong(
   db: Kysely<Warehouse>,
   hashes: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
   if (hashes.length === 0) return new Map()
   const { rows } = await sql<{ hash: string; patient: string }>`
-    with asked as materialized (select distinct decode(hash, 'hex') as hash from unnest(${hashes}::text[]) as came (hash))
+    with asked as materialized (select distinct decode(hash, 'hex') as hash from unnest(${hashes}::text[]) as given (hash))
     select encode(erased.hash, 'hex') as hash, encode(erased.patient_hash, 'hex') as patient
     from asked join intake_ops.erasures erased using (hash)`.execute(db)
   return new Map(rows.map(({ hash, patient }) => [hash, patient]))
 }
 
-/** All of a team, each with its patient's, for rows that come by the million. */
+/** All erased hashes of a team, each with the hash of its patient, for checking millions of rows. */
 export async function allErased(
   db: Kysely<Warehouse>,
   { teamId }: Erasures,
@@ -78,7 +78,7 @@ export async function allErased(
   return new Map(rows.map(({ hash, patient }) => [hash, patient]))
 }
 
-/** How exports name a patient, where that is not the patient's id. */
+/** The subject for a client id of an export, which may differ from the patient's id. */
 export function clientCalled(name: string): Subject {
   return { stream: 'exports', id: `client ${name}` }
 }
@@ -90,8 +90,8 @@ export interface Skipped {
 }
 
 /**
- * Counts what was skipped, and notes the records that were not known to be of an erased patient: what else is told of
- * them later may not name the patient.
+ * Counts skipped records, and stores the hashes of records that were not yet known to belong to an erased patient: later
+ * events about them may not name the patient.
  */
 export async function countSkipped(
   db: Kysely<Warehouse>,
@@ -105,14 +105,14 @@ export async function countSkipped(
     insert into intake_ops.erasures as known (hash, patient_hash, team_id, skipped, last_skipped_at)
     select decode(hash, 'hex'), decode(patient, 'hex'), ${teamId}, times, now()
     from unnest(${sorted.map((each) => each.hash)}::text[], ${sorted.map((each) => each.patient)}::text[],
-      ${sorted.map((each) => each.times)}::bigint[]) as came (hash, patient, times)
+      ${sorted.map((each) => each.times)}::bigint[]) as given (hash, patient, times)
     order by 1
     on conflict (hash) do update set skipped = known.skipped + excluded.skipped, last_skipped_at = now()`.execute(
     db,
   )
 }
 
-/** Notes records as erased, alone: no load is under way that does not know of them once this has committed. */
+/** Stores records as erased, under the exclusive lock: once this commits, every running load sees them. */
 export async function noteErased(
   db: Kysely<Warehouse>,
   erasures: Erasures,
@@ -126,7 +126,7 @@ export async function noteErased(
     const { numAffectedRows } = await sql`
       insert into intake_ops.erasures (hash, patient_hash, team_id)
       select decode(hash, 'hex'), decode(${patientHash}, 'hex'), ${erasures.teamId}
-      from unnest(${hashes}::text[]) as came (hash)
+      from unnest(${hashes}::text[]) as given (hash)
       order by 1
       on conflict do nothing`.execute(transaction)
     return Number(numAffectedRows ?? 0n)

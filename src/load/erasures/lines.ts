@@ -1,9 +1,9 @@
 /**
- * A batch without the records of erased patients.
+ * Removes the records of erased patients from a batch.
  *
- * Invariant: nothing of a record is written that is erased, names an erased patient, or contains a record that is
- * erased; its own key is noted then, so that an event that names only its id is known too. Lines are looked at only in
- * teams in which somebody was erased.
+ * Invariant: a record is not written if it is erased, names an erased patient, or contains an erased record; its own key
+ * is then stored as erased, so that an event that names only its id is recognized. Lines are checked only in teams with
+ * erasures.
  */
 
 import type { BatchLines } from '../../normalize/lines.ts'
@@ -25,9 +25,9 @@ import { countSkipped, type Erasures, erasedAmong, openErasuresOf, type Skipped 
 const KEY_CELLS = 2
 
 interface Options {
-  /** Nothing is counted or noted, for callers that only compare. */
+  /** Stores no counts and hashes, for callers that only compare. */
   readonly quietly?: boolean
-  /** Teams that the transaction has asked about already, and in which nobody is erased. */
+  /** Teams that this transaction has already found to have no erasures. */
   readonly withoutErasures?: ReadonlySet<number> | undefined
 }
 
@@ -56,7 +56,7 @@ export async function withoutErased(
   return dropped.size === 0 ? lines : without(lines, dropped)
 }
 
-/** By key, the hashes of the team's records: of a record's own id first, then of all that it names. */
+/** By key, the hashes of the team's records: first of a record's own id, then of the ids that it names. */
 function hashesOf(
   stream: Stream,
   lines: BatchLines,

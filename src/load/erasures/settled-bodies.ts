@@ -1,13 +1,13 @@
 /**
- * What settled dead letters held: health data that nobody needs any more, removed as old events are.
+ * Retention of the bodies of settled dead letters, which are health data: removed with old events.
  *
- * Invariant: the letters themselves stay, with reason, record and status; what still waits keeps its body.
+ * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies.
  */
 import { sql } from 'kysely'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 
-/** Bodies that are removed in one statement. */
+/** Bodies removed by one statement. */
 const PORTION = 1_000
 
 /** `days`: INTAKE_INBOX_DAYS. Returns how many were removed. */
@@ -21,9 +21,9 @@ export async function removeSettledBodies(
     for (let removed = 0; ; ) {
       const { numAffectedRows } = await sql`
         delete from intake_raw.set_aside where dead_letter_id = any(array(
-          select held.dead_letter_id
-          from intake_ops.dead_letters letter join intake_raw.set_aside held on held.dead_letter_id = letter.id
-          where letter.settled_at < ${before} and letter.status <> 'waiting'
+          select body.dead_letter_id
+          from intake_ops.dead_letters dead join intake_raw.set_aside body on body.dead_letter_id = dead.id
+          where dead.settled_at < ${before} and dead.status <> 'waiting'
           limit ${PORTION}
         ))`.execute(session.db)
       const count = Number(numAffectedRows ?? 0n)

@@ -1,17 +1,17 @@
 /**
- * A cell's bytes as text that Postgres can hold.
+ * A cell's bytes as text that Postgres can store.
  *
- * Invariant: a byte that is not UTF-8 comes out as `\x96`, a NUL as `\u0000`, and where the file came as a JSON string
- * an escaped lone surrogate as `\ud83d`; all else is decoded as it is.
+ * Invariant: a byte that is not UTF-8 becomes `\x96`, a NUL becomes `\u0000`, and in a file that is a JSON string an
+ * escaped lone surrogate becomes `\ud83d`; all other bytes are decoded as UTF-8.
  */
 import { isUtf8 } from 'node:buffer'
 
-/** `cell` holds a byte in each character. */
+/** `cell` has one character per byte. */
 export function decodedCell(cell: string): string {
   return isAscii(cell) ? cell : Buffer.from(cell, 'latin1').toString('utf8')
 }
 
-/** As `decodedCell`, for a cell that may hold what cannot be stored. */
+/** As `decodedCell`, for a cell that may contain bytes that cannot be stored. */
 export function visibleCell(
   cell: string,
   fromJson: boolean,

@@ -1,5 +1,5 @@
 /**
- * The bytes of an export's file → the lines of its rows and cells, sent to whatever tables take them.
+ * The bytes of an export's file → lines of its rows and cells, copied to the given tables.
  *
  *     chunk ─► records ─► lines ─► COPY, while the next chunk is read
  *
@@ -11,7 +11,7 @@ import { sendCopy } from '../merge/copy.ts'
 import { openExportText } from './export-text.ts'
 import type { FileLines } from './file-lines.ts'
 
-/** Bytes read before the event loop gets a turn: the connection has to be fed meanwhile. */
+/** Bytes read before the event loop gets a turn, so that it can write to the connection. */
 const BREATH = 64 * 1024
 
 export interface KeptFile {
@@ -21,7 +21,7 @@ export interface KeptFile {
   readonly chunk: (number: number) => Promise<Buffer>
 }
 
-/** Statements that take the lines. */
+/** COPY statements for the lines. */
 export interface RowsAndCells {
   readonly rows: string
   readonly cells: string
@@ -42,7 +42,7 @@ export async function copyRecords(
   let sending = Promise.resolve()
   try {
     for (let number = 1; number <= file.chunks; number++) {
-      // The connection does one thing at a time; while it sends, the chunk that was fetched before is read.
+      // The connection runs one statement at a time; the fetched chunk is parsed while it sends.
       await sending
       const chunk = await file.chunk(number)
       sending = send(lines.rowLines.take(), lines.cellLines.take())
@@ -54,7 +54,7 @@ export async function copyRecords(
     }
     text.end()
   } finally {
-    // Whatever goes wrong here, nothing else may be asked of the connection before.
+    // Also after an error: the connection takes no other statement before this one ends.
     await sending
   }
   await send(lines.rowLines.take(), lines.cellLines.take())

@@ -1,22 +1,22 @@
 /**
- * CSV, piece by piece, as strictly as an export is read: records end with CR, LF, CRLF or CR CR LF, mixed at will; a
- * blank line is no record; a cell is quoted as a whole or not at all.
+ * A strict incremental CSV parser: records end with CR, LF, CRLF or CR CR LF, in any mixture; a blank line is no record; a
+ * cell is quoted as a whole or not at all.
  *
- * Invariant: the records do not depend on where one piece ends and the next begins; nothing is held but the record
- * under way. What is malformed is a `MalformedFile` that names a line and shows nothing of it. Text is taken and given
- * as latin1, a character a byte, so that no byte is lost before a cell is decoded: in UTF-8 what separates cells is
- * never part of another character.
+ * Invariant: the records do not depend on how the input is split into pieces; only the current record is buffered. A
+ * malformed record throws `MalformedFile`, which names its line and shows no part of it. Input and cells are latin1, one
+ * character per byte, so that no byte is lost before a cell is decoded: in UTF-8 a separator is never part of another
+ * character.
  */
 import { MalformedFile } from './malformed-file.ts'
 
 export interface CsvRecords {
-  /** Reads on; each record that ends in this piece is handed over at once. Throws `MalformedFile`. */
+  /** Parses a piece; calls `onRecord` for each record that ends in it. Throws `MalformedFile`. */
   write(piece: string): void
-  /** There is no more: the last record may end without a line end. Throws `MalformedFile`. */
+  /** Ends the input; the last record needs no line end. Throws `MalformedFile`. */
   end(): void
 }
 
-/** A quoted cell without end would otherwise take in the whole rest of a file. */
+/** Otherwise a quoted cell without end would buffer the whole rest of a file. */
 const LARGEST_RECORD = 64 * 1024 * 1024
 
 const COMMA = 44
@@ -33,9 +33,9 @@ type Place = 'start' | 'bare' | 'quoted' | 'closed'
 export function openCsvRecords(onRecord: (cells: readonly string[]) => void): CsvRecords {
   let place: Place = 'start'
   let cells: string[] = []
-  /** The part of the cell under way that is passed. */
+  /** The current cell, as far as it was read. */
   let begun = ''
-  /** Bytes of the record under way. */
+  /** Bytes of the current record. */
   let size = 0
   let line = 1
   let openedAt = 1
@@ -67,7 +67,7 @@ export function openCsvRecords(onRecord: (cells: readonly string[]) => void): Cs
     endCell('')
   }
 
-  /** Passes the comma or line end at `at`, which ended a cell or stands on a blank line. */
+  /** Handles the comma or line end after a cell or on a blank line. */
   function pass(code: number): void {
     if (code === COMMA) return
     endRecord()
@@ -75,7 +75,7 @@ export function openCsvRecords(onRecord: (cells: readonly string[]) => void): Cs
     afterCr = code === CR
   }
 
-  /** Passes what belongs to the quoted cell under way; returns where it left off. */
+  /** Reads on in a quoted cell; returns the position after it. */
   function readQuoted(piece: string, from: number): number {
     const quote = piece.indexOf('"', from)
     keep(piece.slice(from, quote < 0 ? piece.length : quote))
@@ -84,7 +84,7 @@ export function openCsvRecords(onRecord: (cells: readonly string[]) => void): Cs
     return quote + 1
   }
 
-  /** Passes what belongs to the bare cell under way; returns where it ends, or the piece's end when that is not seen. */
+  /** Reads on in a bare cell; returns the position of its end, or the length of the piece. */
   function readBare(piece: string, from: number): number {
     let to = from
     for (; to < piece.length; to++) {

@@ -1,9 +1,8 @@
 /**
  * Rows of erased patients in the files of exports.
  *
- * Invariant: of such a row nothing is kept, in tables or in the bytes; its place is, so that the other rows have the
- * numbers that they have in the service's own file. A file that is written anew without it holds the same cells in all
- * other records.
+ * Invariant: such a row is stored neither in tables nor in the bytes; only its position is, so that the other rows keep the
+ * numbers of the service's own file. All other records of a rewritten file have the same cells.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -11,7 +10,7 @@ import { allErased, clientCalled, countSkipped, openErasures, type Skipped } fro
 import { decodedCell } from './cell-text.ts'
 import { openExportText } from './export-text.ts'
 
-/** What stands for an erased record: DEL is in no text that people or programs write. */
+/** Placeholder for an erased record: DEL occurs in no text that people or programs write. */
 const ERASED_CELL = '\u007ferased\u007f'
 
 export function isErasedRecord(cells: readonly string[]): boolean {
@@ -19,15 +18,15 @@ export function isErasedRecord(cells: readonly string[]): boolean {
 }
 
 export interface ErasedRows {
-  /** Counts the row when it is an erased patient's. */
+  /** True, and counted, for a row of an erased patient. */
   readonly isErased: (clientId: string) => boolean
-  /** Rows met so far. */
+  /** Erased rows so far. */
   readonly met: number
-  /** Notes what was met, in the transaction at hand. */
+  /** Stores the counts, in the current transaction. */
   count(): Promise<void>
 }
 
-/** Null where nobody was erased. */
+/** Null if the team has no erasures. */
 export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Promise<ErasedRows | null> {
   const erasures = await openErasures(db, teamId)
   if (erasures === null) return null
@@ -57,7 +56,7 @@ export interface KeptChunks {
   readonly chunk: (number: number) => Promise<Buffer>
 }
 
-/** Pieces of the same file with a mark in place of each erased record. Throws `MalformedFile`. */
+/** Pieces of the same file with a placeholder for each erased record. Throws `MalformedFile`. */
 export async function* withoutErasedRows(
   file: KeptChunks,
   isErased: (clientId: string) => boolean,
@@ -84,12 +83,12 @@ export async function* withoutErasedRows(
   if (file.isJsonString) yield Buffer.from('"')
 }
 
-/** Quoted whatever it holds: a record of one empty cell is no blank line then. */
+/** All cells are quoted, so that a record of one empty cell is no blank line. */
 function csvLine(cells: readonly string[]): string {
   return `${cells.map((cell) => `"${cell.replaceAll('"', '""')}"`).join(',')}\n`
 }
 
-/** What stands between the quotes of a JSON string; bytes of UTF-8, as latin1, are left as they are. */
+/** Escapes text for a JSON string; bytes of UTF-8, as latin1, are left unchanged. */
 function insideJson(text: string): string {
   return text.replace(
     /["\\\u0000-\u001f]/g,
@@ -99,7 +98,7 @@ function insideJson(text: string): string {
 
 const CHUNK = 1024 * 1024
 
-/** Writes a file's chunks anew, in place of those that are held. */
+/** Stores the pieces as chunks of a file. */
 export async function keepPieces(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly exportId: string; readonly isLoaded: boolean },

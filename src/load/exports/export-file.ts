@@ -1,4 +1,4 @@
-/** A file that was fetched: what is told of it beside its bytes, and what of it is kept in intake_raw.export_files. */
+/** A fetched file: its metadata, and its row in intake_raw.export_files. */
 import { type Kysely, sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/problem.ts'
@@ -9,26 +9,26 @@ import type { Spooled } from './spool.ts'
 export interface ExportFile extends Omit<Spooled, 'last'> {
   readonly exportId: string
   readonly isJsonString: boolean
-  /** The version it was asked for with; empty for none. */
+  /** The requested API version; empty for none. */
   readonly apiVersion: string
-  /** The zone that its times are in. */
+  /** The zone of its times. */
   readonly timezone: string
   readonly observedAt: Instant
   readonly origin: string
 }
 
-/** What is held of an export, and of the file that was loaded last. */
+/** A stored export and the file that was loaded last. */
 export interface StoredExport {
   readonly origin: string
   /** SHA-256 in hex digits; null when no file is loaded. */
   readonly hash: string | null
   readonly apiVersion: string | null
   readonly timezone: string | null
-  /** True when a later file is set aside. */
+  /** True if a later file could not be loaded. */
   readonly hasRejected: boolean
 }
 
-/** Those of the exports that are held alive, by id. */
+/** The stored exports that are not deleted, by id. */
 export async function storedExports(
   db: Kysely<Warehouse>,
   teamId: number,
@@ -45,20 +45,20 @@ export async function storedExports(
     where entry.team_id = ${teamId} and entry.id = any(${ids}::text[]) and entry._deleted_at is null`.execute(
     db,
   )
-  return new Map(rows.map(({ id, ...held }) => [id, held]))
+  return new Map(rows.map(({ id, ...stored }) => [id, stored]))
 }
 
 /** True when loading the file again would change nothing. */
-export function isUnchanged(held: StoredExport | undefined, file: ExportFile): boolean {
+export function isUnchanged(stored: StoredExport | undefined, file: ExportFile): boolean {
   return (
-    held !== undefined &&
-    held.hash === file.hash &&
-    held.apiVersion === file.apiVersion &&
-    held.timezone === file.timezone
+    stored !== undefined &&
+    stored.hash === file.hash &&
+    stored.apiVersion === file.apiVersion &&
+    stored.timezone === file.timezone
   )
 }
 
-/** Writes the file's row, in place of those of `replacing`. */
+/** Inserts the row of a file. */
 export async function keepFile(
   db: Kysely<Warehouse>,
   teamId: number,
@@ -83,7 +83,7 @@ export async function keepFile(
     .execute()
 }
 
-/** Forgets a file with its chunks; both of the export's where none is named. */
+/** Deletes a file with its chunks; without `isLoaded`, the loaded and the rejected one. */
 export async function dropFiles(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly exportId: string },

@@ -1,22 +1,22 @@
 /**
- * The bytes of an export, as they were kept, to the records of its CSV.
+ * The stored bytes of an export → the records of its CSV.
  *
  *     bytes ─► [JSON string ─► its inside] ─► byte order mark off ─► records
  *
- * Invariant: the records are the same however the bytes are cut into pieces, the first of which is at least
- * `FIRST_PIECE` long or the whole file. What can be stored is told before the records that hold it are handed over.
+ * Invariant: the records do not depend on how the bytes are split into pieces, provided that the first piece has at least
+ * `FIRST_PIECE` bytes or is the whole file. `allStorable` covers a record before `onRecord` receives it.
  */
 import { openCsvRecords } from './csv-records.ts'
 import { openJsonString } from './json-string.ts'
 import { watchUtf8 } from './utf8-watch.ts'
 
-/** Holds a byte order mark, written as an escape, and the quote before it. */
+/** Bytes for a quote and a byte order mark that is written as an escape. */
 export const FIRST_PIECE = 16
 
 const BOM = Buffer.from('\ufeff')
 
 export interface ExportText {
-  /** True as long as every byte so far can be stored as text. */
+  /** True if every byte so far can be stored as text. */
   readonly allStorable: boolean
   /** Throws `MalformedFile`. */
   write(piece: Buffer): void
@@ -24,7 +24,7 @@ export interface ExportText {
   end(): void
 }
 
-/** `onRecord` takes cells as latin1, a character a byte. */
+/** `onRecord` receives cells as latin1, one character per byte. */
 export function openExportText(
   { isJsonString }: { readonly isJsonString: boolean },
   onRecord: (cells: readonly string[]) => void,
@@ -35,9 +35,9 @@ export function openExportText(
   let rawBegun = false
   let textBegun = false
 
-  function writeText(came: Buffer): void {
-    const piece = textBegun ? came : withoutBom(came)
-    textBegun ||= came.length > 0
+  function writeText(bytes: Buffer): void {
+    const piece = textBegun ? bytes : withoutBom(bytes)
+    textBegun ||= bytes.length > 0
     watch.see(piece)
     csv.write(piece.toString('latin1'))
   }
@@ -46,9 +46,9 @@ export function openExportText(
     get allStorable() {
       return watch.allStorable
     },
-    write(came) {
-      const piece = rawBegun ? came : withoutBom(came)
-      rawBegun ||= came.length > 0
+    write(bytes) {
+      const piece = rawBegun ? bytes : withoutBom(bytes)
+      rawBegun ||= bytes.length > 0
       if (unquote === null) {
         textBegun = true
         writeText(piece)
@@ -64,10 +64,10 @@ export function openExportText(
 
 const QUOTED_HEAD = Buffer.from('"Client ID,')
 
-/** True for a file that came as one JSON string. CSV may begin with a quote too, so its type has to say JSON. */
+/** True for a file that is one JSON string. CSV may start with a quote too, so the content type must be JSON. */
 export function comesAsJsonString(contentType: string | undefined, first: Buffer): boolean {
   const text = withoutBom(first)
-  // As text: a file whose first title opens a quote that does not end with the title.
+  // With another type: the first title starts with a quote but does not end with one.
   if (!/^\s*application\/json\b/i.test(contentType ?? ''))
     return text.subarray(0, QUOTED_HEAD.length).equals(QUOTED_HEAD)
   const begin = text.findIndex((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d)

@@ -1,9 +1,9 @@
 /**
- * Records of an export's CSV → lines that COPY takes, by place: the first seven columns to `export_rows`, the others to
+ * Records of an export's CSV → lines for COPY, by position: the first seven columns go to `export_rows`, the others to
  * `export_columns` and `export_cells`.
  *
- * Invariant: every cell that is not empty is in a line, or is null in its row with a problem that holds it. Lines hold
- * the bytes of the file, as latin1, which are UTF-8 unless a cell was rewritten to be.
+ * Invariant: every cell that is not empty is in a line, or is null in its row with a problem that contains it. Lines are
+ * the bytes of the file, as latin1; a cell that is not valid UTF-8 is rewritten.
  */
 import { copyCell } from '../../normalize/copy-text.ts'
 import { openTextBuffer, type TextBuffer } from '../../normalize/text-buffer.ts'
@@ -20,7 +20,7 @@ export interface FileLines {
   readonly cells: number
   readonly rowLines: TextBuffer
   readonly cellLines: TextBuffer
-  /** `storable` is false when a cell may hold what Postgres cannot. */
+  /** `storable` is false if a cell may contain text that Postgres cannot store. */
   add(cells: readonly string[], storable: boolean): void
   /** The lines of `export_columns`, after the last record. */
   columnLines(): Buffer
@@ -30,7 +30,7 @@ export interface FilePlace {
   readonly teamId: number
   readonly exportId: string
   readonly fromJson: boolean
-  /** True for a row, told by its first cell, of which nothing may be kept; it keeps its number. */
+  /** True for the first cell of a row that must not be stored; the row keeps its number. */
   readonly isErased?: (clientId: string) => boolean
 }
 
@@ -68,8 +68,8 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
       const cell = cells[at]!
       if (cell === '') continue
       cellCount += 1
-      const held = storable ? cell : kept(cell, false, `rows[${rows}][${at + 1}]`, 'rows[][]')
-      lines += `${prefix}${at + 1}\t${copyCell(held)}\n`
+      const value = storable ? cell : kept(cell, false, `rows[${rows}][${at + 1}]`, 'rows[][]')
+      lines += `${prefix}${at + 1}\t${copyCell(value)}\n`
     }
     cellLines.append(lines)
     if (cells.length - LEADING > width) widen(cells.length)
@@ -85,14 +85,14 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
     if (cell === '') return '\\N'
     const { name, read, unless } = LEADING_COLUMNS[at]!
     const path = `rows[${rows}].${name}`
-    const held = storable ? cell : kept(cell, false, path, `rows[].${name}`)
-    const value = read(held)
-    if (value !== undefined) return copyCell(value)
-    problems.add(path, `rows[].${name}`, unless, decodedCell(held))
+    const value = storable ? cell : kept(cell, false, path, `rows[].${name}`)
+    const parsed = read(value)
+    if (parsed !== undefined) return copyCell(parsed)
+    problems.add(path, `rows[].${name}`, unless, decodedCell(value))
     return '\\N'
   }
 
-  /** The cell's bytes, rewritten where Postgres cannot hold them. */
+  /** The cell's bytes, rewritten if Postgres cannot store them. */
   function kept(cell: string, storable: boolean, path: string, general: string): string {
     if (storable) return cell
     const { text, changed } = visibleCell(cell, place.fromJson)

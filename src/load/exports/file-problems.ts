@@ -1,22 +1,22 @@
 /**
- * What could not be read in a file that is loaded all the same, for `_problems` of the export's row.
+ * Problems of a loaded file, for `_problems` of the export's row.
  *
- * Invariant: every problem is counted; the first `MOST_LISTED` are listed, and that there are more is listed too, so
- * that a file wrong in each of a million rows makes no row of a gigabyte.
+ * Invariant: every problem is counted; the first `MOST_LISTED` are listed, then the total, so that a file with an error
+ * in each of a million rows does not make a row of a gigabyte.
  */
 import type { Problem } from '../../core/problem.ts'
 import { countFinding } from '../../normalize/lines.ts'
 
-/** Paths begin with this, which tells them from problems of the list entry. */
+/** Prefix of the paths, which distinguishes them from problems of the list entry. */
 export const FILE_PATH = 'raw_text'
 
 const MOST_LISTED = 1_000
 
 export interface FileProblems {
   readonly count: number
-  /** Times met, as `Findings` has them; the path is without places. */
+  /** Occurrences, as in `Findings`; the path has no positions. */
   readonly at: Map<string, number>
-  /** `path` is the place in the file, such as `rows[12].sent_at`; `general` the same without numbers. */
+  /** `path` is the position in the file, such as `rows[12].sent_at`; `general` is the path without numbers. */
   add(path: string, general: string, reason: string, original: unknown): void
   /** For `_problems`. */
   listed(): readonly Problem[]

@@ -1,13 +1,13 @@
 /**
- * The inside of a JSON string, byte by byte, for a file that came as one.
+ * An incremental decoder of a JSON string, for a file that is one.
  *
- * Invariant: what comes out does not depend on where one piece ends and the next begins. An escaped lone surrogate
- * comes out as its three bytes, which are no UTF-8, so that it is found and written visibly like any such byte.
+ * Invariant: the output does not depend on how the input is split into pieces. An escaped lone surrogate is decoded to
+ * three bytes that are not UTF-8, so that it is found and escaped visibly like any such byte.
  */
 import { MalformedFile } from './malformed-file.ts'
 
 export interface JsonString {
-  /** What the piece stands for. Throws `MalformedFile` when it is no part of a JSON string. */
+  /** Decodes a piece. Throws `MalformedFile` if it is not part of a JSON string. */
   write(piece: Buffer): Buffer
   /** Throws `MalformedFile` when the string has no end. */
   end(): void
@@ -18,10 +18,10 @@ const BACKSLASH = 0x5c
 const BLANK = new Set([0x20, 0x09, 0x0a, 0x0d])
 
 const SHORT: ReadonlyMap<number, number> = new Map(
-  [...'"\\/bfnrt'].map((letter, at) => [letter.charCodeAt(0), '"\\/\b\f\n\r\t'.charCodeAt(at)]),
+  [...'"\\/bfnrt'].map((character, at) => [character.charCodeAt(0), '"\\/\b\f\n\r\t'.charCodeAt(at)]),
 )
 
-/** Reads a string whose opening quote is still to come, after blanks. */
+/** The input may start with blanks before the opening quote. */
 export function openJsonString(): JsonString {
   let place: 'before' | 'inside' | 'after' = 'before'
   /** An escape that has begun: the bytes after its backslash, null outside of one. */
@@ -56,7 +56,7 @@ export function openJsonString(): JsonString {
     high = null
   }
 
-  /** Takes the next byte of the escape that is under way. */
+  /** Reads the next byte of the current escape. */
   function readEscape(begun: string, byte: number): void {
     const plain = begun === '' ? SHORT.get(byte) : undefined
     const text = begun + String.fromCharCode(byte)
@@ -75,7 +75,7 @@ export function openJsonString(): JsonString {
   }
 
   function write(piece: Buffer): Buffer {
-    // An escape is longer than what it stands for; what was held back adds a few bytes.
+    // An escape is longer than its value; a pending surrogate adds a few bytes.
     out = Buffer.allocUnsafe(piece.length + 8)
     length = 0
     for (let at = 0; at < piece.length; at++) {
@@ -84,7 +84,8 @@ export function openJsonString(): JsonString {
         readEscape(escaped, byte)
       } else if (place !== 'inside') {
         if (BLANK.has(byte)) continue
-        if (place === 'after' || byte !== QUOTE) throw new MalformedFile('bytes beside the JSON string', line)
+        if (place === 'after' || byte !== QUOTE)
+          throw new MalformedFile('bytes outside the JSON string', line)
         place = 'inside'
       } else if (byte === BACKSLASH) {
         escaped = ''

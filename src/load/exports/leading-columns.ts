@@ -1,8 +1,8 @@
 /**
- * The seven columns that every export begins with (specification, section 4.5), read by their place.
+ * The first seven columns of every export (specification, section 4.5), read by position.
  *
- * Invariant: a cell that is not what its column holds gives null and a problem. Times say no zone: they come out as
- * they are, for a session of Postgres that is set to the team's zone to read them.
+ * Invariant: a cell that does not fit its column gives null and a problem. Times have no zone: Postgres reads them in the
+ * zone of the session, which is set to the team's.
  */
 import { parseInstant } from '../../core/time.ts'
 import type { Cell } from '../../streams/parts/cell.ts'
@@ -10,9 +10,9 @@ import type { Cell } from '../../streams/parts/cell.ts'
 export interface LeadingColumn {
   readonly name: string
   readonly title: string
-  /** Undefined when the text, which is not empty, cannot be read. */
+  /** Undefined if the text, which is not empty, cannot be read. */
   readonly read: (text: string) => Cell | undefined
-  /** Reason of the problem then. */
+  /** Reason of the problem in that case. */
   readonly unless: string
 }
 
@@ -26,7 +26,7 @@ export const LEADING_COLUMNS: readonly LeadingColumn[] = [
   {
     name: 'archived',
     title: 'Archived',
-    read: (came) => ARCHIVED[came.trim().toLowerCase()],
+    read: (cell) => ARCHIVED[cell.trim().toLowerCase()],
     unless: 'not True or False',
   },
 ]
@@ -34,7 +34,7 @@ export const LEADING_COLUMNS: readonly LeadingColumn[] = [
 const ARCHIVED: Readonly<Record<string, Cell>> = Object.assign(Object.create(null), { true: 't', false: 'f' })
 
 function text(name: string, title: string): LeadingColumn {
-  return { name, title, read: (came) => came, unless: '' }
+  return { name, title, read: (cell) => cell, unless: '' }
 }
 
 function time(name: string, title: string): LeadingColumn {
@@ -43,9 +43,9 @@ function time(name: string, title: string): LeadingColumn {
 
 const ZONED = /[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$/
 
-/** A time that names its zone, against the specification, is that instant. */
-function readTime(came: string): Cell | undefined {
-  const trimmed = came.trim()
+/** A time with a zone, which the specification does not have, is read as that instant. */
+function readTime(cell: string): Cell | undefined {
+  const trimmed = cell.trim()
   const instant = parseInstant(trimmed)
   if (instant === null) return undefined
   if (ZONED.test(trimmed)) return instant

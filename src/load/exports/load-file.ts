@@ -1,9 +1,9 @@
 /**
- * A spooled file → the warehouse, in one transaction: its bytes, columns, rows and cells in place of the ones before,
- * its problems, and the check that the slice is still ours (laws 3 and 4).
+ * A spooled file → the warehouse, in one transaction: replaces bytes, columns, rows and cells, adds its problems, and
+ * checks that the slice is still ours (laws 3 and 4).
  *
- * Invariant: an export's tables hold one file as a whole. Of a file that cannot be read nothing is loaded, and what
- * was loaded of an earlier one stays.
+ * Invariant: an export's tables contain one whole file. A file that cannot be read changes nothing: the rows of an earlier
+ * file stay.
  */
 import type { Session } from '../../warehouse/connect.ts'
 import { recordFindings } from '../findings.ts'
@@ -33,7 +33,7 @@ const COPY_ROWS = `copy intake.export_rows
 const COPY_CELLS = 'copy intake.export_cells (team_id, export_id, row_number, position, value) from stdin'
 const COPY_COLUMNS = 'copy intake.export_columns (team_id, export_id, position, title) from stdin'
 
-/** Loads the file that is in the session's spool. Throws `MalformedFile`, having changed nothing. */
+/** Loads the file in the session's spool. Throws `MalformedFile` and then changes nothing. */
 export async function loadFile(session: Session, taken: TakenSlice, file: ExportFile): Promise<LoadedFile> {
   const { client, db } = session
   const place = { teamId: taken.teamId, exportId: file.exportId }

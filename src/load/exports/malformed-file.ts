@@ -1,5 +1,5 @@
 /**
- * A file that cannot be read at all. Invariant: it says what is wrong and where, and shows nothing of the file.
+ * A file that cannot be read. Invariant: the message names the fault and its line, and shows no part of the file.
  */
 import { IntakeError } from '../../core/errors.ts'
 

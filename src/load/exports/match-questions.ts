@@ -1,14 +1,14 @@
 /**
- * Which question a column of an export shows: the one question of the export's form whose text is the column's title.
+ * Matches columns of an export to questions: by the question of the export's form whose text is the column's title.
  *
- * Invariant: a column is matched when exactly one question of the form, as it is held now, has the text, or is a table
- * that the title may be a cell of (`question - row - column`); else it has no question. Only rows that change are
- * written, so it may be done again whenever forms or exports were read.
+ * Invariant: a column has a question if exactly one question of the stored form has the title as its text, or is a table
+ * with a cell of that title (`question - row - column`). Only rows that change are written, so matching may be repeated
+ * whenever forms or exports were read.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
-/** The columns and the exports that they are of. */
+/** The tables of columns and of their exports. */
 export interface MatchedTables {
   readonly columns: string
   readonly entries: string
@@ -16,7 +16,7 @@ export interface MatchedTables {
 
 const LOADED: MatchedTables = { columns: 'intake.export_columns', entries: 'intake.exports' }
 
-/** `exportId` null for all of the team's. Returns how many columns changed. */
+/** `exportId` null: all exports of the team. Returns the number of changed columns. */
 export async function matchQuestions(
   db: Kysely<Warehouse>,
   teamId: number,

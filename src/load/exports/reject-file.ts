@@ -1,8 +1,8 @@
 /**
- * A file that cannot be loaded: its bytes are kept beside those of the file that is, and it becomes a dead letter.
+ * A file that cannot be loaded becomes a dead letter; its bytes are stored in addition to those of the loaded file.
  *
- * Invariant: what was loaded of an earlier file stays as it is; the same file met again writes its bytes no second
- * time and is the same dead letter.
+ * Invariant: the rows of an earlier file stay; rejecting the same file again stores neither its bytes nor its dead letter
+ * twice.
  */
 import type { Session } from '../../warehouse/connect.ts'
 import { storeDeadLetters } from '../dead-letters.ts'
@@ -11,7 +11,7 @@ import { assertOurs, type TakenSlice } from '../slice.ts'
 import { dropFiles, type ExportFile, keepFile } from './export-file.ts'
 import { keepSpool } from './spool.ts'
 
-/** Sets aside the file that is in the session's spool. */
+/** Rejects the file in the session's spool. */
 export async function rejectFile(
   session: Session,
   taken: TakenSlice,
@@ -24,21 +24,21 @@ export async function rejectFile(
   const place = { teamId, exportId }
   await client.query('begin')
   try {
-    const held = await db
+    const rejected = await db
       .selectFrom('intake_raw.export_files')
       .select('hash')
       .where('team_id', '=', teamId)
       .where('export_id', '=', exportId)
       .where('is_loaded', '=', false)
       .executeTakeFirst()
-    if (held?.hash.toString('hex') !== hash) {
+    if (rejected?.hash.toString('hex') !== hash) {
       await dropFiles(db, place, false)
       await keepFile(db, teamId, file, { isLoaded: false, problems: [] })
       // A file that cannot be read cannot be searched for erased patients: then only its hash is kept.
       if ((await openErasures(db, teamId)) === null)
         await keepSpool(session, file, { ...place, isLoaded: false })
     }
-    // The bytes may be more than a row can hold: the letter says which they are.
+    // The bytes may exceed the size of a row: the dead letter identifies them by hash.
     const body = JSON.stringify({ export_id: exportId, sha256: hash, bytes })
     await storeDeadLetters(db, taken, [{ recordId: exportId, origin, reason, body }])
     await assertOurs(db, taken)

@@ -1,14 +1,14 @@
 /**
- * Problems of files in the rows of their exports, beside those of the list entries.
+ * Adds the problems of files to the rows of their exports.
  *
- * Invariant: `_problems` of an export holds what its entry's mapping left there and what the loaded file's reading
- * found, in that order. Only rows that change are written, so it may be done again whenever either was loaded.
+ * Invariant: `_problems` of an export lists the problems of its list entry, then those of the loaded file. Only rows that
+ * change are written, so it may be repeated whenever either was loaded.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { FILE_PATH } from './file-problems.ts'
 
-/** `exportId` null for all of the team's. */
+/** `exportId` null: all exports of the team. */
 export async function joinProblems(
   db: Kysely<Warehouse>,
   teamId: number,

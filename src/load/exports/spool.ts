@@ -1,9 +1,9 @@
 /**
- * The bytes of one file on their way: the first of them in memory, the others in a temporary table of the session. They
- * are compared before anything is written, and loaded from there, however large the file is.
+ * A buffer for the bytes of one file: the first chunks in memory, the others in a temporary table of the session, so that
+ * a file of any size can be hashed and compared before it is loaded.
  *
- * Invariant: a session has one spool, which holds the pieces of the file that was spooled last, as chunks of `CHUNK`
- * bytes of which the last may be shorter. Nothing of it outlives the session.
+ * Invariant: a session has one spool, with the file that was spooled last in chunks of `CHUNK` bytes; the last chunk may
+ * be shorter. The spool ends with the session.
  */
 import { createHash } from 'node:crypto'
 import type { Session } from '../../warehouse/connect.ts'
@@ -23,7 +23,7 @@ export interface Spooled {
   readonly last: number | undefined
 }
 
-/** Reads all pieces into the session's spool; fails as `pieces` does. Without a session they are only measured. */
+/** Reads all pieces into the session's spool; fails as `pieces` does. Without a session, only hashes and counts them. */
 export async function spool(session: Session | null, pieces: AsyncIterable<Buffer>): Promise<Spooled> {
   const hash = createHash('sha256')
   const first: Buffer[] = []
@@ -76,8 +76,8 @@ export async function spooledChunk(
   { first }: Pick<Spooled, 'first'>,
   number: number,
 ): Promise<Buffer> {
-  const held = first[number - 1]
-  if (held !== undefined) return held
+  const inMemory = first[number - 1]
+  if (inMemory !== undefined) return inMemory
   const { rows } = await client.query<{ body: Buffer }>(
     'select body from pg_temp.export_spool where number = $1',
     [number],
@@ -85,7 +85,7 @@ export async function spooledChunk(
   return rows[0]!.body
 }
 
-/** Keeps the file that was spooled last in `intake_raw`, where its row is. */
+/** Stores the chunks of the spooled file in `intake_raw`; its row must exist. */
 export async function keepSpool(
   { client }: Session,
   { first, chunks }: Pick<Spooled, 'first' | 'chunks'>,

@@ -1,8 +1,8 @@
 /**
- * Watches bytes go by and tells whether all of them so far can be stored as text.
+ * Checks incrementally whether a stream of bytes can be stored as text.
  *
- * Invariant: `allStorable` is false from the piece on in which the first byte that is not UTF-8, or the first NUL,
- * can be told; a character cut in two by the end of a piece is no fault.
+ * Invariant: `allStorable` becomes false with the piece in which the first NUL or byte that is not UTF-8 can be detected;
+ * a character that is split between two pieces is valid.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -32,7 +32,7 @@ export function watchUtf8(): Utf8Watch {
   }
 }
 
-/** How many bytes at the end may be the beginning of a character. */
+/** Number of bytes at the end that may be the start of a character. */
 function cutLength(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back]!

@@ -1,4 +1,4 @@
-/** The zone in which a transaction's times without one are read. */
+/** The time zone in which a transaction reads times without a zone. */
 import type pg from 'pg'
 import { IntakeError } from '../../core/errors.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
@@ -6,8 +6,8 @@ import { sqlstateOf } from '../../warehouse/sqlstate.ts'
 const INVALID_PARAMETER = '22023'
 
 /**
- * Until the end of the transaction. What Postgres makes of a time that a clock skips or shows twice is what
- * `timestamp at time zone` makes of it. Throws when this Postgres does not know the zone.
+ * Applies until the end of the transaction. Postgres reads local times that are skipped or repeated as `timestamp at time
+ * zone` does. Throws if Postgres does not know the zone.
  */
 export async function useZone(client: pg.Client, zone: string): Promise<void> {
   try {

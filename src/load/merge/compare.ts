@@ -1,4 +1,4 @@
-/** What loading a batch would do, for a dry run. Invariant: writes nothing. The batch holds only what is not unchanged. */
+/** The result of loading a batch, for a dry run. Invariant: writes nothing. The batch has no unchanged records. */
 import type { Session } from '../../warehouse/connect.ts'
 import { withoutErased } from '../erasures/lines.ts'
 import type { Batch, LoadResult } from '../load.ts'
@@ -9,7 +9,7 @@ export async function compareBatch(session: Session, batch: Batch): Promise<Load
   return { ...resultOf(kept, deadLetters.length), erased: lines.count - kept.count }
 }
 
-/** Of a warehouse that is not there yet, or behind: nobody is known to have been erased. */
+/** For a warehouse without the current schema, which has no erasures to check. */
 export async function countBatch(_session: Session, { lines, deadLetters }: Batch): Promise<LoadResult> {
   return resultOf(lines, deadLetters.length)
 }

@@ -1,9 +1,9 @@
-/** Sending lines in the text format of COPY (normalize/copy-text). */
+/** Sends lines in the text format of COPY (normalize/copy-text). */
 import { finished } from 'node:stream/promises'
 import type pg from 'pg'
 import { from as copyFrom } from 'pg-copy-streams'
 
-/** Runs `statement` (`copy … from stdin`) and sends it `lines`; without lines there is nothing to run. */
+/** Runs `statement` (`copy … from stdin`) with `lines`; does nothing without lines. */
 export async function sendCopy(client: pg.Client, statement: string, lines: Buffer): Promise<void> {
   if (lines.length === 0) return
   const [, table, columns] = INTO_INTAKE.exec(statement) ?? []
@@ -26,14 +26,14 @@ async function send(client: pg.Client, statement: string, lines: Buffer): Promis
   await finished(stream)
 }
 
-/** A statement of ours that writes straight into a table of `intake`: the table and the list of its columns. */
+/** A statement that copies into a table of `intake`: its table and columns. */
 const INTO_INTAKE = /^copy ("?intake"?\."?\w+"?)\s+\(([^)]*)\) from stdin$/
 
 const bound = new WeakMap<pg.Client, boolean>()
 
 /**
- * True for a login that has intake_loader without owning the tables. Policies bind it, which let it write every row;
- * but COPY knows no policies and refuses, so its lines pass through a temporary table.
+ * True for a login that has intake_loader without owning the tables. Row-level security applies to it, and COPY refuses
+ * such tables even if the policies allow every row, so its lines pass through a temporary table.
  */
 async function isBound(client: pg.Client): Promise<boolean> {
   const known = bound.get(client)

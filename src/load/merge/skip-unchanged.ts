@@ -1,11 +1,11 @@
 /**
- * Which records of a batch the warehouse does not hold already: an unchanged record costs no write (law 2).
+ * Removes the unchanged records of a batch: an unchanged record costs no write (law 2).
  *
- * Invariant: a record is left out only when the newest state held is alive and has the same content hash, and no event
- * that waits in the inbox speaks for it: the version of what is held does not move on, and such an event may tell of an
- * older state than this one. Of a log, an entry is left out too when a later one with its id is held: its version is
- * its own, whenever it is read. One that changed under the same version, or tells none, is above what an earlier run
- * read of it, whatever the clocks say: runs of a stream follow one another, and nobody can be asked.
+ * Invariant: a record is skipped only if the stored record is not deleted and has the same content hash, and no event of
+ * it is pending: skipping does not advance the stored version, and the event may contain an older state than this one.
+ * In a log, an entry is also skipped if a later entry with its id is stored: its version is its own time, whatever the
+ * time of reading. An entry that changed under the same version, or has no time, gets a version above the one that an
+ * earlier run stored, whatever the clocks show: runs of a stream follow one another, and entries cannot be fetched by id.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
@@ -25,9 +25,9 @@ export async function withoutUnchanged(
   const versions = envelopes.map((envelope) => envelope.version)
   const observed = envelopes.map((envelope) => envelope.observedAt)
   const own = first.origin.replace(/ .*$/s, ' ')
-  // Before what is held is looked at: an event that is loaded between the two is seen there.
-  const spokenFor = await idsInInbox(session, first, ids)
-  // Each current state by its key, whatever the statistics say: a join might read the whole stream.
+  // Before the stored records are read: if an event is loaded in between, its result is seen there.
+  const pending = await idsInInbox(session, first, ids)
+  // Looks up each record by key, independent of statistics: a join might read the whole stream.
   const { rows } = await sql<{ place: number; before: Instant | null }>`
     select incoming.place::int as place,
       case when ${isLog} and not current.is_own and incoming.version in (current.version, incoming.observed)
@@ -39,7 +39,7 @@ export async function withoutUnchanged(
       where team_id = ${first.teamId} and stream = ${first.stream} and stored.id = incoming.id and not deleted
       offset 0
     ) current on true
-    where (current.hash is distinct from decode(incoming.hash, 'hex') or incoming.id = any (${spokenFor}::text[]))
+    where (current.hash is distinct from decode(incoming.hash, 'hex') or incoming.id = any (${pending}::text[]))
       and not (${isLog} and current.version is not null and current.version > incoming.version
         and (current.is_own or incoming.version <> incoming.observed))
     order by incoming.place`.execute(session.db)
@@ -49,14 +49,14 @@ export async function withoutUnchanged(
   })
 }
 
-/** The same state, read after `before`; its version too where that is when it was read. */
+/** The same state with `observedAt` after `before`, and its version if that is the time of reading. */
 function after(before: Instant, envelope: Envelope): Envelope {
   const observedAt = laterOf(envelope.observedAt, instantOf(microsOf(before) + 1))
   const version = envelope.version === envelope.observedAt ? observedAt : envelope.version
   return { ...envelope, observedAt, version }
 }
 
-/** Each id by its own key: of a join the planner might read all that waits. */
+/** Looks up each id by key: for a join the planner might read all pending events. */
 export const PENDING_OF_RECORDS = `
   select page.id from unnest($3::text[]) as page (id)
   cross join lateral (
@@ -66,8 +66,8 @@ export const PENDING_OF_RECORDS = `
   ) as pending`
 
 /**
- * Those of `ids` for which an event waits to be loaded, however many wait. An event without a record id counts for
- * none: the ingester reads ids as the drain does, so the drain will find none either.
+ * The ids with a pending event. Events without a record id do not count: the ingester reads ids as the drain does, so the
+ * drain will find none either.
  */
 async function idsInInbox(
   { client }: Session,

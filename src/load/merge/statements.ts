@@ -1,13 +1,13 @@
 /**
- * The statements that load a stream, built from its declaration: the one place where loading SQL is made of names.
+ * The statements that load a stream, built from its declaration: the only place that builds loading SQL from names.
  *
  * Invariants:
  * - A record wins in `intake_raw.records` by the total order of law 2 or not at all, and the tables of `intake` are
  *   written only for records that won.
- * - Locks are taken, and rows written, in the order of keys. The merge judges rows that are locked already, so that what
- *   it compares is what it replaces. Only a key that another session inserts meanwhile is not locked: that is a conflict.
+ * - Locks are taken, and rows written, in the order of keys. The merge compares rows that are already locked, so that it
+ *   replaces the state that it compared. Only a key that another session inserts meanwhile is not locked: a conflict.
  * - The current state is looked up by key, one record at a time: no plan depends on the size or the statistics of a
- *   table. `offset 0` keeps the planner from joining the whole table instead.
+ *   table. `offset 0` prevents the planner from joining the whole table instead.
  */
 import {
   DummyDriver,

@@ -1,4 +1,4 @@
-/** The versions of records as intake_raw stores them, each looked up by its key; a record that is not there has none. */
+/** The stored versions of records, each looked up by key; records that are not stored are left out. */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
 import { type Instant, parseInstant } from '../../core/time.ts'

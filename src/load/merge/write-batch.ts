@@ -1,9 +1,9 @@
 /**
- * What a batch writes, within the transaction at hand: raw, root, children, findings. Whoever opened the transaction
- * settles what the batch came from (a slice, inbox rows) and commits both together (law 3).
+ * Writes a batch within the current transaction: raw, root, children, findings. The caller settles the source of the batch
+ * (a slice, inbox rows) in the same transaction (law 3).
  *
- * Invariant: writing a batch again, or any part of it in any order beside any other, ends in the same tables (law 2).
- * Nothing of an erased patient is written.
+ * Invariant: writing a batch again, or parts of it in any order and concurrently with others, gives the same tables (law
+ * 2). Records of erased patients are not written.
  */
 
 import type { BatchLines } from '../../normalize/lines.ts'
@@ -16,15 +16,15 @@ import { type LoadStatements, statementsOf, type TableStatements } from './state
 
 export interface Writing {
   readonly stream: Stream
-  /** Of one stream and any number of teams; no key twice. */
+  /** Of one stream and any number of teams, with distinct keys. */
   readonly lines: BatchLines
   readonly from: From
-  /** Teams that the transaction has asked about already, and in which nobody is erased. */
+  /** Teams that this transaction has already found to have no erasures. */
   readonly withoutErasures?: ReadonlySet<number>
 }
 
 /**
- * - `empty`: straight into the tables, which then must not hold any of the keys.
+ * - `empty`: copied into the tables, which must not contain any of the keys.
  * - `pages`, `answers`, `events`: merged through staging; they differ in what counts as a conflict (`statements`).
  *   `askedAt` is a moment before the page or record was asked for, in the clock of the warehouse.
  */
@@ -38,10 +38,10 @@ export interface Written {
   readonly changed: number
   /** Tombstones written. */
   readonly deleted: number
-  /** Records of erased patients: nothing of them is written. */
+  /** Records of erased patients, which are not written. */
   readonly erased: number
   readonly problems: number
-  /** Records whose order cannot be decided here: they have to be fetched by id. */
+  /** Records in conflict, which must be fetched by id. */
   readonly conflicts: readonly RecordKey[]
 }
 
