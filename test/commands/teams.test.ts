@@ -101,7 +101,7 @@ it.each([
     2,
     /south is in the configuration: the next run would create it\s+again/,
   ],
-  ['an unknown team', ['nobody', '--keep-data'], 1, /no team of this warehouse.*\n.*north, south/s],
+  ['an unknown team', ['nobody', '--keep-data'], 1, /not a team of this warehouse.*\n.*north, south/s],
 ])('%s: nothing is removed', async (_, words, code, said) => {
   const ended = await alone('teams', 'remove', ...words)
   expect(ended.code).toBe(code)
@@ -159,7 +159,7 @@ it('a run that is at the team stops it: exit code 3, and nothing is removed', as
   const verifying = await alone('teams', 'remove', 'north', '--delete-data')
   expect([verifying.code, verifying.stderr]).toEqual([
     3,
-    expect.stringContaining(`run ${run!.run_id} is at team north`),
+    expect.stringContaining(`run ${run!.run_id} of team north is in progress`),
   ])
   await session.query('delete from intake_ops.runs where run_id = $1', [run!.run_id])
   await session.end()

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { openGauges } from '../../src/operate/metrics/gauges.ts'
 import { openMetrics } from '../../src/operate/metrics/registry.ts'
 import { openAdmin } from '../../src/operate/serve/admin.ts'
-import { reasonsNotReady, type Troubled } from '../../src/operate/serve/readiness.ts'
+import { reasonsNotReady, type Trouble } from '../../src/operate/serve/readiness.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { startOwnTime } from '../support/own-time.ts'
 
@@ -48,7 +48,7 @@ async function startWay(url: string) {
   }
 }
 
-async function openScene(parts: Record<string, Troubled> = {}) {
+async function openScene(parts: Record<string, Trouble> = {}) {
   const warehouse = await openWarehouse()
   const way = await startWay(warehouse.url)
   const metrics = openMetrics()

@@ -82,7 +82,7 @@ it('a moment that comes during a run is skipped and said, and the next one after
     await sleep(300)
     running -= 1
   })
-  const isSkipped = () => one.said.join('').includes('skipped: the run before is still under way')
+  const isSkipped = () => one.said.join('').includes('skipped: the previous run is still in progress')
   await expect.poll(() => begun).toBe(2)
   await closeAll(one)
   expect(isSkipped()).toBe(true)
@@ -101,7 +101,7 @@ it('a run that fails is said, without what it failed at, and the next one is run
   await expect.poll(() => begun).toBe(3)
   await closeAll(one)
   const said = one.said.join('')
-  expect(said).toContain('the scheduled run did not come about: another run holds patients')
+  expect(said).toContain('the scheduled run did not start: another run holds patients')
   expect(said).toContain('"code":"internal"')
   expect(said).not.toContain('canary-7f3a')
 })

@@ -1,8 +1,8 @@
 /**
- * What the warehouse holds and awaits, as Prometheus gauges, looked up when somebody asks for metrics.
+ * Prometheus gauges of the warehouse, refreshed when metrics are requested.
  *
- * Invariant: an answer never waits for the warehouse longer than its limit. What could not be looked up in time keeps
- * its last values, and `intake_warehouse_up` says so; several who ask at once share one look.
+ * Invariant: a response waits for the warehouse at most `LIMIT_MS`. Gauges that are not refreshed in time keep their last
+ * values, and `intake_warehouse_up` is 0. Concurrent requests share one query.
  */
 import { Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
@@ -27,23 +27,23 @@ export interface GaugesOptions {
 }
 
 export interface Gauges {
-  /** Looks up what is older than it may be. Resolves within two seconds, whatever the warehouse does. */
+  /** Refreshes the gauges that are not fresh. Resolves within two seconds, whatever the warehouse does. */
   refresh(): Promise<void>
 }
 
 const LIMIT_MS = 1_500
-/** For what takes longer to find out: nobody waits for it, it is told the next time. */
+/** Limit of slow queries. A response does not wait for them; the next one shows their result. */
 const SLOW_LIMIT_MS = 8_000
-/** How old a value may be, in microseconds. */
+/** Values are fresh for this long, in microseconds. */
 const FRESH = 5_000_000
-/** Of what takes longer to find out and changes slowly. */
+/** The same for slow queries. */
 const SLOW_FRESH = 60_000_000
 
 export function openGauges(options: GaugesOptions): Gauges {
   const { url, registry, clock, inboxDays } = options
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Gauge({ name: `intake_${name}`, help, labelNames: [...labelNames], registers: [registry] })
-  const up = gauge('warehouse_up', '1 when the warehouse told what it holds in time, else 0.')
+  const up = gauge('warehouse_up', '1 if the warehouse responded in time, else 0.')
   const events = gauge('ingest_in_flight_events', 'Events received and not committed yet.')
   const bytes = gauge('ingest_in_flight_bytes', 'Bytes of the events received and not committed yet.')
   const showInbox = inboxGauges(gauge)
@@ -51,20 +51,20 @@ export function openGauges(options: GaugesOptions): Gauges {
   const showAlerts = alertGauge(gauge)
   const showWebhooks = webhookGauges(gauge)
   const webhookChecks = openWebhookChecks({ inboxDays })
-  const looks = [
-    openLook(FRESH, clock, async () => {
-      const look = { url, purpose: 'metrics', milliseconds: LIMIT_MS }
+  const sources = [
+    openSource(FRESH, clock, async () => {
+      const query = { url, purpose: 'metrics', milliseconds: LIMIT_MS }
       const [inbox, trouble, alerts] = await glance(
-        look,
+        query,
         async (db) => [await readInbox(db), await readTrouble(db), await countRaised(db)] as const,
       )
       showInbox(inbox)
       showTrouble(trouble)
       showAlerts(alerts)
     }),
-    openLook(SLOW_FRESH, clock, async () => {
-      const look = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
-      showWebhooks(await glance(look, (db) => webhookChecks.check(db, null)))
+    openSource(SLOW_FRESH, clock, async () => {
+      const query = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
+      showWebhooks(await glance(query, (db) => webhookChecks.check(db, null)))
     }),
   ]
   return {
@@ -72,13 +72,13 @@ export function openGauges(options: GaugesOptions): Gauges {
       const inFlight = options.inFlight()
       events.set(inFlight.events)
       bytes.set(inFlight.bytes)
-      const found = await withinLimit(looks.map((look) => look()))
+      const found = await withinLimit(sources.map((refresh) => refresh()))
       up.set(found[0] === true ? 1 : 0)
     },
   }
 }
 
-/** The results that are there in time; null for the others. */
+/** Returns null for each result that exceeds the limit. */
 async function withinLimit<Result>(work: readonly Promise<Result>[]): Promise<readonly (Result | null)[]> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<null>((resolve) => {
@@ -89,25 +89,25 @@ async function withinLimit<Result>(work: readonly Promise<Result>[]): Promise<re
   return results
 }
 
-/** One look at a time, not again before its values are old. The function says whether the last one succeeded. */
-function openLook(fresh: number, clock: Clock, look: () => Promise<void>): () => Promise<boolean> {
+/** Runs one query at a time, and not while its values are fresh. Resolves to whether the last query succeeded. */
+function openSource(fresh: number, clock: Clock, read: () => Promise<void>): () => Promise<boolean> {
   let at = Number.NEGATIVE_INFINITY
   let last: Promise<boolean> = Promise.resolve(false)
-  let looking = false
+  let isReading = false
   return () => {
-    if (looking || clock.now() - at < fresh) return last
-    looking = true
-    last = look()
+    if (isReading || clock.now() - at < fresh) return last
+    isReading = true
+    last = read()
       .then(
         () => {
           at = clock.now()
           return true
         },
-        // Not found out: the next one who asks tries again.
+        // The next request tries again.
         () => false,
       )
       .finally(() => {
-        looking = false
+        isReading = false
       })
     return last
   }
@@ -120,13 +120,13 @@ type MakeGauge = <Label extends string>(
 ) => Gauge<Label>
 
 function inboxGauges(gauge: MakeGauge): (teams: readonly InboxStatus[]) => void {
-  const pending = gauge('inbox_pending_events', 'Stored events that are not in the tables yet.', ['team'])
-  const oldest = gauge('inbox_oldest_seconds', 'Age of the oldest stored event not in the tables yet.', [
+  const pending = gauge('inbox_pending_events', 'Stored events that are not loaded yet.', ['team'])
+  const oldest = gauge('inbox_oldest_seconds', 'Age of the oldest stored event that is not loaded yet.', [
     'team',
   ])
-  const refetches = gauge('refetches_pending', 'Records that wait to be asked for by id.', ['team'])
+  const refetches = gauge('refetches_pending', 'Records that wait to be fetched by id.', ['team'])
   return (teams) => {
-    // A team that was removed has no figures any more.
+    // Removes the labels of teams that have been removed.
     for (const each of [pending, oldest, refetches]) each.reset()
     for (const { team, ...inbox } of teams) {
       pending.set({ team }, inbox.pending)
@@ -138,11 +138,7 @@ function inboxGauges(gauge: MakeGauge): (teams: readonly InboxStatus[]) => void 
 
 function troubleGauges(gauge: MakeGauge): (rows: readonly StreamTrouble[]) => void {
   const labels = ['team', 'stream'] as const
-  const letters = gauge(
-    'dead_letters_waiting',
-    'Records and events set aside that wait for a person.',
-    labels,
-  )
+  const deadLetters = gauge('dead_letters_waiting', 'Dead letters that wait for a person.', labels)
   const run = gauge('last_run_timestamp_seconds', 'When the last run of the stream began.', labels)
   const ok = gauge('last_run_ok', '1 when the last run of the stream succeeded, else 0.', labels)
   const success = gauge(
@@ -151,10 +147,10 @@ function troubleGauges(gauge: MakeGauge): (rows: readonly StreamTrouble[]) => vo
     labels,
   )
   return (rows) => {
-    // A dead letter that was the last of its stream leaves no row.
-    for (const each of [letters, run, ok, success]) each.reset()
+    // A stream without dead letters and runs has no row.
+    for (const each of [deadLetters, run, ok, success]) each.reset()
     for (const { team, stream, ...row } of rows) {
-      letters.set({ team, stream }, row.dead_letters)
+      deadLetters.set({ team, stream }, row.dead_letters)
       if (row.last_run_at !== null) run.set({ team, stream }, row.last_run_at.getTime() / 1000)
       if (row.last_run_ok !== null) ok.set({ team, stream }, row.last_run_ok ? 1 : 0)
       if (row.last_success_at !== null) success.set({ team, stream }, row.last_success_at.getTime() / 1000)
@@ -163,7 +159,7 @@ function troubleGauges(gauge: MakeGauge): (rows: readonly StreamTrouble[]) => vo
 }
 
 function alertGauge(gauge: MakeGauge): (rows: readonly RaisedCount[]) => void {
-  const raised = gauge('alerts_raised', 'Causes of alerts that are not over, told or not.', ['team', 'cause'])
+  const raised = gauge('alerts_raised', 'Raised alerts by cause, posted or not.', ['team', 'cause'])
   return (rows) => {
     raised.reset()
     for (const { team, cause, count } of rows) raised.set({ team, cause }, count)
@@ -172,16 +168,20 @@ function alertGauge(gauge: MakeGauge): (rows: readonly RaisedCount[]) => void {
 
 function webhookGauges(gauge: MakeGauge): (teams: readonly WebhookStatus[]) => void {
   const labels = ['team'] as const
-  const last = gauge('webhook_last_event_timestamp_seconds', 'When the last event came.', labels)
+  const last = gauge('webhook_last_event_timestamp_seconds', 'When the last event arrived.', labels)
   const day = gauge('webhook_events_last_day', 'Events of the last 24 hours.', labels)
-  const expected = gauge('webhook_events_expected_per_day', 'Mean of the days before.', labels)
+  const expected = gauge('webhook_events_expected_per_day', 'Mean of the previous days.', labels)
   const missing = gauge(
     'webhook_deliveries_missing',
-    'Events that the service lists as sent to us and that the inbox does not hold.',
+    'Events that the service lists as sent and that are not in the inbox.',
     labels,
   )
   const silent = gauge('webhook_silent', '1 when webhooks have stopped (see intake-sync status).', labels)
-  const quiet = gauge('webhook_quiet', '1 when fewer came than expected, or some are missing.', labels)
+  const quiet = gauge(
+    'webhook_quiet',
+    '1 when fewer events arrived than expected, or some are missing.',
+    labels,
+  )
   return (teams) => {
     for (const { team, verdict, ...status } of teams) {
       if (status.last_event_at !== null) last.set({ team }, Date.parse(status.last_event_at) / 1000)

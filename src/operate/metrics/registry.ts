@@ -1,8 +1,8 @@
 /**
- * What `serve` counts while it runs, as Prometheus metrics.
+ * Prometheus counters and histograms of `serve`.
  *
- * Invariant: names end in their unit or in `_total`; labels are team, stream, reason or outcome, from sets that are
- * small and ours, never anything that came with an event.
+ * Invariant: names end in their unit or in `_total`. Label values come from small fixed sets (team, stream, reason,
+ * outcome), never from an event.
  */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { DrainWatch, IngestWatch } from '../../ingest/watch.ts'
@@ -11,11 +11,11 @@ export interface Metrics {
   readonly registry: Registry
   readonly ingest: IngestWatch
   readonly drain: DrainWatch
-  /** A post of alerts: whether it was taken. */
+  /** Counts a post of alerts. */
   readonly alertsPosted: (delivered: boolean) => void
 }
 
-/** Gauges whose names say that they are counters. */
+/** Default gauges of the client library whose names end in `_total`, the suffix of counters. */
 const MISNAMED = ['handles', 'requests', 'resources'].map((each) => `intake_nodejs_active_${each}_total`)
 
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
@@ -29,7 +29,7 @@ export function openMetrics(): Metrics {
   for (const name of MISNAMED) registry.removeSingleMetric(name)
   const posted = new Counter({
     name: 'intake_alert_posts_total',
-    help: 'Posts to INTAKE_ALERT_URL, by outcome: delivered or failed (tried again later).',
+    help: 'Posts to INTAKE_ALERT_URL, by outcome: delivered or failed (retried later).',
     labelNames: ['outcome'],
     registers: [registry],
   })
@@ -41,19 +41,19 @@ function ingestWatch(registry: Registry): IngestWatch {
   const registers = [registry]
   const received = new Counter({
     name: 'intake_events_received_total',
-    help: 'Webhook events that were signed and are committed, repeated ones among them.',
+    help: 'Webhook events with a valid signature that are committed, duplicates included.',
     labelNames: ['team'],
     registers,
   })
   const duplicate = new Counter({
     name: 'intake_events_duplicate_total',
-    help: 'Webhook events received that the inbox held already.',
+    help: 'Webhook events received that were already in the inbox.',
     labelNames: ['team'],
     registers,
   })
   const rejected = new Counter({
     name: 'intake_events_rejected_total',
-    help: 'Requests that were not stored, by reason; the team is empty where none is known.',
+    help: 'Requests that were not stored, by reason; the team is empty if it is unknown.',
     labelNames: ['team', 'reason'],
     registers,
   })
@@ -86,26 +86,26 @@ function drainWatch(registry: Registry): DrainWatch {
   const registers = [registry]
   const drained = new Counter({
     name: 'intake_events_drained_total',
-    help: 'Events that were worked off, by outcome: done, dead (set aside) or retried (tried again later).',
+    help: 'Events that were processed, by outcome: done, dead (dead-lettered) or retried (later).',
     labelNames: ['team', 'outcome'],
     registers,
   })
   const visible = new Histogram({
     name: 'intake_event_visible_seconds',
-    help: 'From the arrival of an event to the commit of its row.',
+    help: 'Time from the arrival of an event to the commit of its row.',
     labelNames: ['team'],
     buckets: VISIBLE_SECONDS,
     registers,
   })
   const requests = new Counter({
     name: 'intake_refetch_requests_total',
-    help: 'Records asked for by id because an event did not settle their state.',
+    help: 'Records fetched by id because an event did not settle their state.',
     labelNames: ['team'],
     registers,
   })
   const gone = new Counter({
     name: 'intake_refetch_gone_total',
-    help: 'Records asked for by id that the service does not have.',
+    help: 'Records fetched by id that the service does not have.',
     labelNames: ['team'],
     registers,
   })

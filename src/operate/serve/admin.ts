@@ -1,8 +1,8 @@
 /**
- * The admin address: health, readiness, metrics. For the machines that watch this process; it takes no input.
+ * The admin server: /healthz, /readyz and /metrics.
  *
- * Invariant: /healthz waits for nothing; the others answer within two seconds, also when the warehouse hangs. No
- * answer holds a value of a record, a secret or a connection string.
+ * Invariant: /healthz waits for nothing. The others respond within two seconds, even if the warehouse hangs. No response
+ * contains data of a record, a secret or a connection string.
  */
 import fastify from 'fastify'
 import type { Registry } from 'prom-client'
@@ -10,11 +10,11 @@ import { UsageError } from '../../core/errors.ts'
 
 export interface AdminOptions {
   readonly host: string
-  /** 0 takes any. */
+  /** 0 for any free port. */
   readonly port: number
-  /** Why the process is not ready; empty when it is. */
+  /** Returns why the process is not ready; empty if it is. */
   readonly reasons: () => Promise<readonly string[]>
-  /** Brings the gauges up to date. */
+  /** Refreshes the gauges. */
   readonly refresh: () => Promise<void>
   readonly registry: Registry
 }
@@ -44,19 +44,23 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
     return { url, close, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
-    throw cannotListen(error, 'INTAKE_ADMIN_HOST', 'INTAKE_ADMIN_PORT', port)
+    throw listenError(error, 'INTAKE_ADMIN_HOST', 'INTAKE_ADMIN_PORT', port)
   }
 }
 
-/** A port that is taken or not ours to take, or a host that is not of this machine. */
-export function cannotListen(error: unknown, host: string, port: string, number: number): unknown {
+/** Maps an error of `listen` to a `UsageError`. `host` and `port` are names of environment variables. */
+export function listenError(error: unknown, host: string, port: string, number: number): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') {
-    return new UsageError(`port ${number} is in use`, `set ${port} to another, or 0 for any`, port)
+    return new UsageError(`port ${number} is in use`, `set ${port} to another port, or to 0 for any`, port)
   }
   if (code === 'EACCES') return new UsageError(`port ${number} may not be opened`, `set ${port}`, port)
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-    return new UsageError(`${host} is no address of this machine`, `set ${host} to one, or 0.0.0.0`, host)
+    return new UsageError(
+      `${host} is not an address of this machine`,
+      `set ${host} to one, or to 0.0.0.0`,
+      host,
+    )
   }
   return error
 }

@@ -1,8 +1,8 @@
 /**
- * What has to be done now and then while events are received: partitions of the inbox ahead of time, and what is
- * old enough dropped, of events and of dead letters.
+ * Hourly housekeeping of `serve`: creates partitions of the inbox ahead of time, and drops old events, old bodies
+ * of dead letters, and old counts.
  *
- * Invariant: holds nothing up, and a failure waits for the next time; several processes may do it at once.
+ * Invariant: no other part waits for it. A failure is retried after an hour. Several processes may run it concurrently.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -12,7 +12,7 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { dropOldCounts } from '../health/received.ts'
 
 const HOUR_MS = 3_600_000
-/** What is under way at the end is not waited for any longer: it is all or nothing in the warehouse. */
+/** Closing waits this long for a round in progress; each of its statements is atomic. */
 const CLOSE_MS = 5_000
 
 export interface HousekeepingOptions {
@@ -21,37 +21,34 @@ export interface HousekeepingOptions {
   readonly logger: Logger
 }
 
-/** The first time is over when it returns. */
+/** Resolves after the first round. */
 export async function openHousekeeping(options: HousekeepingOptions): Promise<AsyncDisposable> {
-  let working = keepHouse(options)
+  let working = runHousekeeping(options)
   await working
   const timer = setInterval(() => {
-    working = working.then(() => keepHouse(options))
+    working = working.then(() => runHousekeeping(options))
   }, HOUR_MS)
   timer.unref()
   return {
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer)
-      const late = new AbortController()
-      await Promise.race([working, sleep(CLOSE_MS, undefined, late).catch(() => {})])
-      late.abort()
+      const timeout = new AbortController()
+      await Promise.race([working, sleep(CLOSE_MS, undefined, timeout).catch(() => {})])
+      timeout.abort()
     },
   }
 }
 
 /** Never throws. */
-async function keepHouse({ url, inboxDays, logger }: HousekeepingOptions): Promise<void> {
+async function runHousekeeping({ url, inboxDays, logger }: HousekeepingOptions): Promise<void> {
   try {
     const age = { days: inboxDays, now: new Date() }
     const done = await keepInboxDays(url, age)
     if (done.dropped > 0 || done.moved > 0) logger.info(done, 'old days of the inbox dropped')
     const bodies = await removeSettledBodies(url, age)
-    if (bodies > 0) logger.info({ bodies }, 'what old dead letters held was removed')
+    if (bodies > 0) logger.info({ bodies }, 'old bodies of dead letters removed')
     await dropOldCounts(url)
   } catch (error) {
-    logger.warn(
-      { code: warehouseError(error).code },
-      'the inbox could not be tidied; it is tried again in an hour',
-    )
+    logger.warn({ code: warehouseError(error).code }, 'housekeeping failed; retried in an hour')
   }
 }

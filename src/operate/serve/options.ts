@@ -1,4 +1,4 @@
-/** What `serve` is given. */
+/** Options of `serve`. */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
@@ -6,40 +6,40 @@ import type { AlertSettings } from '../alerts/round.ts'
 
 export interface Address {
   readonly host: string
-  /** 0 takes any. */
+  /** 0 for any free port. */
   readonly port: number
 }
 
-/** A team whose webhooks are received; its service need not be known. */
+/** A team whose webhooks are received; it needs no credentials for the service. */
 export interface IngestTeamSource {
   readonly name: string
   readonly webhookSecrets: readonly string[]
 }
 
 export interface ServeOptions {
-  /** Of the warehouse, which is migrated. */
+  /** Connection string of a migrated warehouse. */
   readonly url: string
   readonly ingestTeams: readonly IngestTeamSource[]
-  /** Those of them whose service can be asked. */
+  /** The subset of `ingestTeams` that has credentials for the service. */
   readonly teams: readonly TeamSource[]
-  /** Null: no ingester. */
+  /** Null to receive no webhooks. */
   readonly ingest: Address | null
   readonly drain: boolean
-  /** A cron expression; null: no schedule. */
+  /** A cron expression; null for no schedule. */
   readonly cron: string | null
   readonly admin: Address
   readonly inboxDays: number
-  /** Under which secrets are stored in the warehouse. */
+  /** Decrypts the secrets that are stored in the warehouse. */
   readonly encryptionKey: string | null
-  /** What the schedule runs, for some of `teams`. */
+  /** The scheduled job, for a subset of `teams`. */
   readonly backfill: (
     teams: readonly TeamSource[],
     signal: AbortSignal,
     onTeamEnded: (team: string) => void,
   ) => Promise<void>
-  /** Null, or left out: nothing is posted. */
+  /** Default: null, no alerts. */
   readonly alerts?: AlertSettings | null
-  /** Between two looks for alerts. */
+  /** Interval of alert rounds. */
   readonly alertsEveryMs?: number
   readonly clock: Clock
   readonly random: () => number
@@ -47,5 +47,5 @@ export interface ServeOptions {
   readonly version?: string
 }
 
-/** Takes a part into those that are closed at the end. */
+/** Registers a part to be closed at the end, and returns it. */
 export type Use = <Part extends AsyncDisposable>(part: Part) => Part

@@ -1,4 +1,4 @@
-/** Whether this process can do its work: the reasons why it cannot, without a word of what it works on. */
+/** The reasons why this process is not ready. Invariant: a reason contains no data of a record. */
 import { type Kysely, sql } from 'kysely'
 import { IntakeError } from '../../core/errors.ts'
 import { glance } from '../../warehouse/glance.ts'
@@ -6,15 +6,15 @@ import { migrationFiles } from '../../warehouse/migrations.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
-/** A part that runs: null when it works, else why not. */
-export type Troubled = () => string | null
+/** Returns why a part does not work; null if it does. */
+export type Trouble = () => string | null
 
 const LIMIT_MS = 1_500
 
-/** Empty when ready. Resolves within two seconds, whatever the warehouse does. */
+/** Returns no reasons if ready. Resolves within two seconds, whatever the warehouse does. */
 export async function reasonsNotReady(
   url: string,
-  parts: Readonly<Record<string, Troubled>>,
+  parts: Readonly<Record<string, Trouble>>,
 ): Promise<readonly string[]> {
   const own = Object.entries(parts).flatMap(([name, trouble]) => {
     const why = trouble()

@@ -1,8 +1,8 @@
 /**
- * The schedule of `serve`: runs a job at each moment that a cron expression names.
+ * The schedule of `serve`: runs a job at each time that a cron expression matches.
  *
- * Invariant: at most one run of a team at a time; a team whose run before is still under way skips a moment that comes
- * meanwhile, which is logged, and the others are run. A run that fails ends nothing but itself.
+ * Invariant: a team has at most one run at a time. A team whose previous run is in progress skips the tick, which is
+ * logged; the other teams run. A failed run does not end the schedule.
  */
 import { randomUUID } from 'node:crypto'
 import { createTask } from 'node-cron'
@@ -18,7 +18,7 @@ export interface ScheduleOptions {
   readonly expression: string
   readonly job: string
   readonly teams: readonly string[]
-  /** Runs the job for those of the teams whose moment is ours; calls `onTeamEnded` for a team that ends before the others. */
+  /** Runs the job for the teams whose tick this process took. Calls `onTeamEnded` for a team that ends before the others. */
   readonly run: (
     teams: readonly string[],
     signal: AbortSignal,
@@ -29,42 +29,42 @@ export interface ScheduleOptions {
 }
 
 export interface Schedule extends AsyncDisposable {
-  /** The next moment. */
   next(): Date | null
-  /** Tells the runs under way to stop and waits for them. */
+  /** Aborts the runs in progress and waits for them to end. */
   close(): Promise<void>
 }
 
-/** Pauses before a moment is tried again to be taken, where the warehouse is away. */
+/** Pauses between attempts to take a tick while the warehouse is unreachable. */
 const PAUSES_MS = [1_000, 10_000, 60_000] as const
 
-/** A moment that a busy process comes to late is run all the same; later than this it is missed. */
+/** A busy process may start a tick this late; after that the tick is missed. */
 const LATE_MS = 600_000
 
 export function openSchedule(options: ScheduleOptions): Schedule {
   const { expression, job, logger } = options
   const stop = new AbortController()
-  /** Teams of each run under way. */
+  /** Teams of each run in progress. */
   const running = new Map<Promise<void>, Set<string>>()
-  const quiet = { info() {}, warn() {}, error() {}, debug() {} }
+  const silent = { info() {}, warn() {}, error() {}, debug() {} }
   const task = createTask(expression, ({ date }) => begin(new Date(date)), {
     missedExecutionTolerance: LATE_MS,
-    logger: quiet,
+    logger: silent,
   })
   async function begin(due: Date): Promise<void> {
     const busy = options.teams.filter((team) => [...running.values()].some((teams) => teams.has(team)))
     const free = options.teams.filter((team) => !busy.includes(team))
-    if (busy.length > 0) logger.warn({ job, due, teams: busy }, 'skipped: the run before is still under way')
+    if (busy.length > 0)
+      logger.warn({ job, due, teams: busy }, 'skipped: the previous run is still in progress')
     if (free.length === 0) return
-    const mine = new Set(free)
-    const run = runTick({ ...options, teams: free }, due, stop.signal, (team) => mine.delete(team)).finally(
-      () => running.delete(run),
-    )
-    running.set(run, mine)
+    const unfinished = new Set(free)
+    const run = runTick({ ...options, teams: free }, due, stop.signal, (team) =>
+      unfinished.delete(team),
+    ).finally(() => running.delete(run))
+    running.set(run, unfinished)
     await run
   }
   task.on('execution:missed', ({ date }) =>
-    logger.warn({ job, due: new Date(date) }, 'missed: the process did not get to it in time'),
+    logger.warn({ job, due: new Date(date) }, 'missed: the process was too busy to start it in time'),
   )
   void task.start()
   const close = async () => {
@@ -85,19 +85,20 @@ async function runTick(
   const { job, teams, logger } = options
   const due = new Date(Math.floor(date.getTime() / 1000) * 1000)
   try {
-    const ours = await takeWithPatience(options, { job, due, teams, by: randomUUID() }, signal)
-    if (ours.length === 0) return logger.info({ job, due }, 'another process runs this one')
-    if (ours.length < teams.length) logger.info({ job, due, teams: ours }, 'another process runs the others')
-    for (const team of teams) if (!ours.includes(team)) onTeamEnded(team)
-    await options.run(ours, signal, onTeamEnded)
+    const taken = await takeWithRetries(options, { job, due, teams, by: randomUUID() }, signal)
+    if (taken.length === 0) return logger.info({ job, due }, 'another process runs this tick')
+    if (taken.length < teams.length)
+      logger.info({ job, due, teams: taken }, 'another process runs the other teams')
+    for (const team of teams) if (!taken.includes(team)) onTeamEnded(team)
+    await options.run(taken, signal, onTeamEnded)
   } catch (error) {
     if (signal.aborted) return
     const { code, message, hint } = error instanceof IntakeError ? error : warehouseError(error)
-    logger.error({ job, due, code, hint }, `the scheduled run did not come about: ${message}`)
+    logger.error({ job, due, code, hint }, `the scheduled run did not start: ${message}`)
   }
 }
 
-async function takeWithPatience(
+async function takeWithRetries(
   { url, clock }: ScheduleOptions,
   tick: Tick,
   signal: AbortSignal,

@@ -1,10 +1,10 @@
 /**
  * Ingester, drain with refetches, schedule and admin server in one process, over a migrated warehouse.
  *
- *     admin ─► housekeeping ─► refetcher, drain ─► ingester ─► alerts ─► schedule     opened so, closed in reverse
+ *     admin ─► housekeeping ─► refetcher, drain ─► ingester ─► alerts ─► schedule     closed in reverse
  *
- * Invariant: each part works without the others. Closing accepts nothing more, answers and commits what was accepted,
- * and finishes the batches in hand; events that are not drained by then wait in the inbox.
+ * Invariant: each part works without the others. Closing stops accepting requests, commits and answers those that were
+ * accepted, and finishes the current batches. Events that are not drained by then stay in the inbox.
  */
 import { openLimiter } from '../../api/budget/limiter.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
@@ -18,21 +18,21 @@ import { openAdmin } from './admin.ts'
 import { openHousekeeping } from './housekeeping.ts'
 import type { IngestTeamSource, ServeOptions, Use } from './options.ts'
 import { openDraining, openReceiving } from './parts.ts'
-import { reasonsNotReady, type Troubled } from './readiness.ts'
+import { reasonsNotReady, type Trouble } from './readiness.ts'
 import { openSchedule } from './schedule.ts'
 
 export interface Serving extends AsyncDisposable {
-  /** Where events are received; null without the ingester. */
+  /** URL of the ingester; null without it. */
   readonly ingest: string | null
   readonly admin: string
-  /** When the schedule runs next; null without it. */
+  /** Next time of the schedule; null without it. */
   readonly next: Date | null
   close(): Promise<void>
 }
 
 export async function openServe(options: ServeOptions): Promise<Serving> {
   const opened: AsyncDisposable[] = []
-  // Once, in reverse, also when one of them did not open.
+  // Runs once, also when a part did not open.
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= closeAll(opened.toReversed())
@@ -68,37 +68,37 @@ async function openParts(
   use: Use,
 ): Promise<Pick<Serving, 'ingest' | 'admin' | 'next'>> {
   const { url, clock, logger, inboxDays } = options
-  const numbers = await numberTeams(url, options.ingestTeams)
-  // One budget of requests a team, whoever asks.
+  const teamIds = await registerTeams(url, options.ingestTeams)
+  // The refetcher and scheduled backfills share one request budget for each team.
   const teams = options.teams.map((team) => ({
     ...team,
-    teamId: numbers.get(team.name)!,
+    teamId: teamIds.get(team.name)!,
     limiter: openLimiter({ concurrency: team.concurrency, giveUpAfterMs: team.giveUpAfterMs, clock, logger }),
   }))
   const metrics = openMetrics()
-  const troubles: Record<string, Troubled> = {}
+  const parts: Record<string, Trouble> = {}
   let receiving: Ingester | null = null
   const inFlight = () => receiving?.inFlight ?? { events: 0, bytes: 0 }
   const gauges = openGauges({ url, clock, registry: metrics.registry, inboxDays, inFlight })
-  const reasons = () => reasonsNotReady(url, troubles)
+  const reasons = () => reasonsNotReady(url, parts)
   const { registry } = metrics
   const admin = use(await openAdmin({ ...options.admin, registry, refresh: gauges.refresh, reasons }))
   use(await openHousekeeping({ url, inboxDays, logger }))
-  const drain = options.drain ? openDraining({ options, numbers, teams, metrics }, use) : null
-  if (drain !== null) troubles.drain = () => drain.trouble()
+  const drain = options.drain ? openDraining({ options, teamIds, teams, metrics }, use) : null
+  if (drain !== null) parts.drain = () => drain.trouble()
   if (options.ingest !== null) {
     const onStored = () => drain?.wake()
-    const opened = await openReceiving({ options, numbers, metrics, onStored }, options.ingest, use)
-    troubles.ingest = () => opened.trouble()
+    const opened = await openReceiving({ options, teamIds, metrics, onStored }, options.ingest, use)
+    parts.ingest = () => opened.trouble()
     receiving = opened
   }
-  const alerts = alertsOf(options, metrics, use)
-  const scheduled = options.cron !== null && teams.length > 0
-  const schedule = scheduled ? use(scheduleOf(options, teams, () => alerts?.wake())) : null
+  const alerts = startAlerts(options, metrics, use)
+  const isScheduled = options.cron !== null && teams.length > 0
+  const schedule = isScheduled ? use(startSchedule(options, teams, () => alerts?.wake())) : null
   return { ingest: receiving?.url ?? null, admin: admin.url, next: schedule?.next() ?? null }
 }
 
-function alertsOf(options: ServeOptions, metrics: Metrics, use: Use): AlertWatch | null {
+function startAlerts(options: ServeOptions, metrics: Metrics, use: Use): AlertWatch | null {
   const { alerts: settings = null, alertsEveryMs, url, inboxDays, clock, logger, version = '0.0.0' } = options
   if (settings === null) return null
   const teams = options.ingestTeams.map(({ name }) => name)
@@ -107,7 +107,7 @@ function alertsOf(options: ServeOptions, metrics: Metrics, use: Use): AlertWatch
   return use(openAlerts({ url, settings, teams, inboxDays, clock, logger, version, onPosted, ...every }))
 }
 
-function scheduleOf(options: ServeOptions, teams: readonly TeamSource[], onEnded: () => void) {
+function startSchedule(options: ServeOptions, teams: readonly TeamSource[], onEnded: () => void) {
   const { url, cron, backfill, clock, logger } = options
   return openSchedule({
     ...{ url, clock, logger },
@@ -115,18 +115,18 @@ function scheduleOf(options: ServeOptions, teams: readonly TeamSource[], onEnded
     job: 'backfill',
     teams: teams.map(({ name }) => name),
     run(names, signal, onTeamEnded) {
-      const ours = teams.filter(({ name }) => names.includes(name))
-      return backfill(ours, signal, onTeamEnded).finally(onEnded)
+      const selected = teams.filter(({ name }) => names.includes(name))
+      return backfill(selected, signal, onTeamEnded).finally(onEnded)
     },
   })
 }
 
-async function numberTeams(
+async function registerTeams(
   url: string,
   teams: readonly IngestTeamSource[],
 ): Promise<ReadonlyMap<string, number>> {
   await using session = await openSession({ url, purpose: 'serve' })
-  const numbers = new Map<string, number>()
-  for (const { name } of teams) numbers.set(name, await bringBack(session, name))
-  return numbers
+  const teamIds = new Map<string, number>()
+  for (const { name } of teams) teamIds.set(name, await bringBack(session, name))
+  return teamIds
 }

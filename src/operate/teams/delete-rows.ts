@@ -1,23 +1,23 @@
 /**
- * Deletes every row of a team, in whatever table of the warehouse has a column `team_id`; what hangs on such a row goes
- * with it (on delete cascade).
+ * Deletes every row of a team from every table that has a column `team_id`. Rows that reference them are deleted by
+ * cascade.
  *
- * Invariant: tables are found in the catalogue, so that none is forgotten. A part of a table at a time, each committed by
- * itself and each part read once, so that the cost grows with the table and not with its square; interrupted, it is
- * done again from the start. It ends when a whole pass over all tables found nothing.
+ * Invariant: tables come from the catalogue, so that none is missed. Each range of pages is read once and committed
+ * separately, so that the cost is linear in the size of the table. An interrupted deletion starts again from the first
+ * table. It ends after a pass over all tables that deletes nothing.
  */
 import { type Kysely, sql } from 'kysely'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
-/** Pages of a table whose rows are deleted at once: 4 MB. */
+/** Pages of one range: 4 MB. */
 const PAGES = 512
 
-/** The two that say which teams there are, and were. */
-const LAST = ['intake.teams', 'intake_ops.removed_teams']
+/** The tables of teams themselves; the caller deletes from them. */
+const EXCLUDED = ['intake.teams', 'intake_ops.removed_teams']
 
-/** Runs a statement again for as long as another session may be in its way. */
-export type Patiently = <Result>(work: () => Promise<Result>) => Promise<Result>
+/** Retries a statement while another session holds a lock that it needs. */
+export type WithRetries = <Result>(work: () => Promise<Result>) => Promise<Result>
 
 export interface Deleted {
   readonly rows: number
@@ -27,7 +27,7 @@ export interface Deleted {
 export async function deleteRows(
   db: Kysely<Warehouse>,
   teamId: number,
-  patiently: Patiently,
+  withRetries: WithRetries,
   signal: AbortSignal,
 ): Promise<Deleted> {
   let rows = 0
@@ -35,7 +35,7 @@ export async function deleteRows(
   for (let found = -1; found !== 0; ) {
     found = 0
     for (const { name, of } of await tablesWithTeam(db)) {
-      const deleted = await deleteFrom(db, name, teamId, patiently, signal)
+      const deleted = await deleteFrom(db, name, teamId, withRetries, signal)
       if (deleted > 0) tables.add(of)
       found += deleted
     }
@@ -46,11 +46,11 @@ export async function deleteRows(
 
 interface Table {
   readonly name: string
-  /** Itself, or the table that it is a partition of. */
+  /** The parent of a partition; else the table itself. */
   readonly of: string
 }
 
-/** Partitions one by one; first what analysts see. */
+/** Returns partitions instead of their parents; the tables of analysts come first. */
 async function tablesWithTeam(db: Kysely<Warehouse>): Promise<readonly Table[]> {
   const { rows } = await sql<Table>`
     select format('%I.%I', schema.nspname, own.relname) as name,
@@ -62,20 +62,20 @@ async function tablesWithTeam(db: Kysely<Warehouse>): Promise<readonly Table[]> 
       select from pg_attribute where attrelid = own.oid and attname = 'team_id' and not attisdropped
     )
     order by schema.nspname <> 'intake', schema.nspname, own.relname`.execute(db)
-  return rows.filter(({ name }) => !LAST.includes(name))
+  return rows.filter(({ name }) => !EXCLUDED.includes(name))
 }
 
 async function deleteFrom(
   db: Kysely<Warehouse>,
   name: string,
   teamId: number,
-  patiently: Patiently,
+  withRetries: WithRetries,
   signal: AbortSignal,
 ): Promise<number> {
   const table = sql.table(name)
   let deleted = 0
   try {
-    const { rows: any } = await patiently(() =>
+    const { rows: any } = await withRetries(() =>
       sql`select from ${table} where team_id = ${teamId} limit 1`.execute(db),
     )
     if (any.length === 0) return 0
@@ -85,10 +85,10 @@ async function deleteFrom(
     )
     for (let from = 0; from < rows[0]!.pages; from += PAGES) {
       signal.throwIfAborted()
-      deleted += await patiently(() => deletePages(db, name, teamId, from))
+      deleted += await withRetries(() => deletePages(db, name, teamId, from))
     }
   } catch (error) {
-    // A day of the inbox that grew old meanwhile.
+    // Housekeeping has dropped this partition of the inbox.
     if (sqlstateOf(error) !== SQLSTATE.undefinedTable) throw error
   }
   return deleted
@@ -101,7 +101,7 @@ async function deletePages(
   from: number,
 ): Promise<number> {
   return await db.transaction().execute(async (transaction) => {
-    // The range of pages is the way in: through an index each part would look at all that is left.
+    // Forces a TID range scan: an index scan would read all remaining rows of the team for each range.
     await sql`select set_config(setting, 'off', true)
       from unnest(array['enable_indexscan', 'enable_bitmapscan', 'enable_seqscan']) as setting`.execute(
       transaction,

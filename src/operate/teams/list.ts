@@ -1,4 +1,4 @@
-/** The teams of a warehouse, in counts and times: what `teams list` shows. */
+/** Reads the teams of a warehouse for `teams list`: counts and times. */
 import { sql } from 'kysely'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -7,14 +7,14 @@ export interface ListedTeam {
   readonly name: string
   readonly team_id: number
   readonly environment: string | null
-  /** Live records, of all streams. */
+  /** Records of all streams that are not tombstones. */
   readonly rows: number
   readonly pending_events: number
-  /** When the newest run that read it began. */
+  /** Start of the newest run that included the team. */
   readonly last_run_at: string | null
-  /** Null for a team that was not removed. */
+  /** Null unless the team was removed. */
   readonly removed_at: string | null
-  /** What became of the tables of a removed one; a team whose deletion ended is not listed. */
+  /** Whether a removed team's data is kept. `deleted`: the deletion has not finished; after that the team is not listed. */
   readonly data: 'kept' | 'deleted' | null
 }
 
