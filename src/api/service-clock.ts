@@ -2,14 +2,14 @@
  * The offset between the service's clock and ours (law 2).
  *
  * An answer whose `Date` is D (whole seconds, cut off) was written between `startedAt` and `receivedAt` of our clock,
- * so service − ours lies in [D − receivedAt, D + 1 s − startedAt]. Each sample narrows the interval.
+ * so service − ours is in [D − receivedAt, D + 1 s − startedAt]. Each sample narrows the interval.
  *
  * Invariant: once fixed, the offset never changes within the run, so the order of our own reads is the order of our
  * own clock; and it is the interval's lower end, so `observedAt` is never later than the moment, in the service's
  * clock, at which the state was read.
  */
 
-/** What an answer tells about the two clocks; times of ours in microseconds, `serviceDate` in milliseconds. */
+/** The times of one answer: ours in microseconds, `serviceDate` in milliseconds. */
 export interface ClockSample {
   readonly startedAt: number
   readonly receivedAt: number
@@ -17,15 +17,15 @@ export interface ClockSample {
 }
 
 export interface ServiceClock {
-  /** Takes a sample in; without effect once fixed. */
+  /** Adds a sample; has no effect once the offset is fixed. */
   sample(answer: ClockSample): void
-  /** Fixes the offset, at zero when no answer had a `Date`. Idempotent. */
+  /** Fixes the offset, at zero if no answer had a `Date`. Idempotent. */
   fix(): void
-  /** Microseconds to add to our clock for a lower bound in the service's; fixes the offset when it is not yet. */
+  /** Microseconds to add to our clock for a lower bound in the service's clock. Fixes the offset. */
   offset(): number
   /** `startedAt` in the service's clock, a lower bound, as `YYYY-MM-DDTHH:MM:SS.ffffffZ`. */
   observedAt(startedAt: number): string
-  /** Seconds by which the service's clock is surely ahead (positive) or behind (negative); 0 while they may agree. */
+  /** Seconds by which the service's clock is at least ahead (positive) or behind (negative); 0 if they may agree. */
   skewSeconds(): number
 }
 

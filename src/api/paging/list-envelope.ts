@@ -1,9 +1,9 @@
 /**
- * What a list answer holds, whichever envelope it came in (specification: not shown): `{count, next, results}`, a
- * bare array, `{data}`, `{items}`, `{<resource>}`, a `Link` header.
+ * Reads a list answer in any envelope (specification: not shown): `{count, next, results}`, a bare array, `{data}`,
+ * `{items}`, `{<resource>}`, a `Link` header.
  *
- * Invariant: this is the only place that knows the envelopes; a body that is none of them is null, never an empty
- * list, and a page that says there is another in a way which cannot be followed is an error, never the last.
+ * Invariant: only this file knows the envelopes. A body in another form is null, never an empty list. A page whose
+ * next page cannot be requested is an error, never the last page.
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { ShapeError } from '../errors.ts'
@@ -11,15 +11,15 @@ import { queryOfLink } from '../http/query.ts'
 
 export interface ListBody {
   readonly records: readonly unknown[]
-  /** How many records the service says the whole list has; null when it does not. */
+  /** The service's count of the whole list; null if it gives none. */
   readonly count: number | null
-  /** Query of the next page, without a question mark; null when this is the last, as far as this page says. */
+  /** Query of the next page, without a question mark; null if the page names none. */
   readonly next: string | null
   /** True when the page can tell that it is the last: it has a `next` field or a `Link` header at all. */
   readonly endKnown: boolean
 }
 
-/** Null when the body is no list; `path` is for the `ShapeError` of a next page that cannot be followed. */
+/** Null if the body is not a list. `path` is for the `ShapeError` of a next page that cannot be requested. */
 export function readList(
   body: unknown,
   headers: { readonly [name: string]: string },
@@ -33,14 +33,14 @@ export function readList(
   if (!isObject(body)) return null
   const records = recordsIn(body, resource)
   if (records === null) return null
-  const told = nextIn(body, path)
-  const next = told ?? linked ?? null
+  const inBody = nextIn(body, path)
+  const next = inBody ?? linked ?? null
   if (next === null && promisesMore(body)) throw unreadable(path)
   return {
     records,
     count: countIn(body),
     next,
-    endKnown: told !== undefined || linked !== undefined,
+    endKnown: inBody !== undefined || linked !== undefined,
   }
 }
 
@@ -58,7 +58,7 @@ function recordsIn(body: JsonObject, resource: string): readonly unknown[] | nul
 
 const COMPLAINTS = ['detail', 'error', 'errors']
 
-/** True when the body says that something went wrong. */
+/** True if the body reports an error. */
 function complains(body: JsonObject): boolean {
   return COMPLAINTS.some((key) => {
     const value = body[key]
@@ -67,14 +67,14 @@ function complains(body: JsonObject): boolean {
 }
 
 function countIn(body: JsonObject): number | null {
-  for (const told of [body.count, body.total]) {
-    const count = typeof told === 'string' && /^\d+$/.test(told) ? Number(told) : told
+  for (const value of [body.count, body.total]) {
+    const count = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value
     if (typeof count === 'number' && Number.isSafeInteger(count) && count >= 0) return count
   }
   return null
 }
 
-/** Undefined when the body does not say, null when it says that there is none. */
+/** Undefined if the body has no `next` field, null if the field says that there is no next page. */
 function nextIn(body: JsonObject, path: string): string | null | undefined {
   const places = [body, body.links, body._links, body.meta].filter(
     (place) => isObject(place) && place.next !== undefined,
@@ -84,7 +84,7 @@ function nextIn(body: JsonObject, path: string): string | null | undefined {
   return links.find((link) => link !== null) ?? null
 }
 
-/** A link as it may stand in a body: text, a page's number, or an object that holds one of the two. */
+/** The query of a link in a body: text, a page number, or an object with a link. */
 function linkIn(next: unknown, path: string): string | null {
   if (next === null || next === '') return null
   if (typeof next === 'string') return queryOfLink(next)
@@ -94,7 +94,7 @@ function linkIn(next: unknown, path: string): string | null {
   throw unreadable(path)
 }
 
-/** True when the body says that more follows: a flag, or a token whose parameter nobody told us. */
+/** True if the body says that more pages follow: by a flag, or by a token whose parameter is not specified. */
 function promisesMore(body: JsonObject): boolean {
   return [body, body.meta].some((place) => {
     if (!isObject(place)) return false

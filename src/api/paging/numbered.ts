@@ -1,10 +1,9 @@
 /**
- * The rest of a list whose first page tells the count and numbers its pages, so that they can be asked for side by
- * side.
+ * Computes the remaining pages of a list from its first page, if that has a count and a numbered link, so that the pages
+ * can be requested in parallel.
  *
- * Invariant: the size of a page is what the first page really held, never what was asked for (a service may cap or
- * ignore `page_size`); whenever first page and link do not agree about it, there is no such rest, and links are
- * followed one by one.
+ * Invariant: the page size is the number of records on the first page, not the requested size, since a service may cap
+ * or ignore `page_size`. If the first page and its link disagree about the size, links are followed one by one.
  */
 import { numberIn, type Query, withNumber, withOwn } from '../http/query.ts'
 
@@ -18,8 +17,8 @@ export interface Numbered {
 }
 
 /**
- * Null when the pages cannot be computed from the first one: its records (`size`), the count it told, and its link to
- * the next.
+ * Null if the pages cannot be computed. `size` is the number of records on the first page, `count` its count of the list,
+ * `next` its link to the next page.
  */
 export function numberedRest(
   next: string,

@@ -1,21 +1,21 @@
 /**
  * Decides which pages of a list to fetch, and whether the pages together are the whole list.
  *
- * Invariant: pages are judged in the order of their numbers, whatever order they arrive in. The verdict, the error and
- * the counts therefore depend on what the pages say, never on how fast each of them came.
+ * Invariant: pages are judged in the order of their numbers, whatever order they arrive in. The outcome, the error and
+ * the counts therefore depend only on the content of the pages, never on timing.
  */
 import { ShapeError } from '../errors.ts'
 import { type Query, queryText, withOwn } from '../http/query.ts'
 import { type Numbered, numberedRest } from './numbered.ts'
 import type { Instability, ScanOutcome } from './page.ts'
 
-/** What a page says about its list; its records are not kept. */
+/** Facts about a page, without its records. */
 export interface PageFacts {
   readonly kind: 'page'
   /** From 1. */
   readonly number: number
   readonly records: number
-  /** The service's count of the whole list, or null when it gives none. */
+  /** The service's count of the whole list, or null if it gives none. */
   readonly count: number | null
   /** Query of the next page, or null. */
   readonly next: string | null
@@ -23,7 +23,7 @@ export interface PageFacts {
   readonly endKnown: boolean
   /** Null for an empty page. */
   readonly fingerprint: string | null
-  /** False when a record does not satisfy the filter that was asked for. */
+  /** False if a record does not satisfy the requested filter. */
   readonly fits: boolean
 }
 
@@ -38,10 +38,10 @@ export interface PageRequest {
   readonly query: string
 }
 
-/** Empty pages with a `next` that are passed over before the scan gives up. */
+/** Number of consecutive empty pages with a `next` after which the scan ends. */
 const MOST_EMPTY_PAGES = 20
 
-/** The gravest first: `reason` is the first of these that was seen. */
+/** By severity, highest first: `reason` is the first of these that was seen. */
 const RANKED: readonly Instability[] = [
   'filter_ignored',
   'rows_vanished',
@@ -55,18 +55,18 @@ export class PageJudge {
   readonly #path: string
   readonly #own: Query | undefined
   readonly #size: number | undefined
-  /** Arrived, but a page before them did not yet. */
+  /** Pages that arrived before an earlier page. */
   readonly #early = new Map<number, Arrival>()
-  /** The lowest number among the pages with a fingerprint. */
+  /** For each fingerprint, the lowest number of a page with it. */
   readonly #firstWith = new Map<string, number>()
   readonly #nextQueries = new Set<string>()
   readonly #signs = new Set<Instability>()
-  /** The page to be judged next. */
+  /** Number of the page to be judged next. */
   #turn = 1
   #requested = 0
-  /** The last page that may be requested, as far as is known. */
+  /** The last page that is known to exist, and so may be requested. */
   #upTo = 1
-  /** An arrived page that may end the scan once its turn comes: nothing beyond it is requested meanwhile. */
+  /** An arrived page that may end the scan when it is judged. No later page is requested until then. */
   #suspect = Number.POSITIVE_INFINITY
   #query: string
   #rest: Numbered | null = null
@@ -88,7 +88,7 @@ export class PageJudge {
     this.#nextQueries.add(this.#query)
   }
 
-  /** The next page to request, or null while none is to be. */
+  /** The next page to request, or null for none at present. */
   next(): PageRequest | null {
     const last = Math.min(this.#upTo, this.#suspect)
     if (this.#isOver || this.#failure !== null || this.#requested >= last) return null
@@ -115,12 +115,12 @@ export class PageJudge {
     }
   }
 
-  /** True when the pages that are still under way change nothing. */
+  /** True if pages still in flight cannot change the outcome. */
   get isOver(): boolean {
     return this.#isOver
   }
 
-  /** The page that ended the scan with an error. */
+  /** The error that ended the scan, and its page. */
   get failure(): { readonly number: number; readonly error: unknown } | null {
     return this.#failure
   }
@@ -204,7 +204,7 @@ export class PageJudge {
     else this.#follow(next)
   }
 
-  /** A full page without a word on what follows, where a page size is configured: the next page is tried. */
+  /** With a configured page size, a full page without any link or count is followed by an attempt at the next page. */
   #mayGoOn({ endKnown, count, records }: PageFacts): boolean {
     if (this.#size === undefined || endKnown || records !== this.#size) return false
     return count === null || this.#records + records < count

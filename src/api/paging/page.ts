@@ -1,29 +1,28 @@
 /**
- * What a scan of a list is asked for and hands over.
+ * Options, pages and outcome of a scan of a list.
  *
- * Invariant: an outcome that is `complete` and `stable` is the only ground on which a missing id may be looked into
- * as a delete (law 6).
+ * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
 import type { Query } from '../http/query.ts'
 
 export interface Page {
-  /** From 1, in the order of the list; pages may come in another order. */
+  /** From 1, in the order of the list; pages may arrive in another order. */
   readonly number: number
   readonly records: readonly unknown[]
-  /** The service's count of the whole list, or null when it gives none. */
+  /** The service's count of the whole list, or null if it gives none. */
   readonly count: number | null
-  /** Microseconds of our own clock: when the request was started, and when its answer was there. */
+  /** Start of the request and arrival of the answer, in microseconds of our own clock. */
   readonly startedAt: number
   readonly receivedAt: number
   /** The `Date` header in milliseconds since 1970 of the service's clock, or null. */
   readonly serviceDate: number | null
   readonly invalidUtf8: boolean
-  /** True when the service said that nothing follows this page. */
+  /** True if the page names no next page. */
   readonly last: boolean
 }
 
-/** Signs that the pages are not the whole list, or not one state of it. */
+/** Signs that the pages are not the whole list, or not a single state of it. */
 export type Instability =
   | 'count_drifted'
   | 'count_mismatch'
@@ -36,13 +35,13 @@ export type Instability =
 export interface ScanOutcome {
   /** The scan reached the end of the list. */
   readonly complete: boolean
-  /** No sign that the list changed meanwhile. */
+  /** No sign that the list changed while it was read. */
   readonly stable: boolean
   readonly count: number | null
-  /** Pages and records up to the one that ended the scan; more may have been handed over. */
+  /** Pages and records up to the page that ended the scan; the scan may have yielded more. */
   readonly pages: number
   readonly records: number
-  /** The gravest sign against it. */
+  /** The most severe sign that the list is not stable. */
   readonly reason?: Instability
 }
 
@@ -50,20 +49,20 @@ export interface PagesOptions {
   /** Key of the list in an envelope of the form `{"patients": […]}`. */
   readonly resource: string
   readonly query?: Query
-  /** True where several records may share an id, as the attempts of a log do: pages are then compared whole. */
+  /** True if several records may share an id, as in a log: pages are then compared by all of their content. */
   readonly idsRepeat?: boolean
-  /** False for a record that the query must not let through: the filter is not believed, and the scan ends. */
+  /** Returns false for a record that does not satisfy the query: the service ignores the filter, and the scan ends. */
   readonly fits?: (record: unknown) => boolean
   readonly meter?: Meter
   readonly signal?: AbortSignal
   readonly params?: { readonly [name: string]: string }
-  /** Pages under way at a time; the client's concurrency when left out. */
+  /** Most pages requested at a time; the client's concurrency by default. */
   readonly concurrency?: number
-  /** `page_size` of the first request; the client's when left out, none when null. */
+  /** `page_size` of the first request; the client's by default, none if null. */
   readonly pageSize?: number | null
 }
 
-/** Pages as they come; `outcome` is final once the iteration has ended, and is the generator's return value too. */
+/** Pages in order of arrival. `outcome` is final when the iteration ends, and is also the generator's return value. */
 export interface Scan extends AsyncGenerator<Page, ScanOutcome, undefined> {
   readonly outcome: ScanOutcome
 }

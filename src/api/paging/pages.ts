@@ -1,15 +1,15 @@
 /**
- * Scans a list: every page of it, several at a time where the service endKnown the count, and a verdict on whether the
- * pages together can be believed to be the whole list.
+ * Scans a list: reads all of its pages, in parallel if the service gives a count, and decides whether the pages together
+ * are the whole list.
  *
  *     first page ─► no next ───────────────────────────────────────────► end
- *         │ next=page|offset, count known ─► the rest, side by side ─► last one's next ─► follow ─► end
+ *         │ next=page|offset, count known ─► the rest in parallel ─► next of the last page ─► follow ─► end
  *         └ otherwise ─────────────────────► follow next, one by one ─► end
  *
- * Invariant: at most `concurrency` pages are under way or waiting, beside the one the consumer holds. A page that
- * came before, or a `next` that did, ends the scan with an error, so a scan always ends. `complete && stable` is said
- * only of a scan whose pages were all full, all told the same count, and add up to it. Pages are handed over as they
- * arrive; the verdict is the same in any order of arrival (page-judge.ts).
+ * Invariant: at most `concurrency` pages are requested or buffered, plus the one that the consumer has. A repeated page
+ * or a repeated `next` ends the scan with an error, so a scan always ends. An outcome is `complete && stable` only if
+ * all pages were full, had the same count, and add up to it. The scan yields pages as they arrive; the outcome does not
+ * depend on the order of arrival (page-judge.ts).
  */
 import { setMaxListeners } from 'node:events'
 import { type Query, queryText, withOwn } from '../http/query.ts'
@@ -20,7 +20,7 @@ import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
 
 export type { Getter, Instability, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 
-/** Reads the list at `path`. Throws `ApiError` (first page not there, credentials, …) and `ShapeError`. */
+/** Reads the list at `path`. Throws `ApiError` (first page not found, credentials, …) and `ShapeError`. */
 export function scanPages(client: Getter, path: string, options: PagesOptions): Scan {
   const size = options.pageSize === undefined ? client.pageSize : (options.pageSize ?? undefined)
   const own = size === undefined ? options.query : withPageSize(options.query, size)
@@ -32,7 +32,7 @@ export function scanPages(client: Getter, path: string, options: PagesOptions): 
 
 interface Landed {
   readonly arrival: Arrival
-  /** Null when there is nothing to hand over. */
+  /** Null if there is no page to yield. */
   readonly page: Page | null
 }
 
@@ -44,7 +44,7 @@ async function* scan(
 ): AsyncGenerator<Page, ScanOutcome, undefined> {
   const width = Math.max(1, options.concurrency ?? client.concurrency)
   const stop = new AbortController()
-  // Every page under way listens.
+  // Every page in flight adds a listener.
   setMaxListeners(0, stop.signal)
   const waiting = new Map<number, Promise<Landed>>()
 
@@ -77,7 +77,7 @@ async function* scan(
   }
 }
 
-/** Never rejects: a failure counts when its page's turn comes. */
+/** Never rejects: a failure takes effect when its page is judged. */
 async function land(
   client: Getter,
   path: string,

@@ -1,8 +1,8 @@
 /**
  * Exports of a form's answers as CSV or JSON (specification, section 4.5).
  *
- * Invariant: an export changes nothing at the service, so its POST is repeated like a GET; a file is handed over as it
- * comes and is never held whole.
+ * Invariant: an export changes nothing at the service, so its POST is retried like a GET. `streamExport` never has the
+ * whole file in memory.
  */
 
 import type { Answer, Client, StreamOptions } from '../client.ts'
@@ -17,19 +17,19 @@ export function listExports(client: Client, options?: ListOptions): Scan {
 }
 
 /**
- * `POST /v2/export-csv?type=json` (section 4.5): one export as JSON; the answer's body is kept whole, whatever its
- * shape (`ExportContent` has those we know). Of columns with the same title one may be missing: `streamExport` has them
- * all. Throws `ApiError`: `gone` when there is no export of this id, `dead_letter` when the id is refused.
+ * `POST /v2/export-csv?type=json` (section 4.5): one export as JSON, in any shape (`ExportContent` has the known ones).
+ * JSON may lack one of several columns with the same title; `streamExport` returns all columns. Throws `ApiError`:
+ * `gone` if the id is unknown, `dead_letter` if the id is refused.
  */
 export function readExport(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
   return client.request('POST', client.paths.exports, { ...options, ...asking(client, id, 'json') })
 }
 
 /**
- * `POST /v2/export-csv` (section 4.5): one export as CSV, `raw_text` or `download_file`, in bytes as they come. The
- * text may also be one JSON string (`content-type` then says `application/json`), with or without a byte order mark.
- * Throws as `readExport`; the stream itself fails with `ApiError`, verdict `retry`, when it is cut off, and with
- * `dead_letter` beyond `maxBytes`. Read the stream to its end or destroy it: it holds one of the requests in flight.
+ * `POST /v2/export-csv` (section 4.5): one export as CSV, `raw_text` or `download_file`, as a stream of bytes. The text
+ * may also be one JSON string (`content-type` is then `application/json`), with or without a byte order mark. Throws as
+ * `readExport`. The stream fails with an `ApiError`: verdict `retry` if it is cut off, `dead_letter` beyond `maxBytes`.
+ * Read the stream to its end or destroy it: until then it counts towards the client's `concurrency`.
  */
 export function streamExport(
   client: Client,
@@ -40,7 +40,7 @@ export function streamExport(
   return client.stream('POST', client.paths.exports, { ...options, ...asking(client, id, type) })
 }
 
-/** The id goes under `bodyKeys.exportId` (`id`). */
+/** The body has the id under `bodyKeys.exportId` (default `id`). */
 function asking(client: Client, id: string, type: string) {
   return {
     query: { type },

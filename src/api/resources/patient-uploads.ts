@@ -1,8 +1,8 @@
 /**
  * The batch upload of patients from a CSV file, and its progress (specification, section 4.1).
  *
- * Invariant: the file goes out as the bytes that were given, in one part named `file`; it is sent again only after
- * 429, so that no patient is created twice.
+ * Invariant: the file is sent unchanged, in one part named `file`. It is sent again only after 429, so that no patient
+ * is created twice.
  */
 import type { Client } from '../client.ts'
 import { multipartOf } from '../http/multipart.ts'
@@ -11,15 +11,15 @@ import type { PatientUpload } from '../shapes/patient-upload.ts'
 import { type CallOptions, type Got, getById } from './resource.ts'
 
 export interface UploadFile {
-  /** As the service is told it; only names in `.csv` are accepted there. */
+  /** The name sent to the service, which accepts only names that end with `.csv`. */
   readonly name: string
   readonly bytes: Uint8Array
 }
 
 /**
- * `POST /v2/patients/batch-upload` (section 4.1): hands a CSV file to the service, which works through it in the
- * background. `record` is null when the answer holds none: the file is taken, and its progress cannot be asked for.
- * Throws `ApiError` with verdict `stop` when the file is refused, or when nobody knows whether it was taken.
+ * `POST /v2/patients/batch-upload` (section 4.1): sends a CSV file, which the service processes in the background.
+ * `record` is null if the answer has none: the file is accepted, but its progress cannot be read. Throws `ApiError` with
+ * verdict `stop` if the file is refused, or if it is unknown whether it was accepted.
  */
 export async function uploadPatients(
   client: Client,
@@ -30,8 +30,8 @@ export async function uploadPatients(
 }
 
 /**
- * Progress of a batch upload (section 4.1, which does not show its path: `paths.patientUpload`). Verdict `gone` when
- * there is no upload of this id.
+ * Progress of a batch upload (section 4.1, which does not show its path: `paths.patientUpload`). Verdict `gone` if the
+ * id is unknown.
  */
 export function getPatientUpload(
   client: Client,

@@ -1,8 +1,8 @@
 /**
- * The two reads that every resource has: its list, page by page, and one record by id.
+ * The common reads of resources: the list, page by page, and one record by id.
  *
- * Invariant: a record is checked to be an object and otherwise handed over as it came; a field of an unexpected type
- * is the reader's to report (law 4), so it never fails a call here.
+ * Invariant: a record must be an object and is otherwise returned as received. A field of an unexpected type never fails
+ * a call, since the caller reports it as a problem (law 4).
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Client } from '../client.ts'
@@ -14,10 +14,10 @@ import type { PathName } from '../paths.ts'
 export type ListOptions = Omit<PagesOptions, 'resource' | 'params'>
 export type CallOptions = Pick<RequestOptions, 'meter' | 'signal' | 'onRefusal'>
 
-/** As `ListOptions`, with a resource's own filters in place of a query. */
+/** As `ListOptions`, with the filters of a resource instead of a query. */
 export type FilterOptions<Filters> = Omit<ListOptions, 'query'> & { readonly filters?: Filters }
 
-/** One record with the answer it came in (times for its version, headers). */
+/** One record, with its answer for times and headers. */
 export interface Got<Shape> {
   readonly record: Shape
   readonly answer: Answer
@@ -37,7 +37,7 @@ export function listFiltered<Filters extends { readonly [Name in keyof Filters]?
   return list(client, path, resource, filters === undefined ? rest : { ...rest, query: { ...filters } })
 }
 
-/** Throws `ApiError` with verdict `gone` when the id is unknown or another team's. */
+/** Throws `ApiError` with verdict `gone` if the id is unknown or belongs to another team. */
 export async function getById<Shape = JsonObject>(
   client: Client,
   path: PathName,
@@ -50,7 +50,7 @@ export async function getById<Shape = JsonObject>(
   if (record === null) {
     throw new ShapeError(
       template,
-      'the answer holds no record',
+      'the answer has no record',
       'record_unreadable',
       'Check `paths` in the configuration.',
     )
@@ -58,7 +58,7 @@ export async function getById<Shape = JsonObject>(
   return { record: record as Shape, answer }
 }
 
-/** The record that an answer's body is, or holds under `data`; null when there is none. */
+/** The record in an answer's body, which is the body itself or its `data`; null if there is none. */
 export function recordIn(body: unknown): JsonObject | null {
   const wrapped = isObject(body) && body.id === undefined && body.uid === undefined && isObject(body.data)
   const record = wrapped ? body.data : body

@@ -1,8 +1,8 @@
 /**
- * Webhook configurations (specification, section 4.6; the paths but that of create are guesses, see `paths`).
+ * Webhook configurations (specification, section 4.6; all paths except that of create are guesses, see `paths`).
  *
- * Invariant: `createWebhookConfig` either returns the signature secret, which is told once only, or throws an error
- * that says what to do about it.
+ * Invariant: `createWebhookConfig` returns the signature secret, which the service returns only once, or throws an error
+ * with a hint.
  */
 
 import type { Answer, Client } from '../client.ts'
@@ -13,15 +13,15 @@ import { DEFAULT_BODY_KEYS } from '../paths.ts'
 import type { CreatedWebhookConfig, WebhookConfig, WebhookConfigFields } from '../shapes/webhook-config.ts'
 import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
 
-/** Lists the team's configurations (section 4.6); they hold no secrets. */
+/** Lists the team's configurations (section 4.6), without their secrets. */
 export function listWebhookConfigs(client: Client, options?: ListOptions): Scan {
   return list(client, 'webhookConfigs', 'webhooks', options)
 }
 
 /**
  * `POST /v2/webhooks` (section 4.6): creates a configuration and returns it with its `signature_secret`, which cannot
- * be fetched later (section 2.6). Throws `MissingSecretError` when the answer holds no secret; `ApiError` with verdict
- * `stop` when the fields are refused, or when nobody knows whether it was created.
+ * be fetched later (section 2.6). Throws `MissingSecretError` if the answer has no secret; `ApiError` with verdict `stop`
+ * if the fields are refused, or if it is unknown whether the configuration was created.
  */
 export async function createWebhookConfig(
   client: Client,
@@ -37,7 +37,7 @@ export async function createWebhookConfig(
   return { record: record as CreatedWebhookConfig, answer }
 }
 
-/** One configuration by id (section 4.6), without its secret; verdict `gone` when there is none of this id. */
+/** One configuration by id (section 4.6), without its secret; verdict `gone` if the id is unknown. */
 export function getWebhookConfig(
   client: Client,
   id: string,
@@ -46,7 +46,7 @@ export function getWebhookConfig(
   return getById<WebhookConfig>(client, 'webhookConfig', id, options)
 }
 
-/** Full update by id, with PUT (section 4.6). Returns the configuration as it is then; throws as `changeWebhookConfig`. */
+/** Full update by id, with PUT (section 4.6). Returns the changed configuration; throws as `changeWebhookConfig`. */
 export function replaceWebhookConfig(
   client: Client,
   id: string,
@@ -57,9 +57,9 @@ export function replaceWebhookConfig(
 }
 
 /**
- * Partial update by id, with PATCH: only the fields given change (section 4.6). Returns the configuration as it is
- * then. Throws `ApiError`: `gone` when there is none of this id, `dead_letter` when the fields are refused, `stop` when
- * nobody knows whether it took effect.
+ * Partial update by id, with PATCH: changes only the given fields (section 4.6). Returns the changed configuration.
+ * Throws `ApiError`: `gone` if the id is unknown, `dead_letter` if the fields are refused, `stop` if it is unknown
+ * whether the change took effect.
  */
 export function changeWebhookConfig(
   client: Client,
@@ -70,15 +70,15 @@ export function changeWebhookConfig(
   return update<WebhookConfig>(client, 'PATCH', 'webhookConfig', id, fields, options)
 }
 
-/** Deletes by id, which stops all future events to it (section 4.6); verdict `gone` when there is none of this id. */
+/** Deletes by id, which stops all future events to it (section 4.6); verdict `gone` if the id is unknown. */
 export function deleteWebhookConfig(client: Client, id: string, options?: CallOptions): Promise<void> {
   return remove(client, 'webhookConfig', id, options)
 }
 
 /**
  * `POST /v2/webhooks/events/test` (section 4.6): has the service send a simulated event to the configuration's URL.
- * Returns the service's answer; what its body holds is not shown. The id goes under `bodyKeys.webhookTestId` (`id`).
- * Throws `ApiError`: `gone` when there is none of this id, `dead_letter` when the service refuses to send.
+ * Returns the service's answer, whose body is not specified. The request has the id under `bodyKeys.webhookTestId`
+ * (default `id`). Throws `ApiError`: `gone` if the id is unknown, `dead_letter` if the service refuses to send.
  */
 export function testWebhookConfig(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
   const body = { [client.bodyKeys.webhookTestId ?? DEFAULT_BODY_KEYS.webhookTestId]: id }

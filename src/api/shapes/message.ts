@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { Id, identified, Optional, Reference } from './record.ts'
 
-/** `status` and `delivery_status` as text or as an object that holds it. */
+/** `status` and `delivery_status`, as text or as an object that contains it. */
 const Status = z.union([z.string(), z.looseObject({ status: Optional, name: Optional })]).nullish()
 
 /** The scheduled part of a message: nested in it, under an id of its own, or alone (section 3.1). */
@@ -28,11 +28,11 @@ export const Message = z.looseObject({
   /** `email` or `sms`. */
   preferred_delivery_method: Optional,
   target_email: Optional,
-  /** The recipient of an SMS; its name is not shown, so it may be under one of the next two. */
+  /** The recipient of an SMS; the name of the field is not shown, so it may be one of the next two. */
   target_phone_number: Optional,
   target_phone: Optional,
   phone_number: Optional,
-  /** `pending`, `scheduled`, `sent`, `failed`, `cancelled`; others are kept as they come. */
+  /** `pending`, `scheduled`, `sent`, `failed`, `cancelled`; others are kept as received. */
   status: Status,
   delivery_status: Status,
   scheduled_at: Optional,
@@ -61,23 +61,23 @@ interface CommonFields {
   readonly scheduled_at?: string | null
 }
 
-/** Ids of what a message refers to: one at least (section 2.2, rule 1). */
+/** Ids of the records that a message refers to, at least one (section 2.2, rule 1). */
 type About =
   | { readonly form: string; readonly packet?: string; readonly document?: string }
   | { readonly form?: string; readonly packet: string; readonly document?: string }
   | { readonly form?: string; readonly packet?: string; readonly document: string }
 
-/** What is sent to create a message (section 2.2). */
+/** Fields of a request that creates a message (section 2.2). */
 export type MessageFields = CommonFields & About
 
-/** What is sent to change one that is not sent yet: time and target (section 3.1), and whatever else the service takes. */
+/** Fields of a request that changes an unsent message: time and target (section 3.1), and others if the service allows. */
 export type MessageChanges = Partial<CommonFields> & {
   readonly form?: string | null
   readonly packet?: string | null
   readonly document?: string | null
 }
 
-/** What is sent to change a scheduled message; a status of `cancelled` cancels it (section 3.1). */
+/** Fields of a request that changes a scheduled message; the status `cancelled` cancels it (section 3.1). */
 export interface ScheduledMessageChanges {
   readonly status?: string
   readonly scheduled_at?: string

@@ -42,7 +42,7 @@ export type Patient = z.infer<typeof Patient>
 
 type Text = string | null
 
-/** What is sent when creating or updating a patient (section 2.1). */
+/** Fields of a request that creates or updates a patient (section 2.1). */
 export interface PatientFields {
   readonly external_id?: Text
   readonly first_name?: Text

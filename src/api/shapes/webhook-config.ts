@@ -14,12 +14,12 @@ export const WebhookConfig = z.looseObject({
 
 export type WebhookConfig = z.infer<typeof WebhookConfig>
 
-/** As the create operation alone returns it: the secret cannot be fetched later. */
+/** Only the create operation returns the secret; it cannot be fetched later. */
 export const CreatedWebhookConfig = WebhookConfig.extend({ signature_secret: z.string().min(1) })
 
 export type CreatedWebhookConfig = z.infer<typeof CreatedWebhookConfig>
 
-/** What is sent when creating or updating a configuration; names but `target_url` are not shown. */
+/** Fields of a request that creates or updates a configuration; names other than `target_url` are not shown. */
 export interface WebhookConfigFields {
   readonly target_url: string
   /** `created`, `updated`, `deleted`. */
