@@ -9,7 +9,16 @@ const ROOTS = [
   ...['README.md', 'CHANGELOG.md', 'Dockerfile', 'docker-compose.yml', '.ci', 'docs', 'scripts'],
   ...['sql/views', 'test/support/warehouse-introduction.md', 'test/scripts'],
   ...['src/core', 'src/ingest', 'src/config', 'src/embedded', 'src/analytics', 'src/warehouse'],
-  ...['src/normalize', 'src/streams', 'src/load', 'src/operate'],
+  ...[
+    'src/normalize',
+    'src/streams',
+    'src/load',
+    'src/operate',
+    'src/api',
+    'src/commands',
+    'src/cli.ts',
+    'src/index.ts',
+  ],
 ]
 
 /** Files that must contain the words. */
