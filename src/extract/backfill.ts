@@ -165,7 +165,7 @@ async function readStreams(
   done.sort((a, b) => place(a.stream) - place(b.stream))
 }
 
-/** Returns how many dead deadLetters wait. */
+/** Returns how many dead letters wait. */
 async function finishTeam(
   { options, control, runId, notebook }: Run,
   team: NumberedTeam,

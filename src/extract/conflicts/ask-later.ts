@@ -1,7 +1,7 @@
 /**
  * Records that a run could not fetch by id, because the service failed (intake_ops.refetches).
  *
- * Invariant (law 5): they are asked for before the cursor moves past them.
+ * Invariant (law 5): their requests are stored before the cursor moves past them.
  */
 import { sql } from 'kysely'
 import { askAgain } from '../../load/refetches.ts'
@@ -9,12 +9,12 @@ import type { Session } from '../../warehouse/connect.ts'
 import { NOTHING_TO_SAY, type SliceNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 
-/** The service has just failed, all attempts of a request long. */
+/** The service has just failed every attempt of a request. */
 const PAUSE_SECONDS = 60
 
 /**
- * Leaves requests for what is to be fetched later. They say nothing of deletes, as those of an event that holds a part
- * of a record: of what is not there by then, the next scan proves that it is gone.
+ * Stores requests for records that are to be fetched later. Like a request for a partial record, they prove no delete:
+ * when the record is not found then, the next scan proves the delete.
  */
 export async function askLater({ patience, taken, stream }: Source, { db }: Session): Promise<void> {
   const ids = [...patience.later.keys()]
@@ -29,7 +29,7 @@ export async function askLater({ patience, taken, stream }: Source, { db }: Sess
     where team_id = ${place.teamId} and stream = ${place.stream} and id = any (${ids}::text[])`.execute(db)
 }
 
-/** What could not be fetched, with a reason of the service. */
+/** Reports how many records could not be fetched, with the reason of the first. */
 export function laterNote({ patience: { later } }: Source): SliceNote {
   const [reason] = later.values()
   if (reason === undefined) return NOTHING_TO_SAY

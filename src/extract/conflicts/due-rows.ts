@@ -1,8 +1,8 @@
 /**
- * Rows of intake_ops.refetches in the hands of a refetcher.
+ * Takes, leases and settles rows of intake_ops.refetches.
  *
- * Invariant: taking a row moves its due time on, as a lease that is renewed while the service is asked, so that nobody
- * else asks meanwhile and a process that dies holds it up for seconds; what settles a row deletes it only where nobody
+ * Invariant: taking a row moves its due time on, as a lease that is renewed while the service is asked. So no other
+ * process asks meanwhile, and a process that dies delays the row by seconds. Settling deletes a row only where nobody
  * asked for it again since it was taken.
  */
 import { type Kysely, sql } from 'kysely'
@@ -18,20 +18,20 @@ export interface DueRow {
   /** The event that first asked. */
   readonly origin: string
   readonly asked: string
-  /** Answers that did not settle it. */
+  /** Answers that did not settle the row. */
   readonly attempts: number
   /** Requests that the service failed. */
   readonly failures: number
-  /** When it was taken, before the service was asked, in the clock of the warehouse. */
+  /** When the row was taken, before the service was asked, by the clock of the warehouse. */
   readonly takenAt: string
 }
 
-/** Of rows in the hands of a process that does not renew it: one that was killed holds them up no longer. */
+/** Length of a lease: a process that was killed delays its rows no longer than this. */
 const LEASE_SECONDS = 15
-/** Pause between two renewals: one may fail. */
+/** Pause between two renewals: one renewal may fail. */
 export const RENEW_MS = 5_000
 
-/** Which of these teams have rows of the streams named beside them that are due, or will be within `milliseconds`. */
+/** Returns the teams with rows of their given streams that are due, or will be within `milliseconds`. */
 export async function teamsDue(
   db: Kysely<Warehouse>,
   asked: readonly { readonly teamId: number; readonly streams: readonly StreamName[] }[],
@@ -48,8 +48,8 @@ export async function teamsDue(
 }
 
 /**
- * Takes rows of a team that are due; a member that is held as submitted, and was read after it changed, is settled
- * without asking.
+ * Takes due rows of a team; settles without a fetch the members that are stored as submitted and were read after they
+ * changed.
  */
 export async function takeDue(
   db: Kysely<Warehouse>,
@@ -76,11 +76,11 @@ export async function takeDue(
   return rows
 }
 
-/** Keeps rows in hand, but those that are being settled or are due anew. */
+/** Renews the lease of rows, except those that are being settled or are due anew. */
 export async function renewLease(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return
   await sql`
-    with held as (
+    with leased as (
       select team_id, stream, id from intake_ops.refetches
       where (team_id, stream, id) in (
           select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[])
@@ -88,15 +88,15 @@ export async function renewLease(db: Kysely<Warehouse>, rows: readonly DueRow[])
         and due_at > now()
       for update skip locked
     )
-    update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second' from held
-    where (asked_for.team_id, asked_for.stream, asked_for.id) = (held.team_id, held.stream, held.id)`.execute(
+    update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second' from leased
+    where (asked_for.team_id, asked_for.stream, asked_for.id) = (leased.team_id, leased.stream, leased.id)`.execute(
     db,
   )
 }
 
 /**
- * Locks rows until the transaction ends, in the order in which `askAgain` writes them, so that the two never wait for
- * each other. What was asked for until now is committed; what is asked for from now on waits for the commit.
+ * Locks rows until the transaction ends, in the order in which `askAgain` writes them, so that the two cannot deadlock.
+ * Earlier requests for these rows are committed; later requests wait for this commit.
  */
 export async function lockRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return
@@ -109,8 +109,8 @@ export async function lockRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): 
 }
 
 /**
- * Settles rows, but those that somebody asked for again: these are due anew. The caller has locked them: a statement
- * that waits for a lock itself still sees the rest of the table as it was before.
+ * Settles rows, except those that were asked for again: these are due anew. The caller has locked them: a statement that
+ * waits for a lock itself would still see an old snapshot of the table.
  */
 export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return
@@ -128,7 +128,7 @@ export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[])
       and asked_for.asked <> settled.asked`.execute(db)
 }
 
-/** Leaves rows to be asked for again, each so many milliseconds from now; `counted` says what became of the request. */
+/** Makes each row due again in so many milliseconds; `counted` is the outcome of its request. */
 export async function putOff(
   db: Kysely<Warehouse>,
   rows: readonly DueRow[],
@@ -147,12 +147,12 @@ export async function putOff(
   )
 }
 
-/** The event that asked, and that its word was not taken. */
+/** The event that first asked, marked as a refetch. */
 export function originOf({ origin }: DueRow): string {
   return `${origin} refetch`
 }
 
-/** Milliseconds before a record that lost, could not be asked for or was not there is asked for again. */
+/** Milliseconds before a record is fetched again that lost, could not be fetched or was not found. */
 const BACKOFF = { least: 1_000, most: 600_000 } as const
 
 export function pauseBefore({ attempts, failures }: DueRow): number {

@@ -1,13 +1,13 @@
 /**
- * Fetching by id: the one place that says what an answer means for the record, or the file, that was asked for.
+ * Fetches records by id, and decides what an answer means for the record, or the file, that was requested.
  *
  *     200 with this record ─► record                404, 410 ─► gone
  *     200 with anything else, 400 ─► dead letter    5xx, no whole answer ─► later
- *     401, 403, 405, a redirect, a wrong path, 429 that is waited for no longer ─► thrown: the stream stops
+ *     401, 403, 405, a redirect, a wrong path, 429 beyond the longest wait ─► thrown: the stream stops
  *
- * Invariant: only 404 and 410 say that a record is gone. What says nothing about the record (a service that fails, is
- * not there, or is configured otherwise) is neither a dead letter nor a delete. What is thrown ends the others that are
- * fetched with it.
+ * Invariant: only 404 and 410 prove that a record is gone. A failure that does not concern the record (the service fails,
+ * is unreachable, or is configured otherwise) is neither a dead letter nor a delete. A thrown error aborts the parallel
+ * fetches.
  */
 import { setMaxListeners } from 'node:events'
 import type { Answer, Client, Meter } from '../../api/client.ts'
@@ -37,7 +37,7 @@ export interface Fetching {
 
 export interface Wanted {
   readonly id: string
-  /** Of the record that is fetched: why it was. */
+  /** Origin of the fetched record: why it was fetched. */
   readonly origin: string
 }
 
@@ -46,7 +46,7 @@ export type Fetched =
   | { readonly kind: 'gone'; readonly observedAt: Instant }
   | { readonly kind: 'later'; readonly error: IntakeError }
 
-/** Fetches records for a run; `purpose` says why, in their origin. */
+/** Fetches records for a run; `purpose` becomes part of their origin. */
 export async function fetchForRun(
   source: Source,
   ids: readonly string[],
@@ -61,7 +61,7 @@ export async function fetchForRun(
   )
 }
 
-/** Fetches records side by side; the answers are in the order of `wanted`. Notes what is left for later; throws what stops the stream. */
+/** Fetches records in parallel; the answers are in the order of `wanted`. Notes ids to fetch later; throws errors that stop the stream. */
 export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promise<readonly Fetched[]> {
   const stop = new AbortController()
   const signal = by.signal === undefined ? stop.signal : AbortSignal.any([by.signal, stop.signal])
@@ -110,11 +110,11 @@ async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSigna
       serviceClock.sample(refusal)
       return { kind: 'gone', observedAt: serviceClock.observedAt(refusal.startedAt) as Instant }
     }
-    return { kind: 'dead', deadLetter: refusedLetter(error, { id, origin }) }
+    return { kind: 'dead', deadLetter: deadLetterOf(error, { id, origin }) }
   }
 }
 
-/** The record of an answer, if it is the one that was asked for. */
+/** Reads the record of an answer; a dead letter if it is not the requested one. */
 function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord {
   const read = readRecord(body, reading)
   if (read.kind === 'dead')
@@ -126,17 +126,17 @@ function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord
 }
 
 /**
- * Answers in a row before it is the service, or the path, that is at fault and not what was asked for: few where the
- * service fails or gives no JSON, more where it answers that a request is wrong.
+ * Failed answers in a row that are blamed on the record; after these the service or the path is at fault. Few where the
+ * service fails or returns no JSON, more where it answers that a request is wrong.
  */
 const MOST_IN_ROW = { later: 10, unreadable: 10, dead: 100 } as const
 
-/** Of an answer that came whole and cannot be read: another attempt was made where that might help. */
+/** Codes of a complete answer that cannot be read, after further attempts where these might help. */
 const UNREADABLE = new Set(['not_json', 'bad_encoding', 'too_deep', 'too_large'])
 
 /**
- * What a failure means for the one thing that was asked for by its id; counts it. Throws the failure where it means
- * nothing for that one: the stream stops. A file is never gone: its list says so.
+ * Returns what a failure means for the record or file that was requested by id, and counts it. Throws a failure that does
+ * not concern it: the stream stops. A file is never gone: only the list shows that.
  */
 export function meaningOf(
   error: unknown,
@@ -161,11 +161,11 @@ function kindOf(error: unknown): 'gone' | 'dead' | 'unreadable' | 'later' | 'sto
   if (UNREADABLE.has(code)) return 'unreadable'
   if (verdict === 'gone') return 'gone'
   if (verdict === 'dead_letter') return 'dead'
-  // Nobody is there, or the team is let through no more: nothing else would fare better.
+  // The service is unreachable, or permits no request of the team: every other request would fail too.
   return verdict === 'retry' && code !== 'unreachable' && code !== 'throttled' ? 'later' : 'stop'
 }
 
-function refusedLetter(error: unknown, { id, origin }: Wanted): DeadLetter {
+function deadLetterOf(error: unknown, { id, origin }: Wanted): DeadLetter {
   const status = error instanceof ApiError && error.status !== undefined ? ` (${error.status})` : ''
   const isUnreadable = error instanceof IntakeError && UNREADABLE.has(error.code)
   const reason = isUnreadable

@@ -1,14 +1,14 @@
 /**
- * What a run fetches of what others asked for: earlier runs, events, retried dead deadLetters. Where `serve` runs, it was
- * there first; where only backfills run, nobody else would.
+ * Fetches, within a run, the records that earlier runs, events and retried dead letters asked for. A running `serve` has
+ * usually fetched them already; without one, only a run does.
  *
- * Invariant: it ends while requests keep coming.
+ * Invariant: it ends even while new requests arrive.
  */
 import { sql } from 'kysely'
 import type { Source } from '../source.ts'
 import { refetchRound } from './round.ts'
 
-/** Throws what stops the stream. */
+/** Throws errors that stop the stream. */
 export async function fetchDue(source: Source): Promise<void> {
   const { client, serviceClock, meter, signal, stream, patience, taken, loaders, clock } = source
   const { teamId } = taken

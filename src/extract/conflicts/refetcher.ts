@@ -1,8 +1,8 @@
 /**
- * Asks the service for the records that events left in doubt, for as long as it is open (intake_ops.refetches).
+ * Fetches the records that events left in conflict or partial, for as long as it is open (intake_ops.refetches).
  *
- * Invariant: a team whose service fails, or refuses the credentials, holds up no other, and a stream whose records cannot
- * be fetched no other stream. Several processes may do this side by side.
+ * Invariant: a team whose service fails, or refuses the credentials, delays no other team, and a stream whose records
+ * cannot be fetched delays no other stream. Several processes may do this at the same time.
  */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
@@ -43,16 +43,16 @@ export interface Refetcher extends AsyncDisposable {
   wake(): void
   /** Resolves when no record of these teams is due or about to be, except of streams that stopped. */
   idle(): Promise<void>
-  /** Why records are not fetched; null while they are. */
+  /** Why records cannot be fetched; null while they can. */
   trouble(): string | null
   close(): Promise<void>
 }
 
-/** Pause of a stream that stopped: a person has to act. */
+/** Pause of a stream that stopped until a person acts. */
 const STOPPED_MS = 60_000
-/** Clocks drift: after this the offset between the service's and ours is measured anew. */
+/** Clocks drift: after this time the offset between the service's clock and ours is measured anew. */
 const CLOCK_MICROS = 600_000_000
-/** Sessions of all teams, two of one: a team whose records are locked leaves the rest to the others. */
+/** Sessions of all teams, two per team: a team whose records are locked leaves the rest to the others. */
 const LOADERS = 4
 /** Longer than the pause before a conflicting record is asked for. */
 const SOON_MS = 5_000
@@ -65,9 +65,9 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   const notifier = openNotifier(clock)
   const loaders = openLoaders({ url, clock, total: LOADERS })
   const streams = ALL_STREAMS.filter((stream) => stream.one !== null).map((stream) => stream.name)
-  const desks = options.teams.map((team) => {
+  const workers = options.teams.map((team) => {
     const { name: _name, teamId: _teamId, timezone: _timezone, ...connection } = team
-    return openDesk(
+    return openWorker(
       team,
       openClient({ ...connection, ...version, clock, random, logger, signal: closing.signal }),
       clock,
@@ -80,9 +80,9 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     while (!closing.signal.aborted) {
       const seen = notifier.count
       try {
-        const waiting = desks.filter((desk) => !desk.busy)
+        const waiting = workers.filter((worker) => !worker.busy)
         const due = await loaders.run(({ db }) => teamsDue(db, waiting.map(openTo)))
-        for (const desk of waiting) if (due.includes(desk.team.teamId)) start(desk)
+        for (const worker of waiting) if (due.includes(worker.team.teamId)) start(worker)
         lost = null
       } catch (error) {
         lost = warehouseError(error).message
@@ -92,43 +92,43 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     await Promise.all(busy)
   }
 
-  function start(desk: Desk): void {
-    desk.busy = true
-    const round = oneRound(desk).finally(() => {
-      desk.busy = false
+  function start(worker: TeamWorker): void {
+    worker.busy = true
+    const round = oneRound(worker).finally(() => {
+      worker.busy = false
       busy.delete(round)
       notifier.notify()
     })
     busy.add(round)
   }
 
-  async function oneRound(desk: Desk): Promise<void> {
-    const { team, client } = desk
+  async function oneRound(worker: TeamWorker): Promise<void> {
+    const { team, client } = worker
     const meter = { requests: 0, throttled: 0 }
     try {
-      const { patience } = desk
-      const asked = { client, serviceClock: desk.serviceClock(), meter, patience, signal: closing.signal }
+      const { patience } = worker
+      const asked = { client, serviceClock: worker.serviceClock(), meter, patience, signal: closing.signal }
       const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
-      const asking = openTo(desk).streams
+      const asking = openTo(worker).streams
       const { gone, failure, stopped, records } = await refetchRound(own, asked, asking)
-      if (failure !== null && desk.failure === null)
+      if (failure !== null && worker.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
-      desk.failure = failure
+      worker.failure = failure
       for (const { later } of patience.values()) later.clear()
-      if (records > 0) for (const name of asking) desk.stopped.delete(name)
-      for (const [name, error] of stopped) stop(desk, name, error)
+      if (records > 0) for (const name of asking) worker.stopped.delete(name)
+      for (const [name, error] of stopped) stop(worker, name, error)
       if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)
     } catch (error) {
       if (closing.signal.aborted) return
       const { code, message } = warehouseError(error)
-      desk.pausedUntil = clock.now() + 1_000_000
-      desk.failure = message
+      worker.pausedUntil = clock.now() + 1_000_000
+      worker.failure = message
       logger.error({ team: team.name, code }, `records cannot be fetched: ${message}`)
     }
   }
 
-  /** Refused credentials stop every stream of the team, anything else the one that it happened to. */
-  function stop({ stopped, team }: Desk, stream: StreamName, error: IntakeError): void {
+  /** Refused credentials stop every stream of the team; any other error stops its own stream. */
+  function stop({ stopped, team }: TeamWorker, stream: StreamName, error: IntakeError): void {
     const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
     const reason = error.hint === undefined ? error.message : `${error.message} — ${error.hint}`
     const until = clock.now() + STOPPED_MS * 1_000
@@ -137,7 +137,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   }
 
   /** The streams of a team whose records may be fetched now. */
-  function openTo({ team, stopped, pausedUntil }: Desk) {
+  function openTo({ team, stopped, pausedUntil }: TeamWorker) {
     const now = clock.now()
     const open = streams.filter((name) => now >= (stopped.get(name)?.until ?? pausedUntil))
     return { teamId: team.teamId, streams: now >= pausedUntil ? open : [] }
@@ -149,7 +149,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     closing.abort(new Error('the refetcher is closed'))
     notifier.notify()
     await running
-    await Promise.all(desks.map((desk) => desk.client.close()))
+    await Promise.all(workers.map((worker) => worker.client.close()))
     await loaders.close()
   }
 
@@ -157,7 +157,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     wake: notifier.notify,
     async idle() {
       while (!closing.signal.aborted) {
-        const asked = desks.map(({ team, stopped }) => {
+        const asked = workers.map(({ team, stopped }) => {
           const open = streams.filter((name) => clock.now() >= (stopped.get(name)?.until ?? 0))
           return { teamId: team.teamId, streams: open }
         })
@@ -168,7 +168,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
       }
     },
     trouble: () => {
-      const failures = desks.flatMap(({ failure, stopped }) => [
+      const failures = workers.flatMap(({ failure, stopped }) => [
         ...(failure === null ? [] : [failure]),
         ...[...stopped.values()].map(({ reason }) => reason),
       ])
@@ -179,21 +179,21 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   }
 }
 
-/** Where one team's records are asked for. */
-interface Desk {
+/** Fetches the records of one team. */
+interface TeamWorker {
   readonly team: { readonly name: string; readonly teamId: number }
   readonly client: Client
   serviceClock(): ServiceClock
   busy: boolean
-  /** After a failure of the warehouse. */
+  /** In the clock's microseconds, after a failure of the warehouse. */
   pausedUntil: number
-  /** Streams that a person has to do something about, and when they are tried again. */
+  /** Streams that stopped until a person acts, and when they are tried again. */
   readonly stopped: Map<StreamName, { readonly until: number; readonly reason: string }>
   readonly patience: Map<StreamName, Patience>
   failure: string | null
 }
 
-function openDesk(team: Desk['team'], client: Client, clock: Clock): Desk {
+function openWorker(team: TeamWorker['team'], client: Client, clock: Clock): TeamWorker {
   let measured = { at: clock.now(), serviceClock: openServiceClock() }
   return {
     team,

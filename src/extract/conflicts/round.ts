@@ -1,8 +1,8 @@
 /**
- * One round of a team: takes records that are due, fetches all of them side by side under the team's request budget,
- * and settles the answers stream by stream.
+ * One round of a team: takes due records, fetches all of them in parallel under the team's request budget, and settles
+ * the answers stream by stream.
  *
- * Invariant: whatever ends a round early leaves its rows due again; a stream that stops ends no other.
+ * Invariant: a round that ends early leaves its rows due again; a stream that stops does not stop the others.
  */
 import type { Clock } from '../../core/clock.ts'
 import { type IntakeError, verdictOf } from '../../core/errors.ts'
@@ -17,7 +17,7 @@ import { type DueRow, originOf, pauseBefore, putOff, RENEW_MS, renewLease, takeD
 import { type Fetched, type Fetching, fetchEach, newPatience } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
-/** Where a team's service is asked; patience is kept from round to round. */
+/** The client of a team; `patience` persists from round to round. */
 export interface Asked extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
   readonly patience: Map<StreamName, Patience>
 }
@@ -25,13 +25,13 @@ export interface Asked extends Pick<Fetching, 'client' | 'serviceClock' | 'meter
 export interface RoundReport {
   readonly records: number
   readonly gone: number
-  /** Why the service answered nothing at all; null when it answered something, or was asked for nothing. */
+  /** Why the service answered no request at all; null when it answered one, or none was made. */
   readonly failure: string | null
   /** Streams whose records cannot be fetched before a person acts. */
   readonly stopped: ReadonlyMap<StreamName, IntakeError>
 }
 
-/** Records asked for side by side; the answers are held until all are there. */
+/** Records fetched in parallel; the answers stay in memory until all have arrived. */
 const MOST = 50
 
 interface Place {
@@ -64,7 +64,7 @@ export async function refetchRound(
       const { stream, rows: own } = parts[at]!
       if (result.status === 'fulfilled') {
         const present = asked.serviceClock.observedAt(clock.now()) as Instant
-        const answers = own.map((row, nth) => ({ row, told: result.value[nth]! }))
+        const answers = own.map((row, nth) => ({ row, answer: result.value[nth]! }))
         await loaders.run((session) => settleAnswers(session, stream, answers, present))
         gone += result.value.filter(({ kind }) => kind === 'gone').length
         const unanswered = result.value.flatMap((each) => (each.kind === 'later' ? each.error.message : []))
@@ -72,12 +72,12 @@ export async function refetchRound(
         failed += unanswered.length
       } else {
         const error = warehouseError(result.reason)
-        // A service that is away is asked again with growing pauses, as if each record had been asked for.
-        const isAway = verdictOf(error) === 'retry'
+        // An unreachable service is asked again with growing pauses, as if each record had been requested.
+        const isUnreachable = verdictOf(error) === 'retry'
         await loaders.run(({ db }) =>
-          isAway ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
+          isUnreachable ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
         )
-        if (isAway) failures.push(error.message)
+        if (isUnreachable) failures.push(error.message)
         else stopped.set(stream.name, error)
         failed += own.length
       }
@@ -94,7 +94,7 @@ export async function refetchRound(
   }
 }
 
-/** Keeps the lease of those that are still `open`; without the warehouse it ends, and somebody else may ask. */
+/** Renews the lease of rows that are still `open`. Without the warehouse the lease ends, and another process may ask. */
 async function renewUntil(
   over: AbortSignal,
   { loaders, clock }: Pick<Place, 'loaders' | 'clock'>,
@@ -119,7 +119,7 @@ function fetchPart(
   )
 }
 
-/** Without the warehouse the lease ends by itself. */
+/** Makes rows due at once; without the warehouse their lease ends by itself. */
 async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void> {
   await loaders.run(({ db }) => putOff(db, rows, () => 0, 'nothing')).catch(() => {})
 }

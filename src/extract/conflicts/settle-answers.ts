@@ -1,11 +1,11 @@
 /**
- * What the service answered about some records of one team and stream → the warehouse, in one transaction with the
- * rows of intake_ops.refetches that it settles (law 3).
+ * Stores the service's answers about records of one team and stream, in one transaction with the rows of
+ * intake_ops.refetches that they settle (law 3).
  *
- * Invariant: an answer decides (law 2). One that loses to what is held is asked for again after a while, because an
- * event may have overtaken it; what still stands above it then, and ahead of the service's clock, was dated by a clock
- * that was ahead, and is overruled. A record that is gone gets a tombstone only where it was in doubt, seen or not:
- * of any other a scan proves that it is gone (law 6).
+ * Invariant: an answer decides (law 2). A record whose answer loses to the stored state is fetched again after a while,
+ * because an event may have overtaken the answer. A stored state that still wins then, and is ahead of the service's
+ * clock, was dated by a wrong clock and is overruled. A record that is gone gets a tombstone only if it was in conflict;
+ * for any other record a scan proves the delete (law 6).
  */
 import { above, type Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
@@ -25,15 +25,15 @@ import type { Fetched } from './fetch-by-id.ts'
 
 export interface Answered {
   readonly row: DueRow
-  readonly told: Fetched
+  readonly answer: Fetched
 }
 
-/** Of a record that is told of in part and is not there: it may not be readable yet. */
+/** Fetches of a partial record that is not found: it may not be readable yet. */
 const MOST_GONE = 4
 /** Answers that lost before the next one overrules a state that is dated ahead. */
 const LOST_BEFORE = 2
 
-/** `present` is an instant of the service's clock that has come. */
+/** `present`: a lower bound of the present on the service's clock. */
 export async function settleAnswers(
   session: Session,
   stream: Stream,
@@ -42,9 +42,9 @@ export async function settleAnswers(
 ): Promise<void> {
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name }
   const ids = answers.map(({ row }) => row.id)
-  const held = await storedVersions(session.db, place, ids)
+  const stored = await storedVersions(session.db, place, ids)
   try {
-    await settleInOneTransaction(session, stream, answers, held, present)
+    await settleInOneTransaction(session, stream, answers, stored, present)
   } catch (error) {
     await session.client.query('rollback').catch(() => {})
     const state = sqlstateOf(error)
@@ -55,15 +55,15 @@ export async function settleAnswers(
       await settleAnswers(session, stream, answers.slice(middle), present)
       return
     }
-    const { row, told } = answers[0]!
-    const body = told.kind === 'record' ? told.envelope.content!.text : 'null'
+    const { row, answer } = answers[0]!
+    const body = answer.kind === 'record' ? answer.envelope.content!.text : 'null'
     const reason = `the warehouse refused the record (SQLSTATE ${state})`
-    const letter = { recordId: row.id, origin: originOf(row), reason, body }
+    const deadLetter = { recordId: row.id, origin: originOf(row), reason, body }
     await settleInOneTransaction(
       session,
       stream,
-      [{ row, told: { kind: 'dead', deadLetter: letter } }],
-      held,
+      [{ row, answer: { kind: 'dead', deadLetter: deadLetter } }],
+      stored,
       present,
     )
   }
@@ -73,11 +73,11 @@ async function settleInOneTransaction(
   session: Session,
   stream: Stream,
   answers: readonly Answered[],
-  held: ReadonlyMap<string, StoredVersion>,
+  stored: ReadonlyMap<string, StoredVersion>,
   present: Instant,
 ): Promise<void> {
   const { client, db } = session
-  const sorted = sortAnswers(stream, answers, held, present)
+  const sorted = sortAnswers(stream, answers, stored, present)
   await prepareStaging(session, stream)
   await client.query('begin')
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name, runId: null }
@@ -86,7 +86,7 @@ async function settleInOneTransaction(
   const from = { kind: 'answers', askedAt } as const
   const { conflicts } = await writeBatch(session, { stream, lines, from })
   const lost = new Set(conflicts.map(({ id }) => id))
-  await storeDeadLetters(db, place, sorted.letters)
+  await storeDeadLetters(db, place, sorted.deadLetters)
   await recordFindings(db, stream.name, findingsOf(place.teamId, sorted.missing))
   await lockRows(
     db,
@@ -104,42 +104,42 @@ async function settleInOneTransaction(
 function sortAnswers(
   stream: Stream,
   answers: readonly Answered[],
-  held: ReadonlyMap<string, StoredVersion>,
+  stored: ReadonlyMap<string, StoredVersion>,
   present: Instant,
 ) {
   const states: Envelope[] = []
-  const letters: DeadLetter[] = []
+  const deadLetters: DeadLetter[] = []
   const settled: DueRow[] = []
   const again: DueRow[] = []
   const failed: DueRow[] = []
   let missing = 0
-  for (const { row, told } of answers) {
-    const now = held.get(row.id)
-    const isOverruled = row.attempts >= LOST_BEFORE && now !== undefined && now.version > present
-    const state = (envelope: Envelope) => states.push(isOverruled ? above(envelope, now) : envelope)
-    if (told.kind === 'later') failed.push(row)
-    else if (told.kind === 'gone' && row.reason !== 'contested' && row.attempts + 1 < MOST_GONE)
+  for (const { row, answer } of answers) {
+    const current = stored.get(row.id)
+    const isOverruled = row.attempts >= LOST_BEFORE && current !== undefined && current.version > present
+    const state = (envelope: Envelope) => states.push(isOverruled ? above(envelope, current) : envelope)
+    if (answer.kind === 'later') failed.push(row)
+    else if (answer.kind === 'gone' && row.reason !== 'contested' && row.attempts + 1 < MOST_GONE)
       again.push(row)
     else {
       settled.push(row)
-      if (told.kind === 'record') state(told.envelope)
-      else if (told.kind === 'dead') letters.push(told.deadLetter)
-      else if (row.reason === 'contested' && now?.deleted !== true)
+      if (answer.kind === 'record') state(answer.envelope)
+      else if (answer.kind === 'dead') deadLetters.push(answer.deadLetter)
+      else if (row.reason === 'contested' && current?.deleted !== true)
         state(
           tombstone(row.id, {
             ...row,
             stream: stream.name,
             origin: originOf(row),
-            observedAt: told.observedAt,
+            observedAt: answer.observedAt,
           }),
         )
-      else if (now === undefined) missing += 1
+      else if (current === undefined) missing += 1
     }
   }
-  return { states, letters, settled, again, failed, missing }
+  return { states, deadLetters, settled, again, failed, missing }
 }
 
-/** Records that events told of and that are not there: they leave no row, so they are counted. */
+/** Counts the records of events that the service does not find: they leave no row. */
 function findingsOf(teamId: number, missing: number): Findings {
   const findings = noFindings()
   for (let times = 0; times < missing; times++)

@@ -1,9 +1,9 @@
 /**
- * Records whose newest state is in doubt: what came later lost to what is held, and says otherwise (law 2).
+ * Resolves conflicts of a run: records whose incoming state arrived later, but lost to different content (law 2).
  *
- * Invariant: the service is asked for each by its id, and its answer decides. It is asked again for a while, because
- * clocks move on; what still loses then was held with a time ahead of the service's clock, and is overruled. What came
- * while it was asked is not: it may be newer than the answer.
+ * Invariant: each record is fetched by id, and the answer decides. It is fetched a few times, because clocks move on; a
+ * stored state that still wins then has a time ahead of the service's clock, and is overruled. A state that was loaded
+ * while the service was asked is not overruled: it may be newer than the answer.
  */
 import { sql } from 'kysely'
 import { above, type Envelope } from '../../core/envelope.ts'
@@ -16,11 +16,11 @@ import type { Source } from '../source.ts'
 import { fetchForRun } from './fetch-by-id.ts'
 
 export interface Asked extends Proof {
-  /** Tombstones of records that are not there, though no scan has missed them. */
+  /** Tombstones of records that are not found, although no scan has missed them. */
   readonly gone?: readonly Envelope[]
 }
 
-/** Rounds of asking before the answer overrules what is held, and the pause that lets the clocks move on. */
+/** Rounds until the answer overrules the stored state, and the pause that lets the clocks move on. */
 const ROUNDS = 4
 const PAUSE_MS = 700
 
@@ -39,20 +39,20 @@ export async function settleConflicts(
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const overrule = round === ROUNDS
-    // Before the service is asked: what is loaded meanwhile may be newer than its answer.
-    const held = overrule ? await storedVersions(session.db, place, ids) : NO_VERSIONS
+    // Read before the service is asked: a state that is loaded meanwhile may be newer than its answer.
+    const stored = overrule ? await storedVersions(session.db, place, ids) : NO_VERSIONS
     const { envelopes, deadLetters, gone = [] } = await ask(source, ids)
     const undone = await undoneDeletes(source, session, gone)
     if (overrule) {
       source.logger.warn(
         { stream: stream.name, records: ids.length },
-        'held with times ahead of the service; its answer decides',
+        'stored with times ahead of the service; its answer decides',
       )
     }
-    // What agrees with the service is left as it is; the rest is merged.
+    // A stored state that equals the answer stays; the others are merged.
     const batcher = openBatcher(source, 'skip-unchanged')
     await batcher.add(
-      [...envelopes, ...undone].map((envelope) => above(envelope, held.get(envelope.id))),
+      [...envelopes, ...undone].map((envelope) => above(envelope, stored.get(envelope.id))),
       deadLetters,
     )
     ids = await batcher.finish()
@@ -61,7 +61,7 @@ export async function settleConflicts(
   source.tally.unchanged = unchanged
 }
 
-/** Records as they are now. One that is gone was in the list a moment ago: unless a delete was undone, the next scan will miss it. */
+/** Fetches the current state of records. One that is gone was listed a moment ago: unless a delete was undone, the next scan misses it. */
 export async function refetch(source: Source, ids: readonly string[]): Promise<Asked> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} refetch` }
@@ -75,7 +75,7 @@ export async function refetch(source: Source, ids: readonly string[]): Promise<A
   }
 }
 
-/** Of records that are not there, those of which a delete was known before what is held: a page was dated after it. */
+/** Returns the records that are gone and had a tombstone before the stored state: a page with a later date undid the delete. */
 async function undoneDeletes(
   { taken, stream }: Source,
   { db }: Session,
@@ -83,10 +83,10 @@ async function undoneDeletes(
 ): Promise<readonly Envelope[]> {
   if (gone.length === 0) return []
   const { rows } = await sql<{ id: string }>`
-    select came.id from unnest(${gone.map(({ id }) => id)}::text[]) as came (id)
+    select gone.id from unnest(${gone.map(({ id }) => id)}::text[]) as gone (id)
     cross join lateral (
       select deleted from intake_raw.record_history before
-      where before.team_id = ${taken.teamId} and before.stream = ${stream.name} and before.id = came.id
+      where before.team_id = ${taken.teamId} and before.stream = ${stream.name} and before.id = gone.id
       order by version desc, deleted desc, observed_at desc limit 1
     ) before
     where before.deleted`.execute(db)

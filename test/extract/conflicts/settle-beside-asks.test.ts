@@ -45,7 +45,7 @@ const settle = (rows: readonly DueRow[]) =>
     patients,
     rows.map((row) => ({
       row: { ...row, attempts: 9 },
-      told: { kind: 'gone', observedAt: noonPlus(0) } as const,
+      answer: { kind: 'gone', observedAt: noonPlus(0) } as const,
     })),
     noonPlus(1),
   )

@@ -209,9 +209,9 @@ async function play(steps: readonly Step[], service: Service): Promise<void> {
           if (rows.length === 0) continue
           const answers = rows.map((row) => {
             const state = recordsOf(team, resource).get(row.id)
-            if (state === undefined) return { row, told: { kind: 'gone', observedAt: now() } as const }
+            if (state === undefined) return { row, answer: { kind: 'gone', observedAt: now() } as const }
             const envelope = envelopeOf(team, resource, row.id, state)
-            return { row, told: { kind: 'record', envelope } as const }
+            return { row, answer: { kind: 'record', envelope } as const }
           })
           await settleAnswers(scene.session, stream, answers, now())
         }
