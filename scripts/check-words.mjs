@@ -8,7 +8,15 @@ import { fileURLToPath } from 'node:url'
 const ROOTS = [
   ...['README.md', 'CHANGELOG.md', 'Dockerfile', 'docker-compose.yml', '.ci', 'docs', 'scripts'],
   ...['sql/views', 'test/support/warehouse-introduction.md', 'test/scripts'],
-  ...['src/core', 'src/ingest', 'src/config', 'src/embedded', 'src/analytics', 'src/warehouse'],
+  ...[
+    'src/core',
+    'src/extract',
+    'src/ingest',
+    'src/config',
+    'src/embedded',
+    'src/analytics',
+    'src/warehouse',
+  ],
   ...[
     'src/normalize',
     'src/streams',

@@ -41,7 +41,7 @@ export interface TeamSummary {
   readonly streams: readonly StreamSummary[]
   /** Why the work after its streams failed; null where it did not. */
   readonly failure: string | null
-  /** Dead deadLetters of these streams that wait for a person. */
+  /** Dead letters of these streams that wait for a person. */
   readonly waiting: number
 }
 

@@ -1,5 +1,5 @@
 /**
- * One batch → the warehouse, in one transaction: raw, root, children, dead deadLetters, findings and the check that the
+ * One batch → the warehouse, in one transaction: raw, root, children, dead letters, findings and the check that the
  * slice is still ours (laws 2, 3 and 4).
  *
  * Invariant: loading a batch again, or parts of it in any order and concurrently with others, gives the same tables. A

@@ -62,7 +62,7 @@ export async function settleAnswers(
     await settleInOneTransaction(
       session,
       stream,
-      [{ row, answer: { kind: 'dead', deadLetter: deadLetter } }],
+      [{ row, answer: { kind: 'dead', deadLetter } }],
       stored,
       present,
     )
