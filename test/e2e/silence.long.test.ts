@@ -21,7 +21,7 @@ it('events stop although the configuration still says active: status and metrics
   expect((await scene.backfill()).code).toBe(0)
   expect(await webhooksOf(scene)).toMatchObject({
     verdict: 'unknown',
-    reason: expect.stringMatching(/no webhook of ours/),
+    reason: expect.stringMatching(/no webhook is known/),
   })
   const serving = await startServing(scene.env)
   const id = await createWebhook(scene.env, serving.document.webhooks!)
