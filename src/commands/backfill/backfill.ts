@@ -12,6 +12,7 @@ import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
+import { streamsNamed } from '../terminal/stream-names.ts'
 import { alertsAtEnd } from './alerts-at-end.ts'
 import { openProgress } from './progress.ts'
 import { backfillDocument, backfillText } from './report.ts'
@@ -112,16 +113,7 @@ function streamsOf(names: string | undefined): readonly Stream[] {
       '--streams',
     )
   }
-  const unknown = asked.find((name) => !STREAMS.some((stream) => stream.name === name))
-  if (unknown !== undefined) {
-    const known = STREAMS.map((stream) => stream.name).join(', ')
-    throw new UsageError(
-      `--streams: there is no stream "${unknown}"`,
-      `use one or more of: ${known}`,
-      '--streams',
-    )
-  }
-  return STREAMS.filter((stream) => asked.includes(stream.name))
+  return streamsNamed(names, STREAMS)
 }
 
 function exitCodeOf(summary: BackfillSummary, context: Context): number {
