@@ -1,9 +1,9 @@
 /**
- * One run: every stream of every team asked for, side by side under each team's request budget.
+ * One run: reads the requested streams of the requested teams in parallel, under each team's request budget.
  *
  *     locks ─► run row ─► streams through a fair queue ─► run_streams ─► status
  *
- * Invariant: a run starts only when it holds the lock of every stream asked for; when a stream fails the others
+ * Invariant: a run starts only when it holds the lock of every requested stream; when a stream fails the others
  * continue, and the run's status reports it. Each team has its own place in the queue: a team whose service is slow, or
  * does not answer, delays no other.
  */
@@ -112,7 +112,7 @@ interface Run {
   readonly lost: AbortController
 }
 
-/** The results of all; when one fails the others have to stop, and what they use is closed only after them. */
+/** Returns all results. When one fails, stops the others and waits for them before their resources are closed. */
 async function allOf<T>(work: readonly Promise<T>[], stop: (reason: unknown) => void): Promise<readonly T[]> {
   for (const each of work) each.catch((error: unknown) => stop(warehouseError(error)))
   await Promise.allSettled(work)

@@ -61,7 +61,10 @@ export async function fetchForRun(
   )
 }
 
-/** Fetches records in parallel; the answers are in the order of `wanted`. Notes ids to fetch later; throws errors that stop the stream. */
+/**
+ * Fetches records in parallel; the answers are in the order of `wanted`. Notes ids to fetch later; throws errors that
+ * stop the stream.
+ */
 export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promise<readonly Fetched[]> {
   const stop = new AbortController()
   const signal = by.signal === undefined ? stop.signal : AbortSignal.any([by.signal, stop.signal])

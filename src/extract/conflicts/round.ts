@@ -72,12 +72,13 @@ export async function refetchRound(
         failed += unanswered.length
       } else {
         const error = warehouseError(result.reason)
-        // An unreachable service is asked again with growing pauses, as if each record had been requested.
-        const isUnreachable = verdictOf(error) === 'retry'
+        // After a temporary failure the service is asked again with growing pauses, as if each record had been
+        // requested.
+        const isTemporary = verdictOf(error) === 'retry'
         await loaders.run(({ db }) =>
-          isUnreachable ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
+          isTemporary ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
         )
-        if (isUnreachable) failures.push(error.message)
+        if (isTemporary) failures.push(error.message)
         else stopped.set(stream.name, error)
         failed += own.length
       }
@@ -94,7 +95,9 @@ export async function refetchRound(
   }
 }
 
-/** Renews the lease of rows that are still `open`. Without the warehouse the lease ends, and another process may ask. */
+/**
+ * Renews the lease of rows that are still `open`. Without the warehouse the lease ends, and another process may ask.
+ */
 async function renewUntil(
   over: AbortSignal,
   { loaders, clock }: Pick<Place, 'loaders' | 'clock'>,

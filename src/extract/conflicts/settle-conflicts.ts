@@ -61,7 +61,10 @@ export async function settleConflicts(
   source.tally.unchanged = unchanged
 }
 
-/** Fetches the current state of records. One that is gone was listed a moment ago: unless a delete was undone, the next scan misses it. */
+/**
+ * Fetches the current state of records. One that is gone was listed a moment ago: unless a delete was undone, the next
+ * scan misses it.
+ */
 export async function refetch(source: Source, ids: readonly string[]): Promise<Asked> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} refetch` }
@@ -75,7 +78,10 @@ export async function refetch(source: Source, ids: readonly string[]): Promise<A
   }
 }
 
-/** Returns the records that are gone and had a tombstone before the stored state: a page with a later date undid the delete. */
+/**
+ * Returns the records that are gone and had a tombstone before the stored state: a page with a later date undid the
+ * delete.
+ */
 async function undoneDeletes(
   { taken, stream }: Source,
   { db }: Session,

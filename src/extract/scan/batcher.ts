@@ -26,7 +26,10 @@ export const BREATH = 20
 
 export interface Batcher {
   add(envelopes: readonly Envelope[], deadLetters: readonly DeadLetter[]): Promise<void>
-  /** Loads the remaining records and waits for all batches. Returns the ids whose incoming state lost to different content. */
+  /**
+   * Loads the remaining records and waits for all batches. Returns the ids whose incoming state lost to different
+   * content.
+   */
   finish(): Promise<readonly string[]>
 }
 

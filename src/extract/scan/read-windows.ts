@@ -116,7 +116,10 @@ async function readWindow(
   return { kind: 'read', note: last.stable ? NOTHING_TO_SAY : unstableNote(all) }
 }
 
-/** Fetches by id the records that an earlier run dead-lettered: the window may not include them. Resolves those that load now. */
+/**
+ * Fetches by id the records that an earlier run dead-lettered: the window may not include them. Resolves those that
+ * load now.
+ */
 async function tryAgain(source: Source, session: Session, { dry }: SliceOptions): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }

@@ -37,7 +37,7 @@ export interface ScanReport {
   readonly listed: number
   /** Ids in conflict. */
   readonly conflicting: readonly string[]
-  /** The latest date of the records seen, of those that are not far in the future; null when none was asked for or found. */
+  /** The latest date of the records seen, dates in the future aside; null without a `dated` field or a date. */
   readonly newest: Instant | null
   /** True when a record did not satisfy the filter, and the scan ended there. */
   readonly stopped: boolean

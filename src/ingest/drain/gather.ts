@@ -47,7 +47,9 @@ export interface Gathered<Row> {
   readonly dead: ReadonlySet<Row>
 }
 
-/** Events read, or lines written, between two yields to the event loop, which answers thousands of requests a second. */
+/**
+ * Events read, or lines written, between two yields to the event loop, which answers thousands of requests a second.
+ */
 export const BREATH = 50
 
 export function keyOf({ teamId, id }: RecordKey): string {

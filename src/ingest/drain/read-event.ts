@@ -151,7 +151,9 @@ function later(at: Instant, seconds: number): Instant {
   return instantOf(microsOf(at) + seconds * 1_000_000)
 }
 
-/** Stores the whole event, so that two events with one record stay distinct; without the parts that may not be stored. */
+/**
+ * Stores the whole event, so that two events with one record stay distinct; without the parts that may not be stored.
+ */
 function refused(event: StoredEvent, envelope: JsonObject, stream: Stream, reason: string): Said {
   const id = referenceId(envelope.data)
   const recordId = id.kind === 'id' ? id.id : null

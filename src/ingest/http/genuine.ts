@@ -10,7 +10,10 @@ export type Genuineness = 'genuine' | 'signature' | 'no_secret' | 'unavailable' 
 
 const SIGNATURE = /^[0-9a-f]{64}$/i
 
-/** `signature`: the header as received. A header that was sent twice arrives as one text with a comma, which is no signature. */
+/**
+ * `signature`: the header as received. A header that was sent twice arrives as one text with a comma, which is no
+ * signature.
+ */
 export function judge(
   body: Buffer,
   signature: unknown,

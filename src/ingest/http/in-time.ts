@@ -1,4 +1,6 @@
-/** Work in the warehouse with a time limit. A late statement continues there, so its connection cannot be used again. */
+/**
+ * Work in the warehouse with a time limit. A late statement continues there, so its connection cannot be used again.
+ */
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'

@@ -16,7 +16,7 @@ export interface SecretSource {
   current(): readonly string[]
   /** The secrets that are stored now, or were a moment ago. Rejects when the warehouse does not answer. */
   refresh(): Promise<readonly string[]>
-  /** Whether the team had been removed when that was last looked up: its stored secrets went with it. */
+  /** True when the last look-up found the team removed, and its stored secrets with it. */
   isRemoved(): boolean
 }
 

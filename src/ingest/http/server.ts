@@ -1,5 +1,5 @@
 /**
- * The webhook ingester: signed events in, and 2xx only for what is committed (law 1).
+ * The webhook ingester: accepts signed events, and answers 2xx only when they are committed (law 1).
  *
  * Invariant: every request is answered as CONTRACT says, whatever its bytes: 404, 413, 400, then 200 or 503 with
  * Retry-After; nothing that was acknowledged is lost, also when it closes; no log contains anything of a request.
@@ -35,7 +35,7 @@ export interface IngesterOptions {
   readonly host: string
   /** 0: any free port. */
   readonly port: number
-  /** POST /webhooks is for the only one, else for the one that is called `default`. */
+  /** POST /webhooks goes to the only team, or to the team named `default`. */
   readonly teams: readonly IngestTeam[]
   readonly clock: Clock
   readonly logger: Logger
