@@ -10,6 +10,7 @@ const ROOTS = [
   ...['sql/views', 'test/support/warehouse-introduction.md', 'test/scripts'],
   ...[
     'src/core',
+    'src/reconcile',
     'src/extract',
     'src/ingest',
     'src/config',

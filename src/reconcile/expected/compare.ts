@@ -1,8 +1,8 @@
 /**
- * The expected tables beside the tables themselves: which records differ, and in what.
+ * Compares the expected tables with the tables themselves.
  *
- * Invariant: a record is noted in `differing` exactly when a row of one side is not, with equal cells, in the other:
- * rows that are missing, rows too many, children without a parent and a parent without a record are all there.
+ * Invariant: `differing` has a record exactly if a row of one side is not, with equal cells, on the other: it covers
+ * missing and extra rows, children without a parent and parents without a record.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
@@ -17,31 +17,31 @@ export type Scope =
 
 export interface Comparison {
   readonly table: ExpectedTable
-  /** Those of its columns that have to agree. */
+  /** Columns that must be equal. */
   readonly columns: readonly string[]
-  /** What is noted of rows that differ; null for the names of the columns. */
+  /** Recorded as `field` of rows that differ; null for the names of the columns. */
   readonly label: string | null
-  /** Which rows of the table itself count, seen as `held`. */
-  readonly held: RawBuilder<boolean>
+  /** Condition on the rows of the table itself, whose alias is `stored`. */
+  readonly stored: RawBuilder<boolean>
 }
 
 const FOUND = sql.table('pg_temp.differing')
 
-/** Creates the table of what was found, or empties it. */
+/** Creates or empties `differing`. */
 export async function clearFound({ db }: Session): Promise<void> {
   await sql`create temporary table if not exists ${FOUND} (id text not null, field text not null)`.execute(db)
   await sql`truncate ${FOUND}`.execute(db)
 }
 
-/** Adds what differs in one table to `differing`. */
+/** Adds the differences of one table to `differing`. */
 export async function compareTable({ db }: Session, comparison: Comparison, scope: Scope): Promise<void> {
-  const { table, columns, label, held } = comparison
+  const { table, columns, label, stored } = comparison
   const { parent, key } = table
   const cells = (side: string) => sql.join(columns.map((name) => sql.ref(`${side}.${name}`)))
-  const same = [parent, ...key].map((name) => sql`held.${sql.ref(name)} = expected.${sql.ref(name)}`)
+  const same = [parent, ...key].map((name) => sql`stored.${sql.ref(name)} = expected.${sql.ref(name)}`)
   const fields = columns.map(
     (name) =>
-      sql`case when ${sql.ref(`expected.${name}`)} is distinct from ${sql.ref(`held.${name}`)} then ${sql.lit(name)} end`,
+      sql`case when ${sql.ref(`expected.${name}`)} is distinct from ${sql.ref(`stored.${name}`)} then ${sql.lit(name)} end`,
   )
   const differs =
     label === null
@@ -49,11 +49,11 @@ export async function compareTable({ db }: Session, comparison: Comparison, scop
       : sql`${sql.lit(label)}::text`
   await sql`
     insert into ${FOUND} (id, field)
-    select coalesce(expected.${sql.ref(parent)}, held.${sql.ref(parent)}), ${differs}
+    select coalesce(expected.${sql.ref(parent)}, stored.${sql.ref(parent)}), ${differs}
     from (select * from ${sql.table(table.expected)} own where ${within('own', parent, scope)}) expected
-    full join (select * from ${sql.table(table.name)} held where ${held} and ${within('held', parent, scope)}) held
+    full join (select * from ${sql.table(table.name)} stored where ${stored} and ${within('stored', parent, scope)}) stored
       on ${sql.join(same, sql` and `)}
-    where row(${cells('expected')}) is distinct from row(${cells('held')})`.execute(db)
+    where row(${cells('expected')}) is distinct from row(${cells('stored')})`.execute(db)
 }
 
 function within(side: string, parent: string, scope: Scope): RawBuilder<unknown> {
@@ -69,5 +69,5 @@ function within(side: string, parent: string, scope: Scope): RawBuilder<unknown>
 
 /** True for rows of the team. */
 export function ofTeam(teamId: number): RawBuilder<boolean> {
-  return sql<boolean>`held.team_id = ${teamId}`
+  return sql<boolean>`stored.team_id = ${teamId}`
 }

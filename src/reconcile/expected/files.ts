@@ -1,7 +1,7 @@
 /**
- * An export's file in the expected tables, whether its bytes were just fetched or are those of intake_raw.
+ * Adds an export's file to the expected tables, from fetched bytes or from intake_raw.
  *
- * Invariant: they get the lines that loading the file would send; within a transaction of the file's zone.
+ * Invariant: the tables receive the lines that loading the file would send, in a transaction with the file's time zone.
  */
 import { sql } from 'kysely'
 import type { Problem } from '../../core/problem.ts'
@@ -19,7 +19,7 @@ export interface ExpectedFile extends KeptFile {
   readonly timezone: string
 }
 
-/** Returns what could not be read. Throws `MalformedFile`. Columns are left without their questions. */
+/** Returns the problems of the file. Throws `MalformedFile`. Columns have no questions yet. */
 export async function expectFile(
   session: Session,
   teamId: number,
@@ -32,7 +32,7 @@ export async function expectFile(
   const erased = await openErasedRows(session.db, teamId)
   const filter = erased === null ? {} : { isErased: erased.isErased }
   const place = { teamId, exportId: file.exportId, fromJson: file.isJsonString }
-  // The service's own file goes on holding the rows of patients who were erased here.
+  // The service's own file still has the rows of patients who were erased here.
   const lines = openFileLines({ ...place, ...filter }, problems)
   await useZone(client, file.timezone)
   await copyRecords(session, file, lines, {
@@ -44,7 +44,7 @@ export async function expectFile(
   return problems.listed()
 }
 
-/** The file that is loaded of an export, from intake_raw; null when none is. */
+/** The loaded file of an export, from intake_raw; null if there is none. */
 export async function loadedFile(
   session: Session,
   teamId: number,

@@ -1,8 +1,8 @@
 /**
- * The records of intake_raw, portion by portion in the order of their ids, as the envelopes that they came in.
+ * The records of intake_raw as envelopes, in portions ordered by id.
  *
- * Invariant: an envelope holds what its record was loaded from, so that mapping it gives the rows that loading it gave:
- * where jsonb has lost the order of keys or digits that rows show, the text that was kept beside it speaks.
+ * Invariant: mapping an envelope gives the rows that loading its record gave: if rows depend on the order of keys or on
+ * digits that jsonb does not keep, the envelope has the stored original text.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
@@ -19,11 +19,11 @@ const MOST_BYTES = 4_000_000
 
 export interface Portion {
   readonly envelopes: readonly Envelope[]
-  /** The last id, or null when nothing follows. */
+  /** The last id, or null if nothing follows. */
   readonly to: string | null
 }
 
-interface Held {
+interface StoredRecord {
   readonly id: string
   readonly version: Instant
   readonly observedAt: Instant
@@ -37,7 +37,7 @@ interface Held {
 
 const INSTANT = sql.lit('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 
-const HELD = sql`
+const RECORD_COLUMNS = sql`
   id, to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt",
   to_char(updated_at, ${INSTANT}) as "updatedAt", deleted,
   encode(hash, 'hex') as hash, origin, coalesce(as_it_came, payload::text) as body, problems::text as problems`
@@ -48,9 +48,9 @@ export async function nextPortion(
   { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
   after: string | null,
 ): Promise<Portion> {
-  const { rows } = await sql<Held & { isLast: boolean }>`
+  const { rows } = await sql<StoredRecord & { isLast: boolean }>`
     with portion as materialized (
-      select ${HELD} from intake_raw.records
+      select ${RECORD_COLUMNS} from intake_raw.records
       where team_id = ${teamId} and stream = ${stream} and (${after}::text is null or id > ${after})
       order by id limit ${MOST_RECORDS + 1}
     ), sized as (
@@ -70,16 +70,16 @@ export async function nextPortion(
   }
 }
 
-/** Those of the records that are held, whatever their number. */
+/** The stored records with these ids. */
 export async function recordsOf(
   { db }: Session,
   { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
   ids: readonly string[],
 ): Promise<readonly Envelope[]> {
-  const { rows } = await sql<Held>`
+  const { rows } = await sql<StoredRecord>`
     select current.* from (select distinct id from unnest(${ids}::text[]) as id) wanted
     cross join lateral (
-      select ${HELD} from intake_raw.records stored
+      select ${RECORD_COLUMNS} from intake_raw.records stored
       where team_id = ${teamId} and stream = ${stream} and stored.id = wanted.id
       offset 0
     ) current
@@ -87,11 +87,11 @@ export async function recordsOf(
   return rows.map((row) => envelopeOf(row, teamId, stream))
 }
 
-function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {
-  const { id, version, observedAt, updatedAt, origin, hash } = held
+function envelopeOf(stored: StoredRecord, teamId: number, stream: StreamName): Envelope {
+  const { id, version, observedAt, updatedAt, origin, hash } = stored
   const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
-  if (held.deleted) return { ...keys, content: null }
-  if (held.body === null) {
+  if (stored.deleted) return { ...keys, content: null }
+  if (stored.body === null) {
     throw new IntakeError(
       `intake_raw.records holds a record of ${stream} that is not deleted and has no payload`,
       {
@@ -101,7 +101,7 @@ function envelopeOf(held: Held, teamId: number, stream: StreamName): Envelope {
       },
     )
   }
-  const payload = parseText(held.body) as JsonObject
-  const problems = held.problems === null ? [] : (parseText(held.problems) as readonly Problem[])
-  return { ...keys, content: { payload, text: held.body, asReceived: null, hash, problems } }
+  const payload = parseText(stored.body) as JsonObject
+  const problems = stored.problems === null ? [] : (parseText(stored.problems) as readonly Problem[])
+  return { ...keys, content: { payload, text: stored.body, asReceived: null, hash, problems } }
 }

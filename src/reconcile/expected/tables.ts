@@ -1,21 +1,21 @@
 /**
- * What a stream's tables should hold, in temporary tables of the same form: from the source (verify) or from
- * intake_raw (replay), to be compared with the tables themselves.
+ * Expected tables: temporary copies of a stream's tables, filled from the source (verify) or from intake_raw (replay), and
+ * compared with the tables themselves.
  *
- * Invariant: an expected table takes the very lines that a load sends to the table it stands for.
+ * Invariant: an expected table receives the same lines that a load sends to its table.
  */
 import { sql } from 'kysely'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 export interface ExpectedTable {
-  /** The table that it stands for, `intake.patients`. */
+  /** The table itself, `intake.patients`. */
   readonly name: string
-  /** Where the expected rows are. */
+  /** The temporary table. */
   readonly expected: string
   /** Column that holds the record's id. */
   readonly parent: string
-  /** Columns that tell apart the rows of one record. */
+  /** Columns that distinguish the rows of one record. */
   readonly key: readonly string[]
   /** Columns in the order of the lines. */
   readonly columns: readonly string[]
@@ -26,14 +26,14 @@ export interface ExpectedTables {
   readonly root: ExpectedTable
   /** Those of the stream's declaration, in its order. */
   readonly children: readonly ExpectedTable[]
-  /** What an export's file is laid into; none of any other stream. */
+  /** Tables of an export's file; empty for other streams. */
   readonly files: readonly ExpectedTable[]
   readonly records: ExpectedTable
 }
 
 const META = ['_version', '_deleted_at', '_origin', '_hash', '_extra', '_problems'] as const
 
-/** Of the root's meta columns, those that say where and when, and nothing of the record. */
+/** Meta columns of the root with the origin and time of a state, not its content. */
 export const CIRCUMSTANCES: readonly string[] = ['_version', '_origin']
 
 const RECORD = [

@@ -1,4 +1,4 @@
-/** The teams that the warehouse holds, whatever the configuration says. */
+/** The teams of the warehouse, independent of the configuration. */
 import { UsageError } from '../../core/errors.ts'
 import { isRemoved } from '../../load/teams.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -8,7 +8,7 @@ export interface KnownTeam {
   readonly name: string
 }
 
-/** The named one, or all, but those that were removed. Throws `UsageError` for a name that is none of them. */
+/** The named team, or all, without removed teams. Throws `UsageError` for an unknown name. */
 export async function teamsNamed({ db }: Session, name?: string): Promise<readonly KnownTeam[]> {
   const all = await db
     .selectFrom('intake.teams')

@@ -1,8 +1,8 @@
 /**
- * The files of a team's exports, rebuilt from the bytes that intake_raw holds of them.
+ * Rebuilds the files of a team's exports from their bytes in intake_raw.
  *
- * Invariant: an export's columns, rows and cells are replaced together, in one transaction, and only when one of them
- * differs; those that no loaded file is behind go.
+ * Invariant: an export's columns, rows and cells are replaced together, in one transaction, and only if one of them
+ * differs; those without a loaded file are removed.
  */
 import { sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
@@ -23,7 +23,7 @@ export interface Replaying {
   readonly teamId: number
   readonly stream: Stream
   readonly signal: AbortSignal
-  /** Told of the records read so far. */
+  /** Called with the number of records read so far. */
   readonly onProgress: (records: number) => void
 }
 
@@ -39,7 +39,7 @@ export async function replayFiles(
 ): Promise<ReplayedFiles> {
   let rewritten = 0
   let refused = 0
-  for (const exportId of await exportsHeld(session, teamId)) {
+  for (const exportId of await storedExportIds(session, teamId)) {
     signal.throwIfAborted()
     await loaders.run(async (loader) => {
       try {
@@ -54,14 +54,14 @@ export async function replayFiles(
 }
 
 /** Exports that have a file, or rows of one. */
-async function exportsHeld({ db }: Session, teamId: number): Promise<readonly string[]> {
+async function storedExportIds({ db }: Session, teamId: number): Promise<readonly string[]> {
   const tables = [
     'intake_raw.export_files',
     'intake.export_columns',
     'intake.export_rows',
     'intake.export_cells',
   ]
-  // From one id to the next: there may be very many cells of each.
+  // Skips from one id to the next: each may have very many cells.
   const walks = tables.map((name) => {
     const next = (after: unknown) => sql`(
       select min(export_id) as id from ${sql.table(name)} where team_id = ${teamId} and ${after}
@@ -76,7 +76,7 @@ async function exportsHeld({ db }: Session, teamId: number): Promise<readonly st
     )`
   })
   const { rows } = await sql<{ id: string }>`
-    select distinct id from (${sql.join(walks, sql` union all `)}) held order by id`.execute(db)
+    select distinct id from (${sql.join(walks, sql` union all `)}) stored order by id`.execute(db)
   return rows.map(({ id }) => id)
 }
 
@@ -96,10 +96,10 @@ async function replayFile(
     const file = await loadedFile(session, teamId, exportId)
     if (file !== null)
       await noteProblems(session, teamId, exportId, await expectFile(session, teamId, tables, file))
-    const held = ofTeam(teamId)
+    const stored = ofTeam(teamId)
     for (const table of files) {
       const columns = table.columns.filter((name) => name !== 'team_id' && name !== 'question_id')
-      await compareTable(session, { table, columns, label: '', held }, { kind: 'ids', ids: [exportId] })
+      await compareTable(session, { table, columns, label: '', stored }, { kind: 'ids', ids: [exportId] })
     }
     const { rows: found } = await sql<{ any: boolean }>`
       select exists (select from pg_temp.differing) as any`.execute(db)

@@ -1,11 +1,11 @@
 /**
- * Stored events drained again, from a time on: those that were loaded and those that were set aside.
+ * Drains stored events again, from a time on: loaded and dead-lettered ones.
  *
  *     events since then ─► pending again, a portion at a time ─► the drain ─► done or dead
  *
- * Invariant: what draining an event twice leaves is what draining it once leaves (law 2), so it may be stopped anywhere
- * and run beside the drain of `serve`. An event that was set aside gets another chance, and its dead letter says so. It
- * waits for the events that were stored when it began, not for those that arrive meanwhile, so it ends.
+ * Invariant: draining an event twice gives the same tables as once (law 2), so the replay may be stopped anywhere and run
+ * concurrently with the drain of `serve`. A dead-lettered event is tried again, and its dead letter becomes `retried`.
+ * The replay waits only for events that were stored when it began, so it ends.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -27,7 +27,7 @@ export interface InboxReplayOptions {
   readonly team?: string
   /** Only events about these; every event, readable or not, when null. */
   readonly streams: readonly Stream[] | null
-  /** What the configuration says of teams, by name. */
+  /** API versions from the configuration, by team name. */
   readonly versions: ReadonlyMap<string, string>
   readonly clock: Clock
   readonly logger: Logger
@@ -49,7 +49,7 @@ export interface InboxReplayed {
 
 const PORTION = 5_000
 
-/** An event that fails is tried again soon, and then set aside: somebody waits for the result. */
+/** An event that fails is retried soon, and then becomes a dead letter: the user waits for the result. */
 const BACKOFF_MS = [500, 2_000]
 const PATIENCE_MS = 10_000
 const POLL_MS = 20
@@ -71,7 +71,7 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
     })
     const watch = { drained: () => {}, refetched: () => {}, defect: () => {} }
     await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
-    // Those that nobody drained yet are drained first, as they were stored.
+    // Events that are still pending are drained first, in their order.
     await drained(session, teamIds, last, signal)
     for (let from = 0; from < events && !signal.aborted; from += portion) {
       await setPending(session, from, portion)
@@ -87,7 +87,7 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
     }
     const attention = counts.dead + counts.waiting > 0
     const status = signal.aborted ? 'interrupted' : attention ? 'needs_attention' : 'succeeded'
-    const note = attention ? `${counts.dead} event(s) set aside, ${counts.waiting} to be tried again` : null
+    const note = attention ? `${counts.dead} event(s) dead-lettered, ${counts.waiting} to be retried` : null
     await finishRun(session.db, runId, status, note)
     return { runId, status, events, ...counts }
   } catch (error) {
@@ -148,10 +148,10 @@ async function setPending({ db }: Session, from: number, portion: number): Promi
     and own.team_id = again.team_id and own.event_id = again.event_id and own.body_hash = again.body_hash`
   await db.transaction().execute(async (transaction) => {
     await sql`
-      update intake_ops.dead_letters letter set status = 'retried', settled_at = now()
+      update intake_ops.dead_letters dead set status = 'retried', settled_at = now()
       from ${AGAIN} again, intake_raw.inbox own
-      where ${meant} and own.status = 'dead' and letter.team_id = own.team_id and letter.status = 'waiting'
-        and letter.origin = 'event:' || own.event_id`.execute(transaction)
+      where ${meant} and own.status = 'dead' and dead.team_id = own.team_id and dead.status = 'waiting'
+        and dead.origin = 'event:' || own.event_id`.execute(transaction)
     await sql`
       update intake_raw.inbox own set status = 'pending', attempts = 0, due_at = null, settled_at = null
       from ${AGAIN} again where ${meant} and own.status <> 'pending'`.execute(transaction)

@@ -3,8 +3,8 @@
  *
  *     intake_raw, portion by portion ─► mapped here, while Postgres compares the portion before ─► rewritten
  *
- * Invariant: the portions cover every id there may be, so that a row which no record is behind is in one of them. A
- * record that Postgres refuses keeps the rows it has, is counted, and stops no other.
+ * Invariant: the portions cover all possible ids, so that a row without a record is in one of them. A record that Postgres
+ * refuses keeps its rows, is counted, and does not stop the others.
  */
 import type { Envelope } from '../../core/envelope.ts'
 import { isRefusalOfData } from '../../load/load.ts'
@@ -25,7 +25,7 @@ export async function replayStream(replaying: Replaying): Promise<Replayed> {
   const { session, loaders, teamId, stream, signal, onProgress } = replaying
   const tables = await describeTables(session, stream)
   const total = { records: 0, rewritten: 0, removed: 0, refused: 0 }
-  // What is found in the files stands in the rows of their exports.
+  // First, because the rows of exports contain the problems of their files.
   if (tables.files.length > 0) {
     const files = await replayFiles(replaying, tables)
     total.rewritten += files.rewritten

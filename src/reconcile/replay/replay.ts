@@ -1,9 +1,9 @@
 /**
  * Rebuilds `intake` from intake_raw, without asking the service.
  *
- * Invariant: afterwards the tables of a stream hold what loading its records again would leave in them: a row with
- * nothing behind it is gone; versions, tombstones, hashes, problems and origins are those of the records. Run twice,
- * or stopped anywhere, it does no harm: the next one completes it.
+ * Invariant: afterwards the tables of a stream are as after loading its records again: rows without a record are removed;
+ * versions, tombstones, hashes, problems and origins are those of the records. A replay is idempotent, and one that was
+ * stopped is completed by the next.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -65,7 +65,7 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
       for (const stream of streams) {
         reports.push({ stream: stream.name, report: await replayed(options, session, loaders, team, stream) })
       }
-      // Columns of exports tell the questions of forms, whichever of the two was rebuilt.
+      // Columns of exports refer to questions of forms, and either may have been rebuilt.
       if (!options.signal.aborted) await matchQuestions(session.db, team.teamId)
       done.push({ name: team.name, streams: reports })
     }
@@ -90,10 +90,10 @@ async function replayed(
   }
   const none: Replayed = { records: 0, rewritten: 0, removed: 0, refused: 0 }
   try {
-    const told = (records: number) => onProgress(name, stream.name, records)
-    const counts = await replayStream({ session, loaders, teamId, stream, signal, onProgress: told })
+    const onRecords = (records: number) => onProgress(name, stream.name, records)
+    const counts = await replayStream({ session, loaders, teamId, stream, signal, onProgress: onRecords })
     if (counts.refused === 0) return report('succeeded', counts, null)
-    const note = `${counts.refused} of its records could not be laid down again; their rows are as they were`
+    const note = `${counts.refused} of its records could not be rebuilt; their rows are unchanged`
     return report('needs_attention', counts, note)
   } catch (error) {
     if (signal.aborted) return report('interrupted', none, 'stopped by a signal; run it again to complete it')

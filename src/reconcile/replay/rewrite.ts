@@ -1,11 +1,11 @@
 /**
- * A portion of intake_raw against the tables of `intake`, in one transaction: what differs is written anew.
+ * Compares a portion of intake_raw with the tables of `intake` and rewrites the differences, in one transaction.
  *
  *     lines ─► expected tables ─► what differs ─► locked and looked at again ─► rows and children replaced
  *
- * Invariant: a reader sees each record as it was or as it should be, never a part of it, and waits for nothing. A record
- * that moved on since it was read is left to whoever moved it; the locks are taken in the order in which a load takes
- * them. A row with nothing behind it goes. What agrees is not written.
+ * Invariant: a reader sees each record before or after, never a part of it, and never waits. A record that changed since it
+ * was read is left alone; locks are taken in the order in which a load takes them. A row without a record is removed.
+ * Equal rows are not written.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
@@ -16,24 +16,24 @@ import { clearFound, compareTable, ofTeam, type Scope } from '../expected/compar
 import { copyInto, createExpected, type ExpectedTable, type ExpectedTables } from '../expected/tables.ts'
 
 export interface Rewritten {
-  /** Records whose rows were written anew. */
+  /** Records whose rows were rewritten. */
   readonly rewritten: number
-  /** Records whose rows had nothing behind them. */
+  /** Removed rows without a record. */
   readonly removed: number
 }
 
 export interface Part {
   readonly teamId: number
   readonly tables: ExpectedTables
-  /** What intake_raw holds of the ids in `scope`. */
+  /** The records of intake_raw in `scope`. */
   readonly envelopes: readonly Envelope[]
   readonly scope: Scope
 }
 
 const FOUND = sql.table('pg_temp.differing')
 
-/** Of what differs, what is written: the rest moved on meanwhile. */
-const AGREED = sql.table('pg_temp.mended')
+/** Differing records to rewrite: those that did not change meanwhile. */
+const AGREED = sql.table('pg_temp.rewriting')
 
 export async function rewritePart(session: Session, part: Part): Promise<Rewritten> {
   const { client } = session
@@ -44,10 +44,10 @@ export async function rewritePart(session: Session, part: Part): Promise<Rewritt
   try {
     await expectPart(session, part)
     const columns = root.columns.filter((name) => name !== 'team_id')
-    const held = ofTeam(part.teamId)
-    await compareTable(session, { table: root, columns, label: '', held }, part.scope)
+    const stored = ofTeam(part.teamId)
+    await compareTable(session, { table: root, columns, label: '', stored }, part.scope)
     for (const table of children) {
-      await compareTable(session, { table, columns: table.columns.slice(1), label: '', held }, part.scope)
+      await compareTable(session, { table, columns: table.columns.slice(1), label: '', stored }, part.scope)
     }
     const counts = await rewriteFound(session, part)
     await client.query('commit')
@@ -66,7 +66,7 @@ async function expectPart(session: Session, { teamId, tables, envelopes }: Part)
   for (const [at, table] of children.entries()) {
     await sendCopy(client, copyInto(session, table), lines.children[at]!)
   }
-  // What is wrong with a file stands in the row of its export, after what is wrong with the entry.
+  // The row of an export has the problems of its list entry, then those of its file.
   if (files.length > 0) {
     await sql`
       update ${sql.table(root.expected)} entry set _problems = coalesce(entry._problems, '[]') || loaded.problems
@@ -82,7 +82,7 @@ async function rewriteFound(session: Session, { teamId, tables }: Part): Promise
   const { rows: found } = await sql<{ any: boolean }>`select exists (select from ${FOUND}) as any`.execute(db)
   if (found[0]?.any !== true) return { rewritten: 0, removed: 0 }
   const raw = sql`raw.team_id = ${teamId} and raw.stream = ${stream.name} and raw.id = differing.id`
-  // Each by its key, in the order of keys.
+  // One lookup per key, in the order of keys.
   const differing = sql`(select distinct id from ${FOUND} order by id) differing`
   await sql`
     select count(*) from (
@@ -93,10 +93,10 @@ async function rewriteFound(session: Session, { teamId, tables }: Part): Promise
     select count(*) from (
       select from ${differing}
       cross join lateral (
-        select from ${sql.table(root.name)} held where held.team_id = ${teamId} and held.id = differing.id for update
+        select from ${sql.table(root.name)} stored where stored.team_id = ${teamId} and stored.id = differing.id for update
       ) locked
     ) current`.execute(db)
-  // What is expected must still be what intake_raw holds, and of what is not expected it must hold nothing.
+  // intake_raw must still have the expected state, and no record of ids that are not expected.
   await sql`create temporary table if not exists ${AGREED} (id text primary key) on commit delete rows`.execute(
     db,
   )
@@ -121,10 +121,10 @@ async function replaceChildren(
 ): Promise<void> {
   await sql`
     delete from ${sql.table(name)} where ctid = any (array(
-      select child.ctid from ${AGREED} mended
+      select child.ctid from ${AGREED} rewriting
       cross join lateral (
         select child.ctid from ${sql.table(name)} child
-        where child.team_id = ${teamId} and child.${sql.ref(parent)} = mended.id
+        where child.team_id = ${teamId} and child.${sql.ref(parent)} = rewriting.id
         offset 0
       ) child
     ))`.execute(db)
@@ -144,15 +144,17 @@ async function replaceRoots(
   const removed = await sql<{ ids: string }>`
     with gone as (
       delete from ${sql.table(name)} where ctid = any (array(
-        select held.ctid from ${AGREED} mended
+        select stored.ctid from ${AGREED} rewriting
         cross join lateral (
-          select held.ctid from ${sql.table(name)} held where held.team_id = ${teamId} and held.id = mended.id offset 0
-        ) held
-        where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)
+          select stored.ctid from ${sql.table(name)} stored where stored.team_id = ${teamId} and stored.id = rewriting.id offset 0
+        ) stored
+        where not exists (select from ${sql.table(expected)} expected where expected.id = rewriting.id)
       ))
     )
-    select count(*) as ids from ${AGREED} mended
-    where not exists (select from ${sql.table(expected)} expected where expected.id = mended.id)`.execute(db)
+    select count(*) as ids from ${AGREED} rewriting
+    where not exists (select from ${sql.table(expected)} expected where expected.id = rewriting.id)`.execute(
+    db,
+  )
   const assignments = columns.slice(2).map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`)
   const rewritten = await sql`
     insert into ${sql.table(name)} (${refs(columns)})

@@ -1,7 +1,7 @@
 /**
- * The files of the listed exports, fetched and laid into the expected tables.
+ * Fetches the files of the listed exports into the expected tables.
  *
- * Invariant: a file that a load would not take (malformed, or not given) is noted, and what is held of it counts
+ * Invariant: a file that cannot be loaded (malformed, or refused by the service) is recorded, and its stored rows count
  * neither as equal nor as different.
  */
 import { sql } from 'kysely'
@@ -18,7 +18,7 @@ import type { Session } from '../../warehouse/connect.ts'
 import { expectFile } from '../expected/files.ts'
 import type { ExpectedTables } from '../expected/tables.ts'
 
-/** Exports of which no file is expected, because none could be had. */
+/** Exports whose file could not be fetched or read. */
 export const UNREAD_FILES = sql.table('pg_temp.unread_files')
 
 export async function expectFiles(source: Source, session: Session, tables: ExpectedTables): Promise<void> {
@@ -30,11 +30,11 @@ export async function expectFiles(source: Source, session: Session, tables: Expe
     id: string
   }>`select id from ${sql.table(tables.root.expected)} order by id`.execute(db)
   const ids = rows.map(({ id }) => id)
-  const held = await storedExports(db, teamId, ids)
+  const stored = await storedExports(db, teamId, ids)
   for (const exportId of ids) {
     source.signal.throwIfAborted()
     try {
-      const file = await download(source, exportId, held.get(exportId)?.hash ?? null, (pieces) =>
+      const file = await download(source, exportId, stored.get(exportId)?.hash ?? null, (pieces) =>
         spool(session, pieces),
       )
       await client.query('begin')

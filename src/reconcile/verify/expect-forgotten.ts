@@ -1,8 +1,8 @@
 /**
- * Entries of a log that the warehouse holds and the service lists no more: expected as they were stored.
+ * Expects stored log entries that the service no longer lists.
  *
- * Invariant: an entry of a log is never gone (law 6), so what the service has forgotten is held against the record
- * behind it, as what no list brings is. A row that no record is behind is expected by nobody, and is extra.
+ * Invariant: an entry of a log is never gone (law 6), so its rows are compared with its stored record, as in a stream
+ * without a list. A row without a stored record is not expected, and is extra.
  */
 import { sql } from 'kysely'
 import { linesOf } from '../../normalize/lines.ts'
@@ -14,7 +14,7 @@ import { expectLines, UNKNOWN } from './expect-lines.ts'
 const FORGOTTEN = sql.table('pg_temp.forgotten')
 const AT_A_TIME = 1_000
 
-/** Expects what is held and was not listed, of all ids or of these; hands back how many entries that are. */
+/** Expects stored entries that were not listed, of all ids or of `among`; returns their number. */
 export async function expectForgotten(
   session: Session,
   tables: ExpectedTables,
@@ -34,7 +34,7 @@ export async function expectForgotten(
   return await expectPayloads(session, tables, teamId)
 }
 
-/** Ids that are held alive and not expected. */
+/** Collects ids that are stored, not deleted and not expected. */
 async function noteForgotten(
   { db }: Session,
   { stream, root }: ExpectedTables,
@@ -58,7 +58,7 @@ async function nextForgotten({ db }: Session, after: string): Promise<readonly s
   return rows.map(({ id }) => id)
 }
 
-/** The payloads are those that are held: the text that rows are mapped from may be one that jsonb does not take. */
+/** Expects the stored payloads: the text from which rows are mapped may not be valid jsonb. */
 async function expectPayloads(
   { db }: Session,
   { stream, root, records }: ExpectedTables,

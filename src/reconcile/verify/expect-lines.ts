@@ -1,8 +1,8 @@
 /**
- * Lines of a batch in the expected tables, as a load would write them.
+ * Adds the lines of a batch to the expected tables, as a load would write them.
  *
- * Invariant: a batch that Postgres refuses is halved until the record that it refuses is known; that one is noted as
- * unknown, and the others are expected.
+ * Invariant: a batch that Postgres refuses is halved until the refused record is found; that record is unknown, and the
+ * others are expected.
  */
 import { sql } from 'kysely'
 import { withoutErased } from '../../load/erasures/lines.ts'
@@ -13,15 +13,15 @@ import { onlyRecord, splitLines } from '../../normalize/split-lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { copyInto, type ExpectedTables } from '../expected/tables.ts'
 
-/** Ids that are listed and of which nothing can be expected. */
+/** Ids of listed records that cannot be loaded. */
 export const UNKNOWN = sql.table('pg_temp.unknown')
 
-/** Adds the lines of a batch; a record whose lines Postgres refuses is noted as unknown. */
+/** Adds the lines of a batch; a record that Postgres refuses becomes unknown. */
 export async function expectLines(
   session: Session,
   tables: ExpectedTables,
   lines: BatchLines,
-  // What comes from intake_raw is not held against it.
+  // Payloads from intake_raw are not compared with intake_raw.
   { payloads } = { payloads: tables.stream.list !== null },
 ): Promise<void> {
   if (lines.count === 0) return

@@ -1,7 +1,7 @@
 /**
- * What only webhooks bring, in the expected tables: the records behind its rows, as they are stored.
+ * Fills the expected tables of a stream without a list from its stored records.
  *
- * Invariant: the service is asked for nothing; what is compared is whether the tables are what their records say.
+ * Invariant: sends no request to the service; the comparison shows whether the tables match their records.
  */
 import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
@@ -14,10 +14,10 @@ import { expectLines, UNKNOWN } from './expect-lines.ts'
 import { allTables } from './expect-source.ts'
 
 export interface SourceRead {
-  /** In the service's clock. */
+  /** On the service's clock. */
   readonly startedAt: Instant
   readonly stable: boolean
-  /** Entries of a log that the list holds no more. */
+  /** Log entries that the list no longer has. */
   readonly forgotten: number
   readonly note: string | null
 }

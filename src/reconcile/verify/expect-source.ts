@@ -1,12 +1,12 @@
 /**
- * What the source has, in the expected tables: read as a backfill reads it, and laid out as a load would.
+ * Fills the expected tables from the source: reads it as a backfill does, and maps records as a load does.
  *
  *     list ─► envelopes ─► lines ─► expected tables          files of exports ─► expected tables
  *                                                            forgotten by a log ─► expected tables
  *
- * Invariant: nothing of the warehouse but temporary tables is written, and memory does not grow with the source. Of a
- * record that came several times the greatest state counts; what a load would set aside or skip is not expected, and is
- * not said to be extra either.
+ * Invariant: only temporary tables are written, and memory does not grow with the source. For a record that was listed
+ * several times, the greatest state counts. Records that a load would dead-letter or skip are not expected, and are not
+ * reported as extra either.
  */
 
 import { sql } from 'kysely'
@@ -36,7 +36,7 @@ export function allTables({ root, children, files, records }: ExpectedTables) {
   return [root, ...children, ...files, records]
 }
 
-/** How the list was read, and how many entries of a log it holds no more. */
+/** The report of the scan, and the number of log entries that the list no longer has. */
 export interface SourceExpected extends ScanReport {
   readonly forgotten: number
 }
@@ -66,7 +66,7 @@ export async function expectSource(
   return { ...last, forgotten }
 }
 
-/** Forgets what was expected of these records. */
+/** Removes these records from the expected tables. */
 export async function forget(
   session: Session,
   tables: ExpectedTables,
@@ -80,7 +80,7 @@ export async function forget(
   await sql`delete from ${UNKNOWN} where id = any(${ids}::text[])`.execute(session.db)
 }
 
-/** The rows of one batch bear one time, that of its transaction: a record that came again is in several. */
+/** Rows of one batch have one `_since`, the time of its transaction: a record that was listed again has several. */
 async function keepGreatest({ db }: Session, { root, children, records }: ExpectedTables): Promise<void> {
   for (const { expected } of [root, records]) {
     await sql`create index if not exists ${sql.ref(`${expected.split('.')[1]}_by_id`)} on ${sql.table(expected)} (id)`.execute(
@@ -103,7 +103,7 @@ async function keepGreatest({ db }: Session, { root, children, records }: Expect
   }
 }
 
-/** The one session as loaders: what it is given is done one after the other. */
+/** One session as loaders: work runs in sequence. */
 function onlySession(session: Session): Loaders {
   const queue = new PQueue({ concurrency: 1 })
   return { run: (work) => queue.add(() => work(session)), ready: () => queue.onSizeLessThan(1) }

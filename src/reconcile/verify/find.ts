@@ -1,10 +1,10 @@
 /**
- * What differs between the expected tables and the warehouse, told as missing, extra and different.
+ * Differences between the expected tables and the warehouse: missing, extra and different records.
  *
- * Invariant: all tables are looked at in one snapshot, so that a record that a load is writing is seen as before or as
- * after. `certain` is said of what no activity can explain: the record behind the rows is the expected one, or there is
- * none behind them at all. `newer` is said only of what was written since the look began, which the warehouse's own clock
- * tells: the service's is known to a second, and a stamp may be ahead of it.
+ * Invariant: all tables are read in one snapshot, so that a record that a load is writing is seen before or after.
+ * `certain` means that no concurrent activity can explain the difference: the stored record of the rows is the expected
+ * one, or there is none. `newer` is set only for rows written since the comparison began, by the warehouse's own clock:
+ * the service's clock is known to a second, and a stamp may be ahead of it.
  */
 import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
@@ -20,42 +20,47 @@ export interface Difference {
   /** Columns of the root table, and names of the other tables, that differ. */
   readonly fields: readonly string[]
   readonly certain: boolean
-  /** The warehouse holds a state from after the look at the source. */
+  /** The warehouse has a state from after the source was read. */
   readonly newer: boolean
-  /** Only parts of the payload that no table shows differ, and the source does not call the record updated. */
+  /** Only parts of the payload outside the tables differ, and `updated_at` is the same. */
   readonly payloadOnly: boolean
-  /** Rows of children alone: there is no live row that they belong to, and no record, not even a deleted one. */
+  /** Rows of children without a live parent row and without a record, not even a deleted one. */
   readonly isOrphan: boolean
 }
 
 export interface Looked {
   readonly teamId: number
   readonly tables: ExpectedTables
-  /** When the source began to be looked at, in the warehouse's clock: what was written before is not newer. */
+  /** Start of reading the source, on the warehouse's clock: rows written before are not newer. */
   readonly from: string
-  /** Bounds of the time of the look, in the service's clock; states of the warehouse between them are newer. */
+  /** Bounds of the time of reading, on the service's clock; stored versions between them are newer. */
   readonly since: Instant
   readonly until: Instant
-  /** Entries of a log from after this moment are not due in the warehouse; null where all are. */
+  /** Log entries after this time are not due in the warehouse; null if all are. */
   readonly loggedUntil: Instant | null
 }
 
 export function comparisonsOf({ teamId, tables }: Pick<Looked, 'teamId' | 'tables'>): readonly Comparison[] {
   const { stream, root, children, files, records } = tables
-  const cells = stream.columns.map(({ name }) => sql`held.${sql.ref(name)}`)
-  const team = sql<boolean>`held.team_id = ${teamId}`
-  // A tombstone is as good as no row, unless something was left in it.
-  const live = sql<boolean>`${team} and (held._deleted_at is null or num_nonnulls(${sql.join(cells)}) > 0)`
-  const isRecord = sql<boolean>`${team} and held.stream = ${stream.name} and not held.deleted`
+  const cells = stream.columns.map(({ name }) => sql`stored.${sql.ref(name)}`)
+  const team = sql<boolean>`stored.team_id = ${teamId}`
+  // A tombstone counts as no row, unless it still has values.
+  const live = sql<boolean>`${team} and (stored._deleted_at is null or num_nonnulls(${sql.join(cells)}) > 0)`
+  const isRecord = sql<boolean>`${team} and stored.stream = ${stream.name} and not stored.deleted`
   const content = root.columns.filter((name) => name !== 'team_id' && !CIRCUMSTANCES.includes(name))
   return [
-    { table: root, columns: content, label: null, held: live },
+    { table: root, columns: content, label: null, stored: live },
     ...[...children, ...files].map((table) => {
-      return { table, columns: table.columns.slice(1), label: table.name.replace('intake.', ''), held: team }
+      return {
+        table,
+        columns: table.columns.slice(1),
+        label: table.name.replace('intake.', ''),
+        stored: team,
+      }
     }),
     ...(stream.list === null
       ? []
-      : [{ table: records, columns: ['id', 'hash', 'payload'], label: records.name, held: isRecord }]),
+      : [{ table: records, columns: ['id', 'hash', 'payload'], label: records.name, stored: isRecord }]),
   ]
 }
 
@@ -86,7 +91,7 @@ export async function findDifferences(
   }
 }
 
-/** What a file that could not be read leaves unsaid. */
+/** Fields that cannot be compared if the file cannot be read. */
 const FILE_FIELDS = ['export_columns', 'export_rows', 'export_cells', '_problems']
 
 async function classified({ db }: Session, looked: Looked): Promise<readonly Difference[]> {
@@ -97,23 +102,23 @@ async function classified({ db }: Session, looked: Looked): Promise<readonly Dif
       select id, array_agg(distinct field order by field) as fields from pg_temp.differing group by id
     )
     select found.id,
-      case when expected.id is null then 'extra' when held.id is null then 'missing' else 'different' end as kind,
+      case when expected.id is null then 'extra' when stored.id is null then 'missing' else 'different' end as kind,
       array(select field from unnest(found.fields) as field
-            where field not in ('id') and expected.id is not null and held.id is not null) as fields,
+            where field not in ('id') and expected.id is not null and stored.id is not null) as fields,
       case when expected.id is null then raw.deleted is not false
            else coalesce(raw.hash = expected._hash and not raw.deleted, false) end as certain,
       coalesce(written._loaded_at > ${from}::timestamptz and (${stream.list === null}
           or raw.version > coalesce(expected._version, ${since}) and raw.version <= ${until}), false)
         or coalesce(raw.id is null and expected._version >= ${loggedUntil}, false) as newer,
       coalesce(found.fields <@ ${['_hash', 'intake_raw.records']}::text[] and expected.id is not null
-        and not raw.deleted and raw.hash <> expected._hash and held._hash = raw.hash
+        and not raw.deleted and raw.hash <> expected._hash and stored._hash = raw.hash
         and raw.payload -> 'updated_at' is not distinct from payload.payload -> 'updated_at', false) as "payloadOnly",
-      expected.id is null and held.id is null and raw.id is null as "isOrphan"
+      expected.id is null and stored.id is null and raw.id is null as "isOrphan"
     from found
     left join ${sql.table(root.expected)} expected on expected.id = found.id
     left join ${sql.table(records.expected)} payload on payload.id = found.id
-    left join ${sql.table(root.name)} held
-      on held.team_id = ${teamId} and held.id = found.id and held._deleted_at is null
+    left join ${sql.table(root.name)} stored
+      on stored.team_id = ${teamId} and stored.id = found.id and stored._deleted_at is null
     left join ${sql.table(root.name)} written on written.team_id = ${teamId} and written.id = found.id
     left join lateral (
       select raw.id, raw.hash, raw.version, raw.payload, raw.deleted from intake_raw.records raw

@@ -1,11 +1,11 @@
 /**
- * A second look at what differed, since the source and the warehouse both go on while they are compared.
+ * Confirms differences, since the source and the warehouse both change while they are compared.
  *
- *     doubtful ─► fetched by id, or the list read again ─► a pause ─► compared again ─┬─► still differs: a difference
- *                                                                                     └─► newer, or equal by now
+ *     unconfirmed ─► fetched by id, or listed again ─► a pause ─► compared again ─┬─► still differs: a difference
+ *                                                                                 └─► newer, or equal by now
  *
- * Invariant: what is handed back was seen to differ in each look, and the warehouse held no later state than the last
- * of them. What no activity can explain is not asked for again.
+ * Invariant: a returned difference occurred in every comparison, and the warehouse had no state later than the last one.
+ * Certain differences are not fetched again.
  */
 import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
@@ -27,38 +27,38 @@ export interface Looking {
   readonly scanning: Session
   readonly tables: ExpectedTables
   readonly loggedUntil: Instant | null
-  /** What reading the source once has cost. */
+  /** Requests for reading the source once. */
   readonly requests: number
 }
 
 export interface Looks {
-  /** What differs for good. */
+  /** Confirmed differences. */
   readonly differences: readonly Difference[]
-  /** Records that the warehouse held in a later state, or that were equal at a later look. */
+  /** Records with a later state in the warehouse, or equal in a later comparison. */
   readonly newer: number
-  /** Entries that a log got after the warehouse last read it. */
+  /** Log entries newer than the last read of the warehouse. */
   readonly notDue: number
   readonly payloadsOnly: number
 }
 
-/** How long what the warehouse is about to load may take when a look ends. */
+/** Time for loads that are in progress to finish. */
 const PAUSES_MS = [500]
-/** Where events come: one that was not taken comes again after some seconds. */
+/** With recent events: the service retries a delivery after some seconds. */
 const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
 
-/** So many records are asked for by id, whatever the list costs; of more, whichever costs less. */
+/** Up to this many records are fetched by id; for more, the cheaper of fetching and listing is used. */
 const FEW = 50
 const AT_A_TIME = 200
 
-/** When the source began to be looked at. */
+/** Start of reading the source. */
 export interface Begun {
-  /** In its clock. */
+  /** On the service's clock. */
   readonly startedAt: Instant
-  /** In the warehouse's. */
+  /** On the warehouse's clock. */
   readonly from: string
 }
 
-/** The present, in the warehouse's clock. */
+/** The current time of the warehouse's clock. */
 export async function presentOf({ db }: Session): Promise<string> {
   const { rows } = await sql<{ at: string }>`select now()::text as at`.execute(db)
   return rows[0]!.at
@@ -68,17 +68,17 @@ export async function lookUntilSure(looking: Looking, begun: Begun): Promise<Loo
   const first = await findDifferences(looking.session, lookedAt(looking, begun), { kind: 'all' })
   const certain = first.filter((each) => each.certain)
   const payloadsOnly = first.filter((each) => each.payloadOnly && !each.certain).length
-  let doubtful: readonly Difference[] = first.filter(
+  let unconfirmed: readonly Difference[] = first.filter(
     (each) => !each.certain && !each.payloadOnly && !isNotDue(looking, each),
   )
   const notDue = first.filter((each) => isNotDue(looking, each)).length
-  const doubted = doubtful.length
+  const candidates = unconfirmed.length
   for (const pause of await pausesFor(looking)) {
-    if (doubtful.length === 0) break
-    doubtful = await lookAgain(looking, doubtful, pause)
+    if (unconfirmed.length === 0) break
+    unconfirmed = await lookAgain(looking, unconfirmed, pause)
   }
-  const differences = [...certain, ...doubtful].sort((a, b) => (a.id < b.id ? -1 : 1))
-  return { differences, newer: doubted - doubtful.length, notDue, payloadsOnly }
+  const differences = [...certain, ...unconfirmed].sort((a, b) => (a.id < b.id ? -1 : 1))
+  return { differences, newer: candidates - unconfirmed.length, notDue, payloadsOnly }
 }
 
 async function pausesFor({ source, session }: Looking): Promise<readonly number[]> {
@@ -91,18 +91,18 @@ async function pausesFor({ source, session }: Looking): Promise<readonly number[
   return rows[0]!.come ? PAUSES_WITH_EVENTS_MS : PAUSES_MS
 }
 
-/** An entry that a log got after the warehouse last read it. */
+/** True for a log entry newer than the last read of the warehouse. */
 function isNotDue({ loggedUntil }: Looking, { newer, kind }: Difference): boolean {
   return loggedUntil !== null && newer && kind === 'missing'
 }
 
 async function lookAgain(
   looking: Looking,
-  doubtful: readonly Difference[],
+  unconfirmed: readonly Difference[],
   pause: number,
 ): Promise<readonly Difference[]> {
   const { source, session, scanning, tables } = looking
-  const ids = doubtful.map(({ id }) => id)
+  const ids = unconfirmed.map(({ id }) => id)
   const wanted = new Set(ids)
   const from = await presentOf(session)
   if (tables.stream.one === null || ids.length > Math.max(FEW, looking.requests)) {
@@ -124,7 +124,7 @@ function isDifferent({ newer, payloadOnly }: Difference): boolean {
   return !newer && !payloadOnly
 }
 
-/** What differs of these records; `begun` is when the source was last looked at. */
+/** Differences of these records; `begun` is the start of the last read of the source. */
 export async function compareIds(
   looking: Looking,
   ids: readonly string[],
@@ -140,7 +140,7 @@ export async function compareIds(
   return found
 }
 
-/** Expects of these records what the service now says of each. */
+/** Replaces the expected rows of these records by their current state at the service. */
 async function expectById({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
   const found = await fetchForRun(source, ids, 'refetch')
   const envelopes = found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : []))

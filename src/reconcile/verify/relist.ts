@@ -1,8 +1,8 @@
 /**
- * Records of a list of which none can be fetched by id, as the list has them now.
+ * The current state of records that cannot be fetched by id, from their list.
  *
- * Invariant: an export is gone when the list misses it now and a complete list of an earlier run missed it too (law 6);
- * an entry of a log is never gone.
+ * Invariant: an export is gone if the list misses it now and a complete list of an earlier run missed it too (law 6); an
+ * entry of a log is never gone.
  */
 
 import type { Envelope } from '../../core/envelope.ts'
@@ -19,8 +19,8 @@ import type { Difference } from './find.ts'
 export interface Again {
   readonly envelopes: readonly Envelope[]
   readonly gone: readonly Envelope[]
-  readonly letters: readonly DeadLetter[]
-  /** Ids of which the service gave no state: what was expected of them still is. */
+  readonly deadLetters: readonly DeadLetter[]
+  /** Ids without an answer: their expected rows stay. */
   readonly unknown: readonly string[]
 }
 
@@ -43,7 +43,7 @@ export async function relisted(
   return {
     envelopes,
     gone: gone.map((id) => tombstone(id, { ...place, observedAt })),
-    letters: [],
+    deadLetters: [],
     unknown: [],
   }
 }

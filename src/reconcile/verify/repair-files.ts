@@ -1,8 +1,8 @@
 /**
- * The files of exports that differ, fetched and loaded again; what is held of a file that no export is behind goes.
+ * Repairs the files of exports: fetches and loads those that differ, and removes rows of files without an export.
  *
- * Invariant: a file is loaded whole, as a backfill loads it, whatever is held of it; problems and questions of its
- * export are told anew. Nothing of a live export is removed.
+ * Invariant: a file is loaded whole, as a backfill loads it, whatever is stored; problems and questions of its export are
+ * updated. No row of a live export is removed.
  */
 import { sql } from 'kysely'
 import { readFile } from '../../extract/exports/read-file.ts'
@@ -15,12 +15,12 @@ import type { Looking } from './look-again.ts'
 export async function repairFiles(looking: Looking, found: readonly Difference[]): Promise<void> {
   const { source, session } = looking
   const { teamId } = source.taken
-  const held = await storedExports(
+  const stored = await storedExports(
     session.db,
     teamId,
     found.map(({ id }) => id),
   )
-  for (const [id, known] of held) {
+  for (const [id, known] of stored) {
     await source.loaders.run((loader) => readFile(source, loader, id, { ...known, hash: null }, false))
   }
   await removeStrays(
@@ -31,20 +31,20 @@ export async function repairFiles(looking: Looking, found: readonly Difference[]
   await matchQuestions(session.db, teamId)
 }
 
-/** Of these exports, what is held of those that neither a live row nor a live record stands for. */
+/** Removes the files of those exports that have neither a live row nor a live record. */
 async function removeStrays({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
   const { teamId, stream } = source.taken
   const stray = sql`team_id = ${teamId} and export_id = any(${ids}::text[])
     and not exists (
       select from intake.exports entry
-      where entry.team_id = held.team_id and entry.id = held.export_id and entry._deleted_at is null)
+      where entry.team_id = stored.team_id and entry.id = stored.export_id and entry._deleted_at is null)
     and not exists (
       select from intake_raw.records raw
-      where raw.team_id = held.team_id and raw.stream = ${stream} and raw.id = held.export_id and not raw.deleted)`
+      where raw.team_id = stored.team_id and raw.stream = ${stream} and raw.id = stored.export_id and not raw.deleted)`
   if (ids.length === 0) return
   await session.db.transaction().execute(async (transaction) => {
-    // The bytes too, or a replay would lay the same rows down again.
+    // The bytes too, or a replay would create the same rows again.
     for (const name of [...tables.files.map((table) => table.name), 'intake_raw.export_files'])
-      await sql`delete from ${sql.table(name)} held where ${stray}`.execute(transaction)
+      await sql`delete from ${sql.table(name)} stored where ${stray}`.execute(transaction)
   })
 }

@@ -1,12 +1,12 @@
 /**
- * Mends what a verification found, and nothing else.
+ * Repairs the differences of a verification, and nothing else.
  *
- *     missing, different ─► fetched ─► loaded above what is held
+ *     missing, different ─► fetched ─► loaded above the stored version
  *     extra ─► guard ─► fetched: 404 ─► tombstone
  *
- * Invariant: a record is written with a version above the one that was held when the service was asked, so that its rows
- * are laid down anew though its payload be the same, and what came meanwhile stays; a tombstone is written only on the
- * terms of law 6. What is said to be repaired was compared again and agrees.
+ * Invariant: a record is written with a version above the one that was stored before the request, so that its rows are
+ * rewritten even if the payload is unchanged, and states that arrived since stay; a tombstone requires the proof of law
+ * 6. A record counts as repaired only if a new comparison finds it equal.
  */
 import { above, type Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
@@ -28,13 +28,13 @@ import { repairFiles } from './repair-files.ts'
 
 export interface Repaired {
   readonly repaired: number
-  /** What was left as it is, and why. */
+  /** Differences that were left, and the reason. */
   readonly note: string | null
 }
 
-export interface Mending {
+export interface RepairConditions {
   readonly allowMassDelete: boolean
-  /** The list was read to its end and did not change: what it missed may be gone. */
+  /** The list was complete and stable: records that it missed may be gone. */
   readonly stable: boolean
 }
 
@@ -43,19 +43,19 @@ const AT_A_TIME = 200
 export async function repair(
   looking: Looking,
   found: readonly Difference[],
-  { allowMassDelete, stable }: Mending,
+  { allowMassDelete, stable }: RepairConditions,
 ): Promise<Repaired> {
   const { source, session, tables } = looking
   const { stream, taken } = source
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
   const begun = { startedAt, from: await presentOf(session) }
-  // What was never a record cannot be deleted: it is neither guarded nor waited for.
+  // Rows without a record cannot be deleted by a tombstone: neither the guard nor a second list applies.
   const isStray = ({ isOrphan }: Difference) => stream.one === null && isOrphan
   const extra = found.filter((each) => each.kind === 'extra' && !isStray(each))
   const place = { teamId: taken.teamId, stream: stream.name }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
-  const isHeld = extra.length > allowed && !allowMassDelete
-  const mayDelete = stable && !isHeld
+  const isGuarded = extra.length > allowed && !allowMassDelete
+  const mayDelete = stable && !isGuarded
   const wanted = found.filter((each) => each.kind !== 'extra' || mayDelete || isStray(each))
   const ids = wanted.map(({ id }) => id)
   for (let from = 0; from < ids.length; from += AT_A_TIME) {
@@ -67,7 +67,7 @@ export async function repair(
   if (tables.files.length > 0) await repairFiles(looking, wanted)
   const left = new Set((await compareIds(looking, ids, begun)).map(({ id }) => id))
   const notes = [
-    ...(isHeld ? [massDeleteNote(stream.name, extra.length, allowed).text] : []),
+    ...(isGuarded ? [massDeleteNote(stream.name, extra.length, allowed).text] : []),
     ...(extra.length > 0 && !stable && stream.list !== null
       ? ['what the source does not have was left: its list kept changing while it was read']
       : []),
@@ -81,7 +81,7 @@ export async function repair(
   }
 }
 
-/** The rows of these records laid down again from the records behind them. */
+/** Rewrites the rows of these records from their stored records. */
 async function deriveAgain(
   { source, session, tables }: Looking,
   found: readonly Difference[],
@@ -94,24 +94,24 @@ async function deriveAgain(
   )
 }
 
-/** These records as the service has them now, in the warehouse and in what is expected of it. */
+/** Loads the current state of these records into the warehouse and the expected tables. */
 async function loadAgain(looking: Looking, found: readonly Difference[]): Promise<void> {
   const { source, session, tables } = looking
   const { stream, taken, loaders, load } = source
   const ids = found.map(({ id }) => id)
-  // Before the service is asked: what an event brings meanwhile may be newer than the answer, and stands.
-  const held = await storedVersions(session.db, { teamId: taken.teamId, stream: stream.name }, ids)
-  const { envelopes, gone, letters, unknown } =
+  // Before the request: a state that an event loads meanwhile may be newer than the answer, and stays.
+  const stored = await storedVersions(session.db, { teamId: taken.teamId, stream: stream.name }, ids)
+  const { envelopes, gone, deadLetters, unknown } =
     stream.one === null ? await relisted(source, session, found) : await fetched(source, found)
-  const states = [...envelopes, ...gone].map((envelope) => above(envelope, held.get(envelope.id)))
+  const states = [...envelopes, ...gone].map((envelope) => above(envelope, stored.get(envelope.id)))
   await loaders.run((loader) =>
-    load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters: letters }, 'merge'),
+    load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters }, 'merge'),
   )
   const known = ids.filter((id) => !unknown.includes(id))
   await expectEnvelopes(session, tables, known, envelopes)
   const isLog = stream.entryAt !== undefined
   if (isLog) await expectForgotten(session, tables, taken.teamId, ids)
-  // Rows that no record is behind, of a stream in which nothing can be proved gone; entries that a log has forgotten.
+  // Rows without a record, in a stream where nothing can be proved gone; log entries that are no longer listed.
   const nobody = found.filter(
     ({ id, kind, certain }) =>
       (kind === 'extra' || isLog) && certain && !states.some((each) => each.id === id),
@@ -124,7 +124,7 @@ async function fetched(source: Looking['source'], found: readonly Difference[]):
   const origin = `run:${taken.runId} repair`
   const envelopes: Envelope[] = []
   const gone: Envelope[] = []
-  const letters: DeadLetter[] = []
+  const deadLetters: DeadLetter[] = []
   const unknown: string[] = []
   const answers = await fetchForRun(
     source,
@@ -132,18 +132,18 @@ async function fetched(source: Looking['source'], found: readonly Difference[]):
     'refetch',
   )
   for (const [at, { id, kind }] of found.entries()) {
-    const came = answers[at]!
-    if (came.kind === 'record') envelopes.push({ ...came.envelope, origin })
-    else if (came.kind === 'later') unknown.push(id)
-    else if (came.kind === 'dead') {
+    const answer = answers[at]!
+    if (answer.kind === 'record') envelopes.push({ ...answer.envelope, origin })
+    else if (answer.kind === 'later') unknown.push(id)
+    else if (answer.kind === 'dead') {
       unknown.push(id)
-      letters.push({ ...came.deadLetter, origin })
+      deadLetters.push({ ...answer.deadLetter, origin })
     }
-    // What the list held a moment ago is for the next list to miss.
+    // A record that was listed a moment ago is left to the next scan.
     else if (kind === 'extra') {
-      const { observedAt } = came
+      const { observedAt } = answer
       gone.push(tombstone(id, { teamId: taken.teamId, stream: stream.name, origin, observedAt }))
     }
   }
-  return { envelopes, gone, letters, unknown }
+  return { envelopes, gone, deadLetters, unknown }
 }

@@ -1,4 +1,4 @@
-/** What a verification found, kept in intake_ops.verifications: ids and names, no value. */
+/** Stores the result of a verification in intake_ops.verifications: ids and names, no value. */
 import { sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -27,12 +27,12 @@ export function isEqual({ missing, extra, different }: StreamVerified): boolean 
   return missing.length + extra.length + different.length === 0
 }
 
-/** True when nothing is left that differs. */
-export function isMended({ missing, extra, different, repaired }: StreamVerified): boolean {
+/** True if every difference was repaired. */
+export function isRepaired({ missing, extra, different, repaired }: StreamVerified): boolean {
   return missing.length + extra.length + different.length === repaired
 }
 
-/** With the verification of the team's exports. */
+/** Adds to the verification of the team's exports. */
 export async function storeChannels(
   { db }: Session,
   { runId, teamId }: { readonly runId: string; readonly teamId: number },

@@ -1,8 +1,8 @@
 /**
- * One content hash for all rows of a stream, made in the same way of what is expected and of what is held.
+ * One content hash for all rows of a stream, computed in the same way for expected and stored rows.
  *
- * Invariant: it depends on the rows and their cells alone, not on their order nor on when they were written; 128 bits of
- * each row are added up, so that rows alike count as often as they are there.
+ * Invariant: it depends only on the rows and their cells, not on order or time of writing; it adds up 128 bits of each
+ * row, so that equal rows count separately.
  */
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
@@ -33,17 +33,17 @@ export async function sumUp(
   await client.query('begin isolation level repeatable read')
   try {
     const expected: TableSum[] = []
-    const held: TableSum[] = []
+    const stored: TableSum[] = []
     for (const comparison of comparisons) {
       const { table } = comparison
       expected.push(await sumOf(db, comparison, sql.table(table.expected), sql`true`))
-      held.push(await sumOf(db, comparison, sql.table(table.name), comparison.held))
+      stored.push(await sumOf(db, comparison, sql.table(table.name), comparison.stored))
     }
     const sums = {
       source: Number(expected[0]!.rows),
       warehouse: await countLive(db, looked),
       sourceHash: hashOf(expected),
-      warehouseHash: hashOf(held),
+      warehouseHash: hashOf(stored),
     }
     await client.query('commit')
     return sums
@@ -69,11 +69,11 @@ async function sumOf(
   table: RawBuilder<unknown>,
   counted: RawBuilder<unknown>,
 ): Promise<TableSum> {
-  const row = sql`row(${sql.join(columns.map((name) => sql.ref(`held.${name}`)))})`
+  const row = sql`row(${sql.join(columns.map((name) => sql.ref(`stored.${name}`)))})`
   const { rows } = await sql<TableSum>`
     select count(*) as rows, coalesce(sum(hash_record_extended(${row}, 0)), 0)::text as low,
       coalesce(sum(hash_record_extended(${row}, 1)), 0)::text as high
-    from ${table} held where ${counted}`.execute(db)
+    from ${table} stored where ${counted}`.execute(db)
   return rows[0]!
 }
 

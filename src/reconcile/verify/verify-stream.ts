@@ -1,8 +1,8 @@
 /**
- * One stream of one team: read, compared, looked at again, and mended where that was asked for.
+ * Verifies one stream of one team: reads, compares, confirms differences, and repairs them on request.
  *
- * Invariant: without a repair nothing is written but temporary tables. A difference is told by id and by the names of
- * columns and tables, never by a value.
+ * Invariant: without a repair only temporary tables are written. A difference is reported by id and names of columns and
+ * tables, never by a value.
  */
 
 import { sql } from 'kysely'
@@ -28,7 +28,7 @@ export interface StreamVerified extends Omit<Looks, 'differences'> {
   readonly different: readonly Pick<Difference, 'id' | 'fields'>[]
   readonly sums: Sums
   readonly repaired: number
-  /** What could not be compared or mended, and why. */
+  /** Records that could not be compared or repaired, and the reason. */
   readonly note: string | null
 }
 
@@ -36,13 +36,13 @@ export interface RepairOptions {
   readonly allowMassDelete: boolean
 }
 
-/** Of a team: one for the expected tables, one for what a scan notes. */
-export interface Desks extends AsyncDisposable {
+/** The sessions of a team: one for the expected tables, one for the temporary tables of a scan. */
+export interface VerifySessions extends AsyncDisposable {
   readonly session: Session
   readonly scanning: Session
 }
 
-export async function openDesks(url: string): Promise<Desks> {
+export async function openVerifySessions(url: string): Promise<VerifySessions> {
   const session = await openSession({ url, purpose: 'verify compare', planner: SEEN_IDS_PLANNER })
   const scanning = await openSession({ url, purpose: 'verify scan', planner: SEEN_IDS_PLANNER })
   const close = async () => void (await Promise.all([session.close(), scanning.close()]))
@@ -52,7 +52,7 @@ export async function openDesks(url: string): Promise<Desks> {
 /** `hint` null to compare only. */
 export async function verifyStream(
   source: Source,
-  { session, scanning }: Desks,
+  { session, scanning }: VerifySessions,
   hint: RepairOptions | null,
 ): Promise<StreamVerified> {
   const { stream } = source
@@ -71,7 +71,7 @@ export async function verifyStream(
     requests: source.meter.requests,
   }
   const sums = await sumUp(session, { teamId: source.taken.teamId, tables })
-  // Sums that agree say that every row does.
+  // Equal sums mean equal rows.
   const isEqual = sums.sourceHash === sums.warehouseHash
   const looks: Looks = isEqual
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
@@ -120,10 +120,10 @@ async function expectList(
   return { startedAt, stable, forgotten, note: forgotten === 0 ? null : lost }
 }
 
-/** An entry of a log may be listed so long after the time that it bears. */
+/** Maximum delay between the time of a log entry and its listing. */
 const LISTED_LATE_MICROS = 5_000_000
 
-/** Of a log, when the warehouse last read it: entries of about then, and later ones, are brought by the next backfill. */
+/** For a log, the time of the last read, less a margin: the next backfill reads later entries. */
 async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<Instant | null> {
   if (stream.entryAt === undefined) return null
   const cursor = await cursorOf(db, { teamId: taken.teamId, stream: stream.name, slice: '' })

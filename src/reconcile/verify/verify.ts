@@ -1,9 +1,8 @@
 /**
- * Reads the source again and compares the tables with what a fresh load of it would write.
+ * Reads the source again and compares the tables with the result of a fresh load.
  *
- * Invariant: a stream that cannot be read leaves the others to be compared, and the run says so; a team whose service is
- * slow delays no other. Comparing takes no
- * lock and holds nothing up; a repair holds the locks of its streams from the start, as any run that writes them.
+ * Invariant: a stream that cannot be read is reported, and the others are compared; a team with a slow service delays no
+ * other. Comparing takes no lock; a repair holds the locks of its streams from the start, as any run that writes them.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -27,16 +26,16 @@ import { describeTables } from '../expected/tables.ts'
 import { statusOf } from '../replay/replay.ts'
 import { type Channels, compareChannels } from './deep/channels.ts'
 import { expectSource } from './expect-source.ts'
-import { isEqual, isMended, storeChannels, storeVerified } from './store.ts'
+import { isEqual, isRepaired, storeChannels, storeVerified } from './store.ts'
 import {
-  type Desks,
-  openDesks,
+  openVerifySessions,
   type RepairOptions,
   type StreamVerified,
+  type VerifySessions,
   verifyStream,
 } from './verify-stream.ts'
 
-/** Teams that are compared side by side: each has two sessions, and one service that may be slow. */
+/** Teams compared at once: each has two sessions, and a service that may be slow. */
 const TEAMS_AT_ONCE = 8
 /** Loading connections of all teams, for repairs. */
 const LOADERS = 4
@@ -48,7 +47,7 @@ export interface VerifyOptions {
   readonly streams: readonly Stream[]
   /** Null to compare only. */
   readonly repair: RepairOptions | null
-  /** Hold the files of the exports against the responses too; both streams must be among those asked for. */
+  /** Also compare the files of exports with responses; requires both streams. */
   readonly deep: boolean
   readonly clock: Clock
   readonly random: () => number
@@ -58,7 +57,7 @@ export interface VerifyOptions {
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
 }
 
-/** A stream that was compared, or why it could not be. */
+/** The result of a stream, or the reason why it could not be compared. */
 export type StreamResult =
   | { readonly stream: StreamName; readonly status: RunStatus; readonly verified: StreamVerified }
   | { readonly stream: StreamName; readonly status: 'failed' | 'interrupted'; readonly error: string }
@@ -66,7 +65,7 @@ export type StreamResult =
 export interface VerifySummary {
   readonly runId: string
   readonly status: RunStatus
-  /** True when no stream of no team differed, and all could be compared. */
+  /** True if all streams of all teams were compared and none differed. */
   readonly equal: boolean
   readonly teams: readonly TeamVerified[]
 }
@@ -74,7 +73,7 @@ export interface VerifySummary {
 export interface TeamVerified {
   readonly name: string
   readonly streams: readonly StreamResult[]
-  /** Null where it was not asked for, or one of the two streams could not be read. */
+  /** Null if not requested, or if one of the two streams could not be read. */
   readonly deep: Channels | null
 }
 
@@ -125,11 +124,11 @@ interface Shared {
 
 interface Run extends Omit<Shared, 'loaders'> {
   readonly loaders: Loaders
-  readonly desks: Desks
+  readonly sessions: VerifySessions
   readonly team: OpenTeam
 }
 
-/** Never throws: what keeps a team from being compared fails its streams, and the other teams go on. */
+/** Never throws: an error fails the streams of this team, and the other teams continue. */
 async function verifyTeam(
   shared: Shared,
   team: TeamSource & { readonly teamId: number },
@@ -139,14 +138,14 @@ async function verifyTeam(
   let deep: Channels | null = null
   try {
     await using opened = openTeam(team, options)
-    await using desks = await openDesks(options.url)
+    await using sessions = await openVerifySessions(options.url)
     const loaders = shared.loaders.ofTeam(team.teamId)
-    const run: Run = { ...shared, loaders, desks, team: opened }
+    const run: Run = { ...shared, loaders, sessions, team: opened }
     for (const stream of options.streams) results.push(await verified(run, stream))
     const isRead = results.every((each) => 'verified' in each)
     deep = options.deep && isRead ? await channelsOf(run) : null
   } catch (error) {
-    // After the last stream come the exports once more, against the responses.
+    // The step after the last stream compares exports with responses.
     const unread = options.streams.slice(results.length).map(({ name }) => name)
     const failed = unread.length > 0 ? unread : ['exports' as const]
     const kept = results.filter(({ stream }) => !failed.includes(stream))
@@ -198,10 +197,10 @@ async function verified(run: Run, stream: Stream): Promise<StreamResult> {
     const taken =
       repair === null ? untaken(run, stream) : await takeSlice(control.db, { ...key, slice: '' }, runId)
     const source = sourceOf(run, stream, taken)
-    const found = await verifyStream(source, run.desks, repair)
+    const found = await verifyStream(source, run.sessions, repair)
     await storeVerified(control, { runId, ...key }, found)
-    // What could not be fetched was not compared.
-    const isDone = isMended(found) && source.patience.later.size === 0
+    // Records that could not be fetched were not compared.
+    const isDone = isRepaired(found) && source.patience.later.size === 0
     return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
   } catch (error) {
     return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
@@ -220,10 +219,10 @@ function failureOf(
   return { status: 'failed', error: note }
 }
 
-/** What both channels say in this run; what differs is looked at a second time, since they are not read at once. */
+/** Compares both channels; differences are confirmed by a second read, since the channels are not read at once. */
 async function channelsOf(run: Run): Promise<Channels> {
-  const { options, control, desks, team, runId } = run
-  const { session, scanning } = desks
+  const { options, control, sessions, team, runId } = run
+  const { session, scanning } = sessions
   const first = await compareChannels(session, team.teamId, options.signal)
   let channels = first
   if (first.differences.length > 0) {

@@ -1,8 +1,8 @@
 /**
- * What the cell of an export should say of an answer, in each way that exports write it.
+ * The texts that the cell of an export may have for an answer.
  *
- * Invariant: pure; a cell agrees when it is one of these texts, whatever the kind of its line ends. Only what a person
- * answered is compared, not how a file writes it: the specification shows no more of that than one example.
+ * Invariant: pure; a cell agrees if it is one of these texts, whatever its line ends. The comparison covers the answer,
+ * not its formatting: the specification has only one example of that.
  */
 
 /** An answer's values in their order: choices, then free text. */
@@ -16,7 +16,7 @@ export interface TableCell {
   readonly value: string | null
 }
 
-/** What a response holds about one question. */
+/** The parts of a response for one question. */
 export interface QuestionSheet {
   readonly answers: readonly Answered[]
   readonly cells: readonly TableCell[]
@@ -35,10 +35,10 @@ export interface ComparedColumn {
 const YES = ['confirmed', 'true', 'yes', 'checked', '1', 'x']
 const NO = ['', 'false', 'no', 'unchecked', '0']
 
-/** `cell` is the empty text where the export has none. Null where the response does not tell what a title names. */
+/** `cell` is empty if the export has none. Null if the response lacks the texts that titles consist of. */
 export function agrees(cell: string, column: ComparedColumn, sheet: QuestionSheet): boolean | null {
   const said = plain(cell)
-  // A row or column that is told by an id or a number alone is in no title.
+  // A row or column without a text is in no title.
   if (column.type === 'matrix' && sheet.cells.some((each) => each.row === null || each.column === null))
     return null
   if (column.type === 'matrix') return tableTexts(column, sheet.cells).some((text) => plain(text) === said)
@@ -56,18 +56,18 @@ export function agrees(cell: string, column: ComparedColumn, sheet: QuestionShee
   return joinedIn(texts).some((text) => plain(text) === said)
 }
 
-/** Several as one text: the last, as older exports do, or all of them, one left out keeping its place. */
+/** Several texts as one: the last, as in older exports, or all of them, with empty texts for nulls. */
 function joinedIn(texts: readonly (string | null)[]): readonly string[] {
-  const told = texts.map((text) => text ?? '')
-  const all = told.some((text) => text !== '') ? [told.join('; '), told.join(', ')] : ['']
-  return [told.at(-1) ?? '', ...all]
+  const filled = texts.map((text) => text ?? '')
+  const all = filled.some((text) => text !== '') ? [filled.join('; '), filled.join(', ')] : ['']
+  return [filled.at(-1) ?? '', ...all]
 }
 
 function ticked(text: string): string {
   return text === 'true' ? 'confirmed' : ''
 }
 
-/** One cell of the table, where the title says which; else the whole of it, a line a cell. */
+/** One cell of the table if the title names it; else the whole table, one line per cell. */
 function tableTexts({ title, questionText }: ComparedColumn, cells: readonly TableCell[]): readonly string[] {
   if (title !== questionText) {
     const here = cells.filter(({ row, column }) => title === `${questionText} - ${row} - ${column}`)

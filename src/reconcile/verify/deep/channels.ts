@@ -1,11 +1,10 @@
 /**
- * The two channels of answers held against each other: the files of the exports, and the responses.
+ * Compares the two channels of answers: the files of exports, and responses.
  *
  *     export row ─► the client's latest response to the form ─► answers of each column's question ─► same?
  *
- * Invariant: both sides are what the source said in this run, as the expected tables hold it. A difference is told by
- * the response and the place of the column, never by a value. A column whose question is not known is counted, not
- * compared.
+ * Invariant: both sides are the expected tables of this run, read from the source. A difference is reported by response
+ * and column position, never by a value. A column whose question is unknown is counted, not compared.
  */
 import { sql } from 'kysely'
 import type { Session } from '../../../warehouse/connect.ts'
@@ -14,20 +13,20 @@ import { type ClientRow, nextRows, prepareRows, unlistedResponses } from './clie
 
 export interface ChannelDifference {
   readonly export_id: string
-  /** Null for a row of which there is no response. */
+  /** Null for a row without a response. */
   readonly response_id: string | null
-  /** Null for a response of which there is no row. */
+  /** Null for a response without a row. */
   readonly row_number: number | null
-  /** Place of the column in the file; null where the whole row is meant. */
+  /** Position of the column in the file; null for the whole row. */
   readonly position: number | null
 }
 
 export interface Channels {
   readonly rows: number
   readonly cells: number
-  /** Cells of tables whose rows or columns the responses tell without a text. */
+  /** Cells of tables whose rows or columns have no text in the responses. */
   readonly cellsNotCompared: number
-  /** Columns whose question is not known, so that nothing can be said of them. */
+  /** Columns whose question is unknown. */
   readonly columnsNotCompared: number
   readonly differences: readonly ChannelDifference[]
 }
@@ -98,11 +97,11 @@ async function columnsOf(
 
 interface InRow {
   readonly found: readonly Omit<ChannelDifference, 'export_id'>[]
-  /** How many columns nothing can be said of. */
+  /** Number of columns that cannot be compared. */
   readonly unsaid: number
 }
 
-/** Of several responses that may be the latest, the one that agrees most is meant. */
+/** If several responses may be the latest, the one with the fewest differences is used. */
 function differencesOf(row: ClientRow, columns: readonly Column[]): InRow {
   const place = { row_number: row.rowNumber }
   if (row.candidates.length === 0) {

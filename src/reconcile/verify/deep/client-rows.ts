@@ -1,8 +1,8 @@
 /**
- * Rows of an export with the responses that they may be of, portion by portion.
+ * Rows of an export with their candidate responses, in portions.
  *
- * Invariant: a row is of the response that its client submitted last to the export's form; where none is submitted, of
- * one that is open. Skipped responses are in no export. Memory holds a portion.
+ * Invariant: a row belongs to the latest submitted response of its client to the export's form, or to an open one if none
+ * is submitted. Skipped responses are in no export. Memory holds one portion.
  */
 import { sql } from 'kysely'
 import type { Session } from '../../../warehouse/connect.ts'
@@ -10,9 +10,9 @@ import type { QuestionSheet } from './cell-of.ts'
 
 export interface Candidate {
   readonly id: string
-  /** The row says that it was completed when the response says it was submitted. */
+  /** `completed_at` of the row equals `submitted_at` of the response. */
   readonly isCompletedThen: boolean
-  /** By question id; what there is nothing of is left out. */
+  /** By question id; empty parts are left out. */
   readonly sheets: Readonly<Record<string, Partial<QuestionSheet>>>
 }
 
@@ -25,7 +25,7 @@ export interface ClientRow {
 
 const PORTION = 200
 
-/** Looks rows, cells and parts up by what they belong to. */
+/** Creates indexes for looking up rows, cells and parts. */
 export async function prepareRows({ client }: Session): Promise<void> {
   const indexes: Readonly<Record<string, string>> = {
     responses: 'form_id, patient_id',
