@@ -107,7 +107,7 @@ test.each(['reading', 'mapping'] as const)(
           thorough: true,
           raised: new Set<string>(),
         },
-        webhookChecks: { look: async () => [] } as never,
+        webhookChecks: { check: async () => [] } as never,
       })
       expect(found.isJudged({ team: 'default', cause: 'defect', stream: '' })).toBe(true)
       return found.conditions.filter(({ cause }) => cause === 'defect')
