@@ -29,7 +29,7 @@ async function looksAgain(url: string): Promise<boolean> {
 /** Place and writer of every row of every table, and how many were ever written to each. */
 async function everyRow(url: string): Promise<Readonly<Record<string, readonly string[]>>> {
   // A session tells what it wrote at its end, and is gone after that.
-  await vi.waitFor(async () => expect(await query(url, SESSIONS)).toEqual([]))
+  await vi.waitFor(async () => expect(await query(url, SESSIONS)).toEqual([]), { timeout: 60_000 })
   const tables = await query<{ name: string; written: string }>(
     url,
     `select format('%I.%I', schemaname, relname) as name, concat_ws(' ', n_tup_ins, n_tup_upd, n_tup_del) as written

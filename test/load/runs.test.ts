@@ -6,6 +6,9 @@ import { tryLock } from '../../src/warehouse/locks.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { rowsOf } from './loading.ts'
 
+/** Postgres takes a moment to end a session. */
+const PATIENCE = { timeout: 60_000 }
+
 let database: TestDatabase
 beforeEach(async () => {
   database = await createTestDatabase()
@@ -86,7 +89,7 @@ describe('a run that begins', () => {
     await vi.waitFor(async () => {
       await beginRun(next, 'backfill', {})
       expect((await runs(next)).slice(0, 2)).toEqual(['running', 'interrupted'])
-    })
+    }, PATIENCE)
     const [lives, killed] = await rows(next)
     expect(killed).toMatchObject({ error: 'the process ended before the run did', finished_at: null })
     expect(lives).toMatchObject({ error: null })
@@ -99,7 +102,7 @@ describe('a run that begins', () => {
     await vi.waitFor(async () => {
       runId = await beginRun(next, 'backfill', {})
       expect((await runs(next))[0]).toBe('interrupted')
-    })
+    }, PATIENCE)
     await using other = await open()
     expect(await tryLock(other, 'run', killed)).toBe(true)
     expect(await tryLock(other, 'run', runId)).toBe(false)
@@ -117,7 +120,7 @@ describe('a run that begins', () => {
       await vi.waitFor(async () => {
         const ended = await rowsOf(other, `select 1 from pg_locks where locktype = 'advisory'`)
         expect(ended).toEqual([])
-      })
+      }, PATIENCE)
     })
     await beginRun(next, 'backfill', {})
     // Of the one that ended before, it asks for nothing.
