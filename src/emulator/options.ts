@@ -10,7 +10,7 @@ import type { RateLimit } from './http/throttle.ts'
 import { EmulatorOptionError } from './option-error.ts'
 import { shapeNamed } from './shapes/catalogue.ts'
 import type { Shape } from './shapes/shape.ts'
-import type { Sizes } from './world/seeded.ts'
+import type { Sizes } from './world/seed.ts'
 
 export interface EmulatorOptions {
   /** Production listens here, sandbox on the next port; 0 takes any two that are free. */

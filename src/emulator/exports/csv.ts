@@ -5,11 +5,11 @@
  * Invariant: a chunk ends where a row ends; nothing is held from one to the next.
  */
 import { stringify } from 'csv-stringify/sync'
-import type { Table } from './rows.ts'
+import type { ExportTable } from '../http/answer.ts'
 
 const AS_PYTHON = { record_delimiter: '\r\n', quoted_match: /[\r\n]/ }
 
-export async function* csvOf({ titles, rows }: Table): AsyncGenerator<string> {
+export async function* csvOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
   yield stringify([[...titles]], AS_PYTHON)
   for await (const batch of rows) yield stringify(batch as string[][], AS_PYTHON)
 }

@@ -4,10 +4,10 @@
  * Invariant: an empty cell is null, any other its text. In an object keyed by title a later column takes the place of
  * an earlier one with the same title, as in a dictionary; keys keep the order of the columns.
  */
-import type { Table } from './rows.ts'
+import type { ExportTable } from '../http/answer.ts'
 
 /** An array of objects keyed by title. */
-export async function* jsonOf({ titles, rows }: Table): AsyncGenerator<string> {
+export async function* jsonOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
   const last = new Map(titles.map((title, at) => [title, at]))
   const members = [...last].map(([title, at]) => ({ name: `${JSON.stringify(title)}:`, at }))
   const object = (row: readonly string[]) =>
@@ -16,14 +16,14 @@ export async function* jsonOf({ titles, rows }: Table): AsyncGenerator<string> {
 }
 
 /** The arrays of cells themselves, which lose nothing. */
-export async function* jsonRowsOf({ titles, rows }: Table): AsyncGenerator<string> {
+export async function* jsonRowsOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
   yield `{"headers":${JSON.stringify(titles)},"rows":`
   yield* listed(rows, (row) => `[${row.map(written).join(',')}]`)
   yield '}'
 }
 
 async function* listed(
-  rows: Table['rows'],
+  rows: ExportTable['rows'],
   write: (row: readonly string[]) => string,
 ): AsyncGenerator<string> {
   yield '['

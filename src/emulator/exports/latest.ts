@@ -8,8 +8,8 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { readStamp } from '../clock.ts'
 import { findIndexes } from '../world/find-responses.ts'
-import type { Head } from '../world/make-response.ts'
 import type { Response } from '../world/records.ts'
+import type { Head } from '../world/seed.ts'
 import { seededHead } from '../world/seeded.ts'
 import type { World } from '../world/world.ts'
 

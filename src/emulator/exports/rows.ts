@@ -5,6 +5,7 @@
  * was deleted meanwhile is left out. Between two batches other requests are served.
  */
 import { setImmediate as turn } from 'node:timers/promises'
+import type { ExportTable } from '../http/answer.ts'
 import type { Person } from '../world/make-patient.ts'
 import type { Form, Response } from '../world/records.ts'
 import type { World } from '../world/world.ts'
@@ -12,18 +13,16 @@ import { cellOf, sheetOf } from './cells.ts'
 import { columnsOf, LEADING_TITLES, type Style } from './columns.ts'
 import { latestOfEachClient } from './latest.ts'
 
-/** An export as texts: cells stand under their titles by position, an empty one for a missing value. */
-export interface Table {
-  readonly titles: readonly string[]
-  /** Batches of rows. */
-  readonly rows: AsyncIterable<readonly (readonly string[])[]>
-}
-
 /** Cells of a batch: a few milliseconds of work. */
 const BATCH = 4000
 
 /** `idText` writes the id of a client as the shape in force says. */
-export function exportOf(world: World, form: Form, style: Style, idText: (id: string) => string): Table {
+export function exportOf(
+  world: World,
+  form: Form,
+  style: Style,
+  idText: (id: string) => string,
+): ExportTable {
   const columns = columnsOf(form, style)
   const titles = [...LEADING_TITLES, ...columns.map(({ title }) => title)]
   const size = Math.max(1, Math.floor(BATCH / titles.length))

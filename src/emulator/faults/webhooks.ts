@@ -3,7 +3,7 @@
  *
  * Invariant: a fault strikes an event once, when it is made; its retries are sent as they would have been.
  */
-import { EVENT_SOURCES } from '../http/show.ts'
+import { EVENT_SOURCES } from '../world/world.ts'
 
 /** Name, and what it does. Milliseconds are of real time. */
 export const WEBHOOK_FAULTS = {

@@ -4,8 +4,6 @@
  * Invariant: an answer holds records in the default shape and a failure its `detail`; nothing in it depends on the
  * shape in force.
  */
-import type { Table } from '../exports/rows.ts'
-
 const RESOURCES = [
   'patients',
   'forms',
@@ -45,12 +43,19 @@ export interface Page {
 
 export const EXPORT_FORMATS = ['json', 'raw_text', 'download_file'] as const
 
+/** An export as text: each cell has the position of its title; an empty cell is a missing value. */
+export interface ExportTable {
+  readonly titles: readonly string[]
+  /** Batches of rows. */
+  readonly rows: AsyncIterable<readonly (readonly string[])[]>
+}
+
 /** An export, whose rows are made while it is sent. */
 export interface ExportAnswer {
   readonly type: 'export'
   readonly format: (typeof EXPORT_FORMATS)[number]
   readonly name: string
-  readonly table: Table
+  readonly table: ExportTable
 }
 
 export interface Failure {

@@ -10,11 +10,11 @@ import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock, ServiceClock } from '../clock.ts'
 import { type Answer, failure } from './answer.ts'
 import type { Route } from './call.ts'
-import { exchange, partsOf } from './exchange.ts'
+import { type Environment, exchange, partsOf } from './exchange.ts'
 import { render } from './render.ts'
 import type { RequestLog } from './request-log.ts'
 import { send } from './send.ts'
-import type { Environment, Settings } from './settings.ts'
+import type { Settings } from './settings.ts'
 import type { Team } from './teams.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'] as const

@@ -4,15 +4,31 @@
  * Invariant: the order of checks is path, credentials, method, rate limit, faults, handler. A rejected request reaches
  * no handler; a request that was throttled for good is struck by no fault and does not count for them.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../clock.ts'
 import { type FiredFaults, fire } from '../faults/fired.ts'
 import { damage, interrupt, isDamaging, sendFaulty } from '../faults/strike.ts'
 import { type Answer, type Failure, failure } from './answer.ts'
 import type { Call, Handler, Route } from './call.ts'
 import { render } from './render.ts'
+import type { RequestLog, RequestRecord } from './request-log.ts'
 import { send, whole } from './send.ts'
-import type { Environment, Settings } from './settings.ts'
+import type { Settings } from './settings.ts'
 import { authenticate, type Team } from './teams.ts'
+
+/** One environment and what its requests need. */
+export interface Environment {
+  readonly name: string
+  readonly app: FastifyInstance
+  readonly teams: readonly Team[]
+  readonly settings: Settings
+  readonly clock: Clock
+  readonly log: RequestLog
+  /** Enters a request in the log. */
+  note(request: FastifyRequest, team: string | null): RequestRecord
+  /** Where faults send callers; set when the other environment listens. */
+  elsewhere: string
+}
 
 export async function exchange(
   environment: Environment,

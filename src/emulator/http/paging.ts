@@ -4,15 +4,9 @@
  * Invariant: walking `next` from the first page shows every row exactly once as long as nothing is created or deleted
  * and no fault strikes; `count` is the number of rows that match.
  */
+import type { Listing } from '../world/table.ts'
 import { type Answer, failure, type JsonRecord, type Resource } from './answer.ts'
 import type { Call } from './call.ts'
-
-/** Rows in their order; `scan` goes on from a token that an earlier `scan` gave. */
-export interface Listing<T> {
-  readonly size: number
-  slice(position: number, limit: number, newestFirst?: boolean): T[]
-  scan(token: number, limit: number): { rows: T[]; next: number | null }
-}
 
 const GREATEST_PAGE_SIZE = 1000
 

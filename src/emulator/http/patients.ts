@@ -6,9 +6,10 @@
  */
 import { filtered } from '../world/filtered.ts'
 import type { Patient } from '../world/records.ts'
+import type { Listing } from '../world/table.ts'
 import { type Answer, failure, NOT_FOUND } from './answer.ts'
 import { type Call, pathId, type Route } from './call.ts'
-import { type Listing, listPage } from './paging.ts'
+import { listPage } from './paging.ts'
 import { NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
 import { showPatient } from './show.ts'
 

@@ -8,7 +8,7 @@ import { csvOf } from '../exports/csv.ts'
 import { jsonOf, jsonRowsOf } from '../exports/json.ts'
 import type { Shape } from '../shapes/shape.ts'
 import type { ExportAnswer } from './answer.ts'
-import type { RenderedStream } from './render.ts'
+import type { RenderedStream } from './send.ts'
 
 const JSON_TYPE = 'application/json'
 const CSV_TYPE = 'text/csv; charset=utf-8'

@@ -7,16 +7,7 @@
 import type { Shape } from '../shapes/shape.ts'
 import type { Answer, ExportAnswer } from './answer.ts'
 import { renderExport } from './render-export.ts'
-
-export interface Rendered {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
-
-export interface RenderedStream extends Omit<Rendered, 'body'> {
-  readonly body: AsyncIterable<string>
-}
+import type { Rendered, RenderedStream } from './send.ts'
 
 const JSON_TYPE = 'application/json'
 

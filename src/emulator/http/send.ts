@@ -6,7 +6,16 @@
  */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import type { Rendered } from './render.ts'
+
+export interface Rendered {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+export interface RenderedStream extends Omit<Rendered, 'body'> {
+  readonly body: AsyncIterable<string>
+}
 
 export function send(
   reply: FastifyReply,

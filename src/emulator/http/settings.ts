@@ -1,11 +1,7 @@
 /** What holds for both environments; the part that is not `readonly` may be changed while the emulator runs. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Clock } from '../clock.ts'
 import type { Bursts } from '../faults/bursts.ts'
 import type { FaultRule } from '../faults/fired.ts'
 import type { Shape } from '../shapes/shape.ts'
-import type { RequestLog, RequestRecord } from './request-log.ts'
-import type { Team } from './teams.ts'
 import type { RateLimit } from './throttle.ts'
 
 export interface Settings {
@@ -20,18 +16,4 @@ export interface Settings {
   readonly bursts: Bursts
   /** Requests that could have been struck so far: what makes faults the same in every run. */
   requests: number
-}
-
-/** One environment and what its requests need. */
-export interface Environment {
-  readonly name: string
-  readonly app: FastifyInstance
-  readonly teams: readonly Team[]
-  readonly settings: Settings
-  readonly clock: Clock
-  readonly log: RequestLog
-  /** Enters a request in the log. */
-  note(request: FastifyRequest, team: string | null): RequestRecord
-  /** Where faults send callers; set when the other environment listens. */
-  elsewhere: string
 }

@@ -17,7 +17,7 @@ import type {
   ResponseFile,
 } from '../world/records.ts'
 import type { Table } from '../world/table.ts'
-import type { Source, World, WorldEvent } from '../world/world.ts'
+import type { EventSource, World, WorldEvent } from '../world/world.ts'
 import type { JsonRecord, Resource } from './answer.ts'
 
 /** What decides how a record is shown, beside the record. */
@@ -115,9 +115,7 @@ function showSignature(signature: ESignature, world: World): JsonRecord {
   }
 }
 
-type Shown = { readonly [S in Exclude<Source, 'message'>]: (row: never, showing: Showing) => JsonRecord }
-
-const SHOW: Shown = {
+const SHOW: Readonly<Record<EventSource, (row: never, showing: Showing) => JsonRecord>> = {
   patient: showPatient,
   form: showForm,
   packet: showPacket,
@@ -125,10 +123,6 @@ const SHOW: Shown = {
   response: showResponse,
   packet_response: showPacketResponse,
 }
-
-/** Sources of webhook events. */
-export type EventSource = keyof Shown
-export const EVENT_SOURCES = Object.keys(SHOW) as readonly EventSource[]
 
 const RESOURCE_OF: Readonly<Record<EventSource, Resource>> = {
   patient: 'patients',

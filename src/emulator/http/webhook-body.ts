@@ -6,9 +6,9 @@
  * configuration does not have are ignored.
  */
 import { type ConfigFields, EVENT_TYPES } from '../webhooks/webhook-configs.ts'
+import { EVENT_SOURCES } from '../world/world.ts'
 import { type Failure, failure } from './answer.ts'
 import type { Call } from './call.ts'
-import { EVENT_SOURCES } from './show.ts'
 
 const READERS: Readonly<Record<keyof ConfigFields, (value: unknown) => boolean>> = {
   target_url: isTarget,

@@ -4,8 +4,8 @@
  * Invariant: there is one record for each attempt that was recorded, never changed afterwards, and no more than the
  * newest `KEPT` of them; a cursor goes on after the record it names even when older ones are gone.
  */
-import type { Listing } from '../http/paging.ts'
-import type { EventSource } from '../http/show.ts'
+import type { Listing } from '../world/table.ts'
+import type { EventSource } from '../world/world.ts'
 import type { EventType } from './webhook-configs.ts'
 
 export interface AttemptRecord {

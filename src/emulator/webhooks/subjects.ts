@@ -4,8 +4,7 @@
  * Invariant: a record that still exists is shown as it is now; one that is gone, as it was when it was deleted, for
  * every event of it that is still to be sent. Nothing is kept of a record that no such event is about.
  */
-import type { EventSource } from '../http/show.ts'
-import type { World, WorldEvent } from '../world/world.ts'
+import type { EventSource, World, WorldEvent } from '../world/world.ts'
 
 type Row = Exclude<WorldEvent, { source: 'message' }>['row']
 

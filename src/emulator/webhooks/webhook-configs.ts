@@ -5,11 +5,10 @@
  * configuration never changes, and nothing but `created` shows it.
  */
 import type { JsonRecord } from '../http/answer.ts'
-import { EVENT_SOURCES, type EventSource } from '../http/show.ts'
 import { Draw, keyOf } from '../world/draw.ts'
 import { IdSpace } from '../world/id-space.ts'
 import { type Change, Table } from '../world/table.ts'
-import type { World } from '../world/world.ts'
+import { EVENT_SOURCES, type EventSource, type World } from '../world/world.ts'
 
 export const EVENT_TYPES = ['created', 'updated', 'deleted'] as const
 export type EventType = (typeof EVENT_TYPES)[number]

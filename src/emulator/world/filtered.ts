@@ -4,20 +4,14 @@
  * Invariant: other requests are served in between (a scan of a million rows gives way every few thousand), and the
  * order is that of the table.
  */
-import type { Row, Table } from './table.ts'
+import type { Listing, Row, Table } from './table.ts'
 
 const TURN = 4000
-
-export interface Filtered<T> {
-  readonly size: number
-  slice(position: number, limit: number, newestFirst?: boolean): T[]
-  scan(token: number, limit: number): { rows: T[]; next: number | null }
-}
 
 export async function filtered<T extends Row>(
   table: Table<T>,
   matches: (row: T) => boolean,
-): Promise<Filtered<T>> {
+): Promise<Listing<T>> {
   const found: T[] = []
   for (let token: number | null = 0; token !== null; ) {
     const { rows, next }: { rows: T[]; next: number | null } = table.scan(token, TURN)

@@ -5,11 +5,11 @@
  * which of them match is found once for each filter, without making their answers, and remembered; what happened
  * since lies over it.
  */
-import type { Listing } from '../http/paging.ts'
 import type { Key } from './draw.ts'
-import type { Head } from './make-response.ts'
 import type { Response } from './records.ts'
+import type { Head } from './seed.ts'
 import { seededHead } from './seeded.ts'
+import type { Listing } from './table.ts'
 import type { World } from './world.ts'
 
 /** Each part that is given must hold; days are UTC, both bounds inclusive, in microseconds. */

@@ -8,9 +8,8 @@ import { stamp } from '../clock.ts'
 import { Draw } from './draw.ts'
 import { stableId } from './id-space.ts'
 import { WORLD_START } from './make-patient.ts'
-import type { Head } from './make-response.ts'
 import type { Response } from './records.ts'
-import type { Seed, Survey } from './seeded.ts'
+import type { Head, Seed, Survey } from './seed.ts'
 
 const DAY = 86_400_000_000
 

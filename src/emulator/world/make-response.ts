@@ -6,59 +6,13 @@
  * answers.
  */
 import { stamp } from '../clock.ts'
-import { Draw, type Key } from './draw.ts'
+import { Draw } from './draw.ts'
 import { fillDocument, fillForm, NO_ANSWERS } from './fill-in.ts'
-import { type IdSpace, stableId } from './id-space.ts'
+import { stableId } from './id-space.ts'
 import { WORLD_START } from './make-patient.ts'
-import type {
-  Answers,
-  Document,
-  Form,
-  Message,
-  Packet,
-  PacketResponse,
-  Patient,
-  Response,
-} from './records.ts'
-import type { Place, Visits } from './visits.ts'
-
-/** The seeded records that visits refer to, by index, as they were seeded. */
-export interface Seeded {
-  readonly visits: Visits
-  readonly patients: {
-    readonly count: number
-    readonly ids: IdSpace
-    readonly make: (index: number) => Patient
-  }
-  readonly forms: {
-    readonly count: number
-    /** Index of the first form that visits ask for. */
-    readonly first: number
-    readonly ids: IdSpace
-    readonly make: (index: number) => Form
-  }
-  readonly packets: { readonly ids: IdSpace; readonly make: (index: number) => Packet }
-  readonly documents: {
-    readonly count: number
-    readonly ids: IdSpace
-    readonly make: (index: number) => Document
-  }
-  readonly responseIds: IdSpace
-  readonly messageIds: IdSpace
-  readonly packetResponseIds: IdSpace
-  /** How many responses stand before those of the visits. */
-  readonly before: number
-  readonly key: Key
-}
-
-/** A seeded response as filters see it: indexes, and microseconds. */
-export interface Head {
-  readonly patient: number
-  readonly form: number | null
-  readonly packet: number | null
-  readonly submitted: number | null
-  readonly skipped: boolean
-}
+import type { Answers, Document, Form, Message, PacketResponse, Response } from './records.ts'
+import type { Head, Seed } from './seed.ts'
+import type { Place } from './visits.ts'
 
 interface Visit {
   readonly place: Place
@@ -75,7 +29,7 @@ const SPAN = 420 * DAY
 /** 2099-01-01T09:00:00Z: what is seeded as scheduled stays so. */
 const FAR = 4_070_941_200_000_000
 
-function visitOf(seeded: Seeded, place: Place): Visit {
+function visitOf(seeded: Seed, place: Place): Visit {
   const { visits, key, patients, documents } = seeded
   const { plan, round } = place
   const draw = new Draw(key, visits.numberOf(place))
@@ -89,7 +43,7 @@ function visitOf(seeded: Seeded, place: Place): Visit {
   return { place, patient, document, asked, sent, submitted }
 }
 
-function formOf(seeded: Seeded, { place }: Visit): number | null {
+function formOf(seeded: Seed, { place }: Visit): number | null {
   const { plan, round, at, member } = place
   const { forms, packets } = seeded
   if (plan.target === 'document') return null
@@ -106,7 +60,7 @@ function isSkipped({ plan, member }: Place): boolean {
 }
 
 /** `index` counts from the first response of the visits. */
-export function headOf(seeded: Seeded, index: number): Head {
+export function headOf(seeded: Seed, index: number): Head {
   const visit = visitOf(seeded, seeded.visits.ofResponse(index))
   return {
     patient: visit.patient,
@@ -117,7 +71,7 @@ export function headOf(seeded: Seeded, index: number): Head {
   }
 }
 
-export function makeResponse(seeded: Seeded, index: number): Response {
+export function makeResponse(seeded: Seed, index: number): Response {
   const { visits, patients, packets, documents, forms } = seeded
   const place = visits.ofResponse(index)
   const visit = visitOf(seeded, place)
@@ -157,7 +111,7 @@ export function makeResponse(seeded: Seeded, index: number): Response {
 }
 
 function answersOf(
-  seeded: Seeded,
+  seeded: Seed,
   index: number,
   visit: Visit,
   form: Form | null,
@@ -182,7 +136,7 @@ function answersOf(
   return document === null ? NO_ANSWERS : fillDocument(document, filling)
 }
 
-export function makePacketResponse(seeded: Seeded, index: number): PacketResponse {
+export function makePacketResponse(seeded: Seed, index: number): PacketResponse {
   const { visits, packets } = seeded
   const place = visits.ofPacketResponse(index)
   const visit = visitOf(seeded, place)
@@ -204,7 +158,7 @@ export function makePacketResponse(seeded: Seeded, index: number): PacketRespons
   }
 }
 
-export function makeMessage(seeded: Seeded, index: number): Message {
+export function makeMessage(seeded: Seed, index: number): Message {
   const { visits, patients, forms, packets, documents } = seeded
   const place = visits.ofMessage(index)
   const visit = visitOf(seeded, place)

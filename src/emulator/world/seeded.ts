@@ -4,50 +4,15 @@
  * Invariant: it never changes. Records of the same index are the same whenever they are made; forms, packets and
  * documents, of which there are few, are kept once made.
  */
-import { type Key, keyOf } from './draw.ts'
+import { keyOf } from './draw.ts'
 import { IdSpace } from './id-space.ts'
 import { makeDocument, makeForm, makePacket } from './make-form.ts'
 import { makeImported } from './make-imported.ts'
-import { makePatient, makePerson, type Person } from './make-patient.ts'
-import { type Head, headOf, makeResponse, type Seeded } from './make-response.ts'
-import type { Form, Patient, Response } from './records.ts'
+import { makePatient, makePerson } from './make-patient.ts'
+import { headOf, makeResponse } from './make-response.ts'
+import type { Response } from './records.ts'
+import type { Head, Imported, Seed, Sizes } from './seed.ts'
 import { planRound, Visits } from './visits.ts'
-
-/** How many records of each kind a world is seeded with. */
-export interface Sizes {
-  readonly patients: number
-  readonly forms: number
-  readonly packets: number
-  readonly documents: number
-  readonly responses: number
-}
-
-/** The answers of a survey: each row is the response of one client, each cell the answer to one question. */
-export interface Survey {
-  /** Place of its form among the imported ones. */
-  readonly form: number
-  /** Place of its first client among the imported patients; the others follow. */
-  readonly firstPatient: number
-  readonly rows: readonly (readonly string[])[]
-}
-
-/**
- * What an import brings, without ids and stamps; it stands before the generated records. The forms of surveys come
- * first, one for each: nobody is seeded to answer them but their own clients.
- */
-export interface Imported {
-  readonly patients: readonly Omit<Patient, 'id' | 'created_at' | 'updated_at'>[]
-  readonly forms: readonly ((ids: IdSpace, key: Key, index: number) => Form)[]
-  readonly surveys: readonly Survey[]
-}
-
-export interface Seed extends Seeded {
-  readonly imported: Imported
-  readonly sizes: Readonly<Record<'patients' | 'forms' | 'packets' | 'documents' | 'responses', number>>
-  readonly exportIds: IdSpace
-  /** What others show of a seeded patient. */
-  readonly person: (index: number) => Person
-}
 
 /** How many forms a packet may choose its members from. */
 const MEMBERS = 50

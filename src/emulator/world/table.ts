@@ -19,7 +19,14 @@ export interface Change<T extends Row = Row> {
   readonly row: T
 }
 
-export class Table<T extends Row> {
+/** Rows in a fixed order; `scan` continues from the token that an earlier `scan` returned. */
+export interface Listing<T> {
+  readonly size: number
+  slice(position: number, limit: number, newestFirst?: boolean): T[]
+  scan(token: number, limit: number): { rows: T[]; next: number | null }
+}
+
+export class Table<T extends Row> implements Listing<T> {
   readonly ids: IdSpace
   readonly #make: (index: number) => T
   readonly #onChange: (change: Change<T>) => void

@@ -11,10 +11,9 @@ import type { IdSpace } from './id-space.ts'
 import type { Person } from './make-patient.ts'
 import { makeMessage, makePacketResponse } from './make-response.ts'
 import type { Document, Form, Message, Packet, PacketResponse, Patient, Response } from './records.ts'
-import { type Imported, openSeed, type Seed, type Sizes, seededResponse } from './seeded.ts'
+import type { Imported, Seed, Sizes } from './seed.ts'
+import { openSeed, seededResponse } from './seeded.ts'
 import { type Change, type Row, Table } from './table.ts'
-
-export type { Imported, Sizes, Survey } from './seeded.ts'
 
 /** What changes: the record of each kind, by the name that a webhook event would give it. Messages have no events. */
 export interface Sources {
@@ -28,6 +27,16 @@ export interface Sources {
 }
 
 export type Source = keyof Sources
+
+export const EVENT_SOURCES = [
+  'patient',
+  'form',
+  'packet',
+  'document',
+  'response',
+  'packet_response',
+] as const satisfies readonly Source[]
+export type EventSource = (typeof EVENT_SOURCES)[number]
 
 /** One change of one record, in the words of a webhook event. */
 export type WorldEvent = {
