@@ -6,17 +6,17 @@
  */
 import { type Staff, staffOf } from './clinic/staff.ts'
 import { isStampable, type ServiceClock } from './clock.ts'
-import { type FaultRule, parseFaults } from './faults/fired.ts'
-import { NO_FIELDS, type PatientFields } from './http/patient-body.ts'
+import { type FaultRule, parseFaults } from './faults/parse.ts'
 import type { Counters, RequestLog, RequestRecord } from './http/request-log.ts'
+import { NO_FIELDS, type PatientFields } from './http/resources/patient-body.ts'
 import type { Settings } from './http/settings.ts'
 import type { Team } from './http/teams.ts'
 import type { RateLimit } from './http/throttle.ts'
 import { rateLimitOf } from './options.ts'
 import type { Webhooks } from './webhooks/engine.ts'
-import type { QuestionPlan } from './world/form-library.ts'
-import { layOut } from './world/make-form.ts'
 import type { Form, Patient } from './world/records.ts'
+import type { QuestionPlan } from './world/seeded/form-library.ts'
+import { layOut } from './world/seeded/make-form.ts'
 import type { World } from './world/world.ts'
 
 /** `team` is a team's name; without it, the first team of production. */

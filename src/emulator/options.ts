@@ -5,12 +5,12 @@
  * `EmulatorOptionError` that names it, and is never left out silently.
  */
 import { type Clock, wallClock } from './clock.ts'
-import { type FaultRule, parseFaults } from './faults/fired.ts'
+import { type FaultRule, parseFaults } from './faults/parse.ts'
 import type { RateLimit } from './http/throttle.ts'
 import { EmulatorOptionError } from './option-error.ts'
 import { shapeNamed } from './shapes/catalogue.ts'
 import type { Shape } from './shapes/shape.ts'
-import type { Sizes } from './world/seed.ts'
+import type { Sizes } from './world/seeded/seed.ts'
 
 export interface EmulatorOptions {
   /** Production listens here, sandbox on the next port; 0 takes any two that are free. */

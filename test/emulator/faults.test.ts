@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { FAULTS, parseFaults } from '../../src/emulator/faults/fired.ts'
+import { FAULTS } from '../../src/emulator/faults/catalogue.ts'
+import { parseFaults } from '../../src/emulator/faults/parse.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { type Caller, callerOf } from './caller.ts'
 

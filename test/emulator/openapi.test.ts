@@ -30,7 +30,7 @@ const operations: readonly Named[] = Object.entries(description.paths).flatMap((
 
 /** `GET /v2/…/{id}` for every method of every route table of the emulator. */
 async function routesOfEmulator(): Promise<string[]> {
-  const folder = new URL('../../src/emulator/http/', import.meta.url)
+  const folder = new URL('../../src/emulator/http/resources/', import.meta.url)
   const names: string[] = []
   for (const file of readdirSync(folder).filter((name) => name.endsWith('.ts'))) {
     const module = (await import(new URL(file, folder).href)) as Record<string, unknown>

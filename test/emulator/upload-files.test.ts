@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readUpload } from '../../src/emulator/uploads/read-upload.ts'
+import { readUpload } from '../../src/emulator/http/resources/upload-file.ts'
 import type { Loose } from './caller.ts'
 import { csv, formOf, lines, startUploading, type Uploading } from './uploading.ts'
 

@@ -12,7 +12,7 @@ import {
   showPacketResponse,
   showPatient,
   showResponse,
-} from '../../src/emulator/http/show.ts'
+} from '../../src/emulator/http/resources/show.ts'
 import type { Row, Table } from '../../src/emulator/world/table.ts'
 import type { World } from '../../src/emulator/world/world.ts'
 import { type Service, VERSION } from './service.ts'

@@ -1,5 +1,5 @@
 /** What a seed is about: how large the world is, who runs, how much changes and what goes wrong. */
-import type { Sizes } from '../../src/emulator/world/seed.ts'
+import type { Sizes } from '../../src/emulator/world/seeded/seed.ts'
 import type { Choice } from './choice.ts'
 import { type SimulatedStream, STREAMS } from './history.ts'
 

@@ -9,10 +9,10 @@ import {
   saveAnswers,
   submitResponse,
 } from '../../src/emulator/clinic/responses.ts'
-import { NO_FIELDS } from '../../src/emulator/http/patient-body.ts'
+import { NO_FIELDS } from '../../src/emulator/http/resources/patient-body.ts'
 import { Draw, keyOf } from '../../src/emulator/world/draw.ts'
-import { makePatient } from '../../src/emulator/world/make-patient.ts'
 import type { Response } from '../../src/emulator/world/records.ts'
+import { makePatient } from '../../src/emulator/world/seeded/make-patient.ts'
 import type { World } from '../../src/emulator/world/world.ts'
 import type { ScriptName } from './plan.ts'
 import type { Run } from './runs.ts'

@@ -6,7 +6,7 @@
  */
 import { Command } from 'commander'
 import { UsageError } from '../../core/errors.ts'
-import { FAULTS } from '../../emulator/faults/fired.ts'
+import { FAULTS } from '../../emulator/faults/catalogue.ts'
 import { parseRateLimit, type RateLimit } from '../../emulator/http/throttle.ts'
 import {
   type Emulator,

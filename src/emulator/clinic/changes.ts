@@ -4,10 +4,10 @@
  * Invariant: a change that finds nothing to do does nothing and says so by false; one that did something has left the
  * world in a state that the service's own rules allow.
  */
-import { NO_FIELDS } from '../http/patient-body.ts'
+import { NO_FIELDS } from '../http/resources/patient-body.ts'
 import type { Draw } from '../world/draw.ts'
-import { makePatient } from '../world/make-patient.ts'
 import type { PacketResponse, Response } from '../world/records.ts'
+import { makePatient } from '../world/seeded/make-patient.ts'
 import type { Row, Table } from '../world/table.ts'
 import type { World } from '../world/world.ts'
 import { cancelMessage, createMessage, isUnsent } from './messages.ts'

@@ -6,8 +6,8 @@
  * them exists before anybody is told of it.
  */
 import { readStamp, stamp } from '../clock.ts'
-import { contentOf } from '../world/make-response.ts'
 import type { Message } from '../world/records.ts'
+import { contentOf } from '../world/seeded/make-response.ts'
 import type { World } from '../world/world.ts'
 import { setUpPacket } from './packets.ts'
 import { openResponse } from './responses.ts'

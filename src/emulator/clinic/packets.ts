@@ -5,8 +5,8 @@
  * at one moment, those that the packet's logic skipped without answers.
  */
 import type { Draw } from '../world/draw.ts'
-import { NO_ANSWERS } from '../world/fill-in.ts'
 import type { PacketResponse, Response } from '../world/records.ts'
+import { NO_ANSWERS } from '../world/seeded/fill-in.ts'
 import type { World } from '../world/world.ts'
 import { makeUpAnswers, openResponse, saveAnswers } from './responses.ts'
 

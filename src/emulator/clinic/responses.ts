@@ -5,9 +5,9 @@
  * submitted with its packet only.
  */
 import type { Draw } from '../world/draw.ts'
-import { type Filling, fillDocument, fillForm, NO_ANSWERS } from '../world/fill-in.ts'
 import { stableId } from '../world/id-space.ts'
 import type { Answers, Response } from '../world/records.ts'
+import { type Filling, fillDocument, fillForm, NO_ANSWERS } from '../world/seeded/fill-in.ts'
 import type { World } from '../world/world.ts'
 
 type Asked = Pick<Response, 'patient' | 'form' | 'packet' | 'document' | 'message' | 'packet_response'>

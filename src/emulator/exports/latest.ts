@@ -9,8 +9,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { readStamp } from '../clock.ts'
 import { findIndexes } from '../world/find-responses.ts'
 import type { Response } from '../world/records.ts'
-import type { Head } from '../world/seed.ts'
-import { seededHead } from '../world/seeded.ts'
+import { seededHead } from '../world/seeded/open-seed.ts'
+import type { Head } from '../world/seeded/seed.ts'
 import type { World } from '../world/world.ts'
 
 const TURN = 4000

@@ -6,8 +6,8 @@
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ExportTable } from '../http/answer.ts'
-import type { Person } from '../world/make-patient.ts'
 import type { Form, Response } from '../world/records.ts'
+import type { Person } from '../world/seeded/make-patient.ts'
 import type { World } from '../world/world.ts'
 import { cellOf, sheetOf } from './cells.ts'
 import { columnsOf, LEADING_TITLES, type Style } from './columns.ts'

@@ -4,7 +4,8 @@
  * Invariant: a burst is as long as its argument says and refuses only requests that its rule is meant for; it ends
  * with the rule.
  */
-import { coversPath, type FaultRule, type FiredFaults } from './fired.ts'
+import { coversPath, type FiredFaults } from './fire.ts'
+import type { FaultRule } from './parse.ts'
 
 const NAME = 'throttle-burst'
 const LENGTH = 10

@@ -7,7 +7,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
 import type { Rendered } from '../http/send.ts'
-import type { FaultName, FiredFaults } from './fired.ts'
+import type { FaultName } from './catalogue.ts'
+import type { FiredFaults } from './fire.ts'
 
 const HTML =
   '<!doctype html><html><head><title>Error</title></head><body><h1>Something is wrong</h1></body></html>'

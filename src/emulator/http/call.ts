@@ -4,11 +4,11 @@
  * Invariant: a handler decides status and content in the service's default shape; how that is written (shapes), and
  * what goes wrong on the way (faults), is decided after it, in one place.
  */
-import type { FiredFaults } from '../faults/fired.ts'
+import type { FiredFaults } from '../faults/fire.ts'
 import type { Shape } from '../shapes/shape.ts'
 import type { World } from '../world/world.ts'
 import type { Answer } from './answer.ts'
-import type { Showing } from './show.ts'
+import type { Showing } from './resources/show.ts'
 import type { Team } from './teams.ts'
 
 export interface Call {

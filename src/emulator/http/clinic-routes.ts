@@ -8,8 +8,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Staff } from '../clinic/staff.ts'
 import type { Control } from '../control.ts'
-import { readObject } from './message-body.ts'
-import { showPacketResponse, showResponse } from './show.ts'
+import { readObject } from './resources/message-body.ts'
+import { showPacketResponse, showResponse } from './resources/show.ts'
 
 type Act = (staff: Staff, id: string, body: Readonly<Record<string, unknown>>, control: Control) => unknown
 

@@ -6,7 +6,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import type { Control } from '../control.ts'
-import type { FaultRule } from '../faults/fired.ts'
+import type { FaultRule } from '../faults/parse.ts'
 
 export function addControlRoutes(app: FastifyInstance, control: Control): void {
   app.get('/_control/webhooks', async (request, reply) => {

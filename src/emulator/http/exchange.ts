@@ -6,7 +6,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.ts'
-import { type FiredFaults, fire } from '../faults/fired.ts'
+import { type FiredFaults, fire } from '../faults/fire.ts'
 import { damage, interrupt, isDamaging, sendFaulty } from '../faults/strike.ts'
 import { type Answer, type Failure, failure } from './answer.ts'
 import type { Call, Handler, Route } from './call.ts'

@@ -1,6 +1,6 @@
 /** What holds for both environments; the part that is not `readonly` may be changed while the emulator runs. */
 import type { Bursts } from '../faults/bursts.ts'
-import type { FaultRule } from '../faults/fired.ts'
+import type { FaultRule } from '../faults/parse.ts'
 import type { Shape } from '../shapes/shape.ts'
 import type { RateLimit } from './throttle.ts'
 

@@ -4,12 +4,12 @@
  * Invariant: a missing header is told apart from a wrong pair, and nothing else about a pair is told.
  */
 import { randomUUID, timingSafeEqual } from 'node:crypto'
-import type { Uploads } from '../uploads/work-upload.ts'
 import type { Webhooks } from '../webhooks/engine.ts'
 import { keyOf } from '../world/draw.ts'
 import { stableId } from '../world/id-space.ts'
 import type { World } from '../world/world.ts'
 import { type Failure, failure } from './answer.ts'
+import type { Uploads } from './resources/upload-work.ts'
 import type { SlidingWindow } from './throttle.ts'
 
 export interface Team {

@@ -6,7 +6,7 @@
  */
 import { extname } from 'node:path'
 import { parse } from 'csv-parse'
-import { isDate, NO_FIELDS, type PatientFields } from '../http/patient-body.ts'
+import { isDate, NO_FIELDS, type PatientFields } from '../http/resources/patient-body.ts'
 import { readText } from './read-text.ts'
 
 type TextField = Exclude<keyof PatientFields, 'emergency_contact' | 'patient_tags' | 'custom_fields'>

@@ -8,8 +8,8 @@
 import { stamp } from '../clock.ts'
 import { Draw, type Key } from '../world/draw.ts'
 import { type IdSpace, stableId } from '../world/id-space.ts'
-import { makeTimes } from '../world/make-patient.ts'
 import type { Form, Question } from '../world/records.ts'
+import { makeTimes } from '../world/seeded/make-patient.ts'
 import { type AnswerOption, type Fhir, listOf, optionsOf, textOf } from './fhir-answers.ts'
 import { isTable, questionTypeOf } from './fhir-types.ts'
 

@@ -7,7 +7,7 @@
 import { readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { parse as parseYaml } from 'yaml'
-import type { Imported } from '../world/seed.ts'
+import type { Imported } from '../world/seeded/seed.ts'
 import { isFhir } from './fhir-answers.ts'
 import { formOf } from './questionnaire.ts'
 import { readText } from './read-text.ts'

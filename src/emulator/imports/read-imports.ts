@@ -5,7 +5,7 @@
  * named himself and that cannot be read is an error.
  */
 import { EmulatorOptionError } from '../option-error.ts'
-import type { Imported } from '../world/seed.ts'
+import type { Imported } from '../world/seeded/seed.ts'
 import { importPatients } from './patients.ts'
 import { type ImportedForms, importQuestionnaires } from './questionnaires.ts'
 import { reasonOf } from './reason.ts'

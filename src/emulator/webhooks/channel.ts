@@ -8,7 +8,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
-import { type FiredFaults, fireWebhook } from '../faults/fired.ts'
+import { type FiredFaults, fireWebhook } from '../faults/fire.ts'
 import { Draw, keyOf } from '../world/draw.ts'
 import type { WorldEvent } from '../world/world.ts'
 import { attempt, forge, type Office } from './attempt.ts'

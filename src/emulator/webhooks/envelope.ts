@@ -6,7 +6,7 @@
  */
 import { stamp } from '../clock.ts'
 import type { JsonRecord } from '../http/answer.ts'
-import { showEventData } from '../http/show.ts'
+import { showEventData } from '../http/resources/show.ts'
 import type { Shape } from '../shapes/shape.ts'
 import type { World } from '../world/world.ts'
 import type { Subject, Subjects } from './subjects.ts'

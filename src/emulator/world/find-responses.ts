@@ -7,8 +7,8 @@
  */
 import type { Key } from './draw.ts'
 import type { Response } from './records.ts'
-import type { Head } from './seed.ts'
-import { seededHead } from './seeded.ts'
+import { seededHead } from './seeded/open-seed.ts'
+import type { Head } from './seeded/seed.ts'
 import type { Listing } from './table.ts'
 import type { World } from './world.ts'
 

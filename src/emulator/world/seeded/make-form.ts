@@ -4,12 +4,12 @@
  * Invariant: ids of questions, choices, rows and columns depend only on the team, the form and the place of the
  * question in the plan, so a reworded question keeps its id; `order` counts through the whole form from 1.
  */
-import { stamp } from '../clock.ts'
-import { Draw, type Key } from './draw.ts'
+import { stamp } from '../../clock.ts'
+import { Draw, type Key } from '../draw.ts'
+import { type IdSpace, stableId } from '../id-space.ts'
+import type { Document, Form, InputField, Packet, Question } from '../records.ts'
 import { FORM_PLANS, type FormPlan, type QuestionPlan } from './form-library.ts'
-import { type IdSpace, stableId } from './id-space.ts'
 import { makeTimes } from './make-patient.ts'
-import type { Document, Form, InputField, Packet, Question } from './records.ts'
 
 /** `nth` chooses the plan: it is less than `index` where imported forms stand before the generated ones. */
 export function makeForm(ids: IdSpace, key: Key, index: number, nth = index): Form {

@@ -4,11 +4,11 @@
  * Invariant: a packet shows its member forms as they are now; one that was deleted is left out. Documents show
  * `input_fields` only to a caller that asks for v2.1, in the list and by id alike.
  */
-import type { Row, Table } from '../world/table.ts'
-import type { World } from '../world/world.ts'
-import { failure, type JsonRecord, NOT_FOUND, type Resource } from './answer.ts'
-import { type Route, showingOf } from './call.ts'
-import { listPage } from './paging.ts'
+import type { Row, Table } from '../../world/table.ts'
+import type { World } from '../../world/world.ts'
+import { failure, type JsonRecord, NOT_FOUND, type Resource } from '../answer.ts'
+import { type Route, showingOf } from '../call.ts'
+import { listPage } from '../paging.ts'
 import { type Showing, showDocument, showForm, showPacket } from './show.ts'
 
 /** List and retrieval of one read-only resource. */

@@ -4,10 +4,11 @@
  * Invariant: a file that is answered 4xx has created no patient; one that is answered 202 is worked through to its
  * end, whatever is in its rows.
  */
-import { readUpload } from '../uploads/read-upload.ts'
-import { type Upload, workUpload } from '../uploads/work-upload.ts'
-import { type Answer, failure, NOT_FOUND } from './answer.ts'
-import { type Call, pathId, type Route } from './call.ts'
+
+import { type Answer, failure, NOT_FOUND } from '../answer.ts'
+import { type Call, pathId, type Route } from '../call.ts'
+import { readUpload } from './upload-file.ts'
+import { type Upload, workUpload } from './upload-work.ts'
 
 async function upload({ world, team, headers, body }: Call): Promise<Answer> {
   const sheet = await readUpload(headers['content-type'], body)

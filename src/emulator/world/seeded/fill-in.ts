@@ -5,9 +5,8 @@
  * what is given depends only on the draw. `full` answers everything, several choices where several are allowed and
  * blocks more than once; `sparse` gives the least that there may be, with every checkbox blank.
  */
-import { stamp } from '../clock.ts'
-import { CELL_TEXTS, FILES, LONG_TEXTS, NUMBERS, SHORT_TEXTS } from './answer-texts.ts'
-import type { Draw } from './draw.ts'
+import { stamp } from '../../clock.ts'
+import type { Draw } from '../draw.ts'
 import type {
   Answer,
   Answers,
@@ -19,7 +18,8 @@ import type {
   MatrixCell,
   Question,
   ResponseFile,
-} from './records.ts'
+} from '../records.ts'
+import { CELL_TEXTS, FILES, LONG_TEXTS, NUMBERS, SHORT_TEXTS } from './answer-texts.ts'
 
 export interface Filling {
   readonly draw: Draw

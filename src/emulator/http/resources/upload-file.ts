@@ -9,7 +9,7 @@ import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { CsvError, parse } from 'csv-parse'
 import { Response } from 'undici'
-import { type Column, columnsOf } from './read-row.ts'
+import { type Column, columnsOf } from './upload-row.ts'
 
 export interface Sheet {
   readonly type: 'sheet'

@@ -4,7 +4,7 @@
  * Invariant: what comes out holds only fields of a patient, each of its type; the first field at fault is named.
  * Fields that a patient does not have are ignored.
  */
-import type { EmergencyContact, Patient, Tag } from '../world/records.ts'
+import type { EmergencyContact, Patient, Tag } from '../../world/records.ts'
 
 export type PatientFields = Omit<Patient, 'id' | 'created_at' | 'updated_at'>
 

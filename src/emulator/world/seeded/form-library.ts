@@ -2,7 +2,7 @@
  * The forms a seeded world holds, in wording of our own. Together they use every question type, choices, a matrix of
  * several rows, a repeated block, titles that repeat, help texts and pages.
  */
-import type { QuestionType } from './records.ts'
+import type { QuestionType } from '../records.ts'
 
 export interface QuestionPlan {
   readonly type: QuestionType

@@ -4,11 +4,11 @@
  * Invariant: each row of a survey is one submitted response of a client of its own, each cell the text of the answer
  * to the question of its column; an empty cell is a question left unanswered.
  */
-import { stamp } from '../clock.ts'
-import { Draw } from './draw.ts'
-import { stableId } from './id-space.ts'
+import { stamp } from '../../clock.ts'
+import { Draw } from '../draw.ts'
+import { stableId } from '../id-space.ts'
+import type { Response } from '../records.ts'
 import { WORLD_START } from './make-patient.ts'
-import type { Response } from './records.ts'
 import type { Head, Seed, Survey } from './seed.ts'
 
 const DAY = 86_400_000_000

@@ -3,10 +3,10 @@
  *
  * Invariant: none of it changes. A record of an index is the same each time it is generated.
  */
-import type { Key } from './draw.ts'
-import type { IdSpace } from './id-space.ts'
+import type { Key } from '../draw.ts'
+import type { IdSpace } from '../id-space.ts'
+import type { Document, Form, Packet, Patient } from '../records.ts'
 import type { Person } from './make-patient.ts'
-import type { Document, Form, Packet, Patient } from './records.ts'
 import type { Visits } from './visits.ts'
 
 /** How many records of each kind a world is seeded with. */

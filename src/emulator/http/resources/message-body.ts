@@ -6,10 +6,10 @@
  */
 
 import { parse } from 'lossless-json'
-import type { MessageFields } from '../clinic/messages.ts'
-import { readStamp } from '../clock.ts'
-import { type Failure, failure, NOT_FOUND } from './answer.ts'
-import type { Call } from './call.ts'
+import type { MessageFields } from '../../clinic/messages.ts'
+import { readStamp } from '../../clock.ts'
+import { type Failure, failure, NOT_FOUND } from '../answer.ts'
+import type { Call } from '../call.ts'
 import { readEmail } from './patient-body.ts'
 
 type Fields = Partial<{ -readonly [K in keyof MessageFields]: MessageFields[K] }>

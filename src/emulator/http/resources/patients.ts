@@ -4,12 +4,12 @@
  * Invariant: PUT clears what it leaves out, PATCH replaces each field it names as a whole, and nothing is changed by
  * a request that is answered 4xx.
  */
-import { filtered } from '../world/filtered.ts'
-import type { Patient } from '../world/records.ts'
-import type { Listing } from '../world/table.ts'
-import { type Answer, failure, NOT_FOUND } from './answer.ts'
-import { type Call, pathId, type Route } from './call.ts'
-import { listPage } from './paging.ts'
+import { filtered } from '../../world/filtered.ts'
+import type { Patient } from '../../world/records.ts'
+import type { Listing } from '../../world/table.ts'
+import { type Answer, failure, NOT_FOUND } from '../answer.ts'
+import { type Call, pathId, type Route } from '../call.ts'
+import { listPage } from '../paging.ts'
 import { NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
 import { showPatient } from './show.ts'
 

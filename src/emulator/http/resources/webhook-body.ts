@@ -5,10 +5,10 @@
  * Invariant: what comes out holds only fields of a configuration, each of its type and of known words; fields that a
  * configuration does not have are ignored.
  */
-import { type ConfigFields, EVENT_TYPES } from '../webhooks/webhook-configs.ts'
-import { EVENT_SOURCES } from '../world/world.ts'
-import { type Failure, failure } from './answer.ts'
-import type { Call } from './call.ts'
+import { type ConfigFields, EVENT_TYPES } from '../../webhooks/webhook-configs.ts'
+import { EVENT_SOURCES } from '../../world/world.ts'
+import { type Failure, failure } from '../answer.ts'
+import type { Call } from '../call.ts'
 
 const READERS: Readonly<Record<keyof ConfigFields, (value: unknown) => boolean>> = {
   target_url: isTarget,

@@ -5,14 +5,14 @@
  * inclusive, a date filter leaves out what is not submitted, and an id that nobody has gives an empty list.
  */
 
-import { readStamp } from '../clock.ts'
-import type { Shape } from '../shapes/shape.ts'
-import { findResponses, type ResponseFilter } from '../world/find-responses.ts'
-import type { Response } from '../world/records.ts'
-import type { Listing } from '../world/table.ts'
-import { type Answer, failure, NOT_FOUND } from './answer.ts'
-import { type Call, pathId, type Route, showingOf } from './call.ts'
-import { listPage } from './paging.ts'
+import { readStamp } from '../../clock.ts'
+import type { Shape } from '../../shapes/shape.ts'
+import { findResponses, type ResponseFilter } from '../../world/find-responses.ts'
+import type { Response } from '../../world/records.ts'
+import type { Listing } from '../../world/table.ts'
+import { type Answer, failure, NOT_FOUND } from '../answer.ts'
+import { type Call, pathId, type Route, showingOf } from '../call.ts'
+import { listPage } from '../paging.ts'
 import { isDate } from './patient-body.ts'
 import { showResponse } from './show.ts'
 

@@ -4,10 +4,10 @@
  * Invariant: the secret of a configuration is in the answer of its creation alone; PUT resets what it leaves out, PATCH
  * changes what it names, and neither changes the secret.
  */
-import { type ConfigFields, DEFAULTS, showConfig, showCreated } from '../webhooks/webhook-configs.ts'
-import { type Answer, failure, NOT_FOUND } from './answer.ts'
-import { type Call, pathId, type Route } from './call.ts'
-import { listPage } from './paging.ts'
+import { type ConfigFields, DEFAULTS, showConfig, showCreated } from '../../webhooks/webhook-configs.ts'
+import { type Answer, failure, NOT_FOUND } from '../answer.ts'
+import { type Call, pathId, type Route } from '../call.ts'
+import { listPage } from '../paging.ts'
 import { readConfigFields, readTestedId } from './webhook-body.ts'
 
 const FILTERS = ['webhook_config', 'status', 'source', 'event_type'] as const

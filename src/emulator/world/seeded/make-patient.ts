@@ -4,10 +4,10 @@
  * Invariant: `makePatient(space, i)` is always the same record; every optional part is somewhere missing, empty,
  * partial and full, and `updated_at` is never before `created_at`.
  */
-import { stamp } from '../clock.ts'
-import { Draw, type Key } from './draw.ts'
-import { type IdSpace, stableId } from './id-space.ts'
-import type { EmergencyContact, Patient, Tag } from './records.ts'
+import { stamp } from '../../clock.ts'
+import { Draw, type Key } from '../draw.ts'
+import { type IdSpace, stableId } from '../id-space.ts'
+import type { EmergencyContact, Patient, Tag } from '../records.ts'
 import {
   CUSTOM_FIELDS,
   FIRST_NAMES,

@@ -4,11 +4,11 @@
  * Invariant: a record only grows until it is completed, and then stays; success_count and error_count add up to
  * processed_rows, and every refused row is among the errors. The newest thousand are remembered.
  */
-import type { Key } from '../world/draw.ts'
-import { IdSpace } from '../world/id-space.ts'
-import type { World } from '../world/world.ts'
-import { readRow } from './read-row.ts'
-import type { Sheet } from './read-upload.ts'
+import type { Key } from '../../world/draw.ts'
+import { IdSpace } from '../../world/id-space.ts'
+import type { World } from '../../world/world.ts'
+import type { Sheet } from './upload-file.ts'
+import { readRow } from './upload-row.ts'
 
 export interface Upload {
   readonly id: string

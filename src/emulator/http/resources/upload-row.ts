@@ -4,7 +4,7 @@
  * Invariant: a row is refused for what POST /v2/patients refuses, and besides for a missing name of an emergency
  * contact, a cell in no column, and bytes that are no text. What is said of it names a column and shows no value.
  */
-import { CONTACT, NO_FIELDS, type PatientFields, readPatientFields } from '../http/patient-body.ts'
+import { CONTACT, NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
 
 /** Where the cells of a column belong; `none` has no name, and may hold nothing. */
 export type Column =

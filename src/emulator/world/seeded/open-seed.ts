@@ -4,13 +4,13 @@
  * Invariant: it never changes. Records of the same index are the same whenever they are made; forms, packets and
  * documents, of which there are few, are kept once made.
  */
-import { keyOf } from './draw.ts'
-import { IdSpace } from './id-space.ts'
+import { keyOf } from '../draw.ts'
+import { IdSpace } from '../id-space.ts'
+import type { Response } from '../records.ts'
 import { makeDocument, makeForm, makePacket } from './make-form.ts'
 import { makeImported } from './make-imported.ts'
 import { makePatient, makePerson } from './make-patient.ts'
 import { headOf, makeResponse } from './make-response.ts'
-import type { Response } from './records.ts'
 import type { Head, Imported, Seed, Sizes } from './seed.ts'
 import { planRound, Visits } from './visits.ts'
 

@@ -4,10 +4,10 @@
  * Invariant: there is one export for each form that exists, at any moment; its id is of a space of its own, so that
  * the id of a form is none of an export. Asking for an export changes nothing.
  */
-import { exportOf } from '../exports/rows.ts'
-import { isUuid } from '../world/id-space.ts'
-import type { Form } from '../world/records.ts'
-import type { World } from '../world/world.ts'
+import { exportOf } from '../../exports/rows.ts'
+import { isUuid } from '../../world/id-space.ts'
+import type { Form } from '../../world/records.ts'
+import type { World } from '../../world/world.ts'
 import {
   type Answer,
   EXPORT_FORMATS,
@@ -15,10 +15,10 @@ import {
   failure,
   type JsonRecord,
   NOT_FOUND,
-} from './answer.ts'
-import type { Call, Route } from './call.ts'
+} from '../answer.ts'
+import type { Call, Route } from '../call.ts'
+import { listPage } from '../paging.ts'
 import { readObject, refused } from './message-body.ts'
-import { listPage } from './paging.ts'
 
 function list(call: Call): Answer {
   const { world } = call

@@ -15,10 +15,10 @@ import type {
   Patient,
   Response,
   ResponseFile,
-} from '../world/records.ts'
-import type { Table } from '../world/table.ts'
-import type { EventSource, World, WorldEvent } from '../world/world.ts'
-import type { JsonRecord, Resource } from './answer.ts'
+} from '../../world/records.ts'
+import type { Table } from '../../world/table.ts'
+import type { EventSource, World, WorldEvent } from '../../world/world.ts'
+import type { JsonRecord, Resource } from '../answer.ts'
 
 /** What decides how a record is shown, beside the record. */
 export interface Showing {

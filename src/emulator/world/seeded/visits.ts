@@ -5,7 +5,7 @@
  * and nothing is held for it. Responses come in rounds of one length, each a clinic's typical mixture; the last round
  * is cut to what is left, so that the number of responses is exactly the one asked for.
  */
-import type { MessageStatus } from './records.ts'
+import type { MessageStatus } from '../records.ts'
 
 /** What came of a visit. `none`: nobody was asked, since its message was not sent. */
 export type Outcome = 'submitted' | 'archived' | 'open' | 'progress' | 'set-up' | 'none'

@@ -3,14 +3,14 @@
  *
  * Invariant: what was sent, failed or was cancelled changes no more: the attempt is 400 and leaves no trace.
  */
-import { cancelMessage, changeMessage, createMessage, isUnsent } from '../clinic/messages.ts'
-import { filtered } from '../world/filtered.ts'
-import type { Message } from '../world/records.ts'
-import type { Listing } from '../world/table.ts'
-import { type Answer, failure, NOT_FOUND } from './answer.ts'
-import { type Call, pathId, type Route, showingOf } from './call.ts'
+import { cancelMessage, changeMessage, createMessage, isUnsent } from '../../clinic/messages.ts'
+import { filtered } from '../../world/filtered.ts'
+import type { Message } from '../../world/records.ts'
+import type { Listing } from '../../world/table.ts'
+import { type Answer, failure, NOT_FOUND } from '../answer.ts'
+import { type Call, pathId, type Route, showingOf } from '../call.ts'
+import { listPage } from '../paging.ts'
 import { addressed, readMessageFields, readNewMessage, readObject, refused } from './message-body.ts'
-import { listPage } from './paging.ts'
 import { showMessage } from './show.ts'
 
 const REFERENCES = ['patient', 'form', 'packet', 'document'] as const

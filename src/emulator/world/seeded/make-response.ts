@@ -5,12 +5,12 @@
  * other; a response keeps the wording that its form was seeded with. `head` tells what filters ask without making the
  * answers.
  */
-import { stamp } from '../clock.ts'
-import { Draw } from './draw.ts'
+import { stamp } from '../../clock.ts'
+import { Draw } from '../draw.ts'
+import { stableId } from '../id-space.ts'
+import type { Answers, Document, Form, Message, PacketResponse, Response } from '../records.ts'
 import { fillDocument, fillForm, NO_ANSWERS } from './fill-in.ts'
-import { stableId } from './id-space.ts'
 import { WORLD_START } from './make-patient.ts'
-import type { Answers, Document, Form, Message, PacketResponse, Response } from './records.ts'
 import type { Head, Seed } from './seed.ts'
 import type { Place } from './visits.ts'
 

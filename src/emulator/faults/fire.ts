@@ -1,0 +1,49 @@
+/**
+ * Draws the faults that strike a request or an event.
+ *
+ * Invariant: whether a fault strikes the n-th request, or the n-th event of a webhook configuration, depends only on
+ * the seed, n, the fault and its probability.
+ */
+import { Draw, keyOf } from '../world/draw.ts'
+import { type FaultName, isWebhookFault } from './catalogue.ts'
+import type { FaultRule } from './parse.ts'
+
+/** The faults that strike one request or event, each with its argument. */
+export type FiredFaults = ReadonlyMap<FaultName, string | null>
+
+/** Which of `rules` strike the `counter`-th request. */
+export function fire(rules: readonly FaultRule[], seed: string, counter: number, path: string): FiredFaults {
+  return drawn(rules, seed, counter, (rule) => !isWebhookFault(rule.name) && coversPath(rule, path))
+}
+
+/** Which of `rules` strike the `counter`-th event of a configuration; `seed` is another for each configuration. */
+export function fireWebhook(
+  rules: readonly FaultRule[],
+  seed: string,
+  counter: number,
+  source: string,
+): FiredFaults {
+  const covers = ({ name, resource }: FaultRule) =>
+    isWebhookFault(name) && (resource === null || resource === source)
+  return drawn(rules, seed, counter, covers)
+}
+
+export function coversPath({ resource }: FaultRule, path: string): boolean {
+  return resource === null || `${path}/`.startsWith(`/v2/${resource}/`)
+}
+
+function drawn(
+  rules: readonly FaultRule[],
+  seed: string,
+  counter: number,
+  covers: (rule: FaultRule) => boolean,
+): FiredFaults {
+  const fired = new Map<FaultName, string | null>()
+  for (const [at, rule] of rules.entries()) {
+    const { name, probability } = rule
+    if (!covers(rule)) continue
+    if (probability < 1 && !new Draw(keyOf(seed, 'fault', name, at), counter).chance(probability)) continue
+    fired.set(name, rule.argument)
+  }
+  return fired
+}
