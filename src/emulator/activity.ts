@@ -1,8 +1,8 @@
 /**
- * A living clinic: it takes patients in and loses them, sends forms and packets, gets them back answered, archives,
- * deletes and rewords, at a given pace.
+ * Background activity: creates and deletes patients, sends, answers, archives and edits forms and packets, at a given
+ * rate.
  *
- * Invariant: the n-th change is a function of the seed and of the world it finds; nothing happens after `signal`
+ * Invariant: the n-th change depends only on the seed and the state of the world; nothing changes after `signal`
  * aborts.
  */
 
@@ -32,7 +32,7 @@ export function startActivity(
   void run()
 }
 
-/** How often one is tried before another kind of change is drawn. */
+/** Kinds of change to try before this change is skipped. */
 const TRIES = 8
 
 /** Makes one change, chosen by `draw`. */

@@ -1,6 +1,6 @@
 /**
- * The emulator's two clocks: real time, by which callers are throttled and faults are delayed, and the service's
- * time, which stamps records and answers and may run faster, be moved on, or be set wrong.
+ * The emulator's two clocks: real time, for rate limits and delays, and the service's time, which stamps records
+ * and answers and can run faster, be advanced, or be skewed.
  *
  * Invariant: stamps are whole microseconds since 1970; the service's time never goes back unless its skew is changed.
  */
@@ -31,7 +31,7 @@ export class ServiceClock {
   readonly #start: number
   #advanced = 0
   readonly #onAdvance = new Set<() => void>()
-  /** Microseconds by which the service is wrong about the time. */
+  /** Error of the service's clock, in microseconds. */
   skew = 0
 
   constructor(real: Clock, scale: number) {
@@ -40,17 +40,17 @@ export class ServiceClock {
     this.#start = real.now()
   }
 
-  /** What the service takes for the time: it stamps records, events and answers. */
+  /** The time that stamps records, events and answers, skew included. */
   now(): number {
     return this.elapsed() + this.skew
   }
 
-  /** The service's time without its error: what its schedules go by. */
+  /** The service's time without skew; schedules use it. */
   elapsed(): number {
     return Math.round(this.#start + (this.#real.now() - this.#start) * this.#scale) + this.#advanced
   }
 
-  /** Moves the service's time on by `microseconds`, as if so much had passed. */
+  /** Advances the service's time by `microseconds`. */
   advance(microseconds: number): void {
     this.#advanced += microseconds
     for (const listener of this.#onAdvance) listener()
@@ -61,7 +61,7 @@ export class ServiceClock {
     this.#onAdvance.add(listener)
   }
 
-  /** Real milliseconds that `milliseconds` of the service's time take. */
+  /** Converts milliseconds of the service's time to real milliseconds. */
   real(milliseconds: number): number {
     return milliseconds / this.#scale
   }
@@ -70,7 +70,7 @@ export class ServiceClock {
 const DAY = 86_400_000_000
 const days = new Map<number, string>()
 
-/** ISO 8601 in UTC with microseconds; without a fraction when there is none, as the service writes them. */
+/** ISO 8601 in UTC with microseconds; without a fraction if it is zero, as the service writes them. */
 export function stamp(microseconds: number): string {
   const day = Math.floor(microseconds / DAY)
   let date = days.get(day)
@@ -91,7 +91,7 @@ function two(number: number): string {
   return number < 10 ? `0${number}` : String(number)
 }
 
-/** The years 1 to 2254: what can be written as a stamp and read back, to the microsecond. */
+/** True for the years 1 to 2254, which a stamp represents exactly to the microsecond. */
 export function isStampable(microseconds: number): boolean {
   return microseconds >= -62_135_596_800_000_000 && microseconds <= 8_993_462_400_000_000
 }
@@ -99,8 +99,8 @@ export function isStampable(microseconds: number): boolean {
 const ISO = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i
 
 /**
- * Microseconds since 1970 of an ISO 8601 time, which is UTC when it names no zone; undefined when it is none, or none
- * that can be kept.
+ * Microseconds since 1970 of an ISO 8601 time, in UTC unless it has a zone; undefined for other text and for times
+ * out of range.
  */
 export function readStamp(text: string): number | undefined {
   const match = ISO.exec(text)

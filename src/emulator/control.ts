@@ -1,8 +1,8 @@
 /**
- * The handle by which a test, or a rehearsal in the same process, changes the service behind its API.
+ * In-process control of the service, for tests and rehearsals.
  *
- * Invariant: what is done here has the same effects, stamps and events as the same thing done over HTTP or by the
- * service's own staff; it is never throttled and strikes no fault.
+ * Invariant: each call has the same effects, stamps and events as the same action over HTTP or by staff; it is never
+ * throttled, and no fault applies.
  */
 import { type Staff, staffOf } from './clinic/staff.ts'
 import { isStampable, type ServiceClock } from './clock.ts'
@@ -19,9 +19,9 @@ import type { QuestionPlan } from './world/seeded/form-library.ts'
 import { layOut } from './world/seeded/make-form.ts'
 import type { World } from './world/world.ts'
 
-/** `team` is a team's name; without it, the first team of production. */
+/** `team` is a team's name; the default is the first team of production. */
 export interface Control {
-  /** All data of a team, for comparing with what was loaded. */
+  /** All data of a team, to compare with the loaded data. */
   world(team?: string): World
   createPatient(fields: Partial<PatientFields>, team?: string): Patient
   updatePatient(id: string, fields: Partial<PatientFields>, team?: string): Patient
@@ -32,16 +32,16 @@ export interface Control {
   /** Rewords one question; it keeps its id. */
   renameQuestion(formId: string, questionId: string, text: string, team?: string): Form
   deleteForm(id: string, team?: string): void
-  /** What clients and staff do beyond the API: fill in, submit, archive. */
+  /** Actions of clients and staff that the API does not offer: fill in, submit, archive. */
   staff(team?: string): Staff
-  /** Moves the service's time on, as if so many milliseconds had passed. */
+  /** Advances the service's time. */
   advance(milliseconds: number): void
-  /** How many deliveries are pending and wait for a retry, and when nothing is pending any more. */
+  /** Number of pending deliveries, number of scheduled retries, and a promise for when nothing is pending. */
   webhooks(team?: string): Pick<Webhooks, 'pending' | 'retrying' | 'idle'>
-  /** Replaces all faults by those of `spec`, which reads as on the command line; empty for none. */
+  /** Replaces all faults. `spec` has the syntax of `--faults`; empty for none. */
   setFaults(spec: string): void
   faults(): readonly FaultRule[]
-  /** Strikes the next `times` requests whose path begins with `path` with one fault, then no more. */
+  /** Applies a fault to each of the next `times` requests whose path begins with `path`. */
   failNext(path: string, fault: string, times?: number): void
   setRateLimit(limit: number | RateLimit | null): void
   /** The newest requests of both environments, oldest first. */

@@ -1,4 +1,4 @@
-/** An option of the emulator that cannot be used as given. `option` is its name on the command line, without dashes. */
+/** An invalid option of the emulator. `option` is its command-line name without dashes. */
 export class EmulatorOptionError extends Error {
   readonly option: string
 

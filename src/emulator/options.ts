@@ -1,8 +1,8 @@
 /**
- * The options of the emulator, read and completed.
+ * Validates the options of the emulator and adds their defaults.
  *
- * Invariant: what comes out of `completeOptions` can be started; an option that cannot be used is an
- * `EmulatorOptionError` that names it, and is never left out silently.
+ * Invariant: the emulator can start with every result of `completeOptions`. An invalid option throws an
+ * `EmulatorOptionError` that names it; none is ignored.
  */
 import { type Clock, wallClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/parse.ts'
@@ -27,13 +27,13 @@ export interface EmulatorOptions {
   /** Credentials of the first team of production. */
   readonly apiKey?: string
   readonly apiSecret?: string
-  /** Rows of a page when the caller does not say. */
+  /** Default page size. */
   readonly pageSize?: number
-  /** Requests a second and team, or so many in so many seconds; null for no limit. */
+  /** Permitted requests per team: a number per second, or `requests` per `seconds`; null for no limit. */
   readonly rateLimit?: number | RateLimit | null
   readonly shape?: string
   readonly faults?: string
-  /** Changes a second that the first team of production makes by itself. */
+  /** Background changes per second in the first team of production. */
   readonly activity?: number
   /** How many times faster than real time the service's clock runs. */
   readonly timeScale?: number
@@ -44,7 +44,7 @@ export interface EmulatorOptions {
   readonly allowRemoteWebhooks?: boolean
   /** Real milliseconds that a receiver of webhooks has for its answer (10,000). */
   readonly webhookTimeoutMs?: number
-  /** Real time; a test may drive it. */
+  /** Real time; tests replace it. */
   readonly clock?: Clock
 }
 
@@ -99,7 +99,7 @@ export function completeOptions(options: EmulatorOptions): CompleteOptions {
   }
 }
 
-/** A limit as code gives it: a bare number is requests a second; below one, one request in so many seconds. */
+/** A number is requests per second; a fraction becomes one request per `1 / limit` seconds. */
 export function rateLimitOf(limit: number | RateLimit | null): RateLimit | null {
   if (limit === null) return null
   if (typeof limit === 'number') positive('rate-limit', limit, false)

@@ -1,8 +1,8 @@
 /**
- * The service itself, for rehearsal, demo and tests: two environments at two loopback addresses, each with two teams
- * whose data are separate.
+ * Emulates the service for rehearsals, the demo and tests: two environments at two loopback addresses, each with two
+ * teams with separate data.
  *
- * Invariant: the same options give the same world; after `close` nothing listens, runs or is scheduled.
+ * Invariant: the same options give the same world; after `close` there are no listeners, timers or tasks.
  */
 import { startActivity } from './activity.ts'
 import { ServiceClock } from './clock.ts'
@@ -52,9 +52,9 @@ export interface EmulatorEnvironment {
 
 export interface Emulator extends AsyncDisposable {
   readonly environments: readonly EmulatorEnvironment[]
-  /** What the imports brought, and the files they could not use. */
+  /** Counts of imported records, and the files that could not be imported. */
   readonly imported: ImportReport
-  /** Drives the world from inside the process: what a test does to the service behind its API. */
+  /** Changes the service's data and behaviour in this process. */
   readonly control: Control
   close(): Promise<void>
 }
@@ -71,7 +71,7 @@ const ROUTES: readonly Route[] = [
   ...WEBHOOK_ROUTES,
 ]
 
-/** Starts the emulator. Throws `EmulatorOptionError` for an option that cannot be used. */
+/** Starts the emulator. Throws `EmulatorOptionError` for an invalid option. */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
   const complete = completeOptions(options)
   const { imported, report } = await readImports(complete)
@@ -164,7 +164,7 @@ function makeTeams(
   })
 }
 
-/** Responses that were asked for need somebody who gives them, and something to answer. */
+/** Generated responses need patients and a form or document. */
 function refuseUnanswerable({ responses }: EmulatorOptions, world: World): void {
   if (responses === undefined || world.seed.visits.responses >= responses) return
   throw new EmulatorOptionError('responses', 'needs patients, and a form or a document')

@@ -1,8 +1,8 @@
 /**
- * What the service does when its time comes: send a message, retry a webhook, go on with an upload.
+ * Tasks that the service runs at a given time: sending a message, retrying a webhook, continuing an upload.
  *
- * Invariant: a task runs once, not before its moment in the service's time, in the order of the moments (tasks of one
- * moment in the order in which they were set); after `close` none runs.
+ * Invariant: a task runs once, not before its time, in order of time and then of scheduling; after `close` none runs.
+ * Times are the service's.
  */
 import type { Clock, ServiceClock } from './clock.ts'
 
@@ -25,7 +25,7 @@ export class Timeline {
     clock.onAdvance(() => this.#wake())
   }
 
-  /** Runs `run` when the service's time is `at` (microseconds) or later; returns what takes it back. */
+  /** Runs `run` when the service's time is `at` (microseconds) or later; returns a function that cancels it. */
   at(at: number, run: () => void): () => void {
     if (!Number.isFinite(at)) throw new RangeError('a task needs a moment')
     const task = { at, run }
@@ -38,7 +38,7 @@ export class Timeline {
     }
   }
 
-  /** As `at`, after so many milliseconds of the service's time. */
+  /** Runs `run` after `milliseconds` of the service's time; returns a function that cancels it. */
   after(milliseconds: number, run: () => void): () => void {
     return this.at(this.#clock.elapsed() + milliseconds * 1000, run)
   }
@@ -59,7 +59,7 @@ export class Timeline {
     while (!this.#closed && this.#tasks.length > 0) {
       const wait = (this.#tasks[0]!.at - this.#clock.elapsed()) / 1000
       this.#waiting = new AbortController()
-      // A timer takes at most 2^31 milliseconds; what is farther is looked at again. Zero lets `at` return first.
+      // A timer takes at most 2^31 milliseconds; a later task is checked again then. Zero lets `at` return first.
       await this.#real.sleep(Math.min(Math.max(0, this.#clock.real(wait)), 1e9), this.#waiting.signal)
       const now = this.#clock.elapsed()
       while (!this.#closed && this.#tasks.length > 0 && this.#tasks[0]!.at <= now) this.#tasks.shift()!.run()
@@ -67,7 +67,7 @@ export class Timeline {
     this.#waiting = null
   }
 
-  /** Where a task of `at` belongs: after those of the same moment. */
+  /** Insertion index for `at`, after tasks of the same time. */
   #placeOf(at: number): number {
     let low = 0
     let high = this.#tasks.length

@@ -34,7 +34,7 @@ describe('a packet', () => {
     return body.results[0]
   }
 
-  it('is set up with open members, which exist before anybody is told, and no progress', async () => {
+  it('is set up with open members, which exist before its event, and no progress', async () => {
     const packet = await sent()
     expect(packet).toMatchObject({ is_submitted: false, submitted_at: null, form_index: null })
     expect(packet.packet.forms[0].questions.length).toBeGreaterThan(0)

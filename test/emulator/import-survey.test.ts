@@ -222,7 +222,7 @@ describe('an imported survey', () => {
     expect(await sheetOf(callerOf(other), 'Survey')).toEqual(sheet)
   })
 
-  it('stands beside imported people and forms, and before what is generated', async () => {
+  it('is imported with other people and forms, before the generated records', async () => {
     const importPatients = written('first,last\nOnly,One\n', 'people.csv')
     const importSurvey = written('a,b\n1,2\n,4\n')
     written(

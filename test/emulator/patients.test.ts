@@ -131,7 +131,7 @@ describe('filters', () => {
   })
 })
 
-it('every change is told to subscribers after it can be read', async () => {
+it('every change is reported to subscribers after it can be read', async () => {
   const events: string[] = []
   const { patients } = emulator.control.world()
   emulator.control.world().subscribe(({ source, type, id }) => {

@@ -1,4 +1,4 @@
-/** A receiver of webhooks on loopback: keeps what came, byte for byte, and answers as it is told. */
+/** A receiver of webhooks on loopback: stores each delivery byte for byte, and answers as configured. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Loose } from './caller.ts'
@@ -10,13 +10,13 @@ export interface Delivery {
   readonly bytes: Buffer
   /** The envelope, when the body is JSON. */
   readonly event: Loose
-  /** Milliseconds by a steady clock. */
+  /** Milliseconds of a monotonic clock. */
   readonly at: number
 }
 
 export interface Receiver extends AsyncDisposable {
   readonly url: string
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly deliveries: Delivery[]
   /** Answers a delivery; 200 at once when nothing else is set. */
   answer: (reply: ServerResponse, delivery: Delivery) => void

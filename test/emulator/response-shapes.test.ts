@@ -146,7 +146,7 @@ describe('a response', () => {
     }
   })
 
-  it('has numbers for the rows and columns of a table, by which its cells are told apart', async () => {
+  it('has numbers for the rows and columns of a table, which distinguish its cells', async () => {
     const rows = await listed('heading-indexes', '/v2/responses')
     const [cells] = rows.flatMap((row) => (row.matrix_cells.length > 5 ? [row.matrix_cells] : []))
     const keys = cells.map(({ question, row, column }: Loose) => `${question.id}/${row}/${column}`)

@@ -6,7 +6,7 @@ import { callerOf } from './caller.ts'
 const SECOND = 1_000_000
 
 describe('the rate limit', () => {
-  it('lets so many calls through in any window, and tells the rest exactly how long to wait', () => {
+  it('admits the permitted number of calls in any window, and returns the exact wait to the others', () => {
     const window = new SlidingWindow()
     const limit = { requests: 3, seconds: 10 }
     const admit = (seconds: number) => window.admit(limit, seconds * SECOND) / SECOND

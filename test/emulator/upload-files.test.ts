@@ -39,7 +39,7 @@ describe('a bad row', () => {
     ],
     ['a cell in a column without a name', { '': 'x' }, /^non_field_errors: Column 3 has no name\.$/],
   ])(
-    'with %s is told with its number and column, and leaves the good ones',
+    'with %s is reported with its number and column, and does not affect the valid ones',
     async (_title, cells, detail) => {
       expect(await service.uploaded(csv(GOOD, GOOD, { ...GOOD, ...cells }, GOOD))).toMatchObject({
         ...{ status: 'completed', total_rows: 4, processed_rows: 4, success_count: 3, error_count: 1 },
@@ -64,7 +64,7 @@ describe('a bad row', () => {
     expect(await service.created()).toMatchObject([{ first_name: 'José', last_name: '王' }])
   })
 
-  it('is told whole among 10,000, without a value of it', async () => {
+  it('is reported among 10,000, without its values', async () => {
     const rows = Array.from({ length: 10_000 }, (_, at) => ({ ...GOOD, email: at % 2 === 0 ? 'secret' : '' }))
     const { errors, error_count } = await service.uploaded(csv(...rows))
     expect(error_count).toBe(5_000)

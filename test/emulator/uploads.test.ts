@@ -42,16 +42,16 @@ describe('an upload', () => {
     }
   })
 
-  it('of 10,000 rows gives 10,000 patients in the order of the file, each told as an event', async () => {
-    let told = 0
+  it('of 10,000 rows gives 10,000 patients in the order of the file, each with an event', async () => {
+    let events = 0
     service.emulator.control.world().subscribe(({ source, type }) => {
-      if (source === 'patient' && type === 'created') told += 1
+      if (source === 'patient' && type === 'created') events += 1
     })
     const { status, success_count } = await service.uploaded(lines(10_000), 50 * 50)
-    expect({ status, success_count, told }).toEqual({
+    expect({ status, success_count, events }).toEqual({
       status: 'completed',
       success_count: 10_000,
-      told: 10_000,
+      events: 10_000,
     })
     expect((await service.created()).map((one) => one.first_name)).toEqual(
       Array.from({ length: 10_000 }, (_, at) => `A${at}`),
@@ -221,9 +221,9 @@ describe.skipIf(realDataMissing)(`real lists of people${reasonWhenMissing}`, () 
     expect(people).toHaveLength(good.length)
     people.forEach((person, at) => {
       for (const [column, cell] of good[at]!.entries()) {
-        const held =
+        const stored =
           lower[column]! in person ? person[lower[column]!] : person.custom_fields[columns[column]!]
-        expect(held ?? '').toBe(cell)
+        expect(stored ?? '').toBe(cell)
       }
     })
   })

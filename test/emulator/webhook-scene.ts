@@ -1,5 +1,5 @@
 /**
- * A team with a receiver of webhooks: what tests of delivery begin with. Each test has its own, ended after it.
+ * A team with a receiver of webhooks, for tests of delivery. Each test has its own, closed after it.
  */
 import { afterEach, beforeEach, expect } from 'vitest'
 import { type Emulator, type EmulatorOptions, startEmulator } from '../../src/emulator/server.ts'
@@ -27,7 +27,7 @@ export function webhookScene() {
       here.emulator = await startEmulator({ port: 0, patients: 20, responses: 40, ...options })
       here.caller = callerOf(here.emulator)
     },
-    /** Creates a configuration that chooses everything unless `fields` say otherwise. */
+    /** Creates a configuration that selects everything unless `fields` differ. */
     async subscribe(fields: object = {}, headers: Record<string, string> = {}): Promise<Loose> {
       const { caller, receiver } = here
       const body = { target_url: receiver.url, ...fields }
@@ -36,7 +36,7 @@ export function webhookScene() {
       return reply.body
     },
     idle: () => here.emulator.control.webhooks().idle(),
-    told: () => here.receiver.deliveries.map(({ event }) => `${event.source} ${event.event_type}`),
+    delivered: () => here.receiver.deliveries.map(({ event }) => `${event.source} ${event.event_type}`),
     attempts: () => here.caller.rows('/v2/webhooks/events'),
     newPatient: () => here.emulator.control.createPatient({ first_name: 'Ann', last_name: 'Lee' }),
   }

@@ -5,7 +5,7 @@ import type { Loose } from './caller.ts'
 import { answering } from './receiver.ts'
 import { webhookScene } from './webhook-scene.ts'
 
-const { here, idle, newPatient, start, subscribe, told } = webhookScene()
+const { here, idle, newPatient, start, subscribe, delivered } = webhookScene()
 
 describe('an event', () => {
   it('is signed over the exact bytes that are sent, with the secret of its configuration', async () => {
@@ -76,10 +76,10 @@ describe('an event', () => {
     packets.update(packets.slice(0, 1)[0]!.id, (old) => ({ ...old, name: 'x' }))
     messages.update(messages.slice(0, 1)[0]!.id, (old) => ({ ...old }))
     await idle()
-    expect(told()).toEqual(['patient updated', 'form updated'])
+    expect(delivered()).toEqual(['patient updated', 'form updated'])
   })
 
-  it('of one team is not told to another', async () => {
+  it('of one team is not sent to another', async () => {
     await start()
     await subscribe()
     const other = here.emulator.environments[0]!.teams[1]!.name
@@ -112,7 +112,7 @@ describe('a packet', () => {
     return open.id
   }
 
-  it('is told as updated when it is set up, its members before it, and they can be fetched by then', async () => {
+  it('is reported as updated when it is set up, its members before it, and they can be fetched by then', async () => {
     await start()
     await subscribe()
     const statuses: number[] = []
@@ -128,10 +128,10 @@ describe('a packet', () => {
     const packet = packets.slice(0, 1)[0]!
     here.emulator.control.staff().send({ patient, packet: packet.id })
     here.emulator.control.advance(2000)
-    await expect.poll(() => told().includes('packet_response updated')).toBe(true)
+    await expect.poll(() => delivered().includes('packet_response updated')).toBe(true)
     await idle()
     const members = packet.forms.length
-    expect(told()).toEqual([...Array(members).fill('response created'), 'packet_response updated'])
+    expect(delivered()).toEqual([...Array(members).fill('response created'), 'packet_response updated'])
     expect(here.receiver.deliveries.at(-1)!.event.data).toMatchObject({
       form_index: null,
       is_submitted: false,
@@ -139,7 +139,7 @@ describe('a packet', () => {
     expect(statuses).toEqual(Array(members).fill(200))
   })
 
-  it('is told once of several steps that were not sent yet: under the first id, with the last time and state', async () => {
+  it('is sent once for several steps that were not sent yet: under the first id, with the last time and state', async () => {
     await start()
     await subscribe()
     const open: (() => void)[] = []

@@ -7,7 +7,7 @@ import { webhookScene } from './webhook-scene.ts'
 const { attempts, here, idle, newPatient, start, subscribe } = webhookScene()
 
 describe('a receiver', () => {
-  it('that is slow holds up no other configuration, and has no more than eight at once', async () => {
+  it('that is slow delays no other configuration, and gets at most eight at once', async () => {
     await start()
     await using slow = await startReceiver()
     slow.answer = () => undefined
@@ -106,7 +106,7 @@ describe('a configuration', () => {
     expect(here.receiver.deliveries.map(({ event }) => event.data.id).slice(1)).toEqual([last.id])
   })
 
-  it('is told of what happens though another one was deleted before', async () => {
+  it('gets events although another one was deleted before', async () => {
     await start()
     const { id } = await subscribe()
     await here.caller.send('DELETE', `/v2/webhooks/${id}`)
@@ -116,8 +116,11 @@ describe('a configuration', () => {
     expect(here.receiver.deliveries).toHaveLength(1)
   })
 
-  it('keeps hold of no record once nothing is to be told of it', async () => {
-    const [held, released] = [vi.spyOn(Subjects.prototype, 'hold'), vi.spyOn(Subjects.prototype, 'release')]
+  it('retains no record without an unsent event', async () => {
+    const [retained, released] = [
+      vi.spyOn(Subjects.prototype, 'retain'),
+      vi.spyOn(Subjects.prototype, 'release'),
+    ]
     await start({ faults: 'webhook-duplicate=0.5,webhook-rerender=0.5:1' })
     here.receiver.answer = (reply) =>
       void reply.writeHead(here.receiver.deliveries.length % 2 === 0 ? 200 : 500).end()
@@ -129,8 +132,8 @@ describe('a configuration', () => {
     for (let at = 0; at < 20; at += 1) newPatient()
     await here.caller.send('DELETE', `/v2/webhooks/${id}`)
     await idle()
-    expect(held.mock.calls.length).toBeGreaterThan(40)
-    expect(released).toHaveBeenCalledTimes(held.mock.calls.length)
+    expect(retained.mock.calls.length).toBeGreaterThan(40)
+    expect(released).toHaveBeenCalledTimes(retained.mock.calls.length)
     vi.restoreAllMocks()
   })
 

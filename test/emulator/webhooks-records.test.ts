@@ -102,7 +102,7 @@ describe('the list of delivery attempts', () => {
 })
 
 describe('the test of a configuration', () => {
-  it('sends one signed event of a chosen source and tells what the receiver made of it', async () => {
+  it('sends one signed event of a chosen source and returns the answer of the receiver', async () => {
     await start()
     const { id, signature_secret: secret } = await subscribe({ sources: ['form', 'patient'] })
     const reply = await test(id)
@@ -118,7 +118,7 @@ describe('the test of a configuration', () => {
     expect((await caller.rows('/v2/webhooks/events'))[0]).toMatchObject({ event_id: event.id, attempts: 1 })
   })
 
-  it('tells of a failure, which is not tried again, and works for one that is switched off', async () => {
+  it('reports a failure without a retry, and works for a disabled configuration', async () => {
     await start()
     receiver.answer = answering(418)
     const { id } = await subscribe({ is_active: false })

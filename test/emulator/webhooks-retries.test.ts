@@ -4,7 +4,7 @@ import { answering, startReceiver } from './receiver.ts'
 import { stillClock } from './still-clock.ts'
 import { webhookScene } from './webhook-scene.ts'
 
-const { attempts, here, idle, newPatient, start, subscribe, told } = webhookScene()
+const { attempts, here, idle, newPatient, start, subscribe, delivered } = webhookScene()
 
 describe('a failed event', () => {
   const WAITS = [5, 30, 120, 600, 3600]
@@ -71,7 +71,7 @@ describe('a failed event', () => {
     await expect.poll(() => here.receiver.deliveries.length).toBe(7)
     await idle()
     expect(seen()).toEqual(['Ulm', 'Bonn', 'Bonn', 'Bonn', 'Bonn', 'Bonn', 'Bonn'])
-    expect(told().filter((what) => what === 'patient deleted')).toHaveLength(2)
+    expect(delivered().filter((what) => what === 'patient deleted')).toHaveLength(2)
   })
 
   it.each([

@@ -6,7 +6,7 @@ import { callerOf, type Loose } from './caller.ts'
 import { startReceiver } from './receiver.ts'
 
 /** What a receiver gets in `shape` when a patient is created and deleted, and the records of it. */
-async function told(shape: string) {
+async function deliver(shape: string) {
   await using emulator = await startEmulator({ port: 0, patients: 3, shape })
   await using receiver = await startReceiver()
   const caller = callerOf(emulator)
@@ -30,7 +30,7 @@ describe('a deleted event', () => {
     ['deleted-empty', () => ({})],
     ['deleted-null', () => null],
   ])('holds in the shape %s what the shape says, and other events are whole', async (shape, data) => {
-    const { id, deliveries } = await told(shape)
+    const { id, deliveries } = await deliver(shape)
     const [created, deleted] = deliveries.map(({ event }) => event)
     expect(created.data).toMatchObject({ first_name: 'A' })
     expect(deleted).toMatchObject({ event_type: 'deleted', source: 'patient' })
@@ -39,12 +39,12 @@ describe('a deleted event', () => {
 })
 
 describe('a record of an attempt', () => {
-  it('bears the id of the envelope in the shape event-record-envelope-id, and else its own', async () => {
+  it('has the id of the envelope in the shape event-record-envelope-id, else its own', async () => {
     for (const [shape, same] of [
       ['event-record-envelope-id', true],
       ['default', false],
     ] as const) {
-      const { records, deliveries } = await told(shape)
+      const { records, deliveries } = await deliver(shape)
       const rows: Loose[] = records.results
       expect(rows.map(({ event_id }) => event_id)).toEqual(deliveries.map(({ event }) => event.id))
       expect(rows.map(({ id, event_id }) => id === event_id)).toEqual([same, same])
@@ -55,7 +55,7 @@ describe('a record of an attempt', () => {
 describe('an event', () => {
   const shapes = SHAPE_NAMES.filter((name) => !['empty-success', 'numeric-ids', 'huge-ids'].includes(name))
   it.each(shapes)('in the shape %s holds what the GET by id answers, signed as it is sent', async (shape) => {
-    const { shown, secret, deliveries } = await told(shape)
+    const { shown, secret, deliveries } = await deliver(shape)
     const [{ event, bytes, headers }] = deliveries as [Loose]
     expect(event.data).toEqual(JSON.parse(shown))
     expect(Object.keys(event)).toEqual(['id', 'timestamp', 'event_type', 'source', 'data'])
@@ -65,7 +65,7 @@ describe('an event', () => {
   it.each(['numeric-ids', 'huge-ids'])(
     'in the shape %s keeps its own id and writes that of the record so',
     async (shape) => {
-      const { deliveries } = await told(shape)
+      const { deliveries } = await deliver(shape)
       const [{ event, bytes }] = deliveries as [Loose]
       expect(event.id).toMatch(/^[0-9a-f-]{36}$/)
       expect(bytes.toString()).toMatch(/"data":\{"id":\d{12,20},/)

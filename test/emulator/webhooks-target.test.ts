@@ -60,7 +60,7 @@ describe('a target outside loopback', () => {
     })
   })
 
-  it('is told by every address of a name, and by the one used when connecting', async () => {
+  it('is checked by every address of a name, and by the one used when connecting', async () => {
     addresses.set('mixed.example', [HERE, THERE])
     addresses.set('inside.example', [HERE])
     const { port } = new URL(receiver.url)

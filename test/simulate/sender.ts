@@ -118,7 +118,7 @@ export function openSender(options: SenderOptions): Sender {
     const late = choice.chance(0.3) ? choice.below(3_000_000) : 0
     waiting.add({
       number: events,
-      event: { id: `event-${events}`, type, subject: subjects.hold(source, change.row), at },
+      event: { id: `event-${events}`, type, subject: subjects.retain(source, change.row), at },
       stream: STREAM_OF[source],
       with: null,
       notBefore: scheduler.now() + at - change.at + late,

@@ -1,8 +1,7 @@
 /**
- * What happens in a clinic by itself, one small change each.
+ * The changes of background activity.
  *
- * Invariant: a change that finds nothing to do does nothing and says so by false; one that did something has left the
- * world in a state that the service's own rules allow.
+ * Invariant: a change that finds nothing to do returns false and does nothing; each change follows the service's rules.
  */
 import { NO_FIELDS } from '../http/resources/patient-body.ts'
 import type { Draw } from '../world/draw.ts'
@@ -17,7 +16,7 @@ import { archiveResponse, makeUpAnswers, saveAnswers, submitResponse } from './r
 /** True when something was changed. */
 export type Change = (world: World, draw: Draw) => boolean
 
-/** Any row; every other time one of the newest, which is where work is going on. */
+/** Any row; in half of the cases one of the newest, where most work happens. */
 function someRow<T extends Row>(table: Table<T>, draw: Draw): T | undefined {
   const { size } = table
   if (size === 0) return undefined
@@ -113,7 +112,7 @@ const finishPacket: Change = (world, draw) => {
   return submitPacket(world, packet.id, draw, skipped) !== undefined
 }
 
-/** A correction by staff: an answered response is saved again. */
+/** A correction by staff: saves an answered response again. */
 const correct: Change = (world, draw) => {
   const response = someRow(world.responses, draw)
   if (response === undefined || !response.is_submitted || response.is_skipped) return false
@@ -126,7 +125,7 @@ const archive: Change = (world, draw) => {
   return archiveResponse(world, response.id) !== undefined
 }
 
-/** Members of a packet stay with it. */
+/** Deletes a response, but no member of a packet. */
 const removeResponse: Change = (world, draw) => {
   const response = someRow(world.responses, draw)
   if (response === undefined || response.packet_response !== null) return false

@@ -1,8 +1,8 @@
 /**
- * Answers as a person who rehearses writes them, put in the service's form.
+ * Converts hand-written answers to the service's format.
  *
- * Invariant: every value that is given stands in the answers, or the whole is refused with a `RangeError` that names
- * the question; questions that are not named are left unanswered.
+ * Invariant: the result contains every given value, or a `RangeError` names the question; other questions stay
+ * unanswered.
  */
 import { stableId } from '../world/id-space.ts'
 import type {
@@ -79,7 +79,7 @@ export function readGivenAnswers(
   return { answers, matrix_cells, files, e_signatures }
 }
 
-/** The values of each repetition; a question outside of blocks has one. */
+/** The values of each repetition; a question outside a block has one. */
 function repetitions(question: Question, value: unknown, isChoice: boolean): unknown[] {
   if (question.block === undefined) return [value]
   if (!Array.isArray(value)) return [value]

@@ -1,9 +1,9 @@
 /**
- * The life of a message: pending or scheduled, then sent (or failed) when its time comes, or cancelled before
+ * The life of a message: pending or scheduled, then sent (or failed) at its time, or cancelled before
  * (specification, sections 2.2 and 3.1).
  *
- * Invariant: a message leaves the unsent states once; only a message that was sent asks for responses, and each of
- * them exists before anybody is told of it.
+ * Invariant: a message leaves the unsent states once. Only a sent message requests responses, and each of them exists
+ * before its event.
  */
 import { readStamp, stamp } from '../clock.ts'
 import type { Message } from '../world/records.ts'
@@ -25,14 +25,14 @@ export type MessageFields = Pick<
   | 'scheduled_at'
 >
 
-/** "At once" takes so many microseconds. */
+/** Delay of an unscheduled message, in microseconds. */
 const AT_ONCE = 200_000
 
 export function isUnsent({ status }: Message): boolean {
   return status === 'pending' || status === 'scheduled'
 }
 
-/** Puts a message on its way. What it refers to is there. */
+/** Creates a message and schedules its sending. Its references must exist. */
 export function createMessage(world: World, fields: MessageFields): Message {
   const now = world.now()
   const message = world.messages.create((id) => ({
@@ -48,7 +48,7 @@ export function createMessage(world: World, fields: MessageFields): Message {
   return message
 }
 
-/** Changes an unsent message; undefined when it is too late. */
+/** Changes an unsent message; undefined if it is no longer unsent. */
 export function changeMessage(world: World, id: string, change: Partial<MessageFields>): Message | undefined {
   const old = world.messages.get(id)
   if (old === undefined || !isUnsent(old)) return undefined
@@ -61,14 +61,14 @@ export function changeMessage(world: World, id: string, change: Partial<MessageF
   return message
 }
 
-/** Undefined when it is too late. */
+/** Cancels an unsent message; undefined if it is no longer unsent. */
 export function cancelMessage(world: World, id: string): Message | undefined {
   const message = world.messages.get(id)
   if (message === undefined || !isUnsent(message)) return undefined
   return world.messages.update(id, (old) => ({ ...old, status: 'cancelled', updated_at: world.now() }))
 }
 
-/** Status and time of a message that is to be sent at `scheduledAt`; a time that is past means at once. */
+/** Status and time of a message that is to be sent at `scheduledAt`; a past time means at once. */
 function planned(world: World, scheduledAt: string | null): Pick<Message, 'status' | 'scheduled_at'> {
   const at = scheduledAt === null ? undefined : readStamp(scheduledAt)
   if (at === undefined) return { status: 'pending', scheduled_at: null }
@@ -87,16 +87,16 @@ function plan(world: World, { id, status, scheduled_at }: Message): void {
   const at = status === 'scheduled' ? readStamp(scheduled_at!)! : world.clock.elapsed() + AT_ONCE
   world.timeline.at(at, () => {
     const message = world.messages.get(id)
-    // It may have been cancelled, or put off, since.
+    // It may have been cancelled or rescheduled since.
     if (message === undefined || message.status !== status || message.scheduled_at !== scheduled_at) return
     send(world, message)
   })
 }
 
-/** Sends a message now, whatever was planned. */
+/** Sends a message now. */
 function send(world: World, message: Message): void {
   const { id, patient, target_email } = message
-  // Addresses of the top-level domain that never exists are the ones that bounce.
+  // The top-level domain .invalid never exists, so these addresses bounce.
   const bounces = message.preferred_delivery_method === 'email' && /\.invalid$/i.test(target_email ?? '')
   const now = world.now()
   if (bounces || world.patients.get(patient) === undefined) {
@@ -107,7 +107,7 @@ function send(world: World, message: Message): void {
   askFor(world, sent!)
 }
 
-/** Makes the open responses that a sent message asks for. */
+/** Creates the open responses that a sent message requests. */
 function askFor(world: World, message: Message): void {
   const { id, patient, form, packet, document } = message
   const base = { patient, form: null, packet: null, document: null, message: id, packet_response: null }

@@ -1,8 +1,8 @@
 /**
  * The life of a packet response: set up, progress, submission (specification, sections 2.8 and 3.2).
  *
- * Invariant: its members exist before it does and keep their order; on submission every member is stamped submitted
- * at one moment, those that the packet's logic skipped without answers.
+ * Invariant: its members exist before it does and keep their order; submission stamps every member with the same
+ * time and leaves members that the packet's logic skipped without answers.
  */
 import type { Draw } from '../world/draw.ts'
 import type { PacketResponse, Response } from '../world/records.ts'
@@ -34,7 +34,7 @@ export function setUpPacket(
   }))
 }
 
-/** The client fills in the next form; undefined when there is none, or no such packet response. */
+/** Fills in the next form; undefined if there is none, or no such packet response. */
 export function advancePacket(world: World, id: string, draw: Draw): PacketResponse | undefined {
   const packet = world.packetResponses.get(id)
   const at = packet?.form_index ?? 0
@@ -43,7 +43,7 @@ export function advancePacket(world: World, id: string, draw: Draw): PacketRespo
   return world.packetResponses.update(id, (old) => ({ ...old, form_index: at + 1, updated_at: world.now() }))
 }
 
-/** Submits the packet; `skipped` are the places, from 0, of members that its logic leaves out. */
+/** Submits the packet; `skipped` are the positions, from 0, of members that its logic skips. */
 export function submitPacket(
   world: World,
   id: string,

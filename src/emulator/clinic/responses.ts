@@ -1,8 +1,8 @@
 /**
- * The life of a response: asked for, saved, submitted, archived, deleted (specification, sections 2.4 and 3).
+ * The life of a response: requested, saved, submitted, archived, deleted (specification, sections 2.4 and 3).
  *
- * Invariant: the wording of the questions is that of the moment in which they are answered; a response of a packet is
- * submitted with its packet only.
+ * Invariant: answers keep the wording of the questions at the time of answering; a response of a packet is submitted
+ * only with its packet.
  */
 import type { Draw } from '../world/draw.ts'
 import { stableId } from '../world/id-space.ts'
@@ -12,7 +12,7 @@ import type { World } from '../world/world.ts'
 
 type Asked = Pick<Response, 'patient' | 'form' | 'packet' | 'document' | 'message' | 'packet_response'>
 
-/** Makes a response that nobody has answered yet. */
+/** Creates an unanswered response. */
 export function openResponse(world: World, asked: Asked): Response {
   const form = asked.form === null ? undefined : world.forms.get(asked.form)
   const now = world.now()
@@ -30,7 +30,7 @@ export function openResponse(world: World, asked: Asked): Response {
   }))
 }
 
-/** Answers made up by `draw` for the form or document of a response as it is now. */
+/** Answers drawn for the current form or document of a response. */
 export function makeUpAnswers(
   world: World,
   response: Response,
@@ -54,7 +54,7 @@ export function makeUpAnswers(
   return document === undefined ? NO_ANSWERS : fillDocument(document, filling)
 }
 
-/** Each of these returns undefined when there is no such response, or it is not in a state for it. */
+/** These functions return undefined if there is no such response, or its state does not permit the change. */
 export function saveAnswers(world: World, id: string, answers: Answers): Response | undefined {
   const response = world.responses.get(id)
   if (response === undefined || response.is_skipped) return undefined

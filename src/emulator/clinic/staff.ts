@@ -1,9 +1,9 @@
 /**
- * What clients and staff do beyond the service's API, for a person who rehearses and for tests: fill in, submit,
+ * Actions of clients and staff that the service's API does not offer, for rehearsals and tests: fill in, submit,
  * archive, delete.
  *
- * Invariant: each call does what the service's own rules allow, with the same effects and events, or throws a
- * `RangeError` that says why not.
+ * Invariant: each call follows the service's rules, with the same effects and events, or throws a `RangeError` with the
+ * reason.
  */
 import { Draw, keyOf } from '../world/draw.ts'
 import type { Message, PacketResponse, Response } from '../world/records.ts'
@@ -14,16 +14,16 @@ import { advancePacket, archivePacket, submitPacket } from './packets.ts'
 import { archiveResponse, makeUpAnswers, saveAnswers, submitResponse } from './responses.ts'
 
 export interface Staff {
-  /** Sends a message; what is left out is an e-mail to the patient, at once. */
+  /** Sends a message; by default an e-mail to the patient, at once. */
   send(message: Pick<MessageFields, 'patient'> & Partial<MessageFields>): Message
-  /** Saves answers by question id (see `readGivenAnswers`); without them, made-up ones to every question. */
+  /** Saves answers by question id (see `readGivenAnswers`); without them, invented ones to every question. */
   answer(id: string, given?: Readonly<Record<string, unknown>>): Response
   submit(id: string): Response
   archive(id: string): Response
   remove(id: string): void
-  /** The client fills in the next form of a packet. */
+  /** Fills in the next form of a packet. */
   advancePacket(id: string): PacketResponse
-  /** Submits a packet; `skip` are the places, from 1, of members that its logic leaves out. */
+  /** Submits a packet; `skip` are the positions, from 1, of members that its logic skips. */
   submitPacket(id: string, skip?: readonly number[]): PacketResponse
   archivePacket(id: string): PacketResponse
 }

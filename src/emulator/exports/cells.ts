@@ -1,15 +1,14 @@
 /**
- * The text of one cell of an export, from the very answers that a response shows.
+ * The text of one cell of an export, from the answers of the response.
  *
- * Invariant: it is empty when nothing was answered. What was answered several times, as in a repeated block, is in
- * the flat style all of it, joined with a semicolon and a space, an answer left out keeping its place; in the legacy
- * style the last.
+ * Invariant: a cell without an answer is empty. Of several answers, as in a repeated block, the flat style shows all,
+ * joined with a semicolon and a space, a missing answer as an empty text; the legacy style shows the last.
  */
 import { groupBy } from '../shapes/group.ts'
 import type { Answer, Answers, ESignature, MatrixCell, ResponseFile } from '../world/records.ts'
 import type { Column, Style } from './columns.ts'
 
-/** What a response holds, by question. */
+/** The answers of a response by question id. */
 export interface Sheet {
   readonly answers: ReadonlyMap<string | undefined, readonly Answer[]>
   readonly cells: ReadonlyMap<string, readonly MatrixCell[]>
@@ -63,7 +62,7 @@ function joined(values: readonly string[], style: Style): string {
   return values.some((value) => value !== '') ? values.join('; ') : ''
 }
 
-/** The choices, then what the client wrote himself. */
+/** The chosen texts, then the free text. */
 function textOf({ answer_text, answer_choices }: Answer): string {
   if (answer_choices === null || answer_choices.length === 0) return answer_text ?? ''
   const chosen = answer_choices.map(({ question_choice }) => question_choice.text_value)
@@ -76,7 +75,7 @@ function tick(text: string | null, style: Style): string {
   return text === 'false' ? 'False' : ''
 }
 
-/** A table in one cell: a line for each of its cells that holds something, the last where it was filled in twice. */
+/** A table in one cell: a line per non-empty cell; of a cell with several answers, the last. */
 function linesOf(cells: readonly MatrixCell[]): string {
   const lines = new Map<string, string>()
   for (const { row, column, answer_text } of cells) {

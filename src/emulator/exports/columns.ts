@@ -1,8 +1,8 @@
 /**
  * The columns of an export (specification, section 4.5).
  *
- * Invariant: they depend on the form as it is now and on nothing else: every question that asks something has its
- * column, or one for each cell of a table in the flat style, under its present text; titles repeat as texts do.
+ * Invariant: they depend on the current form only. Every question that asks something has a column, or one per table
+ * cell in the flat style, titled with its current text; titles can repeat.
  */
 import type { Form, Question } from '../world/records.ts'
 

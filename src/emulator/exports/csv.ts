@@ -2,7 +2,7 @@
  * An export as CSV, as Python's csv module writes it: lines end with CRLF, and a cell is quoted only when it holds a
  * comma, a quote or a line end of any kind.
  *
- * Invariant: a chunk ends where a row ends; nothing is held from one to the next.
+ * Invariant: a chunk ends where a row ends; no state is kept between chunks.
  */
 import { stringify } from 'csv-stringify/sync'
 import type { ExportTable } from '../http/answer.ts'

@@ -1,8 +1,8 @@
 /**
  * An export as JSON, row by row.
  *
- * Invariant: an empty cell is null, any other its text. In an object keyed by title a later column takes the place of
- * an earlier one with the same title, as in a dictionary; keys keep the order of the columns.
+ * Invariant: an empty cell is null, any other its text. In an object keyed by title a later column replaces an
+ * earlier one with the same title; keys keep the order of the columns.
  */
 import type { ExportTable } from '../http/answer.ts'
 
@@ -15,7 +15,7 @@ export async function* jsonOf({ titles, rows }: ExportTable): AsyncGenerator<str
   yield* listed(rows, object)
 }
 
-/** The arrays of cells themselves, which lose nothing. */
+/** Arrays of cells, so that repeated titles lose no cell. */
 export async function* jsonRowsOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
   yield `{"headers":${JSON.stringify(titles)},"rows":`
   yield* listed(rows, (row) => `[${row.map(written).join(',')}]`)

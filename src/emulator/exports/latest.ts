@@ -1,9 +1,8 @@
 /**
- * Which response stands for each client in the export of a form.
+ * Selects the response of each client that the export of a form shows.
  *
- * Invariant: one response a client at most: the one submitted last, or, when none is submitted, the last open one in
- * the order of the list. Skipped responses never. What is held is numbers, one response's index for each client; other
- * requests are served in between.
+ * Invariant: at most one response per client: the one submitted last or, if none is submitted, the last open one in
+ * list order; never a skipped one. Memory is one index per client. Other requests are served in between.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import { readStamp } from '../clock.ts'

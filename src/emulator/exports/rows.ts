@@ -1,8 +1,8 @@
 /**
- * The rows of an export: one a client, in the order of the list of responses.
+ * The rows of an export: one per client, in the order of the list of responses.
  *
- * Invariant: a row is made when it is sent, from the response and the client as they are then, and is not held; what
- * was deleted meanwhile is left out. Between two batches other requests are served.
+ * Invariant: a row is built when it is sent, from the current response and client, and is not stored; records deleted
+ * meanwhile are omitted. Other requests are served between two batches.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ExportTable } from '../http/answer.ts'
@@ -16,7 +16,7 @@ import { latestOfEachClient } from './latest.ts'
 /** Cells of a batch: a few milliseconds of work. */
 const BATCH = 4000
 
-/** `idText` writes the id of a client as the shape in force says. */
+/** `idText` formats the id of a client in the current shape. */
 export function exportOf(
   world: World,
   form: Form,
@@ -58,7 +58,7 @@ function sentAt({ messages }: World, { message, created_at }: Response): string 
   return (message === null ? null : messages.get(message)?.sent_at) ?? created_at
 }
 
-/** A stamp as exports write it: UTC without saying so, and no fraction when there is none. */
+/** A stamp as exports write it: UTC without a zone, and without a fraction if it is zero. */
 function time(stamp: string | null): string {
   return stamp === null ? '' : stamp.replace('T', ' ').replace('Z', '')
 }

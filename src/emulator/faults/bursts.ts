@@ -1,8 +1,8 @@
 /**
- * Refusals in a row: once `throttle-burst` strikes a request, those after it are refused as well.
+ * The fault `throttle-burst`: once it applies to a request, the following ones are refused too.
  *
- * Invariant: a burst is as long as its argument says and refuses only requests that its rule is meant for; it ends
- * with the rule.
+ * Invariant: a burst has the length of its argument and refuses only requests that its rule covers; it ends when the
+ * rule is removed.
  */
 import { coversPath, type FiredFaults } from './fire.ts'
 import type { FaultRule } from './parse.ts'
@@ -11,10 +11,10 @@ const NAME = 'throttle-burst'
 const LENGTH = 10
 
 export class Bursts {
-  /** Requests that each rule still refuses. */
+  /** Remaining refusals of each rule. */
   readonly #left = new WeakMap<FaultRule, number>()
 
-  /** What strikes a request of `path` that `fired` strikes by chance, bursts of earlier requests included. */
+  /** The faults of a request: those of `fired`, and bursts that earlier requests started. */
   goOn(rules: readonly FaultRule[], fired: FiredFaults, path: string): FiredFaults {
     const bursting = rules.filter((rule) => rule.name === NAME && coversPath(rule, path))
     const going = bursting.find((rule) => this.#left.has(rule))

@@ -1,22 +1,22 @@
 /**
- * Draws the faults that strike a request or an event.
+ * Draws the faults that apply to a request or an event.
  *
- * Invariant: whether a fault strikes the n-th request, or the n-th event of a webhook configuration, depends only on
+ * Invariant: whether a fault applies to the n-th request, or the n-th event of a webhook configuration, depends only on
  * the seed, n, the fault and its probability.
  */
 import { Draw, keyOf } from '../world/draw.ts'
 import { type FaultName, isWebhookFault } from './catalogue.ts'
 import type { FaultRule } from './parse.ts'
 
-/** The faults that strike one request or event, each with its argument. */
+/** The faults of one request or event, each with its argument. */
 export type FiredFaults = ReadonlyMap<FaultName, string | null>
 
-/** Which of `rules` strike the `counter`-th request. */
+/** The faults of the `counter`-th request. */
 export function fire(rules: readonly FaultRule[], seed: string, counter: number, path: string): FiredFaults {
   return drawn(rules, seed, counter, (rule) => !isWebhookFault(rule.name) && coversPath(rule, path))
 }
 
-/** Which of `rules` strike the `counter`-th event of a configuration; `seed` is another for each configuration. */
+/** The faults of the `counter`-th event of a configuration; `seed` differs for each configuration. */
 export function fireWebhook(
   rules: readonly FaultRule[],
   seed: string,

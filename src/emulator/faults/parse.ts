@@ -15,7 +15,7 @@ export interface FaultRule {
   readonly resource: string | null
 }
 
-/** Reads `name[@resource][=probability[:argument]]`, comma-separated. Throws `RangeError` that says what is wrong. */
+/** Reads `name[@resource][=probability[:argument]]`, comma-separated. Throws `RangeError` with the reason. */
 export function parseFaults(spec: string): FaultRule[] {
   const parts = spec.split(',').map((part) => part.trim())
   return parts.filter((part) => part !== '' && part !== 'none').map(parseRule)

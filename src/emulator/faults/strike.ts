@@ -1,8 +1,8 @@
 /**
- * What a fault does to one exchange: before the handler is asked (`interrupt`), and on the way out (`sendFaulty`).
+ * Applies faults to an exchange: before the handler runs (`interrupt`), and to its answer (`damage`, `sendFaulty`).
  *
- * Invariant: an exchange that no fault struck is not touched; one that is cut off ends its connection, so that no
- * later answer can be mistaken for the rest of this one.
+ * Invariant: an exchange without a fault is unchanged; a truncated one closes its connection, so that no later answer
+ * can be taken for its rest.
  */
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
@@ -30,7 +30,7 @@ export type Interruption =
   /** The connection stays open without an answer. */
   | { readonly type: 'hang' }
 
-/** What is done in place of answering; undefined when the request goes its way. `here` and `elsewhere` are origins. */
+/** The fault that replaces the answer, if any. `elsewhere` is another origin. */
 export function interrupt(faults: FiredFaults, url: string, elsewhere: string): Interruption | undefined {
   if (faults.size === 0) return undefined
   if (faults.has('reset')) return { type: 'reset' }
@@ -66,12 +66,12 @@ function answerOf(faults: FiredFaults, url: string, elsewhere: string): Rendered
 
 const DAMAGES = ['cut-json', 'corrupt-json', 'invalid-utf8', 'truncate', 'drip'] as const
 
-/** True when a fault needs the whole body: to damage it, to cut it off, or to send it slowly. */
+/** True if a fault needs the whole body. */
 export function isDamaging(faults: FiredFaults): boolean {
   return DAMAGES.some((name) => faults.has(name))
 }
 
-/** The body with what damages it done. */
+/** The damaged body. */
 export function damage(faults: FiredFaults, body: string): Buffer {
   const whole = Buffer.from(body)
   const middle = Math.floor(whole.length / 2)
@@ -80,18 +80,18 @@ export function damage(faults: FiredFaults, body: string): Buffer {
   if (faults.has('corrupt-json')) damaged[0] = 0x21
   if (faults.has('invalid-utf8')) {
     const text = whole.indexOf('"last_name":"') >= 0 ? '"last_name":"' : '"text":"'
-    const at = /^[{[]/.test(body) ? whole.indexOf(text) + text.length : letterAfter(whole, middle)
+    const at = /^[{[]/.test(body) ? whole.indexOf(text) + text.length : lowerCaseAfter(whole, middle)
     if (at >= text.length && damaged[at] !== 0x22) damaged[at] = 0x96
   }
   return damaged
 }
 
-/** Where the first small letter from `from` on stands: a place inside a text of an export. */
-function letterAfter(bytes: Buffer, from: number): number {
+/** Index of the first lower-case letter from `from` on: a position inside a text of an export. */
+function lowerCaseAfter(bytes: Buffer, from: number): number {
   return bytes.findIndex((byte, at) => at >= from && byte >= 0x61 && byte <= 0x7a)
 }
 
-/** Sends `body` in a way that fails or takes its time; the caller has given the connection up. */
+/** Sends `body` truncated or slowly. The caller must have hijacked the reply. */
 export async function sendFaulty(
   raw: ServerResponse,
   faults: FiredFaults,

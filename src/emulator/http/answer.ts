@@ -1,8 +1,8 @@
 /**
- * What the service has to say, before it is decided how that is written.
+ * Answers of the service before they are rendered.
  *
- * Invariant: an answer holds records in the default shape and a failure its `detail`; nothing in it depends on the
- * shape in force.
+ * Invariant: an answer contains records in the default shape, a failure its `detail`; neither depends on the current
+ * shape.
  */
 const RESOURCES = [
   'patients',
@@ -50,7 +50,7 @@ export interface ExportTable {
   readonly rows: AsyncIterable<readonly (readonly string[])[]>
 }
 
-/** An export, whose rows are made while it is sent. */
+/** An export; its rows are built while it is sent. */
 export interface ExportAnswer {
   readonly type: 'export'
   readonly format: (typeof EXPORT_FORMATS)[number]
@@ -62,7 +62,7 @@ export interface Failure {
   readonly type: 'failure'
   readonly status: number
   readonly detail: string
-  /** The field at fault, for shapes that tell it. */
+  /** The invalid field, for shapes that report it. */
   readonly field?: string
   readonly headers?: Readonly<Record<string, string>>
 }

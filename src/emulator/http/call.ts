@@ -1,8 +1,8 @@
 /**
- * What a handler is given and what it gives back.
+ * Arguments and results of request handlers.
  *
- * Invariant: a handler decides status and content in the service's default shape; how that is written (shapes), and
- * what goes wrong on the way (faults), is decided after it, in one place.
+ * Invariant: a handler determines status and content in the default shape; shapes and faults are applied to its answer
+ * in one place.
  */
 import type { FiredFaults } from '../faults/fire.ts'
 import type { Shape } from '../shapes/shape.ts'
@@ -15,9 +15,9 @@ export interface Call {
   readonly team: Team
   readonly world: World
   readonly method: string
-  /** Scheme, host and port as the caller wrote them. */
+  /** Scheme, host and port of the request. */
   readonly origin: string
-  /** An origin that is not this one: where faults send callers. */
+  /** Another origin, for faults that redirect callers. */
   readonly elsewhere: string
   readonly path: string
   readonly query: URLSearchParams
@@ -38,12 +38,12 @@ export interface Route {
   readonly methods: Readonly<Partial<Record<'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', Handler>>>
 }
 
-/** How the records of an answer are shown. */
+/** Rendering options for the records of an answer. */
 export function showingOf({ world, version, shape }: Call): Showing {
   return { world, version, nestedForms: shape.has('nested-forms') }
 }
 
-/** The id of the path as the world writes it, undefined when it can be none. */
+/** The id in the path, in the world's notation; undefined if it is not an id. */
 export function pathId(
   { shape, params }: Call,
   ids: { readonly withPrefix: (hex: string) => string | undefined },

@@ -1,9 +1,9 @@
 /**
- * `/_control`: what clients and staff do where the service has no API for it, and the clock. Not part of the service:
- * it asks for no credentials, and the emulator listens on loopback only.
+ * `/_control`: actions of clients and staff that the service has no API for, and the clock. Not part of the service:
+ * it requires no credentials; the emulator listens on loopback only.
  *
- * Invariant: what cannot be done changes nothing and is answered 400 with the reason. `?team=` names a team; without
- * it, the first of production.
+ * Invariant: a refused action changes nothing and is answered 400 with the reason. `?team=` selects a team; the
+ * default is the first of production.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Staff } from '../clinic/staff.ts'

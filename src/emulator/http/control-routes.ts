@@ -1,8 +1,8 @@
 /**
- * `/_control`: what may be changed while the emulator runs in another process. Not part of the service, so it asks
- * for no credentials; the emulator listens on loopback only.
+ * `/_control`: webhook counts and faults of a running emulator. Not part of the service: it requires no credentials;
+ * the emulator listens on loopback only.
  *
- * Invariant: a specification that cannot be read changes nothing and is answered 400 with the reason.
+ * Invariant: an invalid specification changes nothing and is answered 400 with the reason.
  */
 import type { FastifyInstance } from 'fastify'
 import type { Control } from '../control.ts'

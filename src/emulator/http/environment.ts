@@ -2,7 +2,7 @@
  * One environment of the service at one address.
  *
  * Invariant: every answer, errors included, carries `X-Service-Environment`, a Date of the service's clock and, when
- * it is an error, a body of `detail` alone (unless the shape or a fault says otherwise).
+ * it is an error, a body with only `detail` (unless the shape or a fault changes it).
  */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
@@ -33,10 +33,10 @@ export function openEnvironment(
     bodyLimit: BODY_LIMIT,
     exposeHeadRoutes: false,
     forceCloseConnections: true,
-    // Whoever names no host is answered like everybody else.
+    // HTTP/1.0 clients may omit the host.
     http: { requireHostHeader: false },
     clientErrorHandler: (error, socket) => answerMalformed(name, error, socket),
-    // A path that cannot be decoded, or is too long, is a path that does not exist.
+    // A path that is too long or cannot be decoded does not exist.
     frameworkErrors: (_error, _request, reply) => {
       reply.header('X-Service-Environment', name)
       send(reply, render(failure(404, 'Not found.'), settings.shape))
@@ -56,7 +56,7 @@ export function openEnvironment(
     ...{ name, app, teams, settings, clock, log, note },
     elsewhere: 'http://127.0.0.1:9',
   }
-  // An expectation other than 100-continue is one that nobody has to meet.
+  // Expectations other than 100-continue are ignored.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -71,7 +71,7 @@ export function openEnvironment(
     return answer(reply, failure(404, 'Not found.'))
   })
   app.setErrorHandler((error: { statusCode?: number }, _request, reply) => {
-    // A content type that is none is malformed input like any other.
+    // An invalid content type is malformed input.
     const status = error.statusCode === 415 ? 400 : (error.statusCode ?? 500)
     return answer(
       reply,
@@ -82,7 +82,7 @@ export function openEnvironment(
   return environment
 }
 
-/** What cannot be read as a request has no reply to write to, and is told in the service's words all the same. */
+/** Answers a request that cannot be parsed, and so has no reply object, in the service's format. */
 function answerMalformed(name: string, error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()

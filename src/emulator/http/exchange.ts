@@ -2,7 +2,7 @@
  * One request, from its credentials to its answer.
  *
  * Invariant: the order of checks is path, credentials, method, rate limit, faults, handler. A rejected request reaches
- * no handler; a request that was throttled for good is struck by no fault and does not count for them.
+ * no handler; faults neither apply to a request over the rate limit nor count it.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.ts'
@@ -16,7 +16,7 @@ import { send, whole } from './send.ts'
 import type { Settings } from './settings.ts'
 import { authenticate, type Team } from './teams.ts'
 
-/** One environment and what its requests need. */
+/** One environment, with everything that its requests need. */
 export interface Environment {
   readonly name: string
   readonly app: FastifyInstance
@@ -24,9 +24,9 @@ export interface Environment {
   readonly settings: Settings
   readonly clock: Clock
   readonly log: RequestLog
-  /** Enters a request in the log. */
+  /** Adds a request to the log. */
   note(request: FastifyRequest, team: string | null): RequestRecord
-  /** Where faults send callers; set when the other environment listens. */
+  /** Another origin, for faults that redirect callers; set when the other environment listens. */
   elsewhere: string
 }
 
@@ -75,7 +75,7 @@ export async function exchange(
   return reply
 }
 
-/** The handler of the request, or why it may not have one. */
+/** The handler of the request, or the reason for rejecting it. */
 function admit(
   { settings, clock, log }: Environment,
   { methods }: Route,
@@ -101,7 +101,7 @@ function admit(
 
 const NO_FAULTS: FiredFaults = new Map()
 
-/** What strikes this request. */
+/** The faults of this request. */
 function draw(settings: Settings, path: string): FiredFaults {
   settings.requests += 1
   const planned = settings.next.findIndex((one) => path.startsWith(one.path))
@@ -140,14 +140,14 @@ function callOf(
   }
 }
 
-/** Where the caller reached us: HTTP/1.0 may name no host. */
+/** Our address, for requests without a host (HTTP/1.0). */
 function addressOf({ socket }: FastifyRequest): string {
   const { localAddress = '127.0.0.1', localPort } = socket
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress
   return `${host}:${localPort}`
 }
 
-/** Parameters that say which page, and not which rows. */
+/** Parameters that select a page rather than filter rows. */
 const PAGING = new Set(['page', 'page_size', 'limit', 'offset', 'cursor', 'type'])
 
 function queryOf(text: string, filtersIgnored: boolean): URLSearchParams {
@@ -156,7 +156,7 @@ function queryOf(text: string, filtersIgnored: boolean): URLSearchParams {
   return query
 }
 
-/** Path and query of a request line; one that names the origin too (a proxy's) means the same. */
+/** Path and query of a request target, which contains the origin if it comes from a proxy. */
 export function partsOf(url: string): { readonly path: string; readonly query: string } {
   const target = url.replace(/^https?:\/\/[^/?]*/i, '')
   const at = target.indexOf('?')

@@ -1,8 +1,8 @@
 /**
- * `GET /openapi.json`: the description of the service for machines, which is docs/openapi.yaml of this package.
+ * `GET /openapi.json`: the OpenAPI description of the service, docs/openapi.yaml of this package.
  *
- * Invariant: what is sent is that file, whole and unchanged but for its notation; it is read once, asks for no
- * credentials and is neither throttled nor struck by faults.
+ * Invariant: the answer is that file as JSON. It is read once; the route requires no credentials, and neither the rate
+ * limit nor faults apply.
  */
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance } from 'fastify'

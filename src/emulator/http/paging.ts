@@ -2,7 +2,7 @@
  * One page of a list.
  *
  * Invariant: walking `next` from the first page shows every row exactly once as long as nothing is created or deleted
- * and no fault strikes; `count` is the number of rows that match.
+ * and no fault applies; `count` is the number of rows that match.
  */
 import type { Listing } from '../world/table.ts'
 import { type Answer, failure, type JsonRecord, type Resource } from './answer.ts'
@@ -71,7 +71,7 @@ export function listPage<T>(
   )
 }
 
-/** Query parameters of a link, in the place of those that page now. */
+/** Query parameters of a link; they replace the paging parameters of the request. */
 type Link = Readonly<Record<string, string>> | null
 
 function urlOf(call: Call, link: Link, origin = call.origin): string | null {

@@ -1,7 +1,7 @@
 /**
- * Writes an export in the format that was asked for, as the shape in force says.
+ * Renders an export in the requested format and the current shape.
  *
- * Invariant: every format holds the same rows; all but JSON keyed by title hold every cell.
+ * Invariant: every format contains the same rows, and every cell except in JSON keyed by title.
  */
 import { create as disposition } from 'content-disposition'
 import { csvOf } from '../exports/csv.ts'
@@ -46,7 +46,7 @@ async function* escaped(body: AsyncIterable<string>): AsyncGenerator<string> {
   for await (const text of body) yield JSON.stringify(text).slice(1, -1)
 }
 
-/** What no file name may hold on some system, or could mislead a reader. */
+/** Characters that some system forbids in file names or that could mislead a reader. */
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 const LONGEST = 100
 

@@ -1,8 +1,8 @@
 /**
- * Writes an answer as the shape in force says.
+ * Renders an answer in the current shape.
  *
- * Invariant: the body is complete text, so that faults can cut or damage it knowingly, but that of an export, which is
- * made piece by piece while it is sent.
+ * Invariant: the body is complete text, so that faults can truncate or damage it; only an export is built while it is
+ * sent.
  */
 import type { Shape } from '../shapes/shape.ts'
 import type { Answer, ExportAnswer } from './answer.ts'
@@ -11,7 +11,7 @@ import type { Rendered, RenderedStream } from './send.ts'
 
 const JSON_TYPE = 'application/json'
 
-/** `method` is that of the request; without it, a read. */
+/** `method` is that of the request; the default is a read. */
 export function render(answer: Exclude<Answer, ExportAnswer>, shape: Shape, method?: string): Rendered
 export function render(answer: Answer, shape: Shape, method?: string): Rendered | RenderedStream
 export function render(answer: Answer, shape: Shape, method = 'GET'): Rendered | RenderedStream {

@@ -1,20 +1,20 @@
 /**
- * What was asked of the emulator, for tests and for the person who rehearses.
+ * The log of requests, for tests and rehearsals.
  *
  * Invariant: counters count every request since the last reset; the log keeps only the newest `KEPT` of them.
  */
 export interface RequestRecord {
-  /** Microseconds since 1970, real time, when the request came in. */
+  /** Microseconds since 1970, real time, when the request arrived. */
   readonly at: number
   readonly environment: string
-  /** Name of the team whose credentials came with it; null when they were missing or wrong. */
+  /** Team of the credentials; null if they were missing or wrong. */
   readonly team: string | null
   readonly method: string
-  /** Path and query as they came. */
+  /** Path and query as received. */
   readonly url: string
   /** True when the request carried any credential header, right or wrong. */
   readonly withCredentials: boolean
-  /** 0 while it is being answered, and for one that was cut off by a fault. */
+  /** 0 until it is answered, and if a fault cut it off. */
   status: number
 }
 

@@ -1,8 +1,8 @@
 /**
- * Hands a rendered answer to Fastify, as it is.
+ * Sends a rendered answer through Fastify.
  *
- * Invariant: a body that comes in pieces is asked for the next one only when the caller has taken those before; it is
- * given up when the caller goes away, and a failure in its middle ends the connection.
+ * Invariant: a streamed body is read only as fast as the caller takes it and is abandoned when the caller disconnects;
+ * a failure in the middle closes the connection.
  */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
@@ -32,7 +32,7 @@ export function send(
     .send(isWhole ? body : Readable.from(body, { objectMode: false }))
 }
 
-/** A body that comes in pieces as one text. */
+/** The complete text of a body. */
 export async function whole(body: string | AsyncIterable<string>): Promise<string> {
   if (typeof body === 'string') return body
   let text = ''

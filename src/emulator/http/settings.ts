@@ -1,4 +1,4 @@
-/** What holds for both environments; the part that is not `readonly` may be changed while the emulator runs. */
+/** Settings of both environments. Those that are not `readonly` can change while the emulator runs. */
 import type { Bursts } from '../faults/bursts.ts'
 import type { FaultRule } from '../faults/parse.ts'
 import type { Shape } from '../shapes/shape.ts'
@@ -10,10 +10,10 @@ export interface Settings {
   readonly defaultPageSize: number
   rateLimit: RateLimit | null
   faults: readonly FaultRule[]
-  /** Faults that strike the next requests, one each, before any rule is asked. */
+  /** Faults for the next requests, one each; they take precedence over rules. */
   readonly next: { readonly path: string; readonly rule: FaultRule }[]
-  /** Refusals that go on from one request to the next. */
+  /** Refusals that continue over several requests. */
   readonly bursts: Bursts
-  /** Requests that could have been struck so far: what makes faults the same in every run. */
+  /** Requests that faults could have applied to so far; it makes faults the same in every run. */
   requests: number
 }

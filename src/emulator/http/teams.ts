@@ -1,7 +1,7 @@
 /**
  * The teams of one environment and their credentials (specification, section 5).
  *
- * Invariant: a missing header is told apart from a wrong pair, and nothing else about a pair is told.
+ * Invariant: an answer distinguishes missing headers from a wrong pair, and reveals nothing else about a pair.
  */
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import type { Webhooks } from '../webhooks/engine.ts'
@@ -41,7 +41,7 @@ function same(expected: string, given: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** Credentials that depend on the seed, or on nothing when there is none. */
+/** Credentials derived from the seed; random without one. */
 export function makeCredentials(
   seed: string | null,
   ...path: (string | number)[]

@@ -1,7 +1,7 @@
 /**
  * The rate limit of one team: a sliding window of real time.
  *
- * Invariant: at most `requests` calls are let through in any `seconds`; a rejected call leaves no trace, so hammering
+ * Invariant: at most `requests` calls are admitted in any `seconds`; rejected calls do not count, so repeating them
  * does not lengthen the wait.
  */
 export interface RateLimit {
@@ -11,7 +11,7 @@ export interface RateLimit {
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 }
 
-/** Reads `10/s`, `600/m`, `5000/h`, or a bare number a second; a part of a request is one in so long: `2.5/s` one in 0.4 s. */
+/** Reads `10/s`, `600/m`, `5000/h`, or a bare number per second; a fraction becomes one request: `2.5/s` is one per 0.4 s. */
 export function parseRateLimit(text: string): RateLimit | undefined {
   const match = /^(\d+(?:\.\d+)?)(?:\/(s|m|h))?$/.exec(text.trim())
   if (match === null) return undefined
@@ -24,7 +24,7 @@ export class SlidingWindow {
   #passed: number[] = []
   #oldest = 0
 
-  /** Lets a call of `now` (microseconds) through and answers 0, or answers how many microseconds to wait. */
+  /** Admits a call at `now` (microseconds) and returns 0, or returns the microseconds to wait. */
   admit(limit: RateLimit, now: number): number {
     const start = now - limit.seconds * 1_000_000
     while (this.#oldest < this.#passed.length && this.#passed[this.#oldest]! <= start) this.#oldest += 1
@@ -32,8 +32,8 @@ export class SlidingWindow {
       this.#passed = this.#passed.slice(this.#oldest)
       this.#oldest = 0
     }
-    const held = this.#passed.length - this.#oldest
-    if (held < limit.requests) {
+    const count = this.#passed.length - this.#oldest
+    if (count < limit.requests) {
       this.#passed.push(now)
       return 0
     }

@@ -1,8 +1,8 @@
 /**
- * What an item of a FHIR Questionnaire allows as answers.
+ * The permitted answers of an item of a FHIR Questionnaire.
  *
- * Invariant: every option of the item, or of a value set that the file itself contains, is one choice in the order of
- * the file; a value set that lives elsewhere gives none. Reads R4, STU3 (`option`) and the form some servers write
+ * Invariant: every option of the item, or of a value set contained in the file, is one choice in the order of the file;
+ * an external value set gives none. Reads R4, STU3 (`option`) and the form some servers write
  * (`value: {Coding: …}`).
  */
 export type Fhir = Readonly<Record<string, unknown>>
@@ -16,7 +16,7 @@ export function isFhir(value: unknown): value is Fhir {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The objects of a list. Throws when there is something else where a list belongs. */
+/** The objects of a list. Throws if it is not a list of objects. */
 export function listOf(value: unknown): Fhir[] {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) throw new Error('has something else where a list belongs')
@@ -24,7 +24,7 @@ export function listOf(value: unknown): Fhir[] {
   return value
 }
 
-/** Text as it stands; other plain values as JSON writes them, nothing as an empty text. */
+/** Text unchanged; other values as JSON, a missing value as empty text. */
 export function textOf(value: unknown): string {
   if (value === undefined || value === null) return ''
   return typeof value === 'string'

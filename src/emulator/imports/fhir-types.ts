@@ -1,8 +1,8 @@
 /**
- * Types and controls of FHIR items in the words of the service.
+ * Maps types and controls of FHIR items to question types.
  *
- * Invariant: every item has a question type; what the service has no type for becomes a text, with FHIR's own type as
- * the subtype.
+ * Invariant: every item has a question type; a type that the service does not have becomes a text with the FHIR type as
+ * its subtype.
  */
 import type { Question, QuestionType } from '../world/records.ts'
 import { type Fhir, isFhir, listOf, textOf } from './fhir-answers.ts'
@@ -44,7 +44,7 @@ export function isTable(item: Fhir): boolean {
   return controlsOf(item).some((code) => TABLES.has(code))
 }
 
-/** Codes of the item's control, from the extension or from the field that some servers put it in. */
+/** Codes of the item's control, from the extension or the field that some servers use. */
 function controlsOf(item: Fhir): string[] {
   const extensions = listOf(item.extension).filter(({ url }) =>
     textOf(url).endsWith('questionnaire-itemControl'),

@@ -1,8 +1,8 @@
 /**
- * Patients from a CSV or JSON file that nobody made for this service.
+ * Patients from any CSV or JSON file.
  *
- * Invariant: every value of the file is in the patient made of its row: in the field that its header means, or else
- * in custom_fields under the header as it stands. Nothing is made up: a field that the file does not have is empty.
+ * Invariant: every value of the file is in the patient of its row: in the field that its header means, else in
+ * custom_fields under the unchanged header. Fields that the file does not have are empty.
  */
 import { extname } from 'node:path'
 import { parse } from 'csv-parse'
@@ -34,7 +34,7 @@ const FIELD_OF = new Map(
   ),
 )
 
-/** Reads `file`. Throws an error that says what is wrong with it when it holds no list of people. */
+/** Reads `file`. Throws an error with the reason if it is not a list of people. */
 export async function importPatients(file: string): Promise<PatientFields[]> {
   const text = readText(file)
   if (extname(file).toLowerCase() === '.json') return fromJson(text)
@@ -66,7 +66,7 @@ async function fromCsv(text: string): Promise<PatientFields[]> {
   return rows.map((row) => patientOf(row.map((cell, at) => [names[at] ?? `column ${at + 1}`, cell])))
 }
 
-/** True where every comma of the header is followed by a space: then that space belongs to no value. */
+/** True if a space follows every comma of the header; that space is not part of the values. */
 function hasSpacedCommas(text: string): boolean {
   const header = /^[^\r\n]*/.exec(text)?.[0] ?? ''
   return header.includes(', ') && !/,(?! )/.test(header)
@@ -84,7 +84,7 @@ function patientOf(cells: readonly (readonly [header: string, value: string])[])
   return { ...NO_FIELDS, ...Object.fromEntries(fields), custom_fields: Object.fromEntries(custom) }
 }
 
-/** The value as the field writes it; undefined when it cannot stand there. */
+/** The value in the format of the field; undefined if it is invalid there. */
 function asWritten(field: TextField, value: string): string | undefined {
   if (field !== 'date_birth') return value
   const iso = /^\d{8}$/.test(value) ? `${value.slice(0, 4)}-${value.slice(4, 6)}-${value.slice(6)}` : value

@@ -1,5 +1,5 @@
 /**
- * One FHIR Questionnaire as a form.
+ * Converts a FHIR Questionnaire to a form.
  *
  * Invariant: every item that asks or shows something, and every group without items, is one question that keeps the
  * item's linkId and text, in the order of the file, questions inside questions included. A group that is a table or
@@ -27,7 +27,7 @@ interface Place {
   readonly blockAt?: number
 }
 
-/** The form of a questionnaire, complete but for what depends on where it stands. Throws when it is malformed. */
+/** The form of a questionnaire; `build` adds the parts that depend on its index. Throws if it is malformed. */
 export function formOf(questionnaire: Fhir): {
   questions: number
   build: (ids: IdSpace, key: Key, index: number) => Form
@@ -97,7 +97,7 @@ function plan(questionnaire: Fhir): Plan[] {
       const blockAt =
         table || item.repeats === true ? add(item, place, blockPlan(item, children, table)) : undefined
       walk(children, depth + 1, blockAt === undefined ? place : { ...place, blockAt })
-      // What follows a group on the two outer levels is a page, or a section, of its own.
+      // Items after a group start a new page on the outermost level, a new section on the next.
       if (depth === 0) place = { ...place, page: place.page + 1, section: 1 }
       else if (depth === 1) place = { ...place, section: place.section + 1 }
     }

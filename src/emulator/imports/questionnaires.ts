@@ -1,8 +1,8 @@
 /**
- * All FHIR Questionnaires of a folder and the folders in it.
+ * Imports all FHIR Questionnaires of a folder and its sub-folders.
  *
- * Invariant: each .json, .yaml and .yml file is a form, or skipped because it is something else, or failed with the
- * reason; one bad file stops nothing. The order is that of the paths, so that it is the same on every machine.
+ * Invariant: each .json, .yaml and .yml file is a form, or skipped as something else, or failed with the reason; a bad
+ * file does not stop the others. Files are in the order of their paths, on every machine.
  */
 import { readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'

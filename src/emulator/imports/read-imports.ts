@@ -1,8 +1,8 @@
 /**
- * Everything that the imports of the command line bring.
+ * Reads all imports of the command line.
  *
- * Invariant: every file is either in the world or named in the report with the reason why not; a path that the caller
- * named himself and that cannot be read is an error.
+ * Invariant: every file is either imported or in the report with the reason; a path of the command line that cannot be
+ * read is an error.
  */
 import { EmulatorOptionError } from '../option-error.ts'
 import type { Imported } from '../world/seeded/seed.ts'
@@ -17,7 +17,7 @@ export interface ImportReport {
   readonly questions: number
   /** Of a survey. */
   readonly responses: number
-  /** Files that are no questionnaires. */
+  /** Files that are not questionnaires. */
   readonly skipped: readonly string[]
   /** Files that could not be read, each with the reason. */
   readonly failed: readonly { readonly file: string; readonly reason: string }[]

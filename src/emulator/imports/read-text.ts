@@ -1,8 +1,8 @@
 /**
- * Text of a file whose encoding nobody wrote down.
+ * Reads a text file of unknown encoding.
  *
- * Invariant: a file of valid UTF-8 is read as that, with or without a byte order mark; any other as Windows-1252,
- * in which every byte is a character. (Node 20's TextDecoder takes that name for Latin-1, hence the table.)
+ * Invariant: a file of valid UTF-8 is read as UTF-8, with or without a byte order mark; any other as Windows-1252,
+ * in which every byte is a character. (Node 20's TextDecoder treats that name as Latin-1, hence the table.)
  */
 import { isUtf8 } from 'node:buffer'
 import { readFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
- * Why a file could not be imported.
+ * The reason why a file could not be imported.
  *
- * Invariant: no byte of the file is in it. Parsers quote what they stumble over, and a file of patients is theirs.
+ * Invariant: it contains nothing of the file. Messages of parsers quote their input, which can be health data.
  */
 import { CsvError } from 'csv-parse'
 import { YAMLParseError } from 'yaml'

@@ -1,9 +1,9 @@
 /**
- * A survey as a CSV file: a form of its titles, a client and a response of each row.
+ * Imports a survey as CSV: a form of its titles, a client and a response per row.
  *
- * Invariant: the n-th cell of the m-th row is the answer of the m-th client to the n-th question, to the character;
- * an empty cell is a question left unanswered. Titles may repeat, be empty or be anything else; where a row is longer
- * than the titles, the questions that they lack have no text. A line without anything is no row.
+ * Invariant: the n-th cell of the m-th row is exactly the answer of the m-th client to the n-th question; an
+ * empty cell is an unanswered question. Titles can repeat or be empty; if a row is longer than the titles, the
+ * additional questions have no text. Blank lines are ignored.
  */
 import { basename, extname } from 'node:path'
 import { type Options, parse } from 'csv-parse'
@@ -33,7 +33,7 @@ const READING = {
   skip_empty_lines: true,
 } satisfies Options
 
-/** Reads `file`. Throws an error that says what is wrong with it when it has no titles or is cut off in a cell. */
+/** Reads `file`. Throws an error with the reason if it has no titles or ends inside a cell. */
 export async function importSurvey(file: string): Promise<ImportedSurvey> {
   const text = readText(file)
   const rows: string[][] = []
@@ -67,7 +67,7 @@ export async function importSurvey(file: string): Promise<ImportedSurvey> {
   }
 }
 
-/** Somebody made up: of the people of a survey nothing is known but their answers. */
+/** An invented client: a survey contains only answers. */
 function clientOf(survey: string, at: number): PatientFields {
   const draw = new Draw(keyOf('import-survey', survey), at)
   return {
@@ -79,10 +79,10 @@ function clientOf(survey: string, at: number): PatientFields {
 }
 
 const DELIMITERS = [',', ';', '\t'] as const
-/** Rows that a guess is tried with. */
+/** Rows to test a delimiter with. */
 const SAMPLE = 20
 
-/** The delimiter that divides the titles, and most of the first rows, best into as many cells. Of equals, the comma. */
+/** The delimiter that splits most of the first rows into as many cells as the titles; the comma if several do. */
 function delimiterOf(text: string): string {
   const guesses = DELIMITERS.map((delimiter) => {
     const [titles = [], ...rows] = begun(text, delimiter)
@@ -98,7 +98,7 @@ function delimiterOf(text: string): string {
   ).delimiter
 }
 
-/** The first rows when `delimiter` divides them; none where quotes then make no sense. */
+/** The first rows split by `delimiter`; none if that leaves invalid quotes. */
 function begun(text: string, delimiter: string): string[][] {
   try {
     return parseAtOnce(text, { ...READING, delimiter, to: SAMPLE + 1 })

@@ -1,6 +1,5 @@
 /**
- * How exports are listed and written. Every one of them holds all rows; objects keyed by title lose what titles that
- * repeat lose.
+ * Formats of exports and their list. Each contains all rows; objects keyed by title lose the cells of repeated titles.
  */
 import type { JsonRecord } from '../http/answer.ts'
 import { without } from './rewrite.ts'
@@ -18,7 +17,7 @@ export const EXPORTS = {
   },
   'export-json-data': {
     matter: 'export-json',
-    summary: 'an export as JSON holds its rows in `data`',
+    summary: 'an export as JSON has its rows in `data`',
     flags: ['export-json-data'],
   },
   'export-json-rows': {

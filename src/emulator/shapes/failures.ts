@@ -1,4 +1,4 @@
-/** How errors are written. Status codes are those of the default shape. */
+/** Formats of errors. Status codes are those of the default shape. */
 import type { ShapePart } from './shape.ts'
 
 export const FAILURES = {
@@ -23,7 +23,7 @@ export const FAILURES = {
   },
   'throttle-silent': {
     matter: 'errors',
-    summary: 'a 429 has no Retry-After and tells no time',
+    summary: 'a 429 has no Retry-After and names no time',
     failure: ({ status, detail }) =>
       status === 429
         ? { value: { detail: 'Request was throttled.' }, headers: { 'retry-after': '' } }

@@ -1,4 +1,4 @@
-/** How forms, packets and documents are written: nested otherwise, shortened, or as ids. */
+/** Alternative notations of forms, packets and documents. */
 import type { JsonRecord } from '../http/answer.ts'
 import { groupBy } from './group.ts'
 import { without, withQuestions } from './rewrite.ts'
@@ -25,7 +25,7 @@ export const FORMS = {
   },
   'nested-questions': {
     matter: 'questions',
-    summary: 'questions stand in pages[].sections[].rows[].questions[]',
+    summary: 'questions are in pages[].sections[].rows[].questions[]',
     record: (record) =>
       Array.isArray(record.questions)
         ? { ...without(record, 'questions'), pages: nested(record.questions) }
@@ -69,7 +69,7 @@ export const FORMS = {
   },
   'input-fields-absent': {
     matter: 'input-fields',
-    summary: 'input_fields is absent whatever version is asked for',
+    summary: 'input_fields is absent whatever version is requested',
     record: (record) => without(record, 'input_fields'),
   },
 } satisfies Record<string, ShapePart>

@@ -1,4 +1,4 @@
-/** Items by what `keyOf` says of them, in the order in which each key was first met. */
+/** Groups items by `keyOf`; groups are in the order of their first items. */
 export function groupBy<K, T>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>()
   for (const item of items) {

@@ -1,8 +1,8 @@
-/** How identifiers are written. Each is a one-to-one image of the UUIDs of the default shape. */
+/** Alternative notations of ids. Each maps the UUIDs of the default shape one to one. */
 import type { JsonRecord } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 
-/** A record with every `id`, at any depth, put under `name` as `write` makes it. References are ids too. */
+/** Renames every `id` to `name`, at any depth, and rewrites it and each reference with `write`. */
 function withIds(value: unknown, name: string, write: (id: string) => unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => withIds(item, name, write))
   if (typeof value !== 'object' || value === null) return value
@@ -18,7 +18,7 @@ function withIds(value: unknown, name: string, write: (id: string) => unknown): 
   return changed
 }
 
-/** Fields that hold the id of another record, by name; ids that others gave are left alone. */
+/** Fields that contain the id of another record of the service. */
 const REFERRING = new Set([
   'block',
   'patient',
@@ -52,7 +52,7 @@ const prefix = (id: string, digits: number) => id.replaceAll('-', '').slice(0, d
 const small = (id: string) => Number.parseInt(prefix(id, 12), 16)
 const huge = (id: string) => String(BigInt(`0x1${prefix(id, 15)}`))
 
-/** JSON has no way to say a number beyond 2^53 here but to write it after the fact. */
+/** JSON.stringify cannot write integers beyond 2^53, so they are inserted into its result. */
 const BIG = /"#number:(\d+)#"/g
 
 export const IDS = {

@@ -1,9 +1,9 @@
-/** How messages are written. */
+/** Alternative notations of messages. */
 import type { JsonRecord } from '../http/answer.ts'
 import { without } from './rewrite.ts'
 import type { ShapePart } from './shape.ts'
 
-/** A part that changes messages only. */
+/** A shape of messages only. */
 const messages = (
   matter: string,
   summary: string,
@@ -43,7 +43,7 @@ export const MESSAGES = {
   })),
   'nested-scheduled': messages(
     'message-schedule',
-    'the time of a message stands in an object with an id of its own',
+    'the time of a message is in an object with its own id',
     ({ scheduled_at, ...message }) => ({
       ...message,
       scheduled: scheduled_at === null ? null : { id: reversed(String(message.id)), scheduled_at },
@@ -61,7 +61,7 @@ export const MESSAGES = {
   ),
 } satisfies Record<string, ShapePart>
 
-/** Another id that belongs to one. */
+/** Derives another id. */
 function reversed(id: string): string {
   const hex = [...id.replaceAll('-', '')].reverse().join('')
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')

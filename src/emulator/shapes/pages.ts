@@ -1,15 +1,15 @@
-/** How pages are asked for and how `next` is written. The rows of a list are the same in all of them. */
+/** Ways to request pages, and notations of `next`. The rows of a list are the same in all of them. */
 import type { ShapePart } from './shape.ts'
 
 export const PAGES = {
   'limit-offset': {
     matter: 'paging',
-    summary: 'pages are asked for by limit and offset; past the end is an empty page',
+    summary: 'pages are requested by limit and offset; past the end is an empty page',
     paging: { style: 'limit-offset' },
   },
   cursor: {
     matter: 'paging',
-    summary: 'pages are asked for by an opaque cursor; there is no page number',
+    summary: 'pages are requested by an opaque cursor; there is no page number',
     paging: { style: 'cursor' },
   },
   'cursor-400': {

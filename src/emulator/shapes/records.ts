@@ -1,4 +1,4 @@
-/** How records are written: what is absent, null, nested, or of another type. */
+/** Alternative notations of records: absent, null or nested fields, and other types. */
 import { without, withQuestions } from './rewrite.ts'
 import type { ShapePart } from './shape.ts'
 
@@ -11,7 +11,7 @@ const KEPT = new Set(['id', 'first_name', 'last_name', 'name', 'questions', 'for
 export const RECORDS = {
   'no-timestamps': {
     matter: 'timestamps',
-    summary: 'records carry neither created_at nor updated_at',
+    summary: 'records have neither created_at nor updated_at',
     record: (record) => without(record, 'created_at', 'updated_at'),
   },
   'null-optionals': {
@@ -27,7 +27,7 @@ export const RECORDS = {
   },
   'absent-optionals': {
     matter: 'optionals',
-    summary: 'optional parts that are empty are left out',
+    summary: 'optional parts that are empty are omitted',
     record: (record) =>
       Object.fromEntries(Object.entries(record).filter(([name, value]) => !isEmpty(value) || KEPT.has(name))),
   },
@@ -45,7 +45,7 @@ export const RECORDS = {
   },
   'unknown-fields': {
     matter: 'unknown-fields',
-    summary: 'records carry fields that no document names',
+    summary: 'records have undocumented fields',
     record: (record) => ({
       ...withQuestions(record, (question) => ({ ...question, is_scored: false })),
       rev: 7,
@@ -54,7 +54,7 @@ export const RECORDS = {
   },
   'naughty-text': {
     matter: 'text',
-    summary: 'texts hold NUL, half a surrogate pair, controls and right-to-left marks',
+    summary: 'texts contain NUL, half a surrogate pair, controls and right-to-left marks',
     record: (record) => {
       const name = ['last_name', 'text', 'content', 'form_name'].find(
         (one) => typeof record[one] === 'string',

@@ -1,4 +1,4 @@
-/** How messages and responses refer to patients, forms, packets and documents. */
+/** Notations of the references of messages and responses. */
 import type { JsonRecord } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 
@@ -21,13 +21,13 @@ const REFERRING = new Set(['messages', 'responses'])
 export const REFERENCES = {
   'references-as-ids': {
     matter: 'references',
-    summary: 'messages and responses refer to others by their ids alone',
+    summary: 'messages and responses refer to other records by bare ids',
     record: (record, { resource }) =>
       REFERRING.has(resource) ? withReferences(record, (name, id) => [name, id]) : record,
   },
   'references-as-siblings': {
     matter: 'references',
-    summary: 'messages and responses refer to others by patient_id, form_id, packet_id, document_id',
+    summary: 'messages and responses refer to other records by patient_id, form_id, packet_id, document_id',
     record: (record, { resource }) =>
       REFERRING.has(resource) ? withReferences(record, (name, id) => [`${name}_id`, id]) : record,
   },

@@ -1,10 +1,10 @@
-/** How responses are written: shortened in lists, nested, under other names, keyed otherwise; and how they are filtered. */
+/** Alternative notations of responses, and of their filters. */
 import type { JsonRecord } from '../http/answer.ts'
 import { groupBy } from './group.ts'
 import { without } from './rewrite.ts'
 import type { ShapePart } from './shape.ts'
 
-/** A part that changes responses only. */
+/** A shape of responses only. */
 const responses = (
   matter: string,
   summary: string,
@@ -24,7 +24,7 @@ const renamed =
   (response: JsonRecord): JsonRecord =>
     Object.fromEntries(Object.entries(response).map(([name, value]) => [names[name] ?? name, value]))
 
-/** Each cell with its row and column written by `write`, which is told the place of each among its like, from 0. */
+/** Rewrites the row and column of each cell with `write`, which receives the heading and its position from 0. */
 const headings =
   (write: (heading: JsonRecord, place: number) => unknown) =>
   (response: JsonRecord): JsonRecord => {
@@ -49,13 +49,13 @@ const headings =
     }
   }
 
-/** Cells, files and signatures put in the answers whose question they belong to. */
+/** Moves cells, files and signatures into the answers to their questions. */
 function nestParts(response: JsonRecord): JsonRecord {
   const parts = PARTS.map((name) => [name, groupBy(listOf(response[name]), questionOf)] as const)
   const answers = listOf(response.answers).map((answer) => {
     const own = parts.map(([name, byQuestion]) => {
       const found = byQuestion.get(questionOf(answer)) ?? []
-      // The first answer of a question takes them all.
+      // The first answer to a question gets them all.
       byQuestion.delete(questionOf(answer))
       return [name, found.map((part) => without(part, 'question'))] as const
     })
@@ -85,7 +85,7 @@ const bareChoices = (response: JsonRecord): JsonRecord => ({
   })),
 })
 
-/** In the order in which several are put on: what is read by a later one keeps its default form until then. */
+/** In the order in which they are applied: fields that a later one reads keep their default form until then. */
 export const RESPONSES = {
   'heading-texts': responses(
     'matrix-headings',
@@ -105,7 +105,7 @@ export const RESPONSES = {
   'answered-choice-texts': responses('answered-choices', 'chosen answers are bare strings', bareChoices),
   'nested-parts': responses(
     'response-parts',
-    'matrix cells, files and signatures stand in the answers that they belong to',
+    'matrix cells, files and signatures are in the answers that they belong to',
     nestParts,
   ),
   'other-part-names': responses(
@@ -127,7 +127,7 @@ export const RESPONSES = {
   },
   'bounds-exclusive': {
     matter: 'bounds',
-    summary: 'submitted_after and submitted_before leave the day itself out',
+    summary: 'submitted_after and submitted_before exclude the day itself',
     flags: ['bounds-exclusive'],
   },
   'bounds-zone': {
@@ -137,7 +137,7 @@ export const RESPONSES = {
   },
   'filters-ignored': {
     matter: 'filters',
-    summary: 'lists know no filter and return everything',
+    summary: 'lists ignore filters and return everything',
     flags: ['filters-ignored'],
   },
 } satisfies Record<string, ShapePart>

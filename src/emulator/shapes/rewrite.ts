@@ -1,10 +1,10 @@
-/** Records with a part left out or changed. Invariant: the record that was given is not touched. */
+/** Copies of records with fields removed or changed. */
 import type { JsonRecord } from '../http/answer.ts'
 
 export const without = (record: JsonRecord, ...names: string[]): JsonRecord =>
   Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)))
 
-/** The questions of a record changed one by one, wherever they stand. */
+/** Changes each question of a record, also in its forms and its packet. */
 export function withQuestions(record: JsonRecord, change: (question: JsonRecord) => JsonRecord): JsonRecord {
   const one = (form: JsonRecord): JsonRecord =>
     Array.isArray(form.questions) ? { ...form, questions: form.questions.map(change) } : form

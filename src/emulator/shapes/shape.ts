@@ -1,13 +1,13 @@
 /**
- * What an alternative shape of the service may change, and how several are worn together.
+ * Alternative shapes of the service, and their combination.
  *
- * Invariant: a shape changes how things are written, never what is true: the same records, in the same number, can be
- * read from every shape (but for what its name takes away).
+ * Invariant: a shape changes notation only: every shape contains the same records, except for parts that its name says
+ * it removes.
  */
 import type { Failure, JsonRecord, Page, Resource } from '../http/answer.ts'
 
 export interface Paging {
-  /** `whole`: everything in one answer unless the caller asks for a page. */
+  /** `whole`: all rows in one answer unless the caller requests a page. */
   readonly style: 'page' | 'limit-offset' | 'cursor' | 'whole'
   readonly pastEnd: 'not-found' | 'empty'
   readonly pageSize: 'capped' | 'ignored'
@@ -17,7 +17,7 @@ export interface Paging {
 }
 
 export interface Body {
-  /** Anything that JSON can hold. */
+  /** Any JSON value. */
   readonly value: unknown
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -29,7 +29,7 @@ export interface RecordContext {
 
 /** One alternative. */
 export interface ShapePart {
-  /** Of the parts with one matter, `random` takes one at most. */
+  /** `random` takes at most one part of each matter. */
   readonly matter: string
   readonly summary: string
   readonly paging?: Partial<Paging>
@@ -39,14 +39,14 @@ export interface ShapePart {
   /** The envelope of a webhook event. */
   readonly event?: (event: JsonRecord) => JsonRecord
   readonly failure?: (failure: Failure) => Body & { readonly type?: string }
-  /** The text of an answer after it was written. */
+  /** Rewrites the JSON text of an answer. */
   readonly text?: (json: string) => string
-  /** The id of a path as the default shape writes it; undefined when it is none. */
+  /** Converts the id in a path to the default shape; undefined if it is not an id. */
   readonly id?: (
     text: string,
     ids: { readonly withPrefix: (hex: string) => string | undefined },
   ) => string | undefined
-  /** An id of the default shape where it stands in a text that is not JSON: a cell of an export. */
+  /** Formats an id of the default shape outside JSON, in a cell of an export. */
   readonly idText?: (id: string) => string
   readonly flags?: readonly ShapeFlag[]
 }
@@ -64,7 +64,7 @@ export type ShapeFlag =
   | 'raw-text-quoted'
   | 'raw-text-bom'
 
-/** Everything the server asks about shape. */
+/** The combined shape that the server uses. */
 export interface Shape {
   readonly names: readonly string[]
   readonly paging: Paging
@@ -79,14 +79,15 @@ export interface Shape {
   readonly has: (flag: ShapeFlag) => boolean
 }
 
-export function wear(parts: Readonly<Record<string, ShapePart>>): Shape {
-  const worn = Object.values(parts)
-  const records = worn.flatMap((part) => part.record ?? [])
-  const flags = new Set(worn.flatMap((part) => part.flags ?? []))
-  const last = <K extends keyof ShapePart>(key: K) => worn.findLast((part) => part[key] !== undefined)?.[key]
+export function combine(parts: Readonly<Record<string, ShapePart>>): Shape {
+  const chosen = Object.values(parts)
+  const records = chosen.flatMap((part) => part.record ?? [])
+  const flags = new Set(chosen.flatMap((part) => part.flags ?? []))
+  const last = <K extends keyof ShapePart>(key: K) =>
+    chosen.findLast((part) => part[key] !== undefined)?.[key]
   return {
     names: Object.keys(parts),
-    paging: Object.assign({ ...DEFAULT_PAGING }, ...worn.map((part) => part.paging ?? {})),
+    paging: Object.assign({ ...DEFAULT_PAGING }, ...chosen.map((part) => part.paging ?? {})),
     next: last('next') ?? ((url) => url),
     record: (record, context) => records.reduce((value, change) => change(value, context), record),
     envelope: last('envelope') ?? defaultEnvelope,

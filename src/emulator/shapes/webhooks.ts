@@ -1,15 +1,15 @@
-/** How events and the records of their delivery are written. Signatures are over what is sent, whatever it is. */
+/** Alternative notations of events and delivery records. Signatures cover the bytes that are sent. */
 import type { JsonRecord } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 
-/** The envelope with other `data` when it tells of a deletion. */
+/** Changes the `data` of `deleted` events. */
 const onDeletion = (write: (data: JsonRecord) => JsonRecord | null) => (envelope: JsonRecord) =>
   envelope.event_type === 'deleted' ? { ...envelope, data: write(envelope.data as JsonRecord) } : envelope
 
 export const WEBHOOKS = {
   'deleted-id': {
     matter: 'deleted-data',
-    summary: 'the data of a `deleted` event is the id alone',
+    summary: 'the data of a `deleted` event is only the id',
     event: onDeletion((data) =>
       Object.fromEntries(Object.entries(data).filter(([name]) => name === 'id' || name === 'uid')),
     ),

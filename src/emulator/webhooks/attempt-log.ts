@@ -1,17 +1,17 @@
 /**
  * The delivery attempts of one team (specification, section 2.7), oldest first.
  *
- * Invariant: there is one record for each attempt that was recorded, never changed afterwards, and no more than the
- * newest `KEPT` of them; a cursor goes on after the record it names even when older ones are gone.
+ * Invariant: records never change; the log contains the newest `KEPT`. A cursor continues after its record even when
+ * older ones are gone.
  */
 import type { Listing } from '../world/table.ts'
 import type { EventSource } from '../world/world.ts'
 import type { EventType } from './webhook-configs.ts'
 
 export interface AttemptRecord {
-  /** The attempt's own. */
+  /** Id of the attempt. */
   readonly id: string
-  /** That of the envelope. */
+  /** Id of the envelope. */
   readonly event_id: string
   readonly webhook_config: string
   readonly event_type: EventType
@@ -31,7 +31,7 @@ interface Entry {
 }
 
 export const KEPT = 100_000
-/** How far the log may grow beyond that before it is cut. */
+/** Records beyond `KEPT` before the log is cut. */
 const SLACK = 10_000
 
 export class AttemptLog {
@@ -44,7 +44,7 @@ export class AttemptLog {
     if (this.#entries.length >= KEPT + SLACK) this.#entries = this.#entries.slice(-KEPT)
   }
 
-  /** The attempts that `matches` lets through. */
+  /** The attempts that satisfy `matches`. */
   listing(matches: (record: AttemptRecord) => boolean = () => true): Listing<AttemptRecord> {
     const found = this.#entries.slice(-KEPT).filter(({ record }) => matches(record))
     const records = (entries: readonly Entry[]) => entries.map(({ record }) => record)

@@ -1,8 +1,8 @@
 /**
- * One attempt to deliver one event: written, signed, sent and recorded.
+ * One attempt to deliver an event: rendered, signed, sent and recorded.
  *
- * Invariant: each attempt that ends while the emulator runs leaves exactly one record, which tells whether and when
- * the event will be tried again.
+ * Invariant: each attempt that ends while the emulator runs leaves exactly one record, which says whether and when the
+ * event is retried.
  */
 import { randomUUID } from 'node:crypto'
 import { type Clock, stamp } from '../clock.ts'
@@ -15,11 +15,11 @@ import type { Subjects } from './subjects.ts'
 import type { WebhookConfig } from './webhook-configs.ts'
 import type { Work } from './work.ts'
 
-/** What all configurations of a team deliver with. */
-export interface Office {
+/** Shared by the deliveries of all configurations of a team. */
+export interface DeliveryContext {
   readonly world: World
   readonly settings: Settings
-  /** Real time: by it, faults hold events back. */
+  /** Real time, for faults that delay events. */
   readonly clock: Clock
   readonly sender: Sender
   readonly subjects: Subjects
@@ -29,18 +29,18 @@ export interface Office {
   readonly closing: AbortSignal
 }
 
-/** `retryIn` says after which outcome the event is tried again, and in how many milliseconds of the service's time. */
+/** `retryIn` returns the delay of a retry in milliseconds of the service's time; undefined for none. */
 export async function attempt(
-  office: Office,
+  context: DeliveryContext,
   config: WebhookConfig,
   event: WebhookEvent,
   attempts: number,
   retryIn: (outcome: Outcome) => number | undefined,
 ): Promise<Outcome> {
-  const { world, sender, log } = office
-  const body = writeEvent(event, renderingOf(office, config))
+  const { world, sender, log } = context
+  const body = writeEvent(event, renderingOf(context, config))
   const outcome = await sender.post(config.target_url, body, config.signature_secret)
-  if (office.closing.aborted) return outcome
+  if (context.closing.aborted) return outcome
   const now = world.clock.now()
   const delay = retryIn(outcome)
   log.add({
@@ -59,17 +59,17 @@ export async function attempt(
   return outcome
 }
 
-/** Sends what another would have to send to be believed, had it the secret; leaves no record. */
+/** Sends a forged version of the event, signed with another secret; leaves no record. */
 export async function forge(
-  office: Office,
+  context: DeliveryContext,
   config: WebhookConfig,
   event: WebhookEvent,
   secret: string,
 ): Promise<void> {
-  const body = writeForged(event, renderingOf(office, config))
-  await office.sender.post(config.target_url, body, secret)
+  const body = writeForged(event, renderingOf(context, config))
+  await context.sender.post(config.target_url, body, secret)
 }
 
-function renderingOf({ world, settings, subjects }: Office, { version }: WebhookConfig) {
+function renderingOf({ world, settings, subjects }: DeliveryContext, { version }: WebhookConfig) {
   return { world, shape: settings.shape, subjects, version }
 }

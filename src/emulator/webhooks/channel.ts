@@ -1,19 +1,19 @@
 /**
  * The deliveries of one configuration: a queue of events, and the retries of those that failed.
  *
- * Invariant: attempts start in the order of their events, at most `IN_FLIGHT` at once, and wait for those of no other
- * configuration; a failed event is tried again after each of `RETRIES` and then given up; once the configuration is
- * deleted or switched off, nothing that was still to be sent is sent. An event of a packet response that was not sent
- * yet takes in the next one: it keeps its id and its place and gets the later timestamp.
+ * Invariant: attempts start in the order of their events, at most `IN_FLIGHT` at once, and never wait for another
+ * configuration. A failed event is retried after each of `RETRIES` and then given up. Once the configuration is deleted
+ * or disabled, unsent events are dropped. An unsent event of a packet response absorbs the next one: it keeps its id
+ * and position and gets the later timestamp.
  */
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
 import { type FiredFaults, fireWebhook } from '../faults/fire.ts'
 import { Draw, keyOf } from '../world/draw.ts'
 import type { WorldEvent } from '../world/world.ts'
-import { attempt, forge, type Office } from './attempt.ts'
+import { attempt, type DeliveryContext, forge } from './attempt.ts'
 import type { WebhookEvent } from './envelope.ts'
-import { HeldBack } from './held-back.ts'
+import { Reorder } from './reorder.ts'
 import type { Outcome } from './sender.ts'
 import { type EventType, secretOf, type WebhookConfig } from './webhook-configs.ts'
 
@@ -26,38 +26,39 @@ const RETRIES = [5_000, 30_000, 120_000, 600_000, 3_600_000] as const
 interface Delivery {
   readonly event: WebhookEvent
   readonly faults: FiredFaults
-  /** Place among the events of this configuration. */
+  /** Number of the event in this configuration, from 1. */
   readonly number: number
-  /** The period of the configuration in which the event was made; it is not sent in a later one. */
+  /** The period of the configuration that the event belongs to; it is not sent in a later one. */
   readonly period: number
   attempts: number
   retries: number
 }
 
 export class Channel {
-  readonly #office: Office
+  readonly #context: DeliveryContext
   readonly #queue = new PQueue({ concurrency: IN_FLIGHT })
   readonly #unsent = new Map<string, Delivery>()
   readonly #retrying = new Map<Delivery, () => void>()
-  readonly #heldBack: HeldBack
+  readonly #reorder: Reorder
   #config: WebhookConfig
   #period = 0
   #events = 0
-  /** Events since the configuration was last written, and whether a fault has switched it off since. */
+  /** Events since the configuration was last written. */
   #recent = 0
+  /** True if a fault has disabled the configuration since it was last written. */
   #off = false
 
-  constructor(office: Office, config: WebhookConfig) {
-    this.#office = office
+  constructor(context: DeliveryContext, config: WebhookConfig) {
+    this.#context = context
     this.#config = config
-    this.#heldBack = new HeldBack(office.clock, office.closing)
+    this.#reorder = new Reorder(context.clock, context.closing)
   }
 
   get retrying(): number {
     return this.#retrying.size
   }
 
-  /** Takes the configuration as it is written now; switching it off drops what was still to be sent. */
+  /** Applies a changed configuration; disabling it drops unsent events. */
   reconfigure(config: WebhookConfig): void {
     this.#config = config
     this.#off = false
@@ -73,7 +74,7 @@ export class Channel {
 
   offer(change: Occurrence): void {
     const { source } = change
-    // The service tells of a packet response that it was updated, when it is set up too.
+    // The service reports the setup of a packet response as an update.
     const type: EventType =
       source === 'packet_response' && change.type === 'created' ? 'updated' : change.type
     const { is_active, sources, event_types } = this.#config
@@ -91,7 +92,7 @@ export class Channel {
       event: {
         id: randomUUID(),
         type,
-        subject: this.#office.subjects.hold(source, change.row),
+        subject: this.#context.subjects.retain(source, change.row),
         at: change.at,
       },
       ...{ faults, number: this.#events, period: this.#period, attempts: 0, retries: 0 },
@@ -100,12 +101,12 @@ export class Channel {
     void this.#deliver(delivery)
   }
 
-  /** One try, and what faults make of it; ends one hold on the subject. */
+  /** Sends an event, with its faults, and releases its subject. */
   async #deliver(delivery: Delivery): Promise<void> {
-    const { work, clock, closing, subjects } = this.#office
+    const { work, clock, closing, subjects } = this.#context
     const { faults } = delivery
     work.begin()
-    if (delivery.attempts === 0) await this.#hold(delivery)
+    if (delivery.attempts === 0) await this.#delay(delivery)
     const acknowledged = await this.#queue.add(() => this.#send(delivery))
     if (acknowledged && faults.has('webhook-rerender')) {
       await clock.sleep(Number(faults.get('webhook-rerender') ?? 500), closing)
@@ -115,48 +116,49 @@ export class Channel {
     work.end()
   }
 
-  async #hold({ faults, number }: Delivery): Promise<void> {
-    const { clock, closing } = this.#office
+  async #delay({ faults, number }: Delivery): Promise<void> {
+    const { clock, closing } = this.#context
     if (faults.has('webhook-delay')) await clock.sleep(Number(faults.get('webhook-delay') ?? 1000), closing)
-    if (faults.has('webhook-reorder')) await this.#heldBack.hold(number)
+    if (faults.has('webhook-reorder')) await this.#reorder.wait(number)
   }
 
   async #send(delivery: Delivery): Promise<boolean> {
-    // A handler that changes several records has made all its changes before the first event of them is written.
+    // Let a handler that changes several records finish before the first of their events is rendered.
     await new Promise((resolve) => setImmediate(resolve))
     const { event, faults, number } = delivery
     const first = delivery.attempts === 0
     if (first && this.#unsent.get(event.subject.id) === delivery) this.#unsent.delete(event.subject.id)
-    if (first && this.#lives(delivery) && faults.has('webhook-forge')) {
+    if (first && this.#isCurrent(delivery) && faults.has('webhook-forge')) {
       const secret = secretOf(new Draw(keyOf(this.#config.id, 'forger'), number))
-      await forge(this.#office, this.#config, event, secret)
+      await forge(this.#context, this.#config, event, secret)
     }
     const copies = first && faults.has('webhook-duplicate') ? 1 : 0
     const sent = [this.#attempt(delivery, true)]
     if (copies > 0) sent.push(this.#attempt(delivery, false))
     const [acknowledged = false] = await Promise.all(sent)
-    if (first) this.#heldBack.release(number)
+    if (first) this.#reorder.release(number)
     return acknowledged
   }
 
-  /** True when the receiver acknowledged. Only a `retried` attempt that fails is made again. */
+  /** True if the receiver acknowledged. A failed attempt is retried only if `retried`. */
   async #attempt(delivery: Delivery, retried: boolean): Promise<boolean> {
-    if (!this.#lives(delivery)) return false
+    if (!this.#isCurrent(delivery)) return false
     delivery.attempts += 1
-    const outcome = await attempt(this.#office, this.#config, delivery.event, delivery.attempts, (result) =>
+    const outcome = await attempt(this.#context, this.#config, delivery.event, delivery.attempts, (result) =>
       retried ? this.#retryAfter(delivery, result) : undefined,
     )
     return outcome.acknowledged
   }
 
-  /** Sets the next retry, if there is one to come, and says how long it waits. */
+  /** Schedules the next retry, if any, and returns its delay. */
   #retryAfter(delivery: Delivery, { acknowledged, final }: Outcome): number | undefined {
     const delay = RETRIES[delivery.retries]
-    if (acknowledged || final || delay === undefined || this.#off || !this.#lives(delivery)) return undefined
+    if (acknowledged || final || delay === undefined || this.#off || !this.#isCurrent(delivery))
+      return undefined
     delivery.retries += 1
     const { source, last } = delivery.event.subject
-    this.#office.subjects.hold(source, last)
-    const forget = this.#office.world.timeline.after(delay, () => {
+    this.#context.subjects.retain(source, last)
+    const forget = this.#context.world.timeline.after(delay, () => {
       this.#retrying.delete(delivery)
       void this.#deliver(delivery)
     })
@@ -164,24 +166,24 @@ export class Channel {
     return delay
   }
 
-  #lives({ period }: Delivery): boolean {
-    return period === this.#period && !this.#office.closing.aborted
+  #isCurrent({ period }: Delivery): boolean {
+    return period === this.#period && !this.#context.closing.aborted
   }
 
   #dropRetries(): void {
     for (const [{ event }, forget] of this.#retrying) {
       forget()
-      this.#office.subjects.release(event.subject)
+      this.#context.subjects.release(event.subject)
     }
     this.#retrying.clear()
   }
 
   #draw(source: Occurrence['source']): FiredFaults {
-    const { faults, seed } = this.#office.settings
+    const { faults, seed } = this.#context.settings
     return fireWebhook(faults, `${seed}/${this.#config.id}`, this.#events, source)
   }
 
-  /** True from the event on at which a fault switches the endpoint off; what is queued by then is still sent. */
+  /** True from the event on at which a fault disables the endpoint; queued events are still sent. */
   #isSwitchedOff(faults: FiredFaults): boolean {
     const after = Number(faults.get('webhook-off') ?? 0)
     this.#recent += 1

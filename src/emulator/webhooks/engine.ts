@@ -1,8 +1,8 @@
 /**
  * Webhooks of one team: its configurations, and the delivery of what changes to each of them.
  *
- * Invariant: the world is listened to only while there is a configuration; every change that one selects becomes one
- * event of its own, sent to that one alone; after `close` nothing is sent, recorded or waiting.
+ * Invariant: the engine subscribes to the world only while there is a configuration. Each configuration that selects a
+ * change gets its own event; after `close` nothing is sent, recorded or scheduled.
  */
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
@@ -11,7 +11,7 @@ import type { JsonRecord } from '../http/answer.ts'
 import type { Settings } from '../http/settings.ts'
 import type { Change } from '../world/table.ts'
 import type { World, WorldEvent } from '../world/world.ts'
-import { attempt, type Office } from './attempt.ts'
+import { attempt, type DeliveryContext } from './attempt.ts'
 import { AttemptLog } from './attempt-log.ts'
 import { Channel } from './channel.ts'
 import { openSender, type SenderOptions } from './sender.ts'
@@ -22,16 +22,16 @@ import { Work } from './work.ts'
 export class Webhooks {
   readonly configs: Configs
   readonly attempts = new AttemptLog()
-  readonly #office: Office
+  readonly #context: DeliveryContext
   readonly #channels = new Map<string, Channel>()
   readonly #stop = new AbortController()
   #unsubscribe: (() => void) | null = null
 
   constructor(world: World, settings: Settings, clock: Clock, options: SenderOptions) {
-    // Every event that is held back listens for the end.
+    // Every delayed event listens for the end.
     setMaxListeners(0, this.#stop.signal)
     this.configs = new Configs(world, (change) => this.#configure(change))
-    this.#office = {
+    this.#context = {
       ...{ world, settings, clock },
       sender: openSender(options),
       subjects: new Subjects(world),
@@ -41,31 +41,31 @@ export class Webhooks {
     }
   }
 
-  /** Events that are queued, held back or in flight. */
+  /** Events that are queued, delayed or in flight. */
   get pending(): number {
-    return this.#office.work.pending
+    return this.#context.work.pending
   }
 
-  /** Events that failed and wait to be tried again. */
+  /** Failed events that wait for a retry. */
   get retrying(): number {
     return [...this.#channels.values()].reduce((sum, { retrying }) => sum + retrying, 0)
   }
 
-  /** Ends when nothing is pending but retries whose time has not come. */
+  /** Resolves when nothing is pending except scheduled retries. */
   idle(): Promise<void> {
-    return this.#office.work.idle()
+    return this.#context.work.idle()
   }
 
-  /** Sends one simulated event, whether the configuration is active or not; it is not tried again. */
+  /** Sends one simulated event, whether the configuration is active or not; it is not retried. */
   async test(config: WebhookConfig): Promise<JsonRecord> {
-    const { subjects, world, work } = this.#office
+    const { subjects, world, work } = this.#context
     const { source, row } = subjects.example(config.sources)
-    const subject = subjects.hold(source, row)
+    const subject = subjects.retain(source, row)
     const type = source === 'packet_response' ? 'updated' : 'created'
     const event = { id: randomUUID(), type, subject, at: world.clock.now() } as const
     work.begin()
     try {
-      const { acknowledged, status, error } = await attempt(this.#office, config, event, 1, () => undefined)
+      const { acknowledged, status, error } = await attempt(this.#context, config, event, 1, () => undefined)
       const outcome = acknowledged ? 'succeeded' : 'failed'
       return { id: event.id, status: outcome, response_status_code: status, error }
     } finally {
@@ -74,15 +74,15 @@ export class Webhooks {
     }
   }
 
-  /** Ends whatever is in flight. */
+  /** Aborts deliveries in flight. */
   async close(): Promise<void> {
     this.#stop.abort()
     this.#unsubscribe?.()
-    await this.#office.sender.close()
+    await this.#context.sender.close()
   }
 
   #configure({ type, id, row }: Change<WebhookConfig>): void {
-    if (type === 'created') this.#channels.set(id, new Channel(this.#office, row))
+    if (type === 'created') this.#channels.set(id, new Channel(this.#context, row))
     else if (type === 'updated') this.#channels.get(id)?.reconfigure(row)
     else {
       this.#channels.get(id)?.drop()
@@ -91,11 +91,11 @@ export class Webhooks {
     if (this.#channels.size === 0) {
       this.#unsubscribe?.()
       this.#unsubscribe = null
-    } else this.#unsubscribe ??= this.#office.world.subscribe((change) => this.#tell(change))
+    } else this.#unsubscribe ??= this.#context.world.subscribe((change) => this.#offer(change))
   }
 
-  #tell(change: WorldEvent): void {
-    this.#office.subjects.note(change)
+  #offer(change: WorldEvent): void {
+    this.#context.subjects.note(change)
     if (change.source === 'message') return
     for (const channel of this.#channels.values()) channel.offer(change)
   }

@@ -1,8 +1,8 @@
 /**
- * Writes an event as it is sent (specification, section 6).
+ * Renders an event (specification, section 6).
  *
- * Invariant: `data` is the record at this moment, in the shape of the answer to its GET by id, on the terms of the
- * request that made the configuration; id and timestamp are the event's own at every attempt.
+ * Invariant: `data` is the current record in the shape of its GET by id, with the API version of the request that
+ * created the configuration; id and timestamp are the same at every attempt.
  */
 import { stamp } from '../clock.ts'
 import type { JsonRecord } from '../http/answer.ts'
@@ -16,7 +16,7 @@ export interface WebhookEvent {
   readonly id: string
   readonly type: EventType
   readonly subject: Subject
-  /** The service's time of the change, in microseconds; of the last one, when several were merged. */
+  /** The service's time of the change, in microseconds; of the last one if several were merged. */
   at: number
 }
 
@@ -32,7 +32,7 @@ export function writeEvent(event: WebhookEvent, rendering: Rendering): Buffer {
   return written(envelopeOf(event, rendering), rendering.shape)
 }
 
-/** The same event with every text of its record replaced: what a forger would have a receiver believe. */
+/** The same event with every text of its record replaced. */
 export function writeForged(event: WebhookEvent, rendering: Rendering): Buffer {
   const envelope = envelopeOf(event, rendering)
   const forged = Object.entries((envelope.data ?? {}) as JsonRecord).map(([name, value]) =>
@@ -41,7 +41,7 @@ export function writeForged(event: WebhookEvent, rendering: Rendering): Buffer {
   return written({ ...envelope, data: Object.fromEntries(forged) }, rendering.shape)
 }
 
-/** Ids and times stay, so that the forged record is one that the receiver knows. */
+/** Ids and times stay, so that the receiver knows the forged record. */
 const KEPT = /^u?id$|_id$|_at$/
 
 function envelopeOf({ id, type, subject, at }: WebhookEvent, rendering: Rendering): JsonRecord {

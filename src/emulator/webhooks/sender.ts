@@ -1,8 +1,8 @@
 /**
- * One signed POST, and what became of it.
+ * Sends one signed POST.
  *
- * Invariant: the bytes that are sent are those that were signed; no redirect is followed; every outcome is a value,
- * never an exception, and its text tells nothing of the target or of the record; after `close` nothing is in flight.
+ * Invariant: the signed bytes are sent; no redirect is followed; every outcome is a value, never an exception, and its
+ * text reveals nothing of the target or the record; after `close` nothing is in flight.
  */
 import { Agent } from 'undici'
 import { sign } from '../../core/signature.ts'
@@ -13,7 +13,7 @@ export interface Outcome {
   readonly acknowledged: boolean
   readonly status: number | null
   readonly error: string | null
-  /** True when trying again could not help. */
+  /** True if a retry cannot succeed. */
   readonly final: boolean
 }
 
@@ -29,7 +29,7 @@ export interface SenderOptions {
 }
 
 const USER_AGENT = 'intake-sync-emulator-webhooks'
-/** Bytes of an answer that are read; what is longer ends its connection. */
+/** Greatest number of bytes read of an answer; a longer one closes its connection. */
 const READ = 65_536
 
 export function openSender({ allowRemote, timeoutMs }: SenderOptions): Sender {
@@ -52,7 +52,7 @@ export function openSender({ allowRemote, timeoutMs }: SenderOptions): Sender {
       body,
       signal,
     })
-    // The status decides; whatever happens to the rest of the answer changes nothing.
+    // Only the status counts, whatever happens to the rest of the answer.
     await answer.body.dump({ limit: READ }).catch(() => undefined)
     return answer.statusCode
   }

@@ -1,8 +1,8 @@
 /**
- * What events are about: the records, as they are when an attempt is made.
+ * The records of events that are still to be sent.
  *
- * Invariant: a record that still exists is shown as it is now; one that is gone, as it was when it was deleted, for
- * every event of it that is still to be sent. Nothing is kept of a record that no such event is about.
+ * Invariant: an existing record is shown in its current state, a deleted one in its last state. Only records of unsent
+ * events are stored.
  */
 import type { EventSource, World, WorldEvent } from '../world/world.ts'
 
@@ -11,10 +11,10 @@ type Row = Exclude<WorldEvent, { source: 'message' }>['row']
 export interface Subject {
   readonly source: EventSource
   readonly id: string
-  /** As the newest event found it: what is shown once the record is gone. */
+  /** State at the newest event, shown once the record is deleted. */
   last: Row
-  /** How many events hold on to it. */
-  held: number
+  /** Number of events that retain it. */
+  uses: number
 }
 
 export class Subjects {
@@ -25,23 +25,23 @@ export class Subjects {
     this.#world = world
   }
 
-  /** The subject of an event that is to be sent; to be released when that is over. */
-  hold(source: EventSource, row: Row): Subject {
+  /** The subject of an event that is to be sent. The caller must release it. */
+  retain(source: EventSource, row: Row): Subject {
     let subject = this.#byId.get(row.id)
     if (subject === undefined) {
-      subject = { source, id: row.id, last: row, held: 0 }
+      subject = { source, id: row.id, last: row, uses: 0 }
       this.#byId.set(row.id, subject)
     }
-    subject.held += 1
+    subject.uses += 1
     return subject
   }
 
   release(subject: Subject): void {
-    subject.held -= 1
-    if (subject.held === 0) this.#byId.delete(subject.id)
+    subject.uses -= 1
+    if (subject.uses === 0) this.#byId.delete(subject.id)
   }
 
-  /** Takes notice of a change. */
+  /** Stores the last state of a changed record. */
   note({ id, row, source }: WorldEvent): void {
     if (source === 'message') return
     const subject = this.#byId.get(id)
@@ -52,7 +52,7 @@ export class Subjects {
     return tableOf(this.#world, source).get(id) ?? last
   }
 
-  /** A record for a simulated event: the oldest of the first source that has one, else a patient who is nobody. */
+  /** A record for a simulated event: the oldest of the first source that has one, else an invented patient. */
   example(sources: readonly EventSource[]): { source: EventSource; row: Row } {
     for (const source of sources) {
       const [row] = tableOf(this.#world, source).slice(0, 1)

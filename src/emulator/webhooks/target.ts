@@ -1,13 +1,13 @@
 /**
- * Where events may be sent: to this machine alone, unless the person who started the emulator says otherwise.
+ * Restricts targets of events to this machine, unless remote webhooks are allowed.
  *
- * Invariant: no connection is opened to an address outside loopback by way of what is exported here; a name is judged
- * by every address that it resolves to, at the moment of connecting, so that it cannot change in between.
+ * Invariant: these functions open no connection to an address outside loopback. A name is checked by every address that
+ * it resolves to when connecting, so that it cannot change in between.
  */
 import { lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 
-/** IPv4 addresses within IPv6 (`::ffff:127.0.0.1`) are judged by the rule for IPv4. */
+/** IPv4 addresses within IPv6 (`::ffff:127.0.0.1`) are checked by the rule for IPv4. */
 const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
@@ -23,13 +23,13 @@ export function isLoopback(address: string): boolean {
   return LOOPBACK.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 }
 
-/** True for a URL whose host is an address, and that address not on loopback. */
+/** True for a URL whose host is an address outside loopback. */
 export function isRemoteAddress({ hostname }: URL): boolean {
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
   return isIP(host) !== 0 && !isLoopback(host)
 }
 
-/** Resolves names as `dns.lookup` does and fails with `RemoteTarget` when any address is not on loopback. */
+/** Resolves names as `dns.lookup` does and fails with `RemoteTarget` if any address is not on loopback. */
 export const lookUpLoopback: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
     if (error !== null) return callback(error, [])

@@ -2,7 +2,7 @@
  * The webhook configurations of one team (specification, section 2.6).
  *
  * Invariant: the same seed and the same order of creation give the same ids and secrets; the secret of a
- * configuration never changes, and nothing but `created` shows it.
+ * configuration never changes, and only `showCreated` returns it.
  */
 import type { JsonRecord } from '../http/answer.ts'
 import { Draw, keyOf } from '../world/draw.ts'
@@ -13,7 +13,7 @@ import { EVENT_SOURCES, type EventSource, type World } from '../world/world.ts'
 export const EVENT_TYPES = ['created', 'updated', 'deleted'] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
-/** What a caller may set. */
+/** The fields that a caller can set. */
 export interface ConfigFields {
   readonly target_url: string
   readonly event_types: readonly EventType[]
@@ -26,7 +26,7 @@ export interface WebhookConfig extends ConfigFields {
   readonly created_at: string
   readonly updated_at: string
   readonly signature_secret: string
-  /** `X-API-VERSION` of the request that made it: `data` of its events is shown on those terms. */
+  /** `X-API-VERSION` of the request that created it, used for the `data` of its events. */
   readonly version: string
 }
 
@@ -71,7 +71,7 @@ export function secretOf(draw: Draw): string {
   return Array.from({ length: 8 }, () => draw.word().toString(16).padStart(8, '0')).join('')
 }
 
-/** A configuration as every answer but that of its creation shows it. */
+/** A configuration in every answer except that to its creation. */
 export function showConfig({
   version: _version,
   signature_secret: _secret,

@@ -1,8 +1,7 @@
 /**
- * How much of a team's deliveries is still to be done now.
+ * Counts the pending deliveries of a team.
  *
- * Invariant: `idle` resolves only at a moment when nothing is queued, held back or in flight; what waits for its retry
- * does not count.
+ * Invariant: `idle` resolves only when nothing is queued, delayed or in flight; scheduled retries do not count.
  */
 export class Work {
   #pending = 0

@@ -1,8 +1,8 @@
 /**
- * Randomness as a pure function of a key and a counter.
+ * Pseudo-random draws as a pure function of a key and a counter.
  *
- * Invariant: the same key gives the same draws on every machine, and a record's draws do not depend on which other
- * records were made before it.
+ * Invariant: the same key gives the same draws on every machine, and a record's draws do not depend on other
+ * records.
  */
 import { createHash } from 'node:crypto'
 
@@ -59,7 +59,7 @@ export class Draw {
     return this.word() / 0x1_0000_0000
   }
 
-  /** True in `share` (0 to 1) of the cases. */
+  /** True with probability `share` (0 to 1). */
   chance(share: number): boolean {
     return this.word() < share * 0x1_0000_0000
   }

@@ -1,8 +1,7 @@
 /**
- * The rows of a table that satisfy a condition, found by reading all of it.
+ * Filters a table by reading all of it.
  *
- * Invariant: other requests are served in between (a scan of a million rows gives way every few thousand), and the
- * order is that of the table.
+ * Invariant: the rows keep the order of the table; other requests are served every few thousand rows.
  */
 import type { Listing, Row, Table } from './table.ts'
 

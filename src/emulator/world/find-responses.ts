@@ -1,9 +1,8 @@
 /**
  * The responses that satisfy a filter, in the order of the list.
  *
- * Invariant: the answer is what reading every response would give. Seeded responses never change by themselves, so
- * which of them match is found once for each filter, without making their answers, and remembered; what happened
- * since lies over it.
+ * Invariant: the result equals a filter over every response. Seeded responses never change, so their matches are found
+ * once per filter, without generating answers, and cached; the changes since then are applied to them.
  */
 import type { Key } from './draw.ts'
 import type { Response } from './records.ts'
@@ -12,7 +11,7 @@ import type { Head } from './seeded/seed.ts'
 import type { Listing } from './table.ts'
 import type { World } from './world.ts'
 
-/** Each part that is given must hold; days are UTC, both bounds inclusive, in microseconds. */
+/** All given conditions must be true. Times are in microseconds, `submittedFrom` inclusive, `submittedBefore` exclusive. */
 export interface ResponseFilter {
   readonly patient?: string
   readonly form?: string
@@ -66,7 +65,7 @@ function inDays(submitted: number | null, from?: number, before?: number): boole
   return (from === undefined || submitted >= from) && (before === undefined || submitted < before)
 }
 
-/** Reads a stamp of our own back; its milliseconds are enough to compare with whole days. */
+/** Reads a stamp to the millisecond, enough to compare with whole days. */
 function microseconds(text: string): number {
   return Date.parse(text) * 1000
 }

@@ -1,15 +1,15 @@
 /**
- * UUIDs that hold the index of their record, so that a million ids need no map.
+ * UUIDs that encode the index of their record, so that a million ids need no map.
  *
- * Invariant: `indexOf(idAt(i)) === i` for every i below 2^32, and `indexOf` of any text that `idAt` of the same
- * space did not write is undefined: ids of another team, environment, seed or kind are never taken for one's own.
+ * Invariant: `indexOf(idAt(i)) === i` for every i below 2^32, and `indexOf` is undefined for any text that is not an
+ * id of this space, such as ids of another team, environment, seed or kind.
  * The first word is the index under a keyed permutation; the other three repeat it under other keys, as a check.
  */
 import { type Key, mix } from './draw.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** True for text that is written as a UUID, whether it is an id or not. */
+/** True for any text in the format of a UUID. */
 export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
@@ -36,14 +36,14 @@ export class IdSpace {
     return this.idAt(index) === lower ? index : undefined
   }
 
-  /** The id that begins with these twelve or more hex digits, dashes left out; undefined when there is none. */
+  /** The id that begins with these twelve or more hex digits, without dashes; undefined if there is none. */
   withPrefix(hex: string): string | undefined {
     const id = this.idAt(unscramble(Number.parseInt(hex.slice(0, 8), 16), this.#key.a, this.#key.b))
     return id.replaceAll('-', '').startsWith(hex) ? id : undefined
   }
 }
 
-/** A UUID that only has to be stable and unlike others: ids of questions, choices and the like. */
+/** A stable, unique UUID without an index: for questions, choices and the like. */
 export function stableId(key: Key, major: number, minor: number): string {
   const start = mix(key.a ^ Math.imul(major, 0x85ebca6b)) ^ Math.imul(minor, 0x9e3779b1)
   const word1 = mix(start ^ key.b)
@@ -76,7 +76,7 @@ function unscramble(word: number, a: number, b: number): number {
 }
 
 const DIGITS = Buffer.from('0123456789abcdef')
-/** Where the next id is written: a text made from bytes is flat, one joined from pieces has to be flattened later. */
+/** Buffer for the next id: a string from bytes is flat, a concatenated one must be flattened later. */
 const written = Buffer.alloc(36, '-')
 
 /** Writes `count` hex digits of `word`, from the bit `high` down. */

@@ -1,8 +1,8 @@
 /**
- * The records of the service in their default shape (specification, section 2): what the emulator keeps. What it
- * sends is this, after the transforms of `shapes/`.
+ * The records of the service in their default shape (specification, section 2): as the emulator stores them.
+ * Answers contain them after the transformations of `shapes/`.
  *
- * Invariant: references are ids here; how they are shown is decided where a record is rendered.
+ * Invariant: references are ids; rendering expands them.
  */
 export interface EmergencyContact {
   readonly first_name?: string
@@ -89,7 +89,7 @@ export interface Question {
   readonly columns?: readonly Heading[]
   /** Id of the repeated block or table that this question is a member of. */
   readonly block?: string
-  /** The name an imported questionnaire gave it. */
+  /** Name of the item in an imported questionnaire. */
   readonly link_id?: string
 }
 
@@ -107,7 +107,7 @@ export interface Packet {
   readonly id: string
   readonly name: string
   readonly text: string
-  /** Ids of the member forms, in the order in which they are filled in; a form may stand in it twice. */
+  /** Ids of the forms, in the order in which they are filled in; a form can occur twice. */
   readonly forms: readonly string[]
   readonly created_at: string
   readonly updated_at: string
@@ -152,7 +152,7 @@ export interface Message {
   readonly updated_at: string
 }
 
-/** The question as it was when it was answered; rewording it later changes nothing here. */
+/** The question as answered; later rewording does not change it. */
 export interface AskedQuestion {
   readonly id: string
   readonly text: string
@@ -189,7 +189,7 @@ export interface ESignature {
   readonly image: 'inline' | 'stored'
 }
 
-/** What was given as answers, of every kind. */
+/** Answers of every kind. */
 export interface Answers {
   readonly answers: readonly Answer[]
   readonly matrix_cells: readonly MatrixCell[]
@@ -201,11 +201,11 @@ export interface Response extends Answers {
   readonly id: string
   readonly patient: string
   readonly form: string | null
-  /** The form's (or document's) name when the response was asked for. */
+  /** Name of the form (or document) when the response was requested. */
   readonly form_name: string | null
   readonly packet: string | null
   readonly document: string | null
-  /** What asked for it, neither of them shown. */
+  /** The message and packet response that requested it; not shown. */
   readonly message: string | null
   readonly packet_response: string | null
   readonly is_submitted: boolean

@@ -1,9 +1,9 @@
 /**
- * One resource of one team: rows made as they are asked for, under an overlay of what happened since.
+ * One resource of one team: rows generated on request, with an overlay of later changes.
  *
- * Invariant: a row that nobody touched is `make(index)` and takes no memory; what is held grows only with the number
- * of rows created, changed or deleted at run time. Rows are listed in the order of their index, which is the order of
- * their creation, and a deletion moves every later row up by one place.
+ * Invariant: an unchanged row is `make(index)` and takes no memory; memory grows only with the rows created, changed or
+ * deleted at run time. Rows are listed in the order of their index, which is the order of
+ * their creation, and a deletion moves every later row up by one position.
  */
 import type { IdSpace } from './id-space.ts'
 
@@ -15,7 +15,7 @@ export interface Change<T extends Row = Row> {
   readonly type: 'created' | 'updated' | 'deleted'
   readonly id: string
   readonly index: number
-  /** The row after the change; of a deletion, the row as it was. */
+  /** The row after the change; for a deletion, the last state. */
   readonly row: T
 }
 
@@ -33,7 +33,7 @@ export class Table<T extends Row> implements Listing<T> {
   readonly #overlay = new Map<number, T>()
   /** Indexes of deleted rows, ascending. */
   readonly #gone: number[] = []
-  /** Rows ever made: the seeded ones, then the created ones. */
+  /** Number of rows ever created, seeded ones included. */
   #end: number
 
   constructor(
@@ -48,12 +48,12 @@ export class Table<T extends Row> implements Listing<T> {
     this.#onChange = onChange
   }
 
-  /** How many rows there are now. */
+  /** Current number of rows. */
   get size(): number {
     return this.#end - this.#gone.length
   }
 
-  /** One more than the greatest index ever used. */
+  /** The index after the greatest one ever used. */
   get end(): number {
     return this.#end
   }
@@ -71,12 +71,12 @@ export class Table<T extends Row> implements Listing<T> {
     return index === undefined ? undefined : this.at(index)
   }
 
-  /** Rows of the overlay with their indexes: those created or changed at run time and still there. */
+  /** Existing rows that were created or changed at run time, by index. */
   touched(): ReadonlyMap<number, T> {
     return this.#overlay
   }
 
-  /** Index of the row that stands at `position` (from 0) of the list; `end` when there is none. */
+  /** Index of the row at `position` (from 0) of the list; `end` if there is none. */
   indexAt(position: number): number {
     let low = 0
     let high = this.#gone.length
@@ -95,7 +95,7 @@ export class Table<T extends Row> implements Listing<T> {
     return this.#walk(this.indexAt(this.size - 1 - position), count, -1)
   }
 
-  /** Up to `limit` rows from index `token` on, and the index where the next scan goes on: what a cursor holds. */
+  /** Up to `limit` rows from index `token` on, and the index at which the next scan continues, for use in cursors. */
   scan(token: number, limit: number): { rows: T[]; next: number | null } {
     const rows = this.#walk(token, limit + 1, 1)
     const beyond = rows.length > limit ? rows.pop() : undefined
@@ -111,7 +111,7 @@ export class Table<T extends Row> implements Listing<T> {
     return rows
   }
 
-  /** Adds the row that `build` makes of its new id, and returns it. */
+  /** Adds the row that `build` returns for a new id, and returns it. */
   create(build: (id: string, index: number) => T): T {
     const index = this.#end
     const row = build(this.ids.idAt(index), index)
@@ -121,7 +121,7 @@ export class Table<T extends Row> implements Listing<T> {
     return row
   }
 
-  /** Puts `change(row)` in the place of a row; undefined when there is no such row. */
+  /** Replaces a row with `change(row)`; undefined if there is no such row. */
   update(id: string, change: (row: T) => T): T | undefined {
     const index = this.ids.indexOf(id)
     const row = index === undefined ? undefined : this.at(index)
@@ -132,7 +132,7 @@ export class Table<T extends Row> implements Listing<T> {
     return changed
   }
 
-  /** The row as it was, now gone; undefined when there was none. */
+  /** Deletes a row and returns its last state; undefined if there was none. */
   remove(id: string): T | undefined {
     const index = this.ids.indexOf(id)
     const row = index === undefined ? undefined : this.at(index)
@@ -144,7 +144,7 @@ export class Table<T extends Row> implements Listing<T> {
   }
 }
 
-/** Place of the first element that is not less than `value`. */
+/** Index of the first element that is not less than `value`. */
 function lowerBound(sorted: readonly number[], value: number): number {
   let low = 0
   let high = sorted.length

@@ -1,8 +1,8 @@
 /**
- * All data of one team in one environment, and the news of what changes in it.
+ * All data of one team in one environment, with subscriptions to its changes.
  *
  * Invariant: two worlds never share an id, since every id space is keyed by seed, environment and team; every change
- * made at run time, by whichever way, is told to every subscriber after it can be read.
+ * at run time is reported to every subscriber after it can be read.
  */
 import { type ServiceClock, stamp } from '../clock.ts'
 import type { Timeline } from '../timeline.ts'
@@ -15,7 +15,7 @@ import { openSeed, seededResponse } from './seeded/open-seed.ts'
 import type { Imported, Seed, Sizes } from './seeded/seed.ts'
 import { type Change, type Row, Table } from './table.ts'
 
-/** What changes: the record of each kind, by the name that a webhook event would give it. Messages have no events. */
+/** Records by the source name of their webhook events. Messages have no events. */
 export interface Sources {
   patient: Patient
   form: Form
@@ -38,7 +38,7 @@ export const EVENT_SOURCES = [
 ] as const satisfies readonly Source[]
 export type EventSource = (typeof EVENT_SOURCES)[number]
 
-/** One change of one record, in the words of a webhook event. */
+/** One change of one record. */
 export type WorldEvent = {
   readonly [S in Source]: Change<Sources[S]> & {
     readonly source: S
@@ -91,12 +91,12 @@ export class World {
     )
   }
 
-  /** The service's time as records carry it. */
+  /** The service's time as an ISO 8601 stamp. */
   now(): string {
     return stamp(this.clock.now())
   }
 
-  /** What others show of a patient: his name as it is now; null when he is gone. */
+  /** The part of a patient that other records show, in its current state; null if deleted. */
   person(id: string): Person | null {
     const index = this.patients.ids.indexOf(id)
     if (index === undefined || !this.patients.has(index)) return null

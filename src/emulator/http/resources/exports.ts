@@ -1,8 +1,8 @@
 /**
  * Exports (specification, section 4.5): the list, and one export in one of three formats.
  *
- * Invariant: there is one export for each form that exists, at any moment; its id is of a space of its own, so that
- * the id of a form is none of an export. Asking for an export changes nothing.
+ * Invariant: each existing form has exactly one export, whose id differs from every form's. Requesting an export changes
+ * nothing.
  */
 import { exportOf } from '../../exports/rows.ts'
 import { isUuid } from '../../world/id-space.ts'
@@ -39,7 +39,7 @@ function run({ body, query, shape, world, version }: Call): Answer {
   const given = readObject(body)?.id
   const text = typeof given === 'string' || typeof given === 'number' ? String(given) : ''
   const id = shape.id(text, seed.exportIds)
-  // Where ids are numbers, one that nobody has is no UUID either.
+  // In shapes with numeric ids an unknown id is not a UUID either.
   if (id === undefined ? !/^\d+$/.test(text) : !isUuid(id)) return refused('id')
   const index = id === undefined ? undefined : seed.exportIds.indexOf(id)
   const form = index === undefined ? undefined : forms.at(index)

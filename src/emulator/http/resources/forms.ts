@@ -1,8 +1,8 @@
 /**
  * Forms, packets and documents (specification, section 4.3): read only.
  *
- * Invariant: a packet shows its member forms as they are now; one that was deleted is left out. Documents show
- * `input_fields` only to a caller that asks for v2.1, in the list and by id alike.
+ * Invariant: a packet shows the current state of its forms, without deleted ones. Documents have `input_fields` only for
+ * callers that request v2.1, in lists and by id.
  */
 import type { Row, Table } from '../../world/table.ts'
 import type { World } from '../../world/world.ts'

@@ -1,8 +1,8 @@
 /**
- * Reads the body of a message (specification, section 2.2) and refuses what the service refuses.
+ * Reads the body of a message (specification, section 2.2), with the validation of the service.
  *
- * Invariant: what comes out holds only fields of a message, each of its type, references as the world writes them; a
- * reference to nothing is the 404 of its resource, anything else at fault 400.
+ * Invariant: the result contains only fields of a message, each of its type, and references in the world's notation. A
+ * reference to a missing record is answered 404 as its resource, any other error 400.
  */
 
 import { parse } from 'lossless-json'
@@ -15,10 +15,10 @@ import { readEmail } from './patient-body.ts'
 type Fields = Partial<{ -readonly [K in keyof MessageFields]: MessageFields[K] }>
 
 const REFERENCES = { patient: 'patients', form: 'forms', packet: 'packets', document: 'documents' } as const
-/** Names under which the recipient of an SMS may come. */
+/** Accepted names for the recipient of an SMS. */
 const PHONES = ['target_phone_number', 'target_phone', 'phone_number'] as const
 
-/** The fields that the body names. */
+/** The fields of the body. */
 export function readMessageFields(call: Call): Fields | Failure {
   const body = readObject(call.body)
   if (body === undefined) return refused('non_field_errors')
@@ -67,7 +67,7 @@ export function readMessageFields(call: Call): Fields | Failure {
   return fields
 }
 
-/** A new message, or why it is refused. */
+/** A new message, or the failure to answer. */
 export function readNewMessage(call: Call): MessageFields | Failure {
   const read = readMessageFields(call)
   if ('type' in read) return read
@@ -85,7 +85,7 @@ export function readNewMessage(call: Call): MessageFields | Failure {
   })
 }
 
-/** The message with its recipient, who is the patient unless somebody else is named; refused when there is none. */
+/** The message with its recipient, by default the patient; a failure if there is none. */
 export function addressed({ world }: Call, fields: MessageFields): MessageFields | Failure {
   const patient = world.patients.get(fields.patient)
   if (fields.preferred_delivery_method === 'email') {
@@ -100,11 +100,11 @@ export function refused(field: string): Failure {
   return failure(400, 'Validation error.', field)
 }
 
-/** The JSON object of a body; undefined when it is something else. */
+/** The JSON object of a body; undefined if it is not one. */
 export function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
     const text = body.toString('utf8')
-    // Ids may be numbers that a double cannot hold: they are taken as their digits.
+    // Ids can be numbers beyond the precision of a double: keep their digits.
     const value = /\d{16}/.test(text) ? parse(text, undefined, numberOf) : JSON.parse(text)
     return isObject(value) ? value : undefined
   } catch {
@@ -121,7 +121,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** An id, or the object that holds one; null for none, undefined for what can be neither. */
+/** Reads an id or an object with one; null if empty, undefined if invalid. */
 function referenceOf(value: unknown): string | null | undefined {
   if (value === null || value === '') return null
   const id = isObject(value) ? (value.id ?? value.uid) : value

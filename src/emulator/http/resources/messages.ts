@@ -1,7 +1,7 @@
 /**
  * Messages (specification, sections 2.2, 3.1 and 4.2).
  *
- * Invariant: what was sent, failed or was cancelled changes no more: the attempt is 400 and leaves no trace.
+ * Invariant: a message that was sent, failed or was cancelled no longer changes: a request to change it is answered 400.
  */
 import { cancelMessage, changeMessage, createMessage, isUnsent } from '../../clinic/messages.ts'
 import { filtered } from '../../world/filtered.ts'
@@ -57,7 +57,7 @@ function create(call: Call): Answer {
   return shown(call, createMessage(call.world, fields), 201)
 }
 
-/** PUT changes what the body names: the specification speaks of "changed fields". */
+/** PUT changes only the fields of the body: the specification says "changed fields". */
 function change(call: Call): Answer {
   const message = found(call)
   if (message === undefined) return failure(404, NOT_FOUND.messages)
@@ -81,7 +81,7 @@ function cancel(call: Call): Answer {
   return { type: 'empty', status: 204 }
 }
 
-/** `PATCH …/scheduled`: cancels, or moves, a message that is scheduled. */
+/** `PATCH …/scheduled`: cancels or reschedules a scheduled message. */
 function changeScheduled(call: Call): Answer {
   const message = found(call)
   if (message === undefined) return failure(404, NOT_FOUND.messages)

@@ -1,8 +1,8 @@
 /**
- * Reads the body of a patient (specification, section 2.1) and refuses what the service refuses.
+ * Reads the body of a patient (specification, section 2.1), with the validation of the service.
  *
- * Invariant: what comes out holds only fields of a patient, each of its type; the first field at fault is named.
- * Fields that a patient does not have are ignored.
+ * Invariant: the result contains only fields of a patient, each of its type; an error names the first invalid field.
+ * Unknown fields are ignored.
  */
 import type { EmergencyContact, Patient, Tag } from '../../world/records.ts'
 
@@ -48,7 +48,7 @@ const READERS: Readonly<Record<string, (value: unknown) => Read<unknown>>> = {
   custom_fields: readCustomFields,
 }
 
-/** The fields that `body` names, or the name of the one at fault (`non_field_errors` when it is no object). */
+/** The fields of `body`, or the name of the first invalid one (`non_field_errors` if it is not an object). */
 export function readPatientFields(body: unknown): { fields: Partial<PatientFields> } | { fault: string } {
   if (!isObject(body)) return { fault: 'non_field_errors' }
   const fields: Record<string, unknown> = {}

@@ -1,8 +1,8 @@
 /**
  * Patients (specification, section 4.1).
  *
- * Invariant: PUT clears what it leaves out, PATCH replaces each field it names as a whole, and nothing is changed by
- * a request that is answered 4xx.
+ * Invariant: PUT clears missing fields, PATCH replaces each given field as a whole; a request that is answered 4xx
+ * changes nothing.
  */
 import { filtered } from '../../world/filtered.ts'
 import type { Patient } from '../../world/records.ts'

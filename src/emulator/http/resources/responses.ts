@@ -1,8 +1,8 @@
 /**
  * Responses (specification, section 4.4): list with filters, and one by id.
  *
- * Invariant: every row of a filtered list satisfies every filter that was given. Days are UTC and whole, bounds are
- * inclusive, a date filter leaves out what is not submitted, and an id that nobody has gives an empty list.
+ * Invariant: every row of a filtered list satisfies every filter. Days are whole days in UTC, bounds are inclusive, a
+ * date filter excludes unsubmitted responses, and an unknown id gives an empty list.
  */
 
 import { readStamp } from '../../clock.ts'
@@ -21,7 +21,7 @@ const DATES = ['submitted_on', 'submitted_after', 'submitted_before'] as const
 const NONE: Listing<Response> = { size: 0, slice: () => [], scan: () => ({ rows: [], next: null }) }
 const HOUR = 3_600_000_000
 const DAY = 24 * HOUR
-/** The years 0 and 9999: bounds that leave nothing out. */
+/** The years 0 and 9999: bounds that exclude nothing. */
 const EARLIEST = -62_167_219_200_000_000
 const LATEST = 253_402_300_800_000_000
 
@@ -35,7 +35,7 @@ async function list(call: Call): Promise<Answer> {
   return listPage(call, 'responses', listing, [...REFERENCES, ...DATES], (one) => showResponse(one, showing))
 }
 
-/** The filter; `nobody` when an id is none of this team's; or why the request is refused. */
+/** The filter; `nobody` if an id is unknown to this team; or the failure to answer. */
 function readFilter({
   query,
   shape,
@@ -55,14 +55,14 @@ function readFilter({
     if (text === null) continue
     const table = { patient: world.patients, form: world.forms, packet: world.packets }[name]
     const id = shape.id(text, table.ids)
-    // What a patient left behind is nobody's; a form that is gone still has its responses.
+    // A deleted patient matches no responses; a deleted form still does.
     if (id === undefined || (name === 'patient' && table.get(id) === undefined)) return 'nobody'
     filter[name] = id.toLowerCase()
   }
   return filter
 }
 
-/** From when, and before when, a response must have been submitted for its day to pass. */
+/** The range of submission times, start inclusive and end exclusive, that a date filter accepts. */
 function boundsOf(name: (typeof DATES)[number], day: number, shape: Shape): readonly [number, number] {
   const start = shape.has('bounds-zone') ? day + 8 * HOUR : day
   if (name === 'submitted_on') return [start, start + DAY]

@@ -1,8 +1,8 @@
 /**
- * Records as the service writes them in its default shape: what lists, single records and webhook events hold.
+ * Renders records in the default shape, for lists, single records and webhook events.
  *
- * Invariant: a reference is shown as it is now (a patient's new name, a packet's present forms); what no longer
- * exists, or was never there, is null. What a response was asked with stays as it was.
+ * Invariant: a reference shows the current state (a patient's new name, a packet's current forms), or null if it is
+ * deleted or missing. A response keeps the wording that it was asked with.
  */
 import { createHash } from 'node:crypto'
 import type {
@@ -20,12 +20,12 @@ import type { Table } from '../../world/table.ts'
 import type { EventSource, World, WorldEvent } from '../../world/world.ts'
 import type { JsonRecord, Resource } from '../answer.ts'
 
-/** What decides how a record is shown, beside the record. */
+/** Rendering options, in addition to the record. */
 export interface Showing {
   readonly world: World
   /** The value of `X-API-VERSION`, empty without it. */
   readonly version: string
-  /** True where packets show their forms with all questions. */
+  /** True if packets show their forms with all questions. */
   readonly nestedForms: boolean
 }
 
@@ -56,7 +56,7 @@ export function showMessage(message: Message, { world }: Showing): JsonRecord {
 
 export function showResponse(response: Response, { world }: Showing): JsonRecord {
   const { files, e_signatures, form } = response
-  // Written out, since most of what the emulator sends is this.
+  // Written out for speed: most of the output is responses.
   return {
     id: response.id,
     form_id: form,
@@ -93,7 +93,7 @@ function named<T extends { readonly id: string; readonly name: string }>(
   return found === undefined ? null : { id: found.id, name: found.name }
 }
 
-/** An address that stops working within two hours, as signed addresses do: it is another one every hour. */
+/** A signed address that expires within two hours; it changes every hour. */
 function expiring(kind: string, id: string, world: World): string {
   const expires = (Math.floor(world.clock.now() / 3_600_000_000) + 2) * 3600
   const signature = createHash('sha1').update(`${id}/${expires}`).digest('hex')
@@ -133,7 +133,7 @@ const RESOURCE_OF: Readonly<Record<EventSource, Resource>> = {
   packet_response: 'packet_responses',
 }
 
-/** What an event of `source` holds as `data`, in the default shape, and the resource it is shaped as. */
+/** The `data` of an event of `source` in the default shape, and the resource that shapes treat it as. */
 export function showEventData(
   source: EventSource,
   row: WorldEvent['row'],

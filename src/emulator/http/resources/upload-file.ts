@@ -1,8 +1,8 @@
 /**
- * The CSV file of a batch upload, out of the multipart body that brought it (specification, section 4.1).
+ * Reads the CSV file in the multipart body of a batch upload (specification, section 4.1).
  *
- * Invariant: a sheet has named first_name and last_name columns and no two columns of one name; its rows are those of
- * the file in their order, blank lines left out, whatever is in their cells.
+ * Invariant: a sheet has the columns first_name and last_name and no repeated names; its rows are all non-blank rows of
+ * the file in order, whatever their cells contain.
  */
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
@@ -15,18 +15,18 @@ export interface Sheet {
   readonly type: 'sheet'
   readonly columns: readonly Column[]
   readonly rows: readonly (readonly string[])[]
-  /** False where some bytes of the file are no text; each of them is U+FFFD in the cells. */
+  /** False if the file contains invalid UTF-8, which the cells show as U+FFFD. */
   readonly isUtf8: boolean
 }
 
-/** `invalid`: there is no such file, or it is no sheet of patients. `wrong-type`: there is one, but of another type. */
+/** `invalid`: no file, or not a sheet of patients. `wrong-type`: a file of another type. */
 export type ReadUpload = Sheet | { readonly type: 'invalid' } | { readonly type: 'wrong-type' }
 
 const INVALID = { type: 'invalid' } as const
 
 /**
- * Quotes inside a bare cell are part of it; blanks around a cell are not, unless it is quoted. The mark of UTF-8 is
- * taken away before: `bom` would let UTF-16 in as well.
+ * Quotes inside a bare cell are part of it; blanks around an unquoted cell are not. The byte order mark is removed
+ * separately: the option `bom` would accept UTF-16 too.
  */
 const OPTIONS = {
   trim: true,
@@ -38,10 +38,10 @@ const OPTIONS = {
 
 const MARK = Buffer.from('\ufeff')
 
-/** How much of a file is read in one turn of the event loop: others wait no longer than that. */
+/** Bytes parsed in one turn of the event loop, so that other requests do not wait long. */
 const CHUNK = 64 * 1024
 
-/** Rows of a file, without its header; one that has more is refused as a whole. */
+/** Greatest number of rows without the header; a longer file is refused. */
 const MOST_ROWS = 250_000
 
 export async function readUpload(contentType: unknown, body: Buffer): Promise<ReadUpload> {
@@ -57,7 +57,7 @@ export async function readUpload(contentType: unknown, body: Buffer): Promise<Re
   return columns === undefined ? INVALID : { type: 'sheet', columns, rows, isUtf8: valid }
 }
 
-/** The one part named `file`; undefined when it is no file, there are others of that name, or no multipart body. */
+/** The one part named `file`; undefined if it is not a file, if it repeats, or without a multipart body. */
 async function filePart(contentType: string, body: Buffer): Promise<File | undefined> {
   if (!/^multipart\/form-data\b/i.test(contentType.trim())) return undefined
   try {
@@ -65,13 +65,13 @@ async function filePart(contentType: string, body: Buffer): Promise<File | undef
     const parts = form.getAll('file')
     return parts.length === 1 && typeof parts[0] !== 'string' ? (parts[0] as File) : undefined
   } catch (error) {
-    // What undici says of a body that it cannot take apart.
+    // Thrown by undici for a malformed body.
     if (error instanceof TypeError) return undefined
     throw error
   }
 }
 
-/** Every record of a CSV file; undefined when a quoted cell has no end, or goes on after it. */
+/** Every record of a CSV file; undefined if a quoted cell is unterminated or followed by text. */
 async function readCsv(bytes: Buffer): Promise<string[][] | undefined> {
   const rows: string[][] = []
   try {

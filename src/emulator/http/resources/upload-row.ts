@@ -1,12 +1,12 @@
 /**
- * One row of a batch upload as a patient, or what is wrong with it.
+ * Reads one row of a batch upload as a patient.
  *
- * Invariant: a row is refused for what POST /v2/patients refuses, and besides for a missing name of an emergency
- * contact, a cell in no column, and bytes that are no text. What is said of it names a column and shows no value.
+ * Invariant: a row is refused for the same reasons as a POST /v2/patients, and for a missing name of an emergency
+ * contact, a cell without a column and invalid UTF-8. The error names a column and contains no value.
  */
 import { CONTACT, NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
 
-/** Where the cells of a column belong; `none` has no name, and may hold nothing. */
+/** The field of a column's cells; a column of kind `none` has no name and must be empty. */
 export type Column =
   | { readonly kind: 'field' | 'contact' | 'custom'; readonly name: string; readonly header: string }
   | { readonly kind: 'none' }
@@ -28,7 +28,7 @@ const FAULTS: Readonly<Record<string, string>> = {
   patient_tags: 'Enter each tag as its name and a color of the form #rrggbb, with a semicolon between two.',
 }
 
-/** What the columns of a header are; undefined when a required one is missing, or one is there twice. */
+/** The columns of a header; undefined if a required one is missing or a name repeats. */
 export function columnsOf(header: readonly string[]): Column[] | undefined {
   const columns = header.map(columnOf)
   const names = header.map((text) => text.trim().toLowerCase()).filter((name) => name !== '')
@@ -67,7 +67,7 @@ export function readRow(columns: readonly Column[], cells: readonly string[], is
   return { fields: { ...NO_FIELDS, ...read.fields } }
 }
 
-/** `VIP #ff0000; Recall #00aa00`. A tag without a colour gets an empty one, which is then refused. */
+/** `VIP #ff0000; Recall #00aa00`. A tag without a color gets an empty one, which validation refuses. */
 function tagsOf(cell: string): { name: string; color: string }[] {
   const parts = cell.split(';').map((part) => part.trim())
   return parts

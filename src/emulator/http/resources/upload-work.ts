@@ -1,8 +1,8 @@
 /**
- * Batch uploads of one team: what becomes of them, and the work on them in the background.
+ * Batch uploads of one team: their progress, and their processing in the background.
  *
- * Invariant: a record only grows until it is completed, and then stays; success_count and error_count add up to
- * processed_rows, and every refused row is among the errors. The newest thousand are remembered.
+ * Invariant: the counts of an upload only grow until it is completed; success_count and error_count add up to
+ * processed_rows, and every refused row is among the errors. The newest 1,000 uploads are kept.
  */
 import type { Key } from '../../world/draw.ts'
 import { IdSpace } from '../../world/id-space.ts'
@@ -33,7 +33,7 @@ export class Uploads {
     this.ids = new IdSpace(key)
   }
 
-  /** A new upload, of which nothing is done yet. The oldest is forgotten for it; its rows are worked through. */
+  /** Adds an upload and removes the oldest beyond the limit, whose rows are still processed. */
   open(total_rows: number): Upload {
     const upload: Upload = {
       ...{ id: this.ids.idAt(this.#made), status: 'processing', total_rows, processed_rows: 0 },
@@ -51,11 +51,11 @@ export class Uploads {
   }
 }
 
-/** Rows of one slice, and microseconds of the service's time from one slice to the next. */
+/** Rows per slice, and microseconds of the service's time between slices. */
 const SLICE = 200
 const PAUSE = 50_000
 
-/** Creates the patients of `sheet` slice by slice, each at its time. */
+/** Creates the patients of `sheet` slice by slice. */
 export function workUpload(world: World, upload: Upload, sheet: Sheet): void {
   const begun = world.clock.elapsed()
   const setSlice = (slice: number) =>

@@ -1,8 +1,8 @@
 /**
- * Batch upload of patients (specification, sections 4.1 and 7; shape and progress not shown there).
+ * Batch upload of patients (specification, sections 4.1 and 7, which do not show its shape and progress).
  *
- * Invariant: a file that is answered 4xx has created no patient; one that is answered 202 is worked through to its
- * end, whatever is in its rows.
+ * Invariant: a file that is answered 4xx creates no patient; one that is answered 202 is processed to its end, whatever
+ * its rows contain.
  */
 
 import { type Answer, failure, NOT_FOUND } from '../answer.ts'

@@ -1,9 +1,9 @@
 /**
- * Reads the body of a webhook configuration (specification, section 2.6) and of a test, and refuses what the service
- * refuses.
+ * Reads the bodies of a webhook configuration (specification, section 2.6) and of a test, with the validation of the
+ * service.
  *
- * Invariant: what comes out holds only fields of a configuration, each of its type and of known words; fields that a
- * configuration does not have are ignored.
+ * Invariant: the result contains only fields of a configuration, each of its type and with known values; unknown fields
+ * are ignored.
  */
 import { type ConfigFields, EVENT_TYPES } from '../../webhooks/webhook-configs.ts'
 import { EVENT_SOURCES } from '../../world/world.ts'
@@ -17,7 +17,7 @@ const READERS: Readonly<Record<keyof ConfigFields, (value: unknown) => boolean>>
   is_active: (value) => typeof value === 'boolean',
 }
 
-/** The fields that the body names, or why it is refused. */
+/** The fields of the body, or the failure to answer. */
 export function readConfigFields({ body }: Call): Partial<ConfigFields> | Failure {
   const value = parsed(body)
   if (!isObject(value)) return failure(400, 'Validation error.', 'non_field_errors')
@@ -30,13 +30,13 @@ export function readConfigFields({ body }: Call): Partial<ConfigFields> | Failur
   return fields as Partial<ConfigFields>
 }
 
-/** The id of the configuration to test, as the caller wrote it, or why there is none. */
+/** The id of the configuration to test as written, or the failure to answer. */
 export function readTestedId({ body }: Call): string | Failure {
   const value = body.length === 0 ? {} : parsed(body)
   if (!isObject(value)) return failure(400, 'Validation error.', 'non_field_errors')
   const { id } = value
   if (typeof id === 'string' && id !== '') return id
-  // A number may be greater than JSON.parse can hold: its digits are taken from the text.
+  // The number can exceed the precision of a double: take its digits from the text.
   const digits = typeof id === 'number' ? /"id"\s*:\s*(\d+)/.exec(body.toString('utf8'))?.[1] : undefined
   return digits ?? failure(400, 'Webhook config ID is required.', 'id')
 }

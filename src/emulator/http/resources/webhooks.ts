@@ -1,8 +1,8 @@
 /**
  * Webhook configurations, delivery attempts and the test of a configuration (specification, sections 2.6, 2.7, 4.6).
  *
- * Invariant: the secret of a configuration is in the answer of its creation alone; PUT resets what it leaves out, PATCH
- * changes what it names, and neither changes the secret.
+ * Invariant: only the answer to its creation contains the secret of a configuration. PUT resets missing fields, PATCH
+ * changes given fields, and neither changes the secret.
  */
 import { type ConfigFields, DEFAULTS, showConfig, showCreated } from '../../webhooks/webhook-configs.ts'
 import { type Answer, failure, NOT_FOUND } from '../answer.ts'
@@ -82,7 +82,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
       POST: create,
     },
   },
-  // Words go before ids: `events` is never taken for the id of a configuration.
+  // Before `:id`, so that `events` is never taken for an id.
   { path: '/v2/webhooks/events', methods: { GET: listEvents } },
   { path: '/v2/webhooks/events/test', methods: { POST: test } },
   {

@@ -1,4 +1,4 @@
-/** What clients write: plain, long, and whatever breaks a careless reader (quotes, lines, JSON, formulas, blanks). */
+/** Texts of answers: plain, long, and difficult to parse (quotes, line breaks, JSON, formulas, blanks). */
 export const SHORT_TEXTS = [
   'Ann',
   'Dr. Ñandú',

@@ -1,9 +1,9 @@
 /**
- * Fills in a form or a document as a client might.
+ * Generates the answers to a form or a document.
  *
- * Invariant: every question that asks something has at least one answer entry, and keeps the text it was asked with;
- * what is given depends only on the draw. `full` answers everything, several choices where several are allowed and
- * blocks more than once; `sparse` gives the least that there may be, with every checkbox blank.
+ * Invariant: every question that asks something has at least one answer entry with its current text; the answers depend
+ * only on the draw. `full` answers everything, with several choices where allowed and repeated blocks; `sparse` answers
+ * as little as possible, with every checkbox blank.
  */
 import { stamp } from '../../clock.ts'
 import type { Draw } from '../draw.ts'
@@ -23,13 +23,13 @@ import { CELL_TEXTS, FILES, LONG_TEXTS, NUMBERS, SHORT_TEXTS } from './answer-te
 
 export interface Filling {
   readonly draw: Draw
-  /** The id of the n-th thing of this response. */
+  /** The id of the n-th part of this response. */
   readonly id: (nth: number) => string
   /** When it is filled in, in microseconds. */
   readonly at: number
   readonly signer: () => string
   readonly manner: 'full' | 'sparse' | 'mixed'
-  /** Only the first so many questions; without it, all. */
+  /** Number of questions to answer; all by default. */
   readonly until?: number
 }
 
@@ -60,7 +60,7 @@ export function fillForm(form: Form, filling: Filling): Answers {
     }
   }
   if (filling.manner === 'mixed' && filling.draw.chance(0.03)) {
-    // Its question is gone from the form, and from the answer.
+    // An answer whose question was deleted from the form.
     give(sheet, null, 'left over', null)
   }
   return close(sheet)
@@ -78,7 +78,7 @@ export function fillDocument(document: Document, filling: Filling): Answers {
 }
 
 function open({ draw, id, at, signer, manner }: Filling): Sheet {
-  // Written out: millions of these are made, and a spread costs more than all the rest of it.
+  // Written out for speed: millions of these are created, and a spread costs more than the rest.
   return { draw, id, at, signer, manner, answers: [], cells: [], files: [], signatures: [], nth: 0 }
 }
 
@@ -88,7 +88,7 @@ function close({ answers, cells, files, signatures }: Sheet): Answers {
 
 const byBlock = new WeakMap<Form, ReadonlyMap<string, Question>>()
 
-/** True when the block is answered once for each repetition; members of a table are ordinary questions. */
+/** True for a repeated block; members of a table are ordinary questions. */
 function isRepeated(form: Form, block: string): boolean {
   let questions = byBlock.get(form)
   if (questions === undefined) {
@@ -107,7 +107,7 @@ function ticked({ draw, manner }: Sheet): boolean {
   return manner === 'full' || (manner === 'mixed' && draw.chance(0.7))
 }
 
-/** True when the client leaves the question out. */
+/** True if the question stays unanswered. */
 function leftOut({ draw, manner }: Sheet): boolean {
   return manner === 'mixed' ? draw.chance(0.1) : manner === 'sparse' && draw.chance(0.5)
 }
@@ -124,7 +124,7 @@ const texts =
   (sheet, question) =>
     give(sheet, asked(question), leftOut(sheet) ? null : make(sheet.draw))
 
-/** How each type of question is answered; what is not here asks nothing. */
+/** Answers by question type; other types ask nothing. */
 const GIVERS: Readonly<Record<string, Giver>> = {
   short_text: texts((draw) => draw.pick(SHORT_TEXTS)),
   long_text: texts((draw) => draw.pick(LONG_TEXTS)),
@@ -154,12 +154,12 @@ function choose(sheet: Sheet, question: Question, count: number): void {
   const none = choices.length === 0 || leftOut(sheet)
   const start = none ? 0 : sheet.draw.below(choices.length)
   const chosen = none ? [] : pickFrom(choices, start, Math.min(count, choices.length))
-  // A last choice named so may be explained.
+  // This choice can have an explanation.
   const own = !none && chosen.some(({ text_value }) => text_value === 'Other') ? 'my own' : null
   give(sheet, asked(question), own, chosen)
 }
 
-/** Neighbours from `start` on, in the order of the form. */
+/** `count` neighbours from `start` on, cyclically, in the order of the form. */
 function pickFrom(choices: readonly Choice[], start: number, count: number): Choice[] {
   return choices.filter((_, at) => (at - start + choices.length) % choices.length < count)
 }

@@ -1,5 +1,5 @@
 /**
- * The forms a seeded world holds, in wording of our own. Together they use every question type, choices, a matrix of
+ * The forms of a seeded world. Together they use every question type, choices, a matrix of
  * several rows, a repeated block, titles that repeat, help texts and pages.
  */
 import type { QuestionType } from '../records.ts'
@@ -14,7 +14,7 @@ export interface QuestionPlan {
   readonly choices?: readonly string[]
   readonly rows?: readonly string[]
   readonly columns?: readonly string[]
-  /** Questions that are answered once for each repetition of this block. */
+  /** Questions of each repetition of this block. */
   readonly members?: readonly QuestionPlan[]
 }
 
@@ -141,5 +141,5 @@ const insurance: FormPlan = {
   ],
 }
 
-/** Every question type of the service is in the first six; the first two hold everything that is hard to read. */
+/** The first six contain every question type of the service, the first two the most difficult ones. */
 export const FORM_PLANS: readonly FormPlan[] = [intake, medication, mood, consent, pain, insurance]

@@ -1,8 +1,8 @@
 /**
- * Forms, packets and documents from a seed and an index.
+ * Generates forms, packets and documents from a key and an index.
  *
- * Invariant: ids of questions, choices, rows and columns depend only on the team, the form and the place of the
- * question in the plan, so a reworded question keeps its id; `order` counts through the whole form from 1.
+ * Invariant: ids of questions, choices, rows and columns depend only on the team, the form and the position of the
+ * question, so a reworded question keeps its id; `order` counts through the whole form from 1.
  */
 import { stamp } from '../../clock.ts'
 import { Draw, type Key } from '../draw.ts'
@@ -11,7 +11,7 @@ import type { Document, Form, InputField, Packet, Question } from '../records.ts
 import { FORM_PLANS, type FormPlan, type QuestionPlan } from './form-library.ts'
 import { makeTimes } from './make-patient.ts'
 
-/** `nth` chooses the plan: it is less than `index` where imported forms stand before the generated ones. */
+/** `nth` chooses the plan: it is less than `index` if imported forms precede the generated ones. */
 export function makeForm(ids: IdSpace, key: Key, index: number, nth = index): Form {
   const plan = FORM_PLANS[nth % FORM_PLANS.length]!
   const round = Math.floor(nth / FORM_PLANS.length)
@@ -72,7 +72,7 @@ const PACKETS = [
   { name: 'Not in use', text: 'Kept for its history', size: 0 },
 ] as const
 
-/** `forms` are the ids that a member may have; with none, the packet is empty. */
+/** `forms` are the ids to choose members from; without any, the packet is empty. */
 export function makePacket(ids: IdSpace, key: Key, index: number, forms: readonly string[]): Packet {
   const plan = PACKETS[index % PACKETS.length]!
   const draw = new Draw(key, index)

@@ -1,8 +1,8 @@
 /**
- * The responses of imported surveys.
+ * Generates the responses of imported surveys.
  *
- * Invariant: each row of a survey is one submitted response of a client of its own, each cell the text of the answer
- * to the question of its column; an empty cell is a question left unanswered.
+ * Invariant: each row of a survey is one submitted response of its own client, each cell the answer to the question of
+ * its column; an empty cell is an unanswered question.
  */
 import { stamp } from '../../clock.ts'
 import { Draw } from '../draw.ts'

@@ -1,8 +1,8 @@
 /**
- * A patient from a seed and an index.
+ * Generates a patient from a key and an index.
  *
- * Invariant: `makePatient(space, i)` is always the same record; every optional part is somewhere missing, empty,
- * partial and full, and `updated_at` is never before `created_at`.
+ * Invariant: the same arguments give the same record; every optional part is missing, empty, partial and full in some
+ * of the records, and `updated_at` is never before `created_at`.
  */
 import { stamp } from '../../clock.ts'
 import { Draw, type Key } from '../draw.ts'
@@ -22,11 +22,11 @@ import {
 
 /** 2025-01-01T00:00:00Z in microseconds: nothing seeded is older. */
 export const WORLD_START = 1_735_689_600_000_000
-/** Everything seeded happened in the year and a quarter after it. */
+/** Seeded records are created within a year, and changed within a quarter after that. */
 const YEAR = 31_536_000_000_000
 const QUARTER = 7_776_000_000_000
 
-/** What others show of a patient. */
+/** The part of a patient that other records show. */
 export type Person = Pick<Patient, 'id' | 'external_id' | 'first_name' | 'last_name' | 'email'>
 
 interface Beginning extends Person {
@@ -36,7 +36,7 @@ interface Beginning extends Person {
   readonly updated: number
 }
 
-/** The first draws of a patient, enough to show him elsewhere. */
+/** The first draws of a patient, enough for `Person`. */
 function begin(draw: Draw, ids: IdSpace, index: number): Beginning {
   const first_name = draw.pick(FIRST_NAMES)
   const last_name = draw.pick(LAST_NAMES)
@@ -58,7 +58,7 @@ function begin(draw: Draw, ids: IdSpace, index: number): Beginning {
   }
 }
 
-/** The part of `makePatient(ids, key, index)` that responses show, made in a fraction of the time. */
+/** The part of `makePatient(ids, key, index)` that responses show, in a fraction of the time. */
 export function makePerson(ids: IdSpace, key: Key, index: number): Person {
   return begin(new Draw(key, index), ids, index)
 }
@@ -93,7 +93,7 @@ export function makePatient(ids: IdSpace, key: Key, index: number): Patient {
   }
 }
 
-/** When a seeded record was made and last changed; one in three was never changed, one in twenty has whole seconds. */
+/** Times of creation and last change; one record in three never changed, one in twenty has whole seconds. */
 export function makeTimes(draw: Draw): { created: number; updated: number } {
   const created = WORLD_START + Math.floor((draw.word() / 0x1_0000_0000) * YEAR)
   if (draw.chance(0.05)) return { created: whole(created), updated: whole(created) }

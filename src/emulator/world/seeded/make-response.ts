@@ -1,8 +1,8 @@
 /**
- * Seeded responses, messages and packet responses from an index.
+ * Generates seeded responses, messages and packet responses from an index.
  *
- * Invariant: they are what the same visits left behind, so a message, its responses and its packet response name each
- * other; a response keeps the wording that its form was seeded with. `head` tells what filters ask without making the
+ * Invariant: they derive from the same visits, so a message, its responses and its packet response refer to each other;
+ * a response keeps the wording that its form was seeded with. `headOf` returns the filtered fields without generating
  * answers.
  */
 import { stamp } from '../../clock.ts'
@@ -26,7 +26,7 @@ interface Visit {
 const MINUTE = 60_000_000
 const DAY = 86_400_000_000
 const SPAN = 420 * DAY
-/** 2099-01-01T09:00:00Z: what is seeded as scheduled stays so. */
+/** 2099-01-01T09:00:00Z: messages seeded as scheduled stay so. */
 const FAR = 4_070_941_200_000_000
 
 function visitOf(seeded: Seed, place: Place): Visit {
@@ -191,7 +191,7 @@ export function makeMessage(seeded: Seed, index: number): Message {
   }
 }
 
-/** What a message says. */
+/** The text of a message. */
 export function contentOf(name: string): string {
   return `Please fill in "${name}": https://forms.example.com/r`
 }

@@ -1,8 +1,8 @@
 /**
- * The part of a world that a seed and the imports make: which records there are, and how each is made.
+ * Builds the seed of a world from its sizes and the imports.
  *
- * Invariant: it never changes. Records of the same index are the same whenever they are made; forms, packets and
- * documents, of which there are few, are kept once made.
+ * Invariant: a record of an index is the same each time it is generated; forms, packets and documents, which are few,
+ * are cached.
  */
 import { keyOf } from '../draw.ts'
 import { IdSpace } from '../id-space.ts'
@@ -14,7 +14,7 @@ import { headOf, makeResponse } from './make-response.ts'
 import type { Head, Imported, Seed, Sizes } from './seed.ts'
 import { planRound, Visits } from './visits.ts'
 
-/** How many forms a packet may choose its members from. */
+/** Number of forms that packets choose their members from. */
 const MEMBERS = 50
 
 export function openSeed(path: readonly (string | number)[], sizes: Sizes, imported: Imported): Seed {
@@ -93,7 +93,7 @@ export function openSeed(path: readonly (string | number)[], sizes: Sizes, impor
   }
 }
 
-/** What filters ask of a seeded response. */
+/** The filtered fields of a seeded or imported response. */
 export function seededHead(seed: Seed, index: number): Head {
   return index < seed.before ? makeImported(seed, index).head : headOf(seed, index - seed.before)
 }
@@ -105,7 +105,7 @@ export function seededResponse(seed: Seed, index: number): Response {
 
 const KEPT = 2000
 
-/** `make`, remembering what it made, but no more than so many. */
+/** `make` with a cache of at most `KEPT` results. */
 function kept<T>(make: (index: number) => T): (index: number) => T {
   const made = new Map<number, T>()
   return (index) => {

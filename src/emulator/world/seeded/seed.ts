@@ -9,7 +9,7 @@ import type { Document, Form, Packet, Patient } from '../records.ts'
 import type { Person } from './make-patient.ts'
 import type { Visits } from './visits.ts'
 
-/** How many records of each kind a world is seeded with. */
+/** Number of seeded records of each kind. */
 export interface Sizes {
   readonly patients: number
   readonly forms: number
@@ -20,16 +20,16 @@ export interface Sizes {
 
 /** The answers of a survey: each row is the response of one client, each cell the answer to one question. */
 export interface Survey {
-  /** Place of its form among the imported ones. */
+  /** Index of its form among the imported ones. */
   readonly form: number
-  /** Place of its first client among the imported patients; the others follow. */
+  /** Index of its first client among the imported patients; the others follow. */
   readonly firstPatient: number
   readonly rows: readonly (readonly string[])[]
 }
 
 /**
- * What an import brings, without ids and stamps; it stands before the generated records. The forms of surveys come
- * first, one for each: nobody is seeded to answer them but their own clients.
+ * Imported records without ids and stamps. They precede the generated records. The forms of surveys come first, one
+ * per survey; only the clients of the survey answer them.
  */
 export interface Imported {
   readonly patients: readonly Omit<Patient, 'id' | 'created_at' | 'updated_at'>[]
@@ -63,7 +63,7 @@ export interface Seed {
   readonly responseIds: IdSpace
   readonly messageIds: IdSpace
   readonly packetResponseIds: IdSpace
-  /** How many responses stand before those of the visits. */
+  /** Number of responses before those of the visits. */
   readonly before: number
   readonly key: Key
   readonly exportIds: IdSpace
@@ -71,7 +71,7 @@ export interface Seed {
   readonly person: (index: number) => Person
 }
 
-/** A seeded response as filters see it: indexes, and microseconds. */
+/** The filtered fields of a seeded response: indexes, and times in microseconds. */
 export interface Head {
   readonly patient: number
   readonly form: number | null

@@ -1,27 +1,27 @@
 /**
- * Which seeded responses, messages and packet responses there are, by arithmetic alone.
+ * Determines the seeded responses, messages and packet responses by arithmetic.
  *
- * Invariant: the same plans and the same number of responses give the same places; a place is found in constant time
- * and nothing is held for it. Responses come in rounds of one length, each a clinic's typical mixture; the last round
- * is cut to what is left, so that the number of responses is exactly the one asked for.
+ * Invariant: the same plans and number of responses give the same places; a place is found in constant time and without
+ * memory. Responses are in rounds of one length, each a clinic's typical mixture; the last round is cut, so that the
+ * number of responses is exactly the requested one.
  */
 import type { MessageStatus } from '../records.ts'
 
-/** What came of a visit. `none`: nobody was asked, since its message was not sent. */
+/** The result of a visit. `none`: its message was not sent. */
 export type Outcome = 'submitted' | 'archived' | 'open' | 'progress' | 'set-up' | 'none'
 
 export interface VisitPlan {
   readonly target: 'form' | 'packet' | 'document'
-  /** Of a packet, its index; of a form, a fixed one (else it changes from round to round). */
+  /** Index of a packet, or of a fixed form; other forms change from round to round. */
   readonly fixed?: number
   /** How many responses it has. */
   readonly responses: number
   readonly message: MessageStatus | null
   readonly method?: 'email' | 'sms'
   readonly outcome: Outcome
-  /** The client of the round's first visit comes again. */
+  /** Uses the client of the round's first visit again. */
   readonly sameClient?: true
-  /** How the answers are given: everything, as little as there may be, or as it comes. */
+  /** Amount of answers: all, as few as possible, or mixed by default. */
   readonly answers?: 'full' | 'sparse'
   /** The last member is skipped by the packet's logic. */
   readonly skipsLast?: true
@@ -30,13 +30,13 @@ export interface VisitPlan {
 export interface Place {
   readonly plan: VisitPlan
   readonly round: number
-  /** Place of the visit in its round. */
+  /** Position of the visit in its round. */
   readonly at: number
   /** Which of the visit's responses, from 0. */
   readonly member: number
 }
 
-/** The plans of one round, with what stands before each of them. */
+/** The plans of one round, with the counts before each of them. */
 class Round {
   readonly plans: readonly VisitPlan[]
   readonly responsesBefore: number[] = []
@@ -81,7 +81,7 @@ export class Visits {
     this.packetResponses = count((round) => round.ofPacket)
   }
 
-  /** A number that no other visit has: what its randomness is drawn from. */
+  /** A unique number of the visit, used for its draws. */
   numberOf({ round, at }: Place): number {
     return round * this.#whole.plans.length + at
   }
@@ -130,13 +130,13 @@ export class Visits {
   }
 }
 
-/** The plans that `left` responses have room for, in their order, filled up with single forms. */
+/** The plans that fit into `left` responses, in order, filled up with single forms. */
 function cut(plans: readonly VisitPlan[], left: number, only: boolean): VisitPlan[] {
   const kept: VisitPlan[] = []
   let room = left
   for (const plan of plans) {
     const fits = plan.responses === 0 ? only || left > 0 : plan.responses <= room
-    // A place that does not fit is kept empty, so that every visit has the number it has in a whole round.
+    // Keep a plan that does not fit, but empty, so that visits have the same numbers as in a whole round.
     kept.push(fits ? plan : { ...plan, responses: 0, message: null, outcome: 'none' })
     if (fits) room -= plan.responses
   }
@@ -173,8 +173,8 @@ export interface PacketSize {
 }
 
 /**
- * A round for a world that has these: visits first that show everything the service can do, so that a small world
- * holds it all. `fullForm` is a form worth answering in full.
+ * A round for a world with these records. The first visits use every feature of the service, so that a small world
+ * contains all of them. `fullForm` is the form to answer in full.
  */
 export function planRound(has: {
   readonly forms: number

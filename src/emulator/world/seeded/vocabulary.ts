@@ -1,6 +1,6 @@
 /**
- * The words from which people are made. Names keep what real lists hold: accents, apostrophes, hyphens, prefixes,
- * several scripts, one letter, a space inside.
+ * The words of generated people. Names have the features of real ones: accents, apostrophes, hyphens, prefixes,
+ * several scripts, a single letter, a space inside.
  */
 const listed = (text: string) => text.split(',').map((word) => word.trim())
 
@@ -19,7 +19,7 @@ export const LAST_NAMES: readonly string[] = listed(`
   King, Wright, Hill, Scott, Green, Adams, Baker, Okafor, Mensah, Tanaka, Haddad, Kowalczyk, Ferreira,
   Lindqvist, Castellanos de la Fuente y Montenegro`)
 
-/** Each street with the place it lies in. */
+/** Cities with their states and ZIP codes. */
 export const PLACES = [
   { city: 'Springfield', state: 'MA', zip: '01103' },
   { city: 'Holtsville', state: 'NY', zip: '00501' },
