@@ -8,26 +8,7 @@ import { fileURLToPath } from 'node:url'
 const ROOTS = [
   ...['README.md', 'CHANGELOG.md', 'Dockerfile', 'docker-compose.yml', '.ci', 'docs', 'scripts'],
   ...['sql/views', 'test/support/warehouse-introduction.md', 'test/scripts'],
-  ...[
-    'src/core',
-    'src/reconcile',
-    'src/extract',
-    'src/ingest',
-    'src/config',
-    'src/embedded',
-    'src/analytics',
-    'src/warehouse',
-  ],
-  ...[
-    'src/normalize',
-    'src/streams',
-    'src/load',
-    'src/operate',
-    'src/api',
-    'src/commands',
-    'src/cli.ts',
-    'src/index.ts',
-  ],
+  ...['src', 'test/emulator'],
 ]
 
 /** Files that must contain the words. */
