@@ -30,7 +30,7 @@ const TEAMS = [
   { name: 'other', teamId: 2 },
 ]
 /** What compares all that was seen with all that is stored, once a run, reads all. */
-const ONCE_A_RUN = [/^select held\.id, count\(\*\) over \(\) as total/, /^select count\(\*\) as live/]
+const ONCE_A_RUN = [/^select current\.id, count\(\*\) over \(\) as total/, /^select count\(\*\) as live/]
 
 let database: TestDatabase
 let session: Session
