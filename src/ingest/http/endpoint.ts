@@ -4,22 +4,22 @@
  * Invariant: a request reaches `receive` with its body unread, whatever its headers declare; every other request is
  * answered with `detail`. A connection that is slow, silent or beyond the limit is closed.
  *
- * Paths in their usual spelling are looked up in a map: Fastify's router, request and reply would be a tenth of the cost
- * of an event. Every other request goes through Fastify, to the same `receive`.
+ * Plain `node:http`: a framework's router, request and reply cost a tenth of an event (docs/decisions/0005-libraries.md).
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import { answerDetail } from './answers.ts'
 import type { IngestLimits } from './limits.ts'
 import { answerMalformed } from './malformed.ts'
+import { openRoutes } from './routes.ts'
 
 export interface EndpointHandlers {
   /** Names of teams that events are expected for. */
   readonly teams: readonly string[]
   /** Answers an event; `team` is undefined where the path names none. */
   readonly receive: (request: IncomingMessage, response: ServerResponse, team: string | undefined) => void
-  /** Called for an unknown path. */
+  /** Called for an unknown path, and for a method that is not POST. */
   readonly elsewhere: () => void
   /** Called for a connection beyond the limit. */
   readonly crowded: () => void
@@ -27,84 +27,81 @@ export interface EndpointHandlers {
   readonly malformed: () => void
 }
 
-const PATHS = ['/webhooks', '/webhooks/:team'] as const
-const OURS = /^\/webhooks(?:\/[^/?]*)?\/?(?:\?|$)/
-const LONGEST_TEAM = 500
+export interface Endpoint {
+  /** Starts listening, and returns the URL. Rejects with the error of `net.Server.listen`. `port` 0: any free port. */
+  listen(host: string, port: number): Promise<string>
+  /** Closes connections without a request at once and the others after their answer. Accepts no more. */
+  close(): Promise<void>
+  /** Closes every connection now. */
+  cut(): void
+}
 
-export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): FastifyInstance {
-  const plain = new Map<string | undefined, string | undefined>([['/webhooks', undefined]])
-  for (const team of handlers.teams) plain.set(`/webhooks/${team}`, team)
+export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): Endpoint {
+  const routeOf = openRoutes(handlers.teams)
   // Node counts a connection that has sent nothing yet as busy, and would wait for it when the server closes.
   const silent = new Set<Socket>()
-  const app = Fastify({
-    exposeHeadRoutes: false,
-    return503OnClosing: false,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: LONGEST_TEAM },
-    serverFactory: (throughFastify) =>
-      createServer(
-        {
-          keepAliveTimeout: limits.idleMs,
-          requestTimeout: limits.requestMs,
-          headersTimeout: limits.headersMs,
-          connectionsCheckingInterval: limits.checkMs,
-          requireHostHeader: false,
-        },
-        (request, response) => {
-          silent.delete(request.socket)
-          if (request.method === 'POST' && plain.has(request.url)) {
-            handlers.receive(request, response, plain.get(request.url))
-          } else throughFastify(request, response)
-        },
-      ),
-    clientErrorHandler(error, socket) {
-      handlers.malformed()
-      answerMalformed(error, socket)
-    },
-    // A path that cannot be decoded is a path that does not exist.
-    frameworkErrors: (_error, request, reply) => answerElsewhere(request, reply),
-  })
-  app.server.maxConnections = limits.connections
-  app.server.on('drop', handlers.crowded)
+  let closing = false
 
-  const answerElsewhere = (request: FastifyRequest, reply: FastifyReply) => {
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
+    silent.delete(request.socket)
+    if (closing) response.setHeader('connection', 'close')
+    const route = routeOf(request.url ?? '')
+    if (route !== null && request.method === 'POST') return handlers.receive(request, response, route.team)
     handlers.elsewhere()
-    reply.hijack()
-    if (!OURS.test(request.url) || request.method === 'POST')
-      return answerDetail(reply.raw, 404, 'Not found.')
-    reply.raw.setHeader('allow', 'POST')
-    answerDetail(reply.raw, 405, 'Method not allowed.')
+    if (route === null) return answerDetail(response, 404, 'Not found.')
+    response.setHeader('allow', 'POST')
+    answerDetail(response, 405, 'Method not allowed.')
   }
-  app.server.on('connection', (socket) => {
+  const server = createServer(
+    {
+      keepAliveTimeout: limits.idleMs,
+      requestTimeout: limits.requestMs,
+      headersTimeout: limits.headersMs,
+      connectionsCheckingInterval: limits.checkMs,
+      requireHostHeader: false,
+    },
+    answer,
+  )
+  server.maxConnections = limits.connections
+  server.on('drop', handlers.crowded)
+  server.on('connection', (socket) => {
     silent.add(socket)
     socket.once('close', () => silent.delete(socket))
   })
-  app.addHook('preClose', (done) => {
-    for (const socket of silent) socket.destroy()
-    done()
+  server.on('clientError', (error, socket) => {
+    handlers.malformed()
+    answerMalformed(error, socket as Socket)
   })
-  // Before Fastify parses the body by its Content-Type: the signature covers the raw bytes.
-  app.addHook('onRequest', (request, reply) => {
-    if (request.is404) return answerElsewhere(request, reply)
-    reply.hijack()
-    handlers.receive(request.raw, reply.raw, (request.params as { team?: string }).team)
-  })
-  for (const url of PATHS) app.post(url, answeredBefore)
-  app.setErrorHandler((_error, _request, reply) => {
-    reply.hijack()
-    answerDetail(reply.raw, 500, 'Internal server error.')
-  })
-
-  const meet = (request: IncomingMessage, response: ServerResponse) => {
+  server.on('checkContinue', (request, response) => {
     // A body that is too long is not asked for. Whether its sender sends it anyway is unknown: the connection closes.
     if (Number(request.headers['content-length'] ?? 0) <= limits.body) response.writeContinue()
     else response.setHeader('connection', 'close')
-    app.server.emit('request', request, response)
+    answer(request, response)
+  })
+  // Other expectations are ignored.
+  server.on('checkExpectation', answer)
+
+  return {
+    async listen(host, port) {
+      server.listen({ host, port })
+      await once(server, 'listening')
+      return urlOf(server)
+    },
+    async close() {
+      closing = true
+      for (const socket of silent) socket.destroy()
+      if (!server.listening) return
+      // Also closes the connections that are idle between two requests.
+      server.close()
+      await once(server, 'close')
+    },
+    cut: () => server.closeAllConnections(),
   }
-  app.server.on('checkContinue', meet)
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
-  return app
 }
 
-function answeredBefore(): never {
-  throw new Error('requests are answered before their handler')
+/** An address that other processes of this machine can use. */
+function urlOf(server: Server): string {
+  const { address, port } = server.address() as AddressInfo
+  if (address === '0.0.0.0') return `http://127.0.0.1:${port}`
+  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
 }

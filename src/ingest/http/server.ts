@@ -83,7 +83,6 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     response: ServerResponse,
     team: IngestTeam | undefined,
   ) => {
-    if (closing !== null) response.setHeader('connection', 'close')
     if (team === undefined) return refuse(response, 'unknown_team')
     if (Number(request.headers['content-length'] ?? 0) > limits.body)
       return refuse(response, 'too_large', team)
@@ -109,7 +108,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     watch.rejected(reason)
     refusals.add(reason)
   }
-  const app = openEndpoint(limits, {
+  const endpoint = openEndpoint(limits, {
     teams: [...byName.keys()],
     receive(request, response, name) {
       const team = name === undefined ? unnamed : byName.get(name)
@@ -127,15 +126,15 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     // Idle connections end at once; the others when their request is answered.
     const late = new AbortController()
     void clock.sleep(limits.closeMs, late.signal).then(
-      () => app.server.closeAllConnections(),
+      () => endpoint.cut(),
       () => {},
     )
-    await app.close()
+    await endpoint.close()
     late.abort()
     await inbox.close()
   }
   try {
-    const address = await app.listen({ host, port })
+    const address = await endpoint.listen(host, port)
     const close = () => {
       closing ??= end()
       return closing

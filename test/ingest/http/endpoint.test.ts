@@ -171,6 +171,9 @@ describe('a request', () => {
     ['POST', '/webhooks/clinic/more', 404],
     ['POST', '/webhooks/%E0%A4%A', 404],
     ['POST', `/webhooks/${'x'.repeat(5000)}`, 404],
+    ['POST', '/webhooks/north/', 404],
+    ['OPTIONS', '/webhooks/', 405],
+    ['PROPFIND', '/webhooks/%63linic?a=b', 405],
     ['DELETE', '/anything', 404],
   ])('%s %s is answered with detail alone', async (method, path, status) => {
     const response = await fetch(scene.ingester.url + path, {
@@ -178,9 +181,18 @@ describe('a request', () => {
       ...(method === 'POST' ? { body: 'x', headers: { 'content-type': ';;' } } : {}),
     })
     expect(response.status).toBe(status)
+    expect(response.headers.get('allow')).toBe(status === 405 ? 'POST' : null)
     const text = await response.text()
     if (method !== 'HEAD') expect(JSON.parse(text)).toEqual({ detail: expect.any(String) })
   })
+
+  it.each(['/webhooks/', '/webhooks?a=b', '/webhooks/clinic/', '/webhooks/%63linic', '/%77ebhooks/clinic'])(
+    'for %s is for the path without slash, query and encoding',
+    async (path) => {
+      const { status } = await post(scene.ingester.url, eventOf(), { path })
+      expect(status).toBe(200)
+    },
+  )
 
   it('with its signature in upper case is stored', async () => {
     const upper = { [SIGNATURE_HEADER]: right.toUpperCase() }

@@ -214,6 +214,21 @@ describe('closing', () => {
     await expect(post(scene.ingester.url, eventOf())).rejects.toThrow()
   })
 
+  it('ends a connection after the answer to a request whose head was on its way', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const body = eventOf()
+    // One write, so that the begun head was read when the event is answered.
+    raw.write(`${headOf(body)}${body.toString('latin1')}GET /webhooks HTTP/1.1\r\n`)
+    await raw.answers(1)
+    const closed = scene.ingester.close()
+    raw.write('Host: here\r\n\r\n')
+    const [, answer] = await raw.answers(2)
+    expect(answer).toMatchObject({ status: 405 })
+    expect(answer!.head).toMatch(/connection: close/i)
+    await closed
+  })
+
   it('does not wait for those who never finish', async () => {
     await using scene = await openScene({ limits: { closeMs: 200 } })
     await using raw = await openRaw(scene.ingester.url)
