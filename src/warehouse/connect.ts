@@ -39,13 +39,38 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
   } catch (error) {
     throw warehouseError(error)
   }
-  // kysely sees the one client as a pool of one: statements of the session run in the order they are given.
-  const pool = { connect: async () => Object.assign(client, { release: () => {} }), end: async () => {} }
-  const db = new Kysely<Warehouse>({ dialect: new PostgresDialect({ pool: pool as unknown as pg.Pool }) })
+  const db = databaseOf(client)
   const close = async () => {
     await client.end().catch(() => {})
   }
   return { client, db, close, [Symbol.asyncDispose]: close }
+}
+
+/** Statements of one connection, which run in the order they are given. */
+export function databaseOf(client: pg.ClientBase): Kysely<Warehouse> {
+  // kysely sees the client as a pool of one, and may not release it.
+  const only = { query: client.query.bind(client), release: () => {} }
+  const pool = { connect: async () => only, end: async () => {} }
+  return new Kysely<Warehouse>({ dialect: new PostgresDialect({ pool: pool as unknown as pg.Pool }) })
+}
+
+export interface PoolOptions extends ConnectionOptions {
+  /** At most this many at once. */
+  readonly connections: number
+  /** A connection that was not used for this long is closed. */
+  readonly idleMs: number
+}
+
+/** Connections that take turns. The process may end while some of them are idle. */
+export function openPool({ connections, idleMs, ...options }: PoolOptions): pg.Pool {
+  const pool = new pg.Pool({
+    ...settings(options),
+    max: connections,
+    idleTimeoutMillis: idleMs,
+    allowExitOnIdle: true,
+  })
+  pool.on('error', () => {})
+  return pool
 }
 
 function settings(options: ConnectionOptions): pg.ClientConfig {

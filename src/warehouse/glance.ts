@@ -1,45 +1,96 @@
 /**
- * A query of the warehouse with a deadline, for callers that must answer in time.
+ * Queries of the warehouse with a deadline, for callers that must answer in time.
  *
- * Invariant: ends within its limit, also when the server hangs, and leaves no statement running there.
+ * Invariant: ends within its limit, also when the server hangs, and leaves no statement running there. The connections are
+ * its own, so that a probe is answered while every loading connection is busy. They are bounded, opened when they are
+ * needed and closed when they are idle; one on which a query failed is not used again.
  */
-import type { Kysely } from 'kysely'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
+import type pg from 'pg'
 import { IntakeError } from '../core/errors.ts'
-import { openSession } from './connect.ts'
+import { databaseOf, openPool } from './connect.ts'
 import { warehouseError } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
 
 export interface GlanceOptions {
-  readonly url: string
+  /** Shown in pg_stat_activity, after "intake-sync". */
   readonly purpose: string
+  /** Limit for the whole call: the wait for a connection, connecting, and the queries. */
   readonly milliseconds: number
 }
 
+export interface Glances extends AsyncDisposable {
+  look<Result>(options: GlanceOptions, work: (db: Kysely<Warehouse>) => Promise<Result>): Promise<Result>
+  close(): Promise<void>
+}
+
+/** For queries of less than two seconds; one that takes longer would make the others wait. */
+const CONNECTIONS = 4
+/** Shorter than firewalls keep an idle connection. */
+const IDLE_MS = 30_000
+const CLOSE_MS = 1_000
+/** A late statement ends in Postgres this much after the call, so that the reason does not depend on a race. */
+const GRACE_MS = 100
+
+export function openGlances(url: string, connections = CONNECTIONS): Glances {
+  const pool = openPool({ url, purpose: 'glance', connections, idleMs: IDLE_MS })
+  let closing: Promise<unknown> | undefined
+  const close = async () => {
+    // A server that hangs is not waited for.
+    closing ??= Promise.race([pool.end(), sleep(CLOSE_MS, undefined, { ref: false })])
+    await closing
+  }
+  return { look: (options, work) => look(pool, options, work), close, [Symbol.asyncDispose]: close }
+}
+
+/** One query on a connection of its own, for callers that ask rarely or for long. */
 export async function glance<Result>(
-  { url, purpose, milliseconds }: GlanceOptions,
-  look: (db: Kysely<Warehouse>) => Promise<Result>,
+  { url, ...options }: GlanceOptions & { readonly url: string },
+  work: (db: Kysely<Warehouse>) => Promise<Result>,
 ): Promise<Result> {
-  const begun = performance.now()
-  const session = await openSession({
-    url,
-    purpose,
-    connectTimeoutMs: milliseconds,
-    planner: [`statement_timeout=${milliseconds}`],
-  })
+  const glances = openGlances(url, 1)
+  try {
+    return await glances.look(options, work)
+  } finally {
+    void glances.close()
+  }
+}
+
+async function look<Result>(
+  pool: pg.Pool,
+  { purpose, milliseconds }: GlanceOptions,
+  work: (db: Kysely<Warehouse>) => Promise<Result>,
+): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const left = Math.max(1, milliseconds - (performance.now() - begun))
-    timer = setTimeout(() => reject(tooSlow()), left)
+    timer = setTimeout(() => reject(tooSlow()), milliseconds)
   })
+  const connecting = pool.connect()
+  let client: pg.PoolClient | undefined
   try {
-    return await Promise.race([look(session.db), late])
+    client = await Promise.race([connecting, late])
+    const db = databaseOf(client)
+    const named = sql`select set_config('statement_timeout', ${`${milliseconds + GRACE_MS}`}, false),
+      set_config('application_name', ${`intake-sync ${purpose}`}, false)`.execute(db)
+    const result = await Promise.race([named.then(() => work(db)), late])
+    client.release()
+    return result
   } catch (error) {
+    if (client !== undefined) discard(client)
+    // A connection that comes too late serves others.
+    else connecting.then((free) => free.release()).catch(() => {})
     throw warehouseError(error)
   } finally {
     clearTimeout(timer)
-    // Closing ends a statement that is still running; a server that hangs is not waited for.
-    void session.close()
   }
+}
+
+/** Ends a statement that is still running, and any transaction or lock; a server that hangs is not waited for. */
+function discard(client: pg.PoolClient): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+  client.release(true)
+  connection.stream.destroy()
 }
 
 function tooSlow(): IntakeError {

@@ -6,6 +6,7 @@ import { openGauges } from '../../src/operate/metrics/gauges.ts'
 import { openMetrics } from '../../src/operate/metrics/registry.ts'
 import { openAdmin } from '../../src/operate/serve/admin.ts'
 import { reasonsNotReady, type Trouble } from '../../src/operate/serve/readiness.ts'
+import { openGlances } from '../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { startOwnTime } from '../support/own-time.ts'
 
@@ -53,15 +54,16 @@ async function openScene(parts: Record<string, Trouble> = {}) {
   const way = await startWay(warehouse.url)
   const metrics = openMetrics()
   const { url } = way
+  const glances = openGlances(url)
   let later = 0
   const clock = { ...systemClock, now: () => systemClock.now() + later }
   const gauges = openGauges({
-    ...{ url, clock, registry: metrics.registry, inboxDays: 30 },
+    ...{ url, glances, clock, registry: metrics.registry, inboxDays: 30 },
     inFlight: () => ({ events: 3, bytes: 700 }),
   })
   const admin = await openAdmin({
     ...{ host: '127.0.0.1', port: 0, registry: metrics.registry, refresh: gauges.refresh },
-    reasons: () => reasonsNotReady(url, parts),
+    reasons: () => reasonsNotReady(glances, parts),
   })
   return {
     ...{ warehouse, way },
@@ -77,6 +79,7 @@ async function openScene(parts: Record<string, Trouble> = {}) {
     },
     [Symbol.asyncDispose]: async () => {
       await admin.close()
+      await glances.close()
       await warehouse.drop()
     },
   }
@@ -98,7 +101,8 @@ it('says why it is not ready: a part, a schema that is behind, a database that i
   await query(scene.warehouse.url, "delete from intake_ops.migrations where name like '0014%'")
   const behind = JSON.parse((await scene.get('/readyz')).text) as { reasons: string[] }
   expect(behind.reasons[0]).toBe('schema: behind this version by 1 migration(s)')
-  const away = await reasonsNotReady('postgres://nobody:canary-7f3a@127.0.0.1:1/never', {})
+  await using unreachable = openGlances('postgres://nobody:canary-7f3a@127.0.0.1:1/never')
+  const away = await reasonsNotReady(unreachable, {})
   expect(away).toEqual(['database: cannot reach the warehouse, or lost the connection to it'])
 })
 

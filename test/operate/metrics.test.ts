@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openGauges } from '../../src/operate/metrics/gauges.ts'
 import { openMetrics } from '../../src/operate/metrics/registry.ts'
+import { openGlances } from '../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 
 interface Metric {
@@ -94,8 +95,9 @@ async function everything(): Promise<readonly Metric[]> {
   drain.drained('north', { done: 2, dead: 1, retried: 0 }, [0.02, 3])
   drain.refetched('north', 5, 1)
   drain.defect('TypeError')
+  await using glances = openGlances(warehouse.url)
   const gauges = openGauges({
-    ...{ url: warehouse.url, registry, clock: systemClock, inboxDays: 30 },
+    ...{ url: warehouse.url, glances, registry, clock: systemClock, inboxDays: 30 },
     inFlight: () => ({ events: 3, bytes: 700 }),
   })
   await gauges.refresh()

@@ -9,6 +9,7 @@ import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { takeTick } from '../../src/operate/serve/ticks.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
+import { openGlances } from '../../src/warehouse/glance.ts'
 import { query } from '../e2e/support/scene.ts'
 import { changesBetween, rowsOfTeam, type TeamRows, tablesOfNoTeam } from '../support/team-rows.ts'
 import {
@@ -262,7 +263,8 @@ const ACTIONS: readonly Action[] = [
   {
     what: 'the count of what it received',
     async act({ name }) {
-      await using received = openReceived({ url: twins.url, logger: silent })
+      await using glances = openGlances(twins.url)
+      await using received = openReceived({ glances, logger: silent })
       received.note(name, false)
     },
   },

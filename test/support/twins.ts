@@ -19,6 +19,7 @@ import { takeTick } from '../../src/operate/serve/ticks.ts'
 import { verify } from '../../src/reconcile/verify/verify.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
+import { openGlances } from '../../src/warehouse/glance.ts'
 import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
@@ -308,7 +309,8 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     )
   }
   await done([4], 'backfill', '--full')
-  await using received = openReceived({ url, logger: silent })
+  await using glances = openGlances(url)
+  await using received = openReceived({ glances, logger: silent })
   for (const { name, teamId, service } of [north, south]) {
     received.note(name, false)
     await takeTick(url, { job: 'backfill', due: new Date(), teams: [name], by: randomUUID() })

@@ -8,7 +8,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { keyOf, open } from '../../core/secret-box.ts'
 import { removedAmong } from '../../load/teams.ts'
-import { glance } from '../../warehouse/glance.ts'
+import type { Glances } from '../../warehouse/glance.ts'
 import { placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 
 export interface SecretSource {
@@ -21,7 +21,7 @@ export interface SecretSource {
 }
 
 export interface SecretSourceOptions {
-  readonly url: string
+  readonly glances: Glances
   readonly team: { readonly name: string; readonly teamId: number }
   readonly configured: readonly string[]
   /** INTAKE_ENCRYPTION_KEY; without it no stored secret can be opened. */
@@ -37,7 +37,7 @@ const STALE_MICROSECONDS = 60_000_000
 const LOOK_MS = 1_400
 
 export function openSecretSource(options: SecretSourceOptions): SecretSource {
-  const { url, team, configured, encryptionKey, clock, logger } = options
+  const { glances, team, configured, encryptionKey, clock, logger } = options
   const key = encryptionKey === null ? null : keyOf(encryptionKey)
   const warned = new Set<string>()
   let known = configured
@@ -53,7 +53,7 @@ export function openSecretSource(options: SecretSourceOptions): SecretSource {
     logger.warn({ team: team.name }, message)
   }
   const look = async (): Promise<readonly string[]> => {
-    const boxes = await glance({ url, purpose: 'ingest secrets', milliseconds: LOOK_MS }, async (db) => {
+    const boxes = await glances.look({ purpose: 'ingest secrets', milliseconds: LOOK_MS }, async (db) => {
       removed = (await removedAmong(db, [team.teamId])).length > 0
       return await secretsInUse(db, team.teamId)
     })

@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
-import { glance } from '../../warehouse/glance.ts'
+import { type Glances, glance } from '../../warehouse/glance.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 
 const FLUSH_MS = 2_000
@@ -20,7 +20,7 @@ export interface Received extends AsyncDisposable {
   close(): Promise<void>
 }
 
-export function openReceived(options: { readonly url: string; readonly logger: Logger }): Received {
+export function openReceived(options: { readonly glances: Glances; readonly logger: Logger }): Received {
   let counts = new Map<string, number>()
   let writing: Promise<void> = Promise.resolve()
   let failed = false
@@ -30,7 +30,7 @@ export function openReceived(options: { readonly url: string; readonly logger: L
     const taken = counts
     counts = new Map()
     try {
-      await write(options.url, taken)
+      await write(options.glances, taken)
       failed = false
     } catch (error) {
       for (const [team, count] of taken) counts.set(team, (counts.get(team) ?? 0) + count)
@@ -55,7 +55,7 @@ export function openReceived(options: { readonly url: string; readonly logger: L
   }
 }
 
-async function write(url: string, counts: ReadonlyMap<string, number>): Promise<void> {
+async function write(glances: Glances, counts: ReadonlyMap<string, number>): Promise<void> {
   const statement = sql`
     insert into intake_ops.events_received as stored (team_id, hour, events, last_at)
     select team.team_id, date_trunc('hour', now()), received.events, now()
@@ -64,7 +64,7 @@ async function write(url: string, counts: ReadonlyMap<string, number>): Promise<
     order by team.team_id
     on conflict (team_id, hour) do update
       set events = stored.events + excluded.events, last_at = greatest(stored.last_at, excluded.last_at)`
-  await glance({ url, purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
+  await glances.look({ purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
 }
 
 /** Removes counts older than the retention period. */

@@ -6,7 +6,7 @@
  */
 import { Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
-import { glance } from '../../warehouse/glance.ts'
+import { type Glances, glance } from '../../warehouse/glance.ts'
 import { countRaised, type RaisedCount } from '../alerts/alert-rows.ts'
 import {
   type InboxStatus,
@@ -19,6 +19,7 @@ import { openWebhookChecks } from '../health/webhook-checks.ts'
 
 export interface GaugesOptions {
   readonly url: string
+  readonly glances: Glances
   readonly registry: Registry
   readonly clock: Clock
   readonly inboxDays: number
@@ -40,7 +41,7 @@ const FRESH = 5_000_000
 const SLOW_FRESH = 60_000_000
 
 export function openGauges(options: GaugesOptions): Gauges {
-  const { url, registry, clock, inboxDays } = options
+  const { url, glances, registry, clock, inboxDays } = options
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Gauge({ name: `intake_${name}`, help, labelNames: [...labelNames], registers: [registry] })
   const up = gauge('warehouse_up', '1 if the warehouse responded in time, else 0.')
@@ -53,9 +54,8 @@ export function openGauges(options: GaugesOptions): Gauges {
   const webhookChecks = openWebhookChecks({ inboxDays })
   const sources = [
     openSource(FRESH, clock, async () => {
-      const query = { url, purpose: 'metrics', milliseconds: LIMIT_MS }
-      const [inbox, trouble, alerts] = await glance(
-        query,
+      const [inbox, trouble, alerts] = await glances.look(
+        { purpose: 'metrics', milliseconds: LIMIT_MS },
         async (db) => [await readInbox(db), await readTrouble(db), await countRaised(db)] as const,
       )
       showInbox(inbox)

@@ -5,6 +5,7 @@ import { type Drain, openDrain } from '../../ingest/drain/drain.ts'
 import { openSecretSource } from '../../ingest/http/secrets.ts'
 import { type Ingester, openIngester } from '../../ingest/http/server.ts'
 import type { IngestWatch } from '../../ingest/watch.ts'
+import type { Glances } from '../../warehouse/glance.ts'
 import { openReceived } from '../health/received.ts'
 import type { Metrics } from '../metrics/registry.ts'
 import { listenError } from './admin.ts'
@@ -36,12 +37,18 @@ export function openDraining({ options, teamIds, teams, metrics }: Draining, use
 
 /** Opens the ingester, and the counts from which silence is judged. */
 export async function openReceiving(
-  { options, teamIds, metrics, onStored }: Shared & { readonly onStored: () => void },
+  {
+    options,
+    teamIds,
+    metrics,
+    glances,
+    onStored,
+  }: Shared & { readonly glances: Glances; readonly onStored: () => void },
   address: Address,
   use: Use,
 ): Promise<Ingester> {
   const { url, clock, logger, encryptionKey } = options
-  const received = use(openReceived({ url, logger }))
+  const received = use(openReceived({ glances, logger }))
   const watch: IngestWatch = {
     ...metrics.ingest,
     stored(team, duplicate) {
@@ -51,7 +58,7 @@ export async function openReceiving(
   }
   const teams = options.ingestTeams.map(({ name, webhookSecrets }) => {
     const team = { name, teamId: teamIds.get(name)! }
-    const secrets = { url, team, configured: webhookSecrets, encryptionKey, clock, logger }
+    const secrets = { glances, team, configured: webhookSecrets, encryptionKey, clock, logger }
     return { ...team, secrets: openSecretSource(secrets) }
   })
   try {

@@ -1,7 +1,7 @@
 /** The reasons why this process is not ready. Invariant: a reason contains no data of a record. */
 import { type Kysely, sql } from 'kysely'
 import { IntakeError } from '../../core/errors.ts'
-import { glance } from '../../warehouse/glance.ts'
+import type { Glances } from '../../warehouse/glance.ts'
 import { migrationFiles } from '../../warehouse/migrations.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -13,7 +13,7 @@ const LIMIT_MS = 1_500
 
 /** Returns no reasons if ready. Resolves within two seconds, whatever the warehouse does. */
 export async function reasonsNotReady(
-  url: string,
+  glances: Glances,
   parts: Readonly<Record<string, Trouble>>,
 ): Promise<readonly string[]> {
   const own = Object.entries(parts).flatMap(([name, trouble]) => {
@@ -21,7 +21,7 @@ export async function reasonsNotReady(
     return why === null ? [] : [`${name}: ${why}`]
   })
   try {
-    await glance({ url, purpose: 'readiness', milliseconds: LIMIT_MS }, requireSchema)
+    await glances.look({ purpose: 'readiness', milliseconds: LIMIT_MS }, requireSchema)
     return own
   } catch (error) {
     const { code, message } = warehouseError(error)

@@ -11,6 +11,7 @@ import type { TeamSource } from '../../extract/backfill-options.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { bringBack } from '../../load/teams.ts'
 import { openSession } from '../../warehouse/connect.ts'
+import { openGlances } from '../../warehouse/glance.ts'
 import { type AlertWatch, openAlerts } from '../alerts/watch.ts'
 import { openGauges } from '../metrics/gauges.ts'
 import { type Metrics, openMetrics } from '../metrics/registry.ts'
@@ -79,8 +80,9 @@ async function openParts(
   const parts: Record<string, Trouble> = {}
   let receiving: Ingester | null = null
   const inFlight = () => receiving?.inFlight ?? { events: 0, bytes: 0 }
-  const gauges = openGauges({ url, clock, registry: metrics.registry, inboxDays, inFlight })
-  const reasons = () => reasonsNotReady(url, parts)
+  const glances = use(openGlances(url))
+  const gauges = openGauges({ url, glances, clock, registry: metrics.registry, inboxDays, inFlight })
+  const reasons = () => reasonsNotReady(glances, parts)
   const { registry } = metrics
   const admin = use(await openAdmin({ ...options.admin, registry, refresh: gauges.refresh, reasons }))
   use(await openHousekeeping({ url, inboxDays, logger }))
@@ -88,7 +90,7 @@ async function openParts(
   if (drain !== null) parts.drain = () => drain.trouble()
   if (options.ingest !== null) {
     const onStored = () => drain?.wake()
-    const opened = await openReceiving({ options, teamIds, metrics, onStored }, options.ingest, use)
+    const opened = await openReceiving({ options, teamIds, metrics, glances, onStored }, options.ingest, use)
     parts.ingest = () => opened.trouble()
     receiving = opened
   }

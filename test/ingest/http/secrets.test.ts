@@ -5,6 +5,7 @@ import type { Clock } from '../../../src/core/clock.ts'
 import { keyOf, seal } from '../../../src/core/secret-box.ts'
 import { openSecretSource, type SecretSource } from '../../../src/ingest/http/secrets.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
+import { openGlances } from '../../../src/warehouse/glance.ts'
 import { placeOf, retireSecret, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { eventOf, openScene, openTold, post, query, type Told } from '../support/ingest.ts'
@@ -35,12 +36,13 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
     },
   }
   const session = await openSession({ url, purpose: 'tests' })
+  const glances = openGlances(url)
   return {
     url,
     told,
     clock,
     source: (encryptionKey = KEY) =>
-      openSecretSource({ url, team: TEAM, configured, encryptionKey, clock, logger }),
+      openSecretSource({ glances, team: TEAM, configured, encryptionKey, clock, logger }),
     async store(configId, secret, sealedBy = KEY) {
       const key = { teamId: 1, configId }
       await storeSecret(session.db, key, seal(secret, keyOf(sealedBy), placeOf(key)))
@@ -50,6 +52,7 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
     },
     async [Symbol.asyncDispose]() {
       await session.close()
+      await glances.close()
       await database.drop()
     },
   }
@@ -125,9 +128,9 @@ describe('an ingester', () => {
   it('answers 503, not 400, when it cannot look whether the secret is new', async () => {
     const clock = { now: () => 0, sleep: () => Promise.reject(new Error('nothing sleeps here')) }
     const { logger } = openTold()
-    const url = 'postgres://nobody@127.0.0.1:9/none'
+    await using glances = openGlances('postgres://nobody@127.0.0.1:9/none')
     const secrets = openSecretSource({
-      url,
+      glances,
       team: TEAM,
       configured: ['x'],
       encryptionKey: KEY,

@@ -1,0 +1,143 @@
+/** Probes share few connections, end in time whatever the server does, and recover with it. */
+import { type Kysely, sql } from 'kysely'
+import { expect, it } from 'vitest'
+import { reasonsNotReady } from '../../src/operate/serve/readiness.ts'
+import { glance, openGlances } from '../../src/warehouse/glance.ts'
+import type { Warehouse } from '../../src/warehouse/tables.ts'
+import { openOwnServer } from '../ingest/support/own-server.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { startOwnTime } from '../support/own-time.ts'
+
+const PROBE = { purpose: 'probe', milliseconds: 5_000 }
+const CONNECTIONS = 4
+
+type Database = Kysely<Warehouse>
+
+const pidOf = async (db: Database) =>
+  (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)).rows[0]!.pid
+
+const sleepFor = (seconds: number) => async (db: Database) => {
+  await sql`select pg_sleep(${seconds})`.execute(db)
+}
+
+it('50 probes at once use at most four connections, and 50 in a row use one of them', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url)
+  const probe = () => glances.look(PROBE, pidOf)
+  const atOnce = new Set(await Promise.all(Array.from({ length: 50 }, probe)))
+  expect(atOnce.size).toBeLessThanOrEqual(CONNECTIONS)
+  const inTurn = new Set<number>()
+  for (let time = 0; time < 50; time++) inTurn.add(await probe())
+  expect(inTurn.size).toBe(1)
+  expect(atOnce).toContain([...inTurn][0])
+})
+
+it('a query shows its purpose and has its own limit, also on a connection that others used', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url, 1)
+  const settings = async (db: Database) =>
+    (
+      await sql<{ limit: string; name: string }>`
+        select current_setting('statement_timeout') as limit, current_setting('application_name') as name`.execute(
+        db,
+      )
+    ).rows[0]
+  const first = await glances.look({ purpose: 'readiness', milliseconds: 5_000 }, settings)
+  const second = await glances.look({ purpose: 'metrics', milliseconds: 7_500 }, settings)
+  expect(first).toEqual({ limit: '5100ms', name: 'intake-sync readiness' })
+  expect(second).toEqual({ limit: '7600ms', name: 'intake-sync metrics' })
+})
+
+it('a query that is late ends, here and in Postgres, and its connection is not used again', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url, 1)
+  const before = await glances.look(PROBE, pidOf)
+  using time = startOwnTime()
+  const late = glances.look({ purpose: 'late probe', milliseconds: 300 }, sleepFor(60))
+  await expect(late).rejects.toMatchObject({ code: 'warehouse_slow' })
+  expect(time.milliseconds).toBeLessThan(2_000)
+  const after = await glances.look(PROBE, pidOf)
+  expect(after).not.toBe(before)
+  await expect
+    .poll(() =>
+      glances.look(PROBE, async (db) => {
+        const { rows } = await sql`select 1 from pg_stat_activity where pid = ${before}`.execute(db)
+        return rows.length
+      }),
+    )
+    .toBe(0)
+})
+
+it('a query that fails leaves neither transaction nor lock to the next', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url, 1)
+  const failing = glances.look(PROBE, async (db) => {
+    await sql`select pg_advisory_lock(4711)`.execute(db)
+    await sql`begin`.execute(db)
+    await sql`select nothing from nowhere`.execute(db)
+  })
+  await expect(failing).rejects.toThrow()
+  const isFree = async (db: Database) =>
+    (await sql<{ free: boolean }>`select pg_try_advisory_lock(4711) as free`.execute(db)).rows[0]!.free
+  await expect.poll(() => glances.look(PROBE, isFree)).toBe(true)
+})
+
+it('a probe that waits for a connection is late too, and takes none with it', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url, 1)
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  let busy = Promise.resolve()
+  await new Promise<void>((started) => {
+    busy = glances.look(PROBE, () => {
+      started()
+      return ended
+    })
+  })
+  using time = startOwnTime()
+  await expect(glances.look({ ...PROBE, milliseconds: 200 }, pidOf)).rejects.toMatchObject({
+    code: 'warehouse_slow',
+  })
+  expect(time.milliseconds).toBeLessThan(2_000)
+  end()
+  await busy
+  expect(await glances.look(PROBE, pidOf)).toBeGreaterThan(0)
+})
+
+it('a single query closes its connection', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url)
+  const pid = await glance({ ...PROBE, url: database.url }, pidOf)
+  await expect
+    .poll(() =>
+      glances.look(PROBE, async (db) => {
+        const { rows } = await sql`select 1 from pg_stat_activity where pid = ${pid}`.execute(db)
+        return rows.length
+      }),
+    )
+    .toBe(0)
+})
+
+it('readiness fails in its time while Postgres hangs, is away or restarts, and recovers', async () => {
+  await using server = await openOwnServer()
+  await using glances = openGlances(server.url)
+  const probe = async () => {
+    using time = startOwnTime()
+    const reasons = await reasonsNotReady(glances, {})
+    expect(time.milliseconds).toBeLessThan(2_000)
+    return reasons
+  }
+  expect(await probe()).toEqual([])
+  const resume = server.hang()
+  for (const reasons of await Promise.all(Array.from({ length: 20 }, probe))) {
+    expect(reasons).toEqual([expect.stringMatching(/^database: /)])
+  }
+  resume()
+  await expect.poll(probe, { timeout: 20_000 }).toEqual([])
+  await server.stop()
+  expect(await probe()).toEqual([expect.stringMatching(/^database: /)])
+  await server.start()
+  await expect.poll(probe, { timeout: 20_000 }).toEqual([])
+}, 60_000)
