@@ -6,6 +6,7 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import type { RateLimit } from './budget/limit.ts'
 import { type Limiter, openLimiter } from './budget/limiter.ts'
 import type { Answer, Meter, RequestOptions, StreamOptions } from './http/answer.ts'
 import { openAttempts } from './http/attempts.ts'
@@ -45,6 +46,8 @@ export interface ClientOptions {
   readonly version?: string
   /** Milliseconds without an accepted request after which a call gives up; 15 minutes by default. A `limiter` has its own. */
   readonly giveUpAfterMs?: number
+  /** Permitted requests of the team, of this client alone; learned from answers if undefined. A `limiter` has its own. */
+  readonly rateLimit?: RateLimit
   /** A request budget shared by several clients of one team; by default the client has its own. */
   readonly limiter?: Limiter
   /** The network, which the client closes; HTTP to the origin of `baseUrl` by default. */
@@ -61,7 +64,7 @@ export interface Client {
   readonly totals: Readonly<Meter>
   /** The latest `X-Service-Environment` of the service, or null. */
   readonly environment: string | null
-  /** Permitted requests per second, as measured, or null while no limit is known. */
+  /** Permitted requests per second, as configured or learned, or null while no limit is known. */
   readonly permittedRate: number | null
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>
   get(path: string, options?: RequestOptions): Promise<Answer>
@@ -86,8 +89,8 @@ export function openClient(options: ClientOptions): Client {
   const { clock, random, logger, concurrency } = options
   const base = new URL(options.baseUrl)
   const closed = new AbortController()
-  const { giveUpAfterMs } = options
-  const limiter = options.limiter ?? openLimiter({ concurrency, clock, logger, giveUpAfterMs })
+  const { giveUpAfterMs, rateLimit } = options
+  const limiter = options.limiter ?? openLimiter({ concurrency, clock, logger, giveUpAfterMs, rateLimit })
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
   const wire = options.wire ?? openWire(base.origin, concurrency, timeouts, options.maxBytes ?? MAX_BYTES)
   const attempts = openAttempts({

@@ -55,7 +55,7 @@ function resolvedText(text: string, settings: Settings, path: string): string {
 function wrong(what: string): UsageError {
   return new UsageError(
     `INTAKE_CONFIG: ${what}`,
-    'write {"teams":[{"name","baseUrl","apiKey","apiSecret","webhookSecrets","timezone","paths","bodyKeys","pageSize"}]}',
+    'write {"teams":[{"name","baseUrl","apiKey","apiSecret","webhookSecrets","timezone","rateLimit","paths","bodyKeys","pageSize"}]}',
     'INTAKE_CONFIG',
   )
 }

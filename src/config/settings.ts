@@ -12,6 +12,22 @@ export const durationShape = z
   .transform((text) => Number(text.slice(0, -1)) * SECONDS[text.at(-1)!]!)
   .pipe(z.number().min(1))
 
+const UNITS: Readonly<Record<string, number>> = { s: 1, min: 60, m: 60, h: 3_600 }
+const MOST_REQUESTS = 100_000
+
+/** Requests in a time as `20/s`, `1000/min` or `5000/h`, at least one a minute; null for `learned`. */
+export const rateLimitShape = z.union([
+  z.literal('learned').transform(() => null),
+  z
+    .string()
+    .regex(/^\d{1,6}\/(?:s|min|m|h)$/)
+    .transform((text) => {
+      const [requests, unit] = text.split('/')
+      return { requests: Number(requests), seconds: UNITS[unit!]! }
+    })
+    .refine(({ requests, seconds }) => requests <= MOST_REQUESTS && requests * 60 >= seconds),
+])
+
 export interface Settings {
   /** The value of `name`, or null when it is not set; a file's last line end is not part of it. */
   get(name: string): string | null

@@ -1,8 +1,9 @@
 /** One team of the configuration, with the settings that every team shares as defaults. */
 import { z } from 'zod'
+import type { RateLimit } from '../api/budget/limit.ts'
 import { DEFAULT_BODY_KEYS, pathsWith } from '../api/paths.ts'
 import { UsageError } from '../core/errors.ts'
-import { durationShape, printableKey, type Settings } from './settings.ts'
+import { durationShape, printableKey, rateLimitShape, type Settings } from './settings.ts'
 
 const names = z.record(z.string(), z.string())
 
@@ -20,6 +21,7 @@ export const teamShape = z.strictObject({
   timezone: z.string().optional(),
   concurrency: z.number().int().min(1).max(64).optional(),
   pageSize: z.number().int().min(1).max(100_000).optional(),
+  rateLimit: z.string().optional(),
   paths: names.optional(),
   bodyKeys: names.optional(),
 })
@@ -40,6 +42,8 @@ export interface TeamConfig extends IngestTeamConfig {
   readonly concurrency: number
   /** A run gives up after this many milliseconds without an accepted request. */
   readonly giveUpAfterMs: number
+  /** Permitted requests; learned from answers where it is missing. */
+  readonly rateLimit?: RateLimit
   readonly pageSize?: number
   readonly paths?: { readonly [name: string]: string }
   readonly bodyKeys?: { readonly [name: string]: string }
@@ -58,6 +62,10 @@ export function teamOf(
     refuseHalf(given, nameOf)
     return Object.freeze({ name, webhookSecrets })
   }
+  const rateLimit = checkedRateLimit(
+    given.rateLimit ?? (settings.get('INTAKE_RATE_LIMIT') || 'learned'),
+    given.rateLimit === undefined ? 'INTAKE_RATE_LIMIT' : nameOf('rateLimit'),
+  )
   return Object.freeze({
     name,
     baseUrl: checkedUrl(baseUrl, nameOf('baseUrl'), settings.get('INTAKE_ALLOW_HTTP') === '1'),
@@ -74,6 +82,7 @@ export function teamOf(
     ),
     concurrency: given.concurrency ?? checkedConcurrency(settings.get('INTAKE_CONCURRENCY') || '4'),
     giveUpAfterMs: checkedGiveUpAfter(settings.get('INTAKE_GIVE_UP_AFTER') || '15m'),
+    ...(rateLimit === null ? {} : { rateLimit }),
     ...(pageSize === undefined ? {} : { pageSize }),
     ...(paths === undefined ? {} : { paths: checkedPaths(paths, nameOf('paths')) }),
     ...(bodyKeys === undefined ? {} : { bodyKeys: checkedBodyKeys(bodyKeys, nameOf('bodyKeys')) }),
@@ -179,5 +188,15 @@ function checkedGiveUpAfter(text: string): number {
     'INTAKE_GIVE_UP_AFTER is not a duration from 1s to 7d',
     'set it to 15m, say; 90s and 2h are durations too',
     'INTAKE_GIVE_UP_AFTER',
+  )
+}
+
+function checkedRateLimit(text: string, variable: string): RateLimit | null {
+  const { success, data } = rateLimitShape.safeParse(text)
+  if (success) return data
+  throw new UsageError(
+    `${variable} is not a number of requests in a second, a minute or an hour`,
+    'write it as 20/s, 1000/min or 5000/h (at most 100000, at least one a minute), or learned to find the limit out',
+    variable,
   )
 }

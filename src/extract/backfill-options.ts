@@ -23,6 +23,7 @@ export interface TeamSource
     | 'pageSize'
     | 'limiter'
     | 'giveUpAfterMs'
+    | 'rateLimit'
     | 'wire'
   > {
   readonly name: string

@@ -63,6 +63,7 @@ describe('a team from the environment', () => {
       INTAKE_TIMEZONE: 'Europe/Berlin',
       INTAKE_CONCURRENCY: '64',
       INTAKE_GIVE_UP_AFTER: '90s',
+      INTAKE_RATE_LIMIT: '1000/min',
     }
     expect(readConfig(env).teams).toMatchObject([
       {
@@ -72,6 +73,7 @@ describe('a team from the environment', () => {
         timezone: 'Europe/Berlin',
         concurrency: 64,
         giveUpAfterMs: 90_000,
+        rateLimit: { requests: 1000, seconds: 60 },
       },
     ])
   })
@@ -129,9 +131,31 @@ describe('a team from the environment', () => {
     ['INTAKE_GIVE_UP_AFTER', '15'],
     ['INTAKE_GIVE_UP_AFTER', '8d'],
     ['INTAKE_GIVE_UP_AFTER', CANARY],
+    ['INTAKE_RATE_LIMIT', '20'],
+    ['INTAKE_RATE_LIMIT', '0/s'],
+    ['INTAKE_RATE_LIMIT', '2.5/s'],
+    ['INTAKE_RATE_LIMIT', '-1/s'],
+    ['INTAKE_RATE_LIMIT', '20/d'],
+    ['INTAKE_RATE_LIMIT', '100001/h'],
+    ['INTAKE_RATE_LIMIT', '59/h'],
+    ['INTAKE_RATE_LIMIT', `20/s ${CANARY}`],
   ])('may not have %s %j', (name, value) => {
     expect(errorOf({ ...SERVICE, [name]: value })).toMatchObject({ variable: name })
   })
+})
+
+test.each([
+  ['1/s', { requests: 1, seconds: 1 }],
+  ['20/s', { requests: 20, seconds: 1 }],
+  ['1000/min', { requests: 1000, seconds: 60 }],
+  ['600/m', { requests: 600, seconds: 60 }],
+  ['1/min', { requests: 1, seconds: 60 }],
+  ['60/h', { requests: 60, seconds: 3_600 }],
+  ['100000/h', { requests: 100_000, seconds: 3_600 }],
+  ['learned', undefined],
+  ['', undefined],
+])('a limit of requests may be %j', (text, rateLimit) => {
+  expect(readConfig({ ...SERVICE, INTAKE_RATE_LIMIT: text }).teams[0]?.rateLimit).toEqual(rateLimit)
 })
 
 describe('a file of teams', () => {
@@ -178,6 +202,22 @@ describe('a file of teams', () => {
     ])
   })
 
+  test('has limits of requests of its own, before that of the environment', () => {
+    const env = {
+      ...withTeams(
+        team({ rateLimit: '5/s' }),
+        team({ name: 'south' }),
+        team({ name: 'west', rateLimit: 'learned' }),
+      ),
+      INTAKE_RATE_LIMIT: '600/min',
+    }
+    expect(readConfig(env).teams.map(({ rateLimit }) => rateLimit)).toEqual([
+      { requests: 5, seconds: 1 },
+      { requests: 600, seconds: 60 },
+      undefined,
+    ])
+  })
+
   test('may leave values to the environment and to files', () => {
     const env = {
       ...withTeams(
@@ -210,6 +250,12 @@ describe('a file of teams', () => {
     ['with an access that is empty', { teams: [team({ apiKey: '' })] }, /teams\.0\.apiKey: too small/],
     ['with a number for text', { teams: [team({ apiSecret: 7 })] }, /teams\.0\.apiSecret/],
     ['with a name that is none', { teams: [team({ name: `${CANARY}/` })] }, /teams\.0\.name/],
+    [
+      'with a limit that is none',
+      { teams: [team({ rateLimit: `${CANARY}/s` })] },
+      /teams\.0\.rateLimit is not/,
+    ],
+    ['with a limit that is a number', { teams: [team({ rateLimit: 20 })] }, /teams\.0\.rateLimit: invalid/],
     ['with two of one name', { teams: [team(), team({ apiKey: CANARY })] }, /two teams have the same name/],
     [
       'with an open address',

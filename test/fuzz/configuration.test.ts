@@ -46,6 +46,7 @@ const GOOD: Readonly<Record<string, readonly string[]>> = {
   INTAKE_SWEEP_DAYS: ['0', '7'],
   INTAKE_CONCURRENCY: ['1', '4'],
   INTAKE_GIVE_UP_AFTER: ['90s', '15m'],
+  INTAKE_RATE_LIMIT: ['20/s', '1000/min', 'learned'],
   INTAKE_TIMEZONE: ['UTC', 'Europe/Berlin'],
   INTAKE_ENCRYPTION_KEY: [Buffer.alloc(32, 7).toString('base64')],
   INTAKE_ANALYTICS_KEY: ['sixteen characters'],

@@ -79,6 +79,7 @@ test('where all is right, nothing is found and the exit code is 0', async () => 
       'schema',
     ],
     ...['database privileges', 'roles', 'disk', 'time zones', 'credentials', 'environment', 'clock'],
+    'rate limit',
     ...['webhook secret', 'encryption key', 'inbox', 'schedule', 'alerts', 'webhook port', 'admin port'],
   ])
   for (const secret of [KEY, env.INTAKE_API_SECRET!, env.INTAKE_API_KEY!, warehouse.url])

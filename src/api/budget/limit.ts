@@ -1,5 +1,5 @@
 /**
- * A model of the service's unknown limit, learned from answers only: N requests in any window of length W.
+ * A model of the service's limit: N requests in any window of length W, configured or learned from answers only.
  *
  *     free ──429──► paused (no request) ──► paced ──a long time without 429──► N raised in small steps
  *                     ▲                       │                                   │
@@ -7,7 +7,8 @@
  *
  * Invariant: while paced, request i + N is sent no earlier than W plus a margin after request i, which satisfies a
  * sliding window whatever the gaps; requests are also spread evenly, which satisfies a token bucket. No pacing before
- * the first 429. Pure: time is an argument, in microseconds; nothing here waits.
+ * the first 429, unless the limit is configured: then always, a 429 only pauses, and it was a request as any other.
+ * Pure: time is an argument, in microseconds; nothing here waits.
  */
 import { Margin } from './margin.ts'
 import { Sends } from './sends.ts'
@@ -26,6 +27,12 @@ const LONGEST_PATIENCE = 900 * SECOND
 const FIRST_RAISE = 0.05
 /** Up to this N, one request more per window is worth the 429 that finding out may cost. */
 const FEW = 25
+
+/** At most `requests`, from 1 to 100,000, in any `seconds`. */
+export interface RateLimit {
+  readonly requests: number
+  readonly seconds: number
+}
 
 /** One request in flight. */
 export interface Ticket {
@@ -46,6 +53,7 @@ interface Episode {
 
 export class Limit {
   readonly #concurrency: number
+  readonly #isConfigured: boolean
   readonly #sends = new Sends()
   #inFlight = 0
   #accepted = 0
@@ -74,8 +82,15 @@ export class Limit {
   #patience = FIRST_PATIENCE
   #pressedAt = Number.NEGATIVE_INFINITY
 
-  constructor(concurrency: number) {
+  /** Without `configured`, the limit is learned. */
+  constructor(concurrency: number, configured?: RateLimit) {
     this.#concurrency = concurrency
+    this.#isConfigured = configured !== undefined
+    if (configured === undefined) return
+    this.#count = configured.requests
+    this.#window = configured.seconds * SECOND
+    // Even also across the start of a process, which does not know what the previous one sent.
+    this.#spread = 1
   }
 
   /** Permitted requests per second; null while no limit is known. */
@@ -94,8 +109,8 @@ export class Limit {
     if (now < this.#pausedUntil) return this.#pausedUntil - now
     // After a blind pause, a single request tests whether the service accepts requests again.
     if (this.#episode !== null && this.#inFlight > 0) return Number.POSITIVE_INFINITY
-    if (this.#count === null || this.#episode !== null) return 0
-    this.#raiseWhenQuiet(now)
+    if (this.#count === null || (this.#episode !== null && !this.#isConfigured)) return 0
+    if (!this.#isConfigured) this.#raiseWhenQuiet(now)
     const oldest = this.#sends.newest(this.#count)
     const byWindow = oldest === undefined ? now : oldest + this.#window + this.#margin.of(this.#window)
     const bySpread = this.#due - this.#window * 0.1
@@ -144,7 +159,7 @@ export class Limit {
     }
     // A `Retry-After` of zero that has failed twice is ignored.
     const retryAfter = requested !== null && requested < SECOND && this.#inRow > 2 ? null : requested
-    this.#sends.remove(ticket.sentAt)
+    if (!this.#isConfigured) this.#sends.remove(ticket.sentAt)
     let episode = this.#episode
     const late = this.#lastEpisode !== null && ticket.sentAt <= this.#lastEpisode.seenAt
     if (episode === null && late) {
@@ -197,6 +212,12 @@ export class Limit {
   }
 
   #learn(episode: Episode, above: number, upTo: number): void {
+    if (!this.#isConfigured) this.#adjust(episode, above, upTo)
+    this.#lastEpisode = episode
+    this.#episode = null
+  }
+
+  #adjust(episode: Episode, above: number, upTo: number): void {
     const asked = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
     if (this.#count === null) this.#window = guessWindow(episode, this.#sends, Math.max(asked, above), upTo)
     else if (asked >= this.#window) this.#window = windowWithin(asked, Number.POSITIVE_INFINITY)
@@ -213,8 +234,6 @@ export class Limit {
     this.#proven = null
     this.#quietSince = episode.seenAt
     this.#due = Number.NEGATIVE_INFINITY
-    this.#lastEpisode = episode
-    this.#episode = null
   }
 
   /** The new N, given that at least `least` and at most `most` accepted requests were in the window at a rejection. */

@@ -8,7 +8,7 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { Limit } from './limit.ts'
+import { Limit, type RateLimit } from './limit.ts'
 
 /** A call is rejected with `GAVE_UP` after `giveUpAfterMs` without an accepted request, … */
 export const GAVE_UP = new Error('the service accepted no request for too long')
@@ -46,7 +46,7 @@ export interface Limiter {
   readonly giveUpAfterMs: number
   /** Resolves when one request may be sent. Rejects on abort, and with `GAVE_UP` or `TOO_LONG`. */
   acquire(signals: readonly AbortSignal[], call: Call): Promise<Permit>
-  /** Requests per second, or null while no limit is known. */
+  /** Requests per second, as configured or learned, or null while no limit is known. */
   permittedRate(): number | null
 }
 
@@ -65,11 +65,13 @@ export interface LimiterOptions {
   readonly logger: Logger
   /** Milliseconds that a call waits without an accepted request of the team; 15 minutes by default. */
   readonly giveUpAfterMs?: number | undefined
+  /** Permitted requests of the team; learned from answers if undefined. */
+  readonly rateLimit?: RateLimit | undefined
 }
 
 export function openLimiter(options: LimiterOptions): Limiter {
   const { clock, logger, giveUpAfterMs = DEFAULT_GIVE_UP_AFTER_MS } = options
-  const limit = new Limit(options.concurrency)
+  const limit = new Limit(options.concurrency, options.rateLimit)
   const anew: Set<Caller> = new Set()
   const repeated: Set<Caller> = new Set()
   let wake: AbortController | null = null

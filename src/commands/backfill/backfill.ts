@@ -40,6 +40,7 @@ export function backfillCommand(context: Context): Command {
     .option('--dry-run', 'fetch and report what would change; write nothing')
     .option('--allow-mass-delete', 'apply deletes even if an unusual number of records is gone')
     .option('--json', 'print one JSON document')
+    .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const summary = await runBackfill(context, options)
       if (options.json) printJson(context, backfillDocument(summary))
@@ -121,3 +122,7 @@ function exitCodeOf(summary: BackfillSummary, context: Context): number {
   if (summary.status === 'failed') return 1
   return summary.status === 'needs_attention' ? 4 : 0
 }
+
+const HELP = `
+Requests of a team are limited by INTAKE_RATE_LIMIT (20/s, 1000/min); without it, the service's limit is learned from its
+answers.`

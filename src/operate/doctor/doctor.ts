@@ -13,7 +13,7 @@ import type { Session } from '../../warehouse/connect.ts'
 import { type AlertSecret, alertsCheck } from './alerts.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 import { diskCheck, type Port, portCheck, serveAnswers } from './machine.ts'
-import { checkService, type ServiceTeam } from './service.ts'
+import { checkService, rateLimitCheck, type ServiceTeam } from './service.ts'
 import { checkWarehouse } from './warehouse.ts'
 import { inboxCheck, secretChecks } from './webhooks.ts'
 
@@ -103,7 +103,8 @@ async function serviceChecks(
   }
   const { timezone: _timezone, ...connection } = team
   const { clock, logger, signal } = options
-  return await checkService(connection, { clock, logger, signal, environment, suffix })
+  const found = await checkService(connection, { clock, logger, signal, environment, suffix })
+  return [...found, rateLimitCheck(connection, suffix)]
 }
 
 async function storedTeams({ db }: Session) {

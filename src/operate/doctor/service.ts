@@ -14,7 +14,10 @@ import { IntakeError } from '../../core/errors.ts'
 import { type Check, failed, ok, warning } from './check.ts'
 
 export interface ServiceTeam
-  extends Pick<ClientOptions, 'baseUrl' | 'apiKey' | 'apiSecret' | 'apiVersion' | 'concurrency' | 'paths'> {
+  extends Pick<
+    ClientOptions,
+    'baseUrl' | 'apiKey' | 'apiSecret' | 'apiVersion' | 'concurrency' | 'rateLimit' | 'paths'
+  > {
   readonly name: string
 }
 
@@ -131,6 +134,14 @@ function clockCheck(serviceClock: ServiceClock, suffix: string): Check {
   return off >= WARN_SECONDS
     ? warning(name, detail, hint)
     : ok(name, off < 2 ? 'agrees with the service’s' : detail)
+}
+
+/** Each process obeys a configured limit by itself, which only its user can judge. */
+export function rateLimitCheck({ rateLimit }: Pick<ServiceTeam, 'rateLimit'>, suffix: string): Check {
+  const name = `rate limit${suffix}`
+  if (rateLimit === undefined) return ok(name, 'learned from answers (no INTAKE_RATE_LIMIT)')
+  const { requests, seconds } = rateLimit
+  return ok(name, `at most ${requests} requests in ${seconds} s, in each process`)
 }
 
 /** A 200 response that is not a list, for example from a proxy or a landing page. */

@@ -71,11 +71,11 @@ async function openParts(
   const { url, clock, logger, inboxDays } = options
   const teamIds = await registerTeams(url, options.ingestTeams)
   // The refetcher and scheduled backfills share one request budget for each team.
-  const teams = options.teams.map((team) => ({
-    ...team,
-    teamId: teamIds.get(team.name)!,
-    limiter: openLimiter({ concurrency: team.concurrency, giveUpAfterMs: team.giveUpAfterMs, clock, logger }),
-  }))
+  const teams = options.teams.map((team) => {
+    const { concurrency, giveUpAfterMs, rateLimit } = team
+    const limiter = openLimiter({ concurrency, giveUpAfterMs, rateLimit, clock, logger })
+    return { ...team, teamId: teamIds.get(team.name)!, limiter }
+  })
   const metrics = openMetrics()
   const parts: Record<string, Trouble> = {}
   let receiving: Ingester | null = null

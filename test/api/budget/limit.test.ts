@@ -84,6 +84,117 @@ describe('a limit of another kind is lived with', () => {
   })
 })
 
+describe('a configured limit', () => {
+  /** Requests `count` apart arrive at least `seconds` apart. */
+  function expectKept(run: Run, count: number, seconds: number): void {
+    const { log } = run
+    for (const [at, later] of log.slice(count).entries()) {
+      expect(later.at - log[at]!.at).toBeGreaterThan(seconds * 1_000_000)
+    }
+  }
+
+  test('is kept, used and never answered 429, whatever the latency', () => {
+    const circumstances = fc
+      .record({
+        rate: fc.integer({ min: 1, max: 2000 }),
+        latency: fc.double({ min: 1, max: 200, noNaN: true }),
+        jitter: fc.double({ min: 0, max: 0.2, noNaN: true }),
+        seed: fc.integer({ min: 1, max: 1_000_000 }),
+        header: fc.boolean(),
+      })
+      .filter(({ rate, latency, jitter }) => rate * latency < 1500 && latency * jitter < 60 / rate + 4)
+    fc.assert(
+      fc.property(circumstances, ({ rate, ...rest }) => {
+        const configured = { requests: rate, seconds: 1 }
+        const limiter = slidingWindow(rate, 1)
+        const run = simulate({ ...usual, ...rest, configured, limiter, seconds: 60 })
+        expect(run.rejected).toBe(0)
+        expect(run.used).toBeGreaterThanOrEqual(0.95)
+        expectKept(run, rate, 1)
+      }),
+      { numRuns: 60, seed: 20260102 },
+    )
+  })
+
+  test.each([
+    [1, 1, 60],
+    [60, 60, 600],
+    [600, 60, 600],
+    [1000, 3600, 7200],
+    [100_000, 3600, 4000],
+  ])(
+    'of %i in %i s is kept over %i s, by a service that would permit more too',
+    (requests, window, seconds) => {
+      const configured = { requests, seconds: window }
+      for (const factor of [1, 10]) {
+        const limiter = slidingWindow(requests * factor, window)
+        const run = simulate({ ...usual, latency: 20, configured, limiter, seconds })
+        expect(run.rejected).toBe(0)
+        expect(run.used * factor).toBeGreaterThanOrEqual(0.95)
+        expectKept(run, requests, window)
+      }
+    },
+  )
+
+  test.each([
+    ['a token bucket', () => tokenBucket(50, 50)],
+    ['a counter that starts anew each second', () => fixedWindow(50, 1)],
+  ])('suits %s', (_name, limiter) => {
+    const configured = { requests: 50, seconds: 1 }
+    const run = simulate({ ...usual, latency: 10, configured, limiter: limiter(), seconds: 300 })
+    expect(run.rejected).toBe(0)
+    expect(run.used).toBeGreaterThanOrEqual(0.95)
+  })
+
+  test('is spread evenly from the first request, so that a process may follow another', () => {
+    const limit = new Limit(64, { requests: 600, seconds: 60 })
+    let sent = 0
+    for (let now = 0; now < 30_000_000; now += 1000) {
+      if (limit.wait(now) > 0) continue
+      limit.accepted(limit.sent(now), now)
+      sent += 1
+    }
+    expect(sent).toBeGreaterThan(290)
+    expect(sent).toBeLessThanOrEqual(361)
+  })
+
+  test('pauses for a 429, which counts as a request and changes nothing', () => {
+    const SECOND = 1_000_000
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom('ok', 'lost', '429', '429 with wait'), { minLength: 50, maxLength: 300 }),
+        fc.integer({ min: 1, max: 40 }),
+        (answers, requests) => {
+          const limit = new Limit(4, { requests, seconds: 1 })
+          const sends: number[] = []
+          let now = 0
+          let notBefore = 0
+          for (const answer of answers) {
+            for (let wait = limit.wait(now); wait > 0; wait = limit.wait(now)) now += Math.ceil(wait)
+            expect(now).toBeGreaterThanOrEqual(notBefore)
+            const ticket = limit.sent(now)
+            sends.push(now)
+            now += 5000
+            if (answer === 'ok') limit.accepted(ticket, now)
+            else if (answer === 'lost') limit.lost(ticket)
+            else if (answer === '429 with wait') {
+              limit.rejected(ticket, now, 2 * SECOND)
+              notBefore = now + 2 * SECOND
+            } else {
+              limit.rejected(ticket, now, null)
+              notBefore = now + SECOND
+            }
+            expect(limit.rate).toBe(requests)
+          }
+          for (const [at, later] of sends.slice(requests).entries()) {
+            expect(later - sends[at]!).toBeGreaterThanOrEqual(SECOND)
+          }
+        },
+      ),
+    )
+  })
+})
+
 describe('the model', () => {
   test('paces nothing before the first 429', () => {
     const limit = new Limit(4)

@@ -3,7 +3,7 @@
  *
  * Invariant: nothing here waits or reads a clock; the same seed gives the same run.
  */
-import { Limit, type Ticket } from '../../../src/api/budget/limit.ts'
+import { Limit, type RateLimit, type Ticket } from '../../../src/api/budget/limit.ts'
 
 const SECOND = 1_000_000
 
@@ -102,6 +102,8 @@ export interface Circumstances {
   readonly latency: number
   readonly jitter: number
   readonly header: boolean
+  /** Learned from answers if undefined. */
+  readonly configured?: RateLimit
   readonly seed?: number
 }
 
@@ -127,7 +129,7 @@ type Event =
 export function simulate(given: Circumstances): Run {
   const { limiter, concurrency, latency, jitter, header } = given
   const random = generator(given.seed ?? 1)
-  const limit = new Limit(concurrency)
+  const limit = new Limit(concurrency, given.configured)
   const end = given.seconds * SECOND
   const queue = heap<Event>((a, b) => a.at - b.at)
   const log: { at: number; rejected: boolean }[] = []
