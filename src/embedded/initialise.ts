@@ -11,10 +11,9 @@ import { chmod, chown, lstat, mkdir, open, readdir, rename, rm, writeFile } from
 import { join } from 'node:path'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import type { Binaries } from './binaries.ts'
-import type { Home } from './home.ts'
+import type { Home, ServerUser } from './home.ts'
 import { createPrivate, readIfThere } from './private-file.ts'
 import { identityOf } from './process-identity.ts'
-import type { ServerUser } from './server-user.ts'
 import { serverEnvironment } from './settings.ts'
 
 export const ROLE = 'intake'

@@ -6,13 +6,12 @@
  */
 import { spawn } from 'node:child_process'
 import { closeSync, openSync, renameSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Home } from './home.ts'
-import { freePort } from './port.ts'
-import { endOrphans, findPostmaster, removeStalePidFile } from './postmaster.ts'
+import { endOrphans, findPostmaster, removeStalePidFile, serves } from './postmaster.ts'
 import { giveToOwnerOfDirectory, readIfThere, writePrivate } from './private-file.ts'
-import { serves } from './server-process.ts'
 import { serverEnvironment, settings } from './settings.ts'
 import type { Orders } from './supervise.ts'
 
@@ -84,4 +83,28 @@ async function openLog(home: Home): Promise<number> {
   const log = openSync(path, 'a', 0o600)
   await giveToOwnerOfDirectory(path)
   return log
+}
+
+/**
+ * The server's port: the one it had last time, so that a tool's saved connection goes on working, unless a stranger
+ * took it.
+ *
+ * Invariant: loopback only. A port that was free may be taken the moment after; the caller starts again then.
+ */
+export async function freePort(preferred: number | undefined): Promise<number> {
+  if (preferred !== undefined && (await listenOnce(preferred)) !== undefined) return preferred
+  return (await listenOnce(0))!
+}
+
+/** Listens on `port` and stops at once; the port it got, or undefined when it is taken. */
+function listenOnce(port: number): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', (error) => (port === 0 ? reject(error) : resolve(undefined)))
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+      const address = server.address()
+      const got = typeof address === 'object' && address !== null ? address.port : undefined
+      server.close(() => resolve(got))
+    })
+  })
 }

@@ -16,11 +16,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readAddress, type SupervisorAddress, writeAddress } from './control.ts'
 import { findPostmaster, stopPostmaster } from './postmaster.ts'
 import { identityOf } from './process-identity.ts'
 import { type RunningServer, startServer } from './start-server.ts'
-import type { Orders } from './supervise.ts'
+import { type Orders, readAddress, type SupervisorAddress, writeAddress } from './supervise.ts'
 
 type State = 'starting' | 'ready' | 'stopping' | 'failed'
 

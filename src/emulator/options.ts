@@ -6,8 +6,7 @@
  */
 import { type Clock, wallClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/parse.ts'
-import type { RateLimit } from './http/throttle.ts'
-import { EmulatorOptionError } from './option-error.ts'
+import type { RateLimit } from './http/settings.ts'
 import { shapeNamed } from './shapes/catalogue.ts'
 import type { Shape } from './shapes/shape.ts'
 import type { Sizes } from './world/seeded/seed.ts'
@@ -134,5 +133,16 @@ function named<T>(option: string, read: () => T): T {
   } catch (error) {
     if (error instanceof RangeError) throw new EmulatorOptionError(option, error.message)
     throw error
+  }
+}
+
+/** An invalid option of the emulator. `option` is its command-line name without dashes. */
+export class EmulatorOptionError extends Error {
+  readonly option: string
+
+  constructor(option: string, message: string) {
+    super(`--${option}: ${message}`)
+    this.name = 'EmulatorOptionError'
+    this.option = option
   }
 }

@@ -10,10 +10,9 @@ import { type Control, makeControl } from './control.ts'
 import { Bursts } from './faults/bursts.ts'
 import type { Route } from './http/call.ts'
 import { addClinicRoutes } from './http/clinic-routes.ts'
-import { addControlRoutes } from './http/control-routes.ts'
+import { addControlRoutes, addOpenApiRoute } from './http/control-routes.ts'
 import { openEnvironment } from './http/environment.ts'
 import type { Environment } from './http/exchange.ts'
-import { addOpenApiRoute } from './http/openapi-route.ts'
 import { RequestLog } from './http/request-log.ts'
 import { EXPORT_ROUTES } from './http/resources/exports.ts'
 import { FORM_ROUTES } from './http/resources/forms.ts'
@@ -24,19 +23,23 @@ import { Uploads } from './http/resources/upload-work.ts'
 import { UPLOAD_ROUTES } from './http/resources/uploads.ts'
 import { WEBHOOK_ROUTES } from './http/resources/webhooks.ts'
 import type { Settings } from './http/settings.ts'
+import { SlidingWindow } from './http/settings.ts'
 import { makeCredentials, type Team } from './http/teams.ts'
-import { SlidingWindow } from './http/throttle.ts'
 import { type ImportReport, readImports } from './imports/read-imports.ts'
-import { EmulatorOptionError } from './option-error.ts'
-import { type CompleteOptions, completeOptions, type EmulatorOptions } from './options.ts'
+import {
+  type CompleteOptions,
+  completeOptions,
+  EmulatorOptionError,
+  type EmulatorOptions,
+} from './options.ts'
 import { Timeline } from './timeline.ts'
 import { Webhooks } from './webhooks/engine.ts'
 import { keyOf } from './world/draw.ts'
 import type { Imported } from './world/seeded/seed.ts'
 import { World } from './world/world.ts'
 
-export { EmulatorOptionError } from './option-error.ts'
 export type { EmulatorOptions } from './options.ts'
+export { EmulatorOptionError } from './options.ts'
 
 export interface EmulatorTeam {
   readonly name: string

@@ -1,5 +1,5 @@
 /** What query 20 should answer: cells of exports beside answers, as the emulator's own records have both. */
-import { exportOf } from '../../src/emulator/exports/rows.ts'
+import { exportOf } from '../../src/emulator/http/resources/export-rows.ts'
 import type { Form, Question, Response } from '../../src/emulator/world/records.ts'
 import type { World } from '../../src/emulator/world/world.ts'
 import { all, type Line } from './grouped.ts'

@@ -6,8 +6,8 @@
 import { spawnSync } from 'node:child_process'
 import { chownSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../../src/embedded/port.ts'
-import { findServerUser } from '../../src/embedded/server-user.ts'
+import { findServerUser } from '../../src/embedded/home.ts'
+import { freePort } from '../../src/embedded/start-server.ts'
 
 /** `programs`: the folder of `initdb` and `pg_ctl`. `folder`: one that does not exist yet. */
 export async function startPostgres(

@@ -14,8 +14,7 @@ import {
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { prepareBinaries } from '../../src/embedded/binaries.ts'
-import { makeLibraryLinks } from '../../src/embedded/library-links.ts'
+import { makeLibraryLinks, prepareBinaries } from '../../src/embedded/binaries.ts'
 import { findPackage } from '../../src/embedded/package.ts'
 import { builtFile } from '../support/built.ts'
 import {

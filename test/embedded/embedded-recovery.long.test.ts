@@ -183,7 +183,7 @@ describe('after a kill, the embedded server', () => {
   })
 
   test('uses no half of a private copy of its programs', async () => {
-    const { copyPackage } = await import('../../src/embedded/copy-package.ts')
+    const { copyPackage } = await import('../../src/embedded/binaries.ts')
     const { findPackage } = await import('../../src/embedded/package.ts')
     const directory = temporaryDirectory()
     const home = { directory, cluster: join(directory, 'cluster'), user: undefined }

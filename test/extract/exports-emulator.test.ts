@@ -1,7 +1,7 @@
 /** The emulator's exports in every shape and through every fault: in the warehouse as its world has them. */
 import { afterEach, expect, test } from 'vitest'
-import { columnsOf } from '../../src/emulator/exports/columns.ts'
-import { exportOf } from '../../src/emulator/exports/rows.ts'
+import { columnsOf } from '../../src/emulator/http/resources/export-columns.ts'
+import { exportOf } from '../../src/emulator/http/resources/export-rows.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import type { World } from '../../src/emulator/world/world.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'

@@ -7,8 +7,7 @@
  * What an event shows is of its timestamp or later, but for a record that is gone.
  */
 import { hash } from 'node:crypto'
-import { writeEvent } from '../../src/emulator/webhooks/envelope.ts'
-import { Subjects } from '../../src/emulator/webhooks/subjects.ts'
+import { Subjects, writeEvent } from '../../src/emulator/webhooks/envelope.ts'
 import type { WorldEvent } from '../../src/emulator/world/world.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
 import type { Inbox } from '../../src/ingest/inbox/inbox.ts'

@@ -4,6 +4,7 @@
  * Invariant: `cleanUp` ends every process that was started here and removes every directory, also those that a server
  * for root was moved to; it fails when a server is still there after its users ended.
  */
+
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'

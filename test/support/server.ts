@@ -4,6 +4,7 @@
  *
  * Invariant: `close` leaves nothing behind; and Docker costs a second at most where there is none.
  */
+
 import { accessSync, chmodSync, constants, rmSync, statfsSync } from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'

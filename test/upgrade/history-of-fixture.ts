@@ -2,6 +2,7 @@
  * What the warehouse of the fixture went through under version 0.1: two teams with the same ids, every stream, exports,
  * packets, edits and deletes, events that could not be loaded, an erasure, decisions of analysts, events that wait.
  */
+
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
@@ -9,7 +10,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { freePort } from '../../src/embedded/port.ts'
+import { freePort } from '../../src/embedded/start-server.ts'
 
 /** Of the fixture alone: `webhook_secrets` can be opened with it. */
 export const FIXTURE_KEY = Buffer.from('the fixture of version 0.1 alone').toString('base64')

@@ -6,7 +6,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
-import type { Rendered } from '../http/send.ts'
+import type { Rendered } from '../http/render.ts'
 import type { FaultName } from './catalogue.ts'
 import type { FiredFaults } from './fire.ts'
 

@@ -4,7 +4,10 @@
  *
  * Invariant: an invalid specification changes nothing and is answered 400 with the reason.
  */
+
+import { readFile } from 'node:fs/promises'
 import type { FastifyInstance } from 'fastify'
+import { parse } from 'yaml'
 import type { Control } from '../control.ts'
 import type { FaultRule } from '../faults/parse.ts'
 
@@ -37,4 +40,23 @@ export function addControlRoutes(app: FastifyInstance, control: Control): void {
 function written({ name, resource, probability, argument }: FaultRule): string {
   const target = resource === null ? '' : `@${resource}`
   return `${name}${target}=${probability}${argument === null ? '' : `:${argument}`}`
+}
+
+/*
+ * `GET /openapi.json`: the OpenAPI description of the service, docs/openapi.yaml of this package.
+ *
+ * Invariant: the answer is that file as JSON. It is read once; the route requires no credentials, and neither the rate
+ * limit nor faults apply.
+ */
+
+/** The same distance from src/ and from dist/. */
+const SOURCE = new URL('../../../docs/openapi.yaml', import.meta.url)
+
+let described: string | undefined
+
+export function addOpenApiRoute(app: FastifyInstance): void {
+  app.get('/openapi.json', async (_request, reply) => {
+    described ??= JSON.stringify(parse(await readFile(SOURCE, 'utf8')))
+    return reply.type('application/json').send(described)
+  })
 }

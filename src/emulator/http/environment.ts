@@ -4,6 +4,7 @@
  * Invariant: every answer, errors included, carries `X-Service-Environment`, a Date of the service's clock and, when
  * it is an error, a body with only `detail` (unless the shape or a fault changes it).
  */
+
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
@@ -11,9 +12,8 @@ import type { Clock, ServiceClock } from '../clock.ts'
 import { type Answer, failure } from './answer.ts'
 import type { Route } from './call.ts'
 import { type Environment, exchange, partsOf } from './exchange.ts'
-import { render } from './render.ts'
+import { render, send } from './render.ts'
 import type { RequestLog } from './request-log.ts'
-import { send } from './send.ts'
 import type { Settings } from './settings.ts'
 import type { Team } from './teams.ts'
 

@@ -10,7 +10,7 @@ import { stableId } from '../world/id-space.ts'
 import type { World } from '../world/world.ts'
 import { type Failure, failure } from './answer.ts'
 import type { Uploads } from './resources/upload-work.ts'
-import type { SlidingWindow } from './throttle.ts'
+import type { SlidingWindow } from './settings.ts'
 
 export interface Team {
   readonly name: string

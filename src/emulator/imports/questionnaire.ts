@@ -5,13 +5,18 @@
  * item's linkId and text, in the order of the file, questions inside questions included. A group that is a table or
  * repeats is a question of its own as well (`matrix`, `repeated_block`), and its items name it as their block.
  */
+
+import { readdirSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { parse as parseYaml } from 'yaml'
 import { stamp } from '../clock.ts'
 import { Draw, type Key } from '../world/draw.ts'
 import { type IdSpace, stableId } from '../world/id-space.ts'
-import type { Form, Question } from '../world/records.ts'
+import type { Form, Question, QuestionType } from '../world/records.ts'
 import { makeTimes } from '../world/seeded/make-patient.ts'
-import { type AnswerOption, type Fhir, listOf, optionsOf, textOf } from './fhir-answers.ts'
-import { isTable, questionTypeOf } from './fhir-types.ts'
+import type { Imported } from '../world/seeded/seed.ts'
+import { type AnswerOption, type Fhir, isFhir, listOf, optionsOf, textOf } from './fhir-answers.ts'
+import { readText, reasonOf } from './read-text.ts'
 
 interface Plan extends Omit<Question, 'id' | 'choices' | 'rows' | 'columns' | 'block'> {
   readonly options: readonly AnswerOption[]
@@ -28,7 +33,7 @@ interface Place {
 }
 
 /** The form of a questionnaire; `build` adds the parts that depend on its index. Throws if it is malformed. */
-export function formOf(questionnaire: Fhir): {
+function formOf(questionnaire: Fhir): {
   questions: number
   build: (ids: IdSpace, key: Key, index: number) => Form
 } {
@@ -116,4 +121,104 @@ function blockPlan(item: Fhir, children: readonly Fhir[], table: boolean): Parti
   const shared = inner.length > 0 ? inner : optionsOf(children[0]!, {}).map(({ text_value }) => text_value)
   const type = { question_type: 'matrix', question_subtype: 'table' } as const
   return { question_type: type, rowTexts, columnTexts: [...new Set(shared)] }
+}
+
+/**
+ * Maps types and controls of FHIR items to question types.
+ *
+ * Invariant: every item has a question type; a type that the service does not have becomes a text with the FHIR type as
+ * its subtype.
+ */
+const TYPES: Readonly<Record<string, QuestionType>> = {
+  boolean: 'checkbox',
+  decimal: 'number',
+  integer: 'number',
+  quantity: 'number',
+  date: 'date',
+  dateTime: 'datetime',
+  time: 'time',
+  string: 'short_text',
+  url: 'short_text',
+  reference: 'short_text',
+  text: 'long_text',
+  attachment: 'file',
+  display: 'display_only',
+  group: 'display_only',
+}
+
+const CHOICES = new Set(['choice', 'open-choice', 'coding'])
+const TABLES = new Set(['table', 'htable', 'gtable', 'atable', 'grid', 'group-table'])
+
+function questionTypeOf(item: Fhir): Question['question_type'] {
+  const type = textOf(item.type)
+  const control = controlsOf(item)[0] ?? null
+  if (CHOICES.has(type)) {
+    const question_type = item.repeats === true ? 'multiple_choice' : 'single_choice'
+    return { question_type, question_subtype: control ?? (type === 'choice' ? null : type) }
+  }
+  const question_type = TYPES[type] ?? 'short_text'
+  const said = control ?? (question_type === type.replace('string', 'short_text') ? null : type)
+  return { question_type, question_subtype: said === '' ? null : said }
+}
+
+/** True for a group that is shown as a table. */
+function isTable(item: Fhir): boolean {
+  return controlsOf(item).some((code) => TABLES.has(code))
+}
+
+/** Codes of the item's control, from the extension or the field that some servers use. */
+function controlsOf(item: Fhir): string[] {
+  const extensions = listOf(item.extension).filter(({ url }) =>
+    textOf(url).endsWith('questionnaire-itemControl'),
+  )
+  const concepts = [item.itemControl, ...extensions.map((one) => one.valueCodeableConcept)].filter(isFhir)
+  return concepts.flatMap((concept) => listOf(concept.coding)).map(({ code }) => textOf(code))
+}
+
+/**
+ * Imports all FHIR Questionnaires of a folder and its sub-folders.
+ *
+ * Invariant: each .json, .yaml and .yml file is a form, or skipped as something else, or failed with the reason; a bad
+ * file does not stop the others. Files are in the order of their paths, on every machine.
+ */
+export interface ImportedForms {
+  readonly forms: Imported['forms'][number][]
+  readonly questions: number
+  readonly skipped: readonly string[]
+  readonly failed: readonly { readonly file: string; readonly reason: string }[]
+}
+
+export function importQuestionnaires(folder: string): ImportedForms {
+  const forms: Imported['forms'][number][] = []
+  const skipped: string[] = []
+  const failed: { file: string; reason: string }[] = []
+  let questions = 0
+  for (const file of filesIn(folder)) {
+    try {
+      const content = read(join(folder, file))
+      if (!isFhir(content) || content.resourceType !== 'Questionnaire') {
+        skipped.push(file)
+        continue
+      }
+      const form = formOf(content)
+      forms.push(form.build)
+      questions += form.questions
+    } catch (error) {
+      failed.push({ file, reason: reasonOf(error) })
+    }
+  }
+  return { forms, questions, skipped, failed }
+}
+
+function filesIn(folder: string): string[] {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return entries
+    .filter((entry) => entry.isFile() && /\.(json|ya?ml)$/i.test(entry.name))
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .sort((a, b) => (a < b ? -1 : 1))
+}
+
+function read(file: string): unknown {
+  const text = readText(file)
+  return file.toLowerCase().endsWith('.json') ? JSON.parse(text) : parseYaml(text, { logLevel: 'silent' })
 }

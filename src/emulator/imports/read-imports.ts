@@ -4,11 +4,11 @@
  * Invariant: every file is either imported or in the report with the reason; a path of the command line that cannot be
  * read is an error.
  */
-import { EmulatorOptionError } from '../option-error.ts'
+import { EmulatorOptionError } from '../options.ts'
 import type { Imported } from '../world/seeded/seed.ts'
 import { importPatients } from './patients.ts'
-import { type ImportedForms, importQuestionnaires } from './questionnaires.ts'
-import { reasonOf } from './reason.ts'
+import { type ImportedForms, importQuestionnaires } from './questionnaire.ts'
+import { reasonOf } from './read-text.ts'
 import { importSurvey } from './survey.ts'
 
 export interface ImportReport {

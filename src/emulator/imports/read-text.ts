@@ -6,6 +6,8 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { readFileSync } from 'node:fs'
+import { CsvError } from 'csv-parse'
+import { YAMLParseError } from 'yaml'
 
 /** The characters of bytes 0x80 to 0x9f; the five that are unassigned stay what they are in Latin-1. */
 const HIGH = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ'
@@ -16,4 +18,22 @@ export function readText(file: string): string {
     return bytes.toString('latin1').replaceAll(/[\x80-\x9f]/g, (one) => HIGH[one.charCodeAt(0) - 0x80]!)
   const text = bytes.toString('utf8')
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
+}
+
+/**
+ * The reason why a file could not be imported.
+ *
+ * Invariant: it contains nothing of the file. Messages of parsers quote their input, which can be health data.
+ */
+export function reasonOf(error: unknown): string {
+  if (error instanceof CsvError) {
+    const { code, lines } = error as CsvError & { readonly lines?: number }
+    return `is no CSV (${code}${lines === undefined ? '' : `, line ${lines}`})`
+  }
+  if (error instanceof YAMLParseError) {
+    const line = error.linePos?.[0].line
+    return `is no YAML (${error.code}${line === undefined ? '' : `, line ${line}`})`
+  }
+  if (error instanceof SyntaxError) return 'is no JSON'
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
 }

@@ -4,18 +4,15 @@
  * Invariant: `random` is a function of the seed and takes at most one shape of each matter.
  */
 import { Draw, keyOf } from '../world/draw.ts'
-import { ENVELOPES } from './envelopes.ts'
 import { EXPORTS } from './exports.ts'
 import { FAILURES } from './failures.ts'
 import { FORMS } from './forms.ts'
-import { groupBy } from './group.ts'
 import { IDS } from './ids.ts'
 import { MESSAGES } from './messages.ts'
-import { PAGES } from './pages.ts'
-import { RECORDS } from './records.ts'
-import { REFERENCES } from './references.ts'
+import { ENVELOPES, PAGES } from './pages.ts'
+import { RECORDS, REFERENCES } from './records.ts'
 import { RESPONSES } from './responses.ts'
-import { combine, type Shape, type ShapePart } from './shape.ts'
+import { combine, groupBy, type Shape, type ShapePart } from './shape.ts'
 import { WEBHOOKS } from './webhooks.ts'
 
 const PARTS: Readonly<Record<string, ShapePart>> = {

@@ -2,8 +2,7 @@
  * Formats of exports and their list. Each contains all rows; objects keyed by title lose the cells of repeated titles.
  */
 import type { JsonRecord } from '../http/answer.ts'
-import { without } from './rewrite.ts'
-import type { ShapePart } from './shape.ts'
+import { type ShapePart, without } from './shape.ts'
 
 export const EXPORTS = {
   'export-form-id': {

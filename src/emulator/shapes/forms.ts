@@ -1,8 +1,6 @@
 /** Alternative notations of forms, packets and documents. */
 import type { JsonRecord } from '../http/answer.ts'
-import { groupBy } from './group.ts'
-import { without, withQuestions } from './rewrite.ts'
-import type { ShapePart } from './shape.ts'
+import { groupBy, type ShapePart, without, withQuestions } from './shape.ts'
 
 export const FORMS = {
   'question-type-string': {

@@ -1,7 +1,6 @@
 /** Alternative notations of messages. */
 import type { JsonRecord } from '../http/answer.ts'
-import { without } from './rewrite.ts'
-import type { ShapePart } from './shape.ts'
+import { type ShapePart, without } from './shape.ts'
 
 /** A shape of messages only. */
 const messages = (

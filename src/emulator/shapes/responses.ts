@@ -1,8 +1,6 @@
 /** Alternative notations of responses, and of their filters. */
 import type { JsonRecord } from '../http/answer.ts'
-import { groupBy } from './group.ts'
-import { without } from './rewrite.ts'
-import type { ShapePart } from './shape.ts'
+import { groupBy, type ShapePart, without } from './shape.ts'
 
 /** A shape of responses only. */
 const responses = (

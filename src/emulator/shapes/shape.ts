@@ -112,3 +112,30 @@ const DEFAULT_PAGING: Paging = {
 function defaultEnvelope({ count, next, previous, rows }: Page): Body {
   return { value: { count, next, previous, results: rows } }
 }
+
+/** Copies of records with fields removed or changed. */
+export const without = (record: JsonRecord, ...names: string[]): JsonRecord =>
+  Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)))
+
+/** Changes each question of a record, also in its forms and its packet. */
+export function withQuestions(record: JsonRecord, change: (question: JsonRecord) => JsonRecord): JsonRecord {
+  const one = (form: JsonRecord): JsonRecord =>
+    Array.isArray(form.questions) ? { ...form, questions: form.questions.map(change) } : form
+  const { packet } = record
+  if (typeof packet === 'object' && packet !== null && 'forms' in packet) {
+    return { ...record, packet: withQuestions(packet as JsonRecord, change) }
+  }
+  return Array.isArray(record.forms) ? { ...record, forms: record.forms.map(one) } : one(record)
+}
+
+/** Groups items by `keyOf`; groups are in the order of their first items. */
+export function groupBy<K, T>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [item])
+    else group.push(item)
+  }
+  return groups
+}

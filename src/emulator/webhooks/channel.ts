@@ -6,14 +6,15 @@
  * or disabled, unsent events are dropped. An unsent event of a packet response absorbs the next one: it keeps its id
  * and position and gets the later timestamp.
  */
+
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
+import type { Clock } from '../clock.ts'
 import { type FiredFaults, fireWebhook } from '../faults/fire.ts'
 import { Draw, keyOf } from '../world/draw.ts'
 import type { WorldEvent } from '../world/world.ts'
 import { attempt, type DeliveryContext, forge } from './attempt.ts'
 import type { WebhookEvent } from './envelope.ts'
-import { Reorder } from './reorder.ts'
 import type { Outcome } from './sender.ts'
 import { type EventType, secretOf, type WebhookConfig } from './webhook-configs.ts'
 
@@ -191,5 +192,41 @@ export class Channel {
     this.#off = true
     this.#dropRetries()
     return true
+  }
+}
+
+/*
+ * The fault `webhook-reorder`: delays an event until the next one was sent.
+ *
+ * Invariant: at most one event of a configuration is delayed at a time, and none longer than `LONGEST`.
+ */
+
+/** Milliseconds of real time. */
+const LONGEST = 1000
+
+class Reorder {
+  readonly #clock: Clock
+  readonly #closing: AbortSignal
+  #delayed: { readonly number: number; readonly go: () => void } | null = null
+
+  constructor(clock: Clock, closing: AbortSignal) {
+    this.#clock = clock
+    this.#closing = closing
+  }
+
+  /** Resolves when a later event was sent; at once if another one is delayed already. */
+  async wait(number: number): Promise<void> {
+    if (this.#delayed !== null) return
+    const limit = new AbortController()
+    this.#delayed = { number, go: () => limit.abort() }
+    this.#closing.addEventListener('abort', this.#delayed.go, { once: true })
+    await this.#clock.sleep(LONGEST, limit.signal)
+    this.#closing.removeEventListener('abort', this.#delayed.go)
+    this.#delayed = null
+  }
+
+  /** Ends the delay of an event with a number below `number`. */
+  release(number: number): void {
+    if (this.#delayed !== null && number > this.#delayed.number) this.#delayed.go()
   }
 }

@@ -11,13 +11,11 @@ import type { JsonRecord } from '../http/answer.ts'
 import type { Settings } from '../http/settings.ts'
 import type { Change } from '../world/table.ts'
 import type { World, WorldEvent } from '../world/world.ts'
-import { attempt, type DeliveryContext } from './attempt.ts'
-import { AttemptLog } from './attempt-log.ts'
+import { AttemptLog, attempt, type DeliveryContext, Work } from './attempt.ts'
 import { Channel } from './channel.ts'
+import { Subjects } from './envelope.ts'
 import { openSender, type SenderOptions } from './sender.ts'
-import { Subjects } from './subjects.ts'
 import { Configs, type WebhookConfig } from './webhook-configs.ts'
-import { Work } from './work.ts'
 
 export class Webhooks {
   readonly configs: Configs

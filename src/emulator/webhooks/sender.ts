@@ -4,9 +4,11 @@
  * Invariant: the signed bytes are sent; no redirect is followed; every outcome is a value, never an exception, and its
  * text reveals nothing of the target or the record; after `close` nothing is in flight.
  */
+
+import { lookup } from 'node:dns'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { Agent } from 'undici'
 import { sign } from '../../core/signature.ts'
-import { isRemoteAddress, lookUpLoopback, RemoteTarget } from './target.ts'
 
 export interface Outcome {
   /** True for any 2xx. */
@@ -94,4 +96,45 @@ function failed(error: unknown): Outcome {
   }
   const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
   return { acknowledged: false, status: null, error: REASONS[code] ?? 'connection failed', final: false }
+}
+
+/*
+ * Restricts targets of events to this machine, unless remote webhooks are allowed.
+ *
+ * Invariant: these functions open no connection to an address outside loopback. A name is checked by every address that
+ * it resolves to when connecting, so that it cannot change in between.
+ */
+
+/** IPv4 addresses within IPv6 (`::ffff:127.0.0.1`) are checked by the rule for IPv4. */
+const LOOPBACK = new BlockList()
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
+LOOPBACK.addAddress('::1', 'ipv6')
+
+class RemoteTarget extends Error {
+  constructor() {
+    super('target is not on loopback; start with --allow-remote-webhooks')
+    this.name = 'RemoteTarget'
+  }
+}
+
+export function isLoopback(address: string): boolean {
+  return LOOPBACK.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+}
+
+/** True for a URL whose host is an address outside loopback. */
+function isRemoteAddress({ hostname }: URL): boolean {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  return isIP(host) !== 0 && !isLoopback(host)
+}
+
+/** Resolves names as `dns.lookup` does and fails with `RemoteTarget` if any address is not on loopback. */
+export const lookUpLoopback: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, { ...options, all: true }, (error, addresses) => {
+    if (error !== null) return callback(error, [])
+    if (addresses.length === 0 || !addresses.every(({ address }) => isLoopback(address))) {
+      return callback(new RemoteTarget(), [])
+    }
+    if (options.all === true) return callback(null, addresses)
+    return callback(null, addresses[0]!.address, addresses[0]!.family)
+  })
 }

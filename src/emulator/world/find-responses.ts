@@ -8,7 +8,7 @@ import type { Key } from './draw.ts'
 import type { Response } from './records.ts'
 import { seededHead } from './seeded/open-seed.ts'
 import type { Head } from './seeded/seed.ts'
-import type { Listing } from './table.ts'
+import type { Listing, Row, Table } from './table.ts'
 import type { World } from './world.ts'
 
 /** All given conditions must be true. Times are in microseconds, `submittedFrom` inclusive, `submittedBefore` exclusive. */
@@ -104,4 +104,33 @@ async function search(world: World, filter: ResponseFilter): Promise<readonly nu
     if (at % TURN === TURN - 1) await new Promise((resolve) => setImmediate(resolve))
   }
   return found
+}
+
+/**
+ * Filters a table by reading all of it.
+ *
+ * Invariant: the rows keep the order of the table; other requests are served every few thousand rows.
+ */
+const ROWS_PER_TURN = 4000
+
+export async function filtered<T extends Row>(
+  table: Table<T>,
+  matches: (row: T) => boolean,
+): Promise<Listing<T>> {
+  const found: T[] = []
+  for (let token: number | null = 0; token !== null; ) {
+    const { rows, next }: { rows: T[]; next: number | null } = table.scan(token, ROWS_PER_TURN)
+    for (const row of rows) if (matches(row)) found.push(row)
+    token = next
+    if (token !== null) await new Promise((resolve) => setImmediate(resolve))
+  }
+  return {
+    size: found.length,
+    slice: (position, limit, newestFirst = false) =>
+      (newestFirst ? found.toReversed() : found).slice(position, position + limit),
+    scan: (token, limit) => ({
+      rows: found.slice(token, token + limit),
+      next: token + limit < found.length ? token + limit : null,
+    }),
+  }
 }

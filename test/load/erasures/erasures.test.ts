@@ -8,15 +8,14 @@ import { openFileLines } from '../../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../../src/load/exports/file-problems.ts'
 import { type From, prepareStaging, writeBatch } from '../../../src/load/merge/write-batch.ts'
 import { linesOf } from '../../../src/normalize/lines.ts'
-
-const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
-
 import { patients } from '../../../src/streams/patients.ts'
 import { responses } from '../../../src/streams/responses.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { at, recordEnvelope } from '../../support/envelopes.ts'
 import { ask } from '../../support/sessions.ts'
+
+const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
 
 describe('beside loads', () => {
   let database: TestDatabase

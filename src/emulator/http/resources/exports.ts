@@ -4,7 +4,7 @@
  * Invariant: each existing form has exactly one export, whose id differs from every form's. Requesting an export changes
  * nothing.
  */
-import { exportOf } from '../../exports/rows.ts'
+
 import { isUuid } from '../../world/id-space.ts'
 import type { Form } from '../../world/records.ts'
 import type { World } from '../../world/world.ts'
@@ -18,6 +18,7 @@ import {
 } from '../answer.ts'
 import type { Call, Route } from '../call.ts'
 import { listPage } from '../paging.ts'
+import { exportOf } from './export-rows.ts'
 import { readObject, refused } from './message-body.ts'
 
 function list(call: Call): Answer {

@@ -4,7 +4,7 @@
  * Invariant: a message that was sent, failed or was cancelled no longer changes: a request to change it is answered 400.
  */
 import { cancelMessage, changeMessage, createMessage, isUnsent } from '../../clinic/messages.ts'
-import { filtered } from '../../world/filtered.ts'
+import { filtered } from '../../world/find-responses.ts'
 import type { Message } from '../../world/records.ts'
 import type { Listing } from '../../world/table.ts'
 import { type Answer, failure, NOT_FOUND } from '../answer.ts'

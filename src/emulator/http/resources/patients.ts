@@ -4,7 +4,7 @@
  * Invariant: PUT clears missing fields, PATCH replaces each given field as a whole; a request that is answered 4xx
  * changes nothing.
  */
-import { filtered } from '../../world/filtered.ts'
+import { filtered } from '../../world/find-responses.ts'
 import type { Patient } from '../../world/records.ts'
 import type { Listing } from '../../world/table.ts'
 import { type Answer, failure, NOT_FOUND } from '../answer.ts'

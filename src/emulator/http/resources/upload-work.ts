@@ -8,7 +8,7 @@ import type { Key } from '../../world/draw.ts'
 import { IdSpace } from '../../world/id-space.ts'
 import type { World } from '../../world/world.ts'
 import type { Sheet } from './upload-file.ts'
-import { readRow } from './upload-row.ts'
+import { readRow } from './upload-file.ts'
 
 export interface Upload {
   readonly id: string

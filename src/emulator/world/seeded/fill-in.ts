@@ -19,7 +19,7 @@ import type {
   Question,
   ResponseFile,
 } from '../records.ts'
-import { CELL_TEXTS, FILES, LONG_TEXTS, NUMBERS, SHORT_TEXTS } from './answer-texts.ts'
+import { CELL_TEXTS, FILES, LONG_TEXTS, NUMBERS, SHORT_TEXTS } from './vocabulary.ts'
 
 export interface Filling {
   readonly draw: Draw

@@ -4,14 +4,15 @@
  * Invariant: a record of an index is the same each time it is generated; forms, packets and documents, which are few,
  * are cached.
  */
-import { keyOf } from '../draw.ts'
-import { IdSpace } from '../id-space.ts'
+
+import { stamp } from '../../clock.ts'
+import { Draw, keyOf } from '../draw.ts'
+import { IdSpace, stableId } from '../id-space.ts'
 import type { Response } from '../records.ts'
 import { makeDocument, makeForm, makePacket } from './make-form.ts'
-import { makeImported } from './make-imported.ts'
-import { makePatient, makePerson } from './make-patient.ts'
+import { makePatient, makePerson, WORLD_START } from './make-patient.ts'
 import { headOf, makeResponse } from './make-response.ts'
-import type { Head, Imported, Seed, Sizes } from './seed.ts'
+import type { Head, Imported, Seed, Sizes, Survey } from './seed.ts'
 import { planRound, Visits } from './visits.ts'
 
 /** Number of forms that packets choose their members from. */
@@ -116,5 +117,75 @@ function kept<T>(make: (index: number) => T): (index: number) => T {
       made.set(index, found)
     }
     return found
+  }
+}
+
+/**
+ * Generates the responses of imported surveys.
+ *
+ * Invariant: each row of a survey is one submitted response of its own client, each cell the answer to the question of
+ * its column; an empty cell is an unanswered question.
+ */
+const DAY = 86_400_000_000
+
+interface Row {
+  readonly survey: Survey
+  readonly at: number
+}
+
+function rowOf(seed: Seed, index: number): Row {
+  let at = index
+  for (const survey of seed.imported.surveys) {
+    if (at < survey.rows.length) return { survey, at }
+    at -= survey.rows.length
+  }
+  throw new RangeError('no imported response has this index')
+}
+
+/** `index` is less than the number of imported responses. */
+function makeImported(seed: Seed, index: number): { head: Head; response: () => Response } {
+  const { survey, at } = rowOf(seed, index)
+  const draw = new Draw(seed.key, -1_000_000 - index)
+  const created = WORLD_START + Math.floor(draw.share() * 300 * DAY)
+  const submitted = created + 60_000_000 + Math.floor(draw.share() * DAY)
+  const patient = survey.firstPatient + at
+  const head = { patient, form: survey.form, packet: null, submitted, skipped: false }
+  return { head, response: () => build(seed, index, { survey, at }, head, created, submitted) }
+}
+
+function build(
+  seed: Seed,
+  index: number,
+  row: Row,
+  head: Head,
+  created: number,
+  submitted: number,
+): Response {
+  const form = seed.forms.make(row.survey.form)
+  const cells = row.survey.rows[row.at]!
+  return {
+    id: seed.responseIds.idAt(index),
+    patient: seed.patients.ids.idAt(head.patient),
+    form: form.id,
+    form_name: form.name,
+    packet: null,
+    document: null,
+    message: null,
+    packet_response: null,
+    created_at: stamp(created),
+    updated_at: stamp(submitted),
+    submitted_at: stamp(submitted),
+    is_submitted: true,
+    is_skipped: false,
+    is_archived: false,
+    answers: form.questions.map(({ id, text }, column) => ({
+      id: stableId(seed.key, -1 - index, column),
+      question: { id, text },
+      answer_text: cells[column] || null,
+      answer_choices: [],
+    })),
+    matrix_cells: [],
+    files: [],
+    e_signatures: [],
   }
 }

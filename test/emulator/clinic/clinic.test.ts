@@ -1,0 +1,208 @@
+/** What clients and staff do beyond the API, in the process and over `/_control`. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import type { WorldEvent } from '../../../src/emulator/world/world.ts'
+import { type Caller, callerOf, type Loose } from '../caller.ts'
+
+let emulator: Emulator
+let caller: Caller
+let events: string[]
+
+beforeEach(async () => {
+  emulator = await startEmulator({ port: 0, patients: 10, responses: 40 })
+  caller = callerOf(emulator)
+  events = []
+})
+afterEach(() => emulator.close())
+
+const watch = () =>
+  emulator.control.world().subscribe(({ source, type }: WorldEvent) => void events.push(`${source} ${type}`))
+const read = async (id: string) => (await caller.get(`/v2/responses/${id}`)).body
+const act = (path: string, body?: unknown) => caller.send('POST', `/_control/${path}`, body, {})
+const open = async () =>
+  (await caller.rows('/v2/responses')).find((one) => !one.is_submitted && one.packet === null && one.form_id)
+
+describe('a packet', () => {
+  async function sent(): Promise<Loose> {
+    const { id: patient } = emulator.control.world().patients.at(0)!
+    const [packet] = await caller.rows('/v2/packets')
+    watch()
+    emulator.control.staff().send({ patient, packet: packet.id })
+    emulator.control.advance(1000)
+    await expect.poll(() => events).toContain('packet_response created')
+    const { body } = await caller.send('GET', '/_control/packet-responses', undefined, {})
+    return body.results[0]
+  }
+
+  it('is set up with open members, which exist before its event, and no progress', async () => {
+    const packet = await sent()
+    expect(packet).toMatchObject({ is_submitted: false, submitted_at: null, form_index: null })
+    expect(packet.packet.forms[0].questions.length).toBeGreaterThan(0)
+    expect(events.indexOf('response created')).toBeLessThan(events.indexOf('packet_response created'))
+    for (const id of packet.responses)
+      expect(await read(id)).toMatchObject({ is_submitted: false, answers: [] })
+  })
+
+  it('advances form by form; each has its answers, none is submitted', async () => {
+    const { id, responses } = await sent()
+    for (const [at, member] of responses.entries()) {
+      const { body } = await act(`packet-responses/${id}/advance`)
+      expect(body).toMatchObject({ form_index: at + 1, is_submitted: false })
+      const { answers, is_submitted } = await read(member)
+      expect({ answered: answers.length > 0, is_submitted }).toEqual({ answered: true, is_submitted: false })
+    }
+    expect((await act(`packet-responses/${id}/advance`)).status).toBe(400)
+  })
+
+  it('stamps every member at one moment when it is submitted, skipped ones without answers', async () => {
+    const { id, responses } = await sent()
+    const { body } = await act(`packet-responses/${id}/submit`, { skip: [2] })
+    expect(body).toMatchObject({ is_submitted: true, form_index: responses.length })
+    for (const [at, member] of responses.entries()) {
+      const { is_submitted, is_skipped, submitted_at, answers } = await read(member)
+      expect({ is_submitted, is_skipped, submitted_at }).toEqual({
+        is_submitted: true,
+        is_skipped: at === 1,
+        submitted_at: body.submitted_at,
+      })
+      expect(answers.length > 0).toBe(at !== 1)
+    }
+    expect((await act(`packet-responses/${id}/submit`)).status).toBe(400)
+  })
+
+  it('keeps its members from being submitted alone', async () => {
+    const { responses } = await sent()
+    const { status, body } = await act(`responses/${responses[0]}/submit`)
+    expect({ status, detail: body.detail }).toEqual({
+      status: 400,
+      detail: 'it is submitted, or is so with its packet only',
+    })
+  })
+})
+
+describe('a response', () => {
+  it('takes made-up answers to every question, is submitted once, archived once, and deleted', async () => {
+    const { id } = await open()
+    watch()
+    const saved = (await act(`responses/${id}/answers`)).body
+    expect(saved.answers.length).toBeGreaterThan(0)
+    expect(saved.is_submitted).toBe(false)
+    const submitted = (await act(`responses/${id}/submit`)).body
+    expect(submitted).toEqual(await read(id))
+    expect(submitted.submitted_at).toBe(submitted.updated_at)
+    expect((await act(`responses/${id}/submit`)).status).toBe(400)
+    expect((await act(`responses/${id}/archive`)).body.is_archived).toBe(true)
+    expect((await act(`responses/${id}/archive`)).status).toBe(400)
+    expect((await caller.send('DELETE', `/_control/responses/${id}`, undefined, {})).status).toBe(200)
+    expect((await caller.get(`/v2/responses/${id}`)).body).toEqual({ detail: 'Response not found.' })
+    expect(events).toEqual([...Array(3).fill('response updated'), 'response deleted'])
+  })
+
+  it('takes the answers that are given, of every kind, and keeps the wording of the moment', async () => {
+    const { control } = emulator
+    const form = control.addForm({
+      name: 'All kinds',
+      questions: [
+        { type: 'short_text', text: 'Name' },
+        { type: 'number', text: 'Weight' },
+        { type: 'multiple_choice', text: 'Devices', choices: ['Cane', 'Walker', 'None'] },
+        { type: 'checkbox', text: 'Agreed' },
+        { type: 'matrix', text: 'Doses', rows: ['Morning', 'Noon'], columns: ['Drug', 'Dose'] },
+        { type: 'repeated_block', text: 'Past', members: [{ type: 'short_text', text: 'Drug' }] },
+        { type: 'file', text: 'Card' },
+        { type: 'signature', text: 'Signed' },
+      ],
+    })
+    const [name, weight, devices, agreed, doses, , drug, card, signed] = form.questions.map(({ id }) => id)
+    const patient = control.world().patients.at(0)!.id
+    control.staff().send({ patient, form: form.id })
+    control.advance(1000)
+    await expect.poll(async () => (await caller.rows(`/v2/responses?form=${form.id}`)).length).toBe(1)
+    const [{ id }] = await caller.rows(`/v2/responses?form=${form.id}`)
+    const reply = await act(`responses/${id}/answers`, {
+      answers: {
+        [name!]: 'Zoë\n"Z"',
+        [weight!]: 72.5,
+        [devices!]: ['Cane', 'Walker'],
+        [agreed!]: true,
+        [doses!]: { Morning: { Drug: 'Aspirin', Dose: '81 mg' }, Noon: { Dose: '0' } },
+        [drug!]: ['One', 'Two'],
+        [card!]: { name: 'card.png', content_type: 'image/png', size: 123 },
+        [signed!]: 'Zoë Z',
+      },
+    })
+    expect(reply.status).toBe(200)
+    control.renameQuestion(form.id, name!, 'Reworded')
+    const { answers, matrix_cells, files, e_signatures } = await read(id)
+    const texts = answers.map(({ question, answer_text, answer_choices }: Loose) => [
+      question.text,
+      answer_text,
+      ...answer_choices.map(({ question_choice }: Loose) => question_choice.text_value),
+    ])
+    expect(texts).toEqual([
+      ['Name', 'Zoë\n"Z"'],
+      ['Weight', '72.5'],
+      ['Devices', null, 'Cane', 'Walker'],
+      ['Agreed', 'true'],
+      ['Doses', null],
+      ['Drug', 'One'],
+      ['Drug', 'Two'],
+      ['Card', null],
+      ['Signed', null],
+    ])
+    const cells = matrix_cells.map(({ row, column, answer_text }: Loose) => [
+      row.text,
+      column.text,
+      answer_text,
+    ])
+    expect(cells).toEqual([
+      ['Morning', 'Drug', 'Aspirin'],
+      ['Morning', 'Dose', '81 mg'],
+      ['Noon', 'Dose', '0'],
+    ])
+    expect(files).toEqual([expect.objectContaining({ name: 'card.png', size: 123, question: { id: card } })])
+    expect(e_signatures).toEqual([expect.objectContaining({ signer_name: 'Zoë Z' })])
+  })
+
+  it.each<[string, unknown]>([
+    ['a question that the form does not have', { answers: { nothing: 'x' } }],
+    ['answers that are a list', { answers: [] }],
+    ['a body that is no object', []],
+  ])('refuses %s and stays as it is', async (_title, body) => {
+    const response = await open()
+    expect((await act(`responses/${response.id}/answers`, body)).status).toBe(400)
+    expect(await read(response.id)).toEqual(response)
+  })
+})
+
+describe('the clock', () => {
+  it('is moved on for the sandbox and for production alike, and stamps what happens then', async () => {
+    const { status } = await act('clock', { advance_seconds: 86_400 })
+    expect(status).toBe(200)
+    const created = await caller.send('POST', '/v2/patients', { first_name: 'A', last_name: 'B' })
+    const ahead = Date.parse(created.body.created_at) - Date.now()
+    expect(Math.abs(ahead - 86_400_000)).toBeLessThan(5000)
+    expect(Math.abs(Date.parse(created.headers.get('date')!) - Date.now() - 86_400_000)).toBeLessThan(5000)
+    for (const advance_seconds of [-1, 'x', null, 1e12, 1e15]) {
+      expect((await act('clock', { advance_seconds })).status).toBe(400)
+    }
+    const later = await caller.send('POST', '/v2/patients', { first_name: 'A', last_name: 'B' })
+    expect(Date.parse(later.body.created_at) - Date.parse(created.body.created_at)).toBeLessThan(5000)
+  })
+})
+
+it('activity lets all of it happen, and leaves nothing that the rules forbid', async () => {
+  await using busy = await startEmulator({ port: 0, patients: 60, responses: 120, activity: 1000 })
+  const seen = new Set<string>()
+  busy.control.world().subscribe(({ source, type }) => void seen.add(`${source} ${type}`))
+  const wanted = [
+    ...['created', 'updated', 'deleted'].flatMap((type) => [`patient ${type}`, `response ${type}`]),
+    ...['form updated', 'packet updated', 'document updated', 'message created', 'message updated'],
+    ...['packet_response created', 'packet_response updated'],
+  ]
+  await expect.poll(() => wanted.filter((one) => !seen.has(one))).toEqual([])
+  for (const one of await callerOf(busy).rows('/v2/responses?page_size=1000')) {
+    expect(one.is_submitted).toBe(one.submitted_at !== null)
+    if (one.is_skipped) expect(one).toMatchObject({ is_submitted: true, answers: [] })
+  }
+})

@@ -1,0 +1,181 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { FAULTS } from '../../../src/emulator/faults/catalogue.ts'
+import { parseFaults } from '../../../src/emulator/faults/parse.ts'
+import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import { type Caller, callerOf } from '../caller.ts'
+
+let emulator: Emulator
+let caller: Caller
+
+beforeAll(async () => {
+  emulator = await startEmulator({ port: 0, patients: 50, pageSize: 10 })
+  caller = callerOf(emulator)
+})
+afterEach(() => emulator.control.setFaults(''))
+afterAll(() => emulator.close())
+
+const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
+const page = (number: number) => caller.get(`/v2/patients?page=${number}`)
+
+describe('a fault of the answer', () => {
+  it.each([
+    ['throttle=3', { status: 429 }],
+    ['throttle-silent', { status: 429, body: { detail: 'Request was throttled.' } }],
+    ['http-500', { status: 500, body: { detail: 'Internal server error.' } }],
+    ['http-503', { status: 503 }],
+    ['html-502', { status: 502, body: undefined }],
+    ['html-504', { status: 504, body: undefined }],
+    ['html-200', { status: 200, body: undefined }],
+    ['empty-body', { status: 200, text: '' }],
+    ['cut-json', { status: 200, body: undefined }],
+    ['corrupt-json', { status: 200, body: undefined }],
+  ])('%s is what the caller gets', async (spec, expected) => {
+    emulator.control.setFaults(spec)
+    expect(await page(1)).toMatchObject(expected)
+  })
+
+  it.each(['reset', 'truncate'])('%s ends the connection', async (spec) => {
+    emulator.control.setFaults(spec)
+    await expect(page(1)).rejects.toThrow()
+  })
+
+  it('hang never answers', async () => {
+    emulator.control.setFaults('hang')
+    const url = `${caller.baseUrl}/v2/patients`
+    const signal = AbortSignal.timeout(200)
+    await expect(fetch(url, { headers: caller.credentials, signal })).rejects.toThrow(/timeout/)
+  })
+
+  it('slow and drip take their time and then answer in full', async () => {
+    const whole = await page(1)
+    for (const spec of ['slow=150', 'drip=20']) {
+      emulator.control.setFaults(spec)
+      const start = performance.now()
+      expect((await page(1)).body).toEqual(whole.body)
+      expect(performance.now() - start).toBeGreaterThan(140)
+    }
+  })
+
+  it('invalid-utf8 puts one byte into a text and leaves it JSON', async () => {
+    emulator.control.setFaults('invalid-utf8')
+    const { status, body, text } = await page(1)
+    expect(status).toBe(200)
+    expect(text).toContain('\ufffd')
+    expect(body.results).toHaveLength(10)
+  })
+
+  it('redirect and next-elsewhere lead to the other environment, where a caller that follows is seen', async () => {
+    emulator.control.setFaults('redirect=other-origin')
+    const { status, headers } = await page(2)
+    const elsewhere = emulator.environments[1]!.base_url
+    expect({ status, location: headers.get('location') }).toEqual({
+      status: 302,
+      location: `${elsewhere}/v2/patients?page=2`,
+    })
+    emulator.control.setFaults('redirect=slash')
+    expect((await page(2)).headers.get('location')).toBe('/v2/patients/?page=2')
+    emulator.control.setFaults('next-elsewhere')
+    const { next } = (await page(2)).body
+    expect(next).toBe(`${elsewhere}/v2/patients?page=3`)
+    await fetch(next, { headers: caller.credentials })
+    const seen = emulator.control
+      .requests()
+      .filter((one) => one.environment === 'sandbox' && one.withCredentials)
+    expect(seen).toHaveLength(1)
+  })
+
+  it('clock-skew sets the Date header and the stamps of records wrong', async () => {
+    emulator.control.setFaults('clock-skew=-7200')
+    const { body, headers } = await caller.send('POST', '/v2/patients', { first_name: 'A', last_name: 'B' })
+    for (const time of [body.created_at, headers.get('date')]) {
+      expect((Date.now() - Date.parse(time)) / 1000).toBeCloseTo(7200, -2)
+    }
+    emulator.control.setFaults('')
+    expect(Date.now() - Date.parse((await page(1)).headers.get('date')!)).toBeLessThan(5000)
+    await caller.send('DELETE', `/v2/patients/${body.id}`)
+  })
+})
+
+describe('a fault of the list', () => {
+  it('repeat-page sends the rows of the page before', async () => {
+    const before = await page(2)
+    emulator.control.setFaults('repeat-page')
+    expect((await page(3)).body.results).toEqual(before.body.results)
+  })
+
+  it('next-loop points to the page itself', async () => {
+    emulator.control.setFaults('next-loop')
+    expect((await page(2)).body.next).toBe(`${caller.baseUrl}/v2/patients?page=2`)
+  })
+
+  it('shift-rows repeats a row or skips one between pages', async () => {
+    const all = idsOf(await caller.rows('/v2/patients'))
+    emulator.control.setFaults('shift-rows')
+    const shifted = idsOf(await caller.rows('/v2/patients'))
+    expect(new Set(shifted).size).toBeLessThan(all.length)
+    expect(shifted.some((id, at) => shifted.indexOf(id) !== at)).toBe(true)
+  })
+
+  it('duplicate-rows, drop-rows and wrong-count do what they say', async () => {
+    emulator.control.setFaults('duplicate-rows')
+    expect((await page(1)).body.results).toHaveLength(11)
+    emulator.control.setFaults('drop-rows')
+    expect((await page(1)).body.results).toHaveLength(9)
+    emulator.control.setFaults('wrong-count=-3')
+    expect((await page(1)).body.count).toBe(47)
+  })
+})
+
+describe('faults', () => {
+  it('strike the same requests in every run with the same seed', async () => {
+    const run = async () => {
+      await using one = await startEmulator({ port: 0, patients: 1, faults: 'http-500=0.3,html-502=0.2' })
+      const statuses: number[] = []
+      for (let at = 0; at < 60; at += 1) statuses.push((await callerOf(one).get('/v2/patients')).status)
+      return statuses
+    }
+    const statuses = await run()
+    expect(await run()).toEqual(statuses)
+    expect(new Set(statuses)).toEqual(new Set([200, 500, 502]))
+  })
+
+  it('may be meant for one resource, or for the next request alone', async () => {
+    emulator.control.setFaults('http-500@forms')
+    expect([(await page(1)).status, (await caller.get('/v2/forms')).status]).toEqual([200, 500])
+    emulator.control.setFaults('')
+    emulator.control.failNext('/v2/patients', 'html-502')
+    expect((await caller.get('/v2/forms')).status).toBe(200)
+    expect([(await page(1)).status, (await page(1)).status]).toEqual([502, 200])
+  })
+
+  it('may be set from another process, and nothing changes when they cannot be read', async () => {
+    const set = (faults: unknown) => caller.send('POST', '/_control/faults', { faults }, {})
+    expect((await set('slow=0.5:10,wrong-count=2')).body).toEqual({
+      faults: ['slow=0.5:10', 'wrong-count=1:2'],
+    })
+    expect(await set('nonsense')).toMatchObject({
+      status: 400,
+      body: { detail: expect.stringContaining('nonsense') },
+    })
+    expect((await caller.get('/_control/faults', {})).body).toEqual({
+      faults: ['slow=0.5:10', 'wrong-count=1:2'],
+    })
+  })
+
+  it.each([
+    'boom',
+    'http-500=2',
+    'slow=x',
+    'slow=2:10',
+    'redirect=home',
+    'clock-skew=soon',
+    'http-500=0.1:x',
+  ])('that make no sense are refused: %s', (spec) => {
+    expect(() => parseFaults(spec)).toThrow(RangeError)
+  })
+
+  it('are all known by name', () => {
+    for (const name of Object.keys(FAULTS))
+      expect(parseFaults(name)).toMatchObject([{ name, probability: 1 }])
+  })
+})

@@ -1,0 +1,158 @@
+import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import { type Caller, callerOf } from '../caller.ts'
+
+let emulator: Emulator
+let first: Caller
+let second: Caller
+let sandbox: Caller
+
+beforeAll(async () => {
+  emulator = await startEmulator({ port: 0, patients: 7, apiKey: 'my-key', apiSecret: 'my-secret' })
+  first = callerOf(emulator)
+  second = callerOf(emulator, 0, 1)
+  sandbox = callerOf(emulator, 1, 0)
+})
+afterAll(() => emulator.close())
+
+describe('credentials', () => {
+  it('given on the command line belong to the first team of production', async () => {
+    expect(first.credentials).toEqual({ 'X-API-KEY': 'my-key', 'X-API-SECRET': 'my-secret' })
+    expect((await first.get('/v2/patients')).status).toBe(200)
+  })
+
+  it('that are missing, either of them, answer 401', async () => {
+    for (const headers of [{}, { 'X-API-KEY': 'my-key' }, { 'X-API-SECRET': 'my-secret' }]) {
+      const { status, body } = await first.get('/v2/patients', headers)
+      expect({ status, body }).toEqual({ status: 401, body: { detail: 'No credentials provided.' } })
+    }
+  })
+
+  it('that match no pair answer 403, those of the other environment and of two teams mixed among them', async () => {
+    const mixed = { ...first.credentials, 'X-API-SECRET': second.credentials['X-API-SECRET']! }
+    for (const headers of [{ 'X-API-KEY': 'a', 'X-API-SECRET': 'b' }, sandbox.credentials, mixed]) {
+      const { status, body } = await first.get('/v2/patients', headers)
+      expect({ status, body }).toEqual({ status: 403, body: { detail: 'Invalid credentials.' } })
+    }
+  })
+})
+
+describe('isolation', () => {
+  it('a record of another team or environment is not found, whatever is done to it', async () => {
+    const [mine] = await first.rows('/v2/patients')
+    for (const other of [second, sandbox]) {
+      for (const method of ['GET', 'PATCH', 'DELETE']) {
+        const { status, body } = await other.send(
+          method,
+          `/v2/patients/${mine.id}`,
+          method === 'PATCH' ? {} : undefined,
+        )
+        expect({ status, body }).toEqual({ status: 404, body: { detail: 'Patient not found.' } })
+      }
+    }
+    expect((await first.get(`/v2/patients/${mine.id}`)).body).toEqual(mine)
+  })
+
+  it('no id is shared by two teams, of any resource', async () => {
+    const seen = new Set<string>()
+    let total = 0
+    for (const caller of [first, second, sandbox, callerOf(emulator, 1, 1)]) {
+      for (const resource of ['patients', 'forms', 'packets', 'documents']) {
+        for (const { id } of await caller.rows(`/v2/${resource}`)) {
+          seen.add(id)
+          total += 1
+        }
+      }
+    }
+    expect(seen.size).toBe(total)
+  })
+})
+
+describe('what is not there', () => {
+  it.each([
+    ['/v2/patients/00000000-0000-4000-8000-000000000000', 'Patient not found.'],
+    ['/v2/forms/1', 'Form not found.'],
+    ['/v2/packets/x', 'Packet not found.'],
+    ['/v2/documents/null', 'Document not found.'],
+    ['/v2/nothing', 'Not found.'],
+    ['/v2/patients/', 'Not found.'],
+    ['/v2/patients/%zz', 'Not found.'],
+    [`/v2/patients/${'x'.repeat(300)}`, 'Not found.'],
+    ['//v2/patients', 'Not found.'],
+    ['/', 'Not found.'],
+  ])('%s answers 404 with "%s"', async (path, detail) => {
+    const { status, body } = await first.get(path)
+    expect({ status, body }).toEqual({ status: 404, body: { detail } })
+  })
+
+  it('a method that a path does not know answers 405 with detail alone', async () => {
+    const { status, body, headers } = await first.send('POST', '/v2/forms', {})
+    expect({ status, body }).toEqual({ status: 405, body: { detail: 'Method "POST" not allowed.' } })
+    expect(headers.get('allow')).toBe('GET')
+  })
+})
+
+it('every answer names its environment, errors too', async () => {
+  for (const [caller, name] of [
+    [first, 'production'],
+    [sandbox, 'sandbox'],
+  ] as const) {
+    for (const path of ['/v2/forms', '/v2/forms/x', '/nothing']) {
+      for (const headers of [caller.credentials, {}]) {
+        expect((await caller.get(path, headers)).headers.get('x-service-environment')).toBe(name)
+      }
+    }
+  }
+})
+
+it('a body too large to read is refused with detail alone', async () => {
+  const { status, body } = await first.send('POST', '/v2/patients', 'x'.repeat(33 * 1024 * 1024))
+  expect({ status, body }).toEqual({ status: 413, body: { detail: 'Payload Too Large.' } })
+})
+
+describe('what can hardly be read as a request', () => {
+  /** Sends bytes as they are and returns all that comes back. */
+  async function raw(text: string): Promise<string> {
+    const { hostname, port } = new URL(first.baseUrl)
+    const socket = connect(Number(port), hostname)
+    socket.write(text)
+    let answer = ''
+    for await (const piece of socket.setEncoding('utf8')) {
+      answer += piece
+      if (/\r\n\r\n\{.*\}$/s.test(answer)) break
+    }
+    socket.destroy()
+    return answer
+  }
+
+  it.each([
+    ['garbage', 'nonsense\r\n\r\n', 400],
+    ['a length that is none', 'GET /v2/forms HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n', 400],
+    ['headers without end', `GET /v2/forms HTTP/1.1\r\nHost: x\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
+    ['no host', 'GET /v2/forms HTTP/1.1\r\n\r\n', 401],
+    ['an expectation', 'GET /v2/forms HTTP/1.1\r\nHost: x\r\nExpect: nonsense\r\n\r\n', 401],
+  ])('%s is answered with the environment and detail alone', async (_title, text, status) => {
+    const answer = await raw(text)
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(answer.toLowerCase()).toContain('x-service-environment: production')
+    expect(Object.keys(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))))).toEqual(['detail'])
+  })
+
+  it('a content type that is none is malformed input', async () => {
+    const headers = { ...first.credentials, 'content-type': 'nonsense' }
+    const { status, body } = await first.send('POST', '/v2/patients', '{}', headers)
+    expect({ status, body }).toEqual({ status: 400, body: { detail: 'Validation error.' } })
+  })
+
+  it('a query keeps its question marks, and an address in the request line its path', async () => {
+    const { status, body } = await first.get('/v2/patients?search=no?body')
+    expect({ status, count: body.count }).toEqual({ status: 200, count: 0 })
+    const lines = Object.entries(first.credentials).map(([name, value]) => `${name}: ${value}\r\n`)
+    const host = new URL(first.baseUrl).host
+    const target = `${first.baseUrl}/v2/patients?page_size=1`
+    const answer = await raw(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}\r\n`)
+    const { next } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')))
+    expect(next).toBe(`${first.baseUrl}/v2/patients?page_size=1&page=2`)
+  })
+})

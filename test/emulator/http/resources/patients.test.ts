@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Emulator, startEmulator } from '../../../../src/emulator/server.ts'
+import { type Caller, callerOf } from '../../caller.ts'
+
+let emulator: Emulator
+let caller: Caller
+
+beforeEach(async () => {
+  emulator = await startEmulator({ port: 0, patients: 30 })
+  caller = callerOf(emulator)
+})
+afterEach(() => emulator.close())
+
+const REFUSED = { status: 400, body: { detail: 'Validation error.' } }
+const FULL = {
+  first_name: 'Ann',
+  last_name: 'O’Neil',
+  email: 'ann@example.com',
+  date_birth: '2000-02-29',
+  external_id: 'X-1',
+  emergency_contact: { first_name: 'C', last_name: 'D' },
+  patient_tags: [{ name: 'VIP', color: '#ff0000' }],
+  custom_fields: { plan: 'x' },
+}
+
+describe('a created patient', () => {
+  it('is answered 201, found by id, last in the list and counted', async () => {
+    const { status, body } = await caller.send('POST', '/v2/patients', FULL)
+    expect(status).toBe(201)
+    expect(body).toMatchObject({ ...FULL, address: '', provider: null })
+    expect((await caller.get(`/v2/patients/${body.id}`)).body).toEqual(body)
+    const rows = await caller.rows('/v2/patients?page_size=10')
+    expect(rows).toHaveLength(31)
+    expect(rows.at(-1)).toEqual(body)
+  })
+
+  it.each([
+    ['no first name', { last_name: 'B' }],
+    ['no last name', { first_name: 'A' }],
+    ['an empty name', { first_name: '', last_name: 'B' }],
+    ['a bad e-mail', { ...FULL, email: 'nobody' }],
+    ['a day that does not exist', { ...FULL, date_birth: '2001-02-29' }],
+    ['a date of another format', { ...FULL, date_birth: '29.02.2000' }],
+    ['a tag of no colour', { ...FULL, patient_tags: [{ name: 'a', color: 'red' }] }],
+    ['tags that are no list', { ...FULL, patient_tags: {} }],
+    ['a custom field that is no string', { ...FULL, custom_fields: { a: 1 } }],
+    ['a contact that is no object', { ...FULL, emergency_contact: 'C' }],
+    ['a city that is no string', { ...FULL, city: 7 }],
+    ['no object', []],
+    ['no JSON', '{'],
+  ])('is refused with %s', async (_title, body) => {
+    const reply = await caller.send('POST', '/v2/patients', body)
+    expect({ status: reply.status, body: reply.body }).toEqual(REFUSED)
+    expect(emulator.control.world().patients.size).toBe(30)
+  })
+})
+
+describe('a changed patient', () => {
+  it('loses by PUT what the body leaves out, and keeps id and creation', async () => {
+    const [old] = await caller.rows('/v2/patients')
+    const { status, body } = await caller.send('PUT', `/v2/patients/${old.id}`, {
+      first_name: 'A',
+      last_name: 'B',
+    })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      id: old.id,
+      created_at: old.created_at,
+      email: null,
+      patient_tags: [],
+      custom_fields: {},
+    })
+    expect(body.updated_at > old.updated_at).toBe(true)
+    expect((await caller.send('PUT', `/v2/patients/${old.id}`, { first_name: 'A' })).status).toBe(400)
+  })
+
+  it('takes by PATCH each field it names as a whole, and no other', async () => {
+    const { body: made } = await caller.send('POST', '/v2/patients', FULL)
+    const { body } = await caller.send('PATCH', `/v2/patients/${made.id}`, {
+      custom_fields: { other: 'y' },
+      city: 'Ulm',
+    })
+    expect(body).toEqual({ ...made, custom_fields: { other: 'y' }, city: 'Ulm', updated_at: body.updated_at })
+    const refused = await caller.send('PATCH', `/v2/patients/${made.id}`, { city: 'Bonn', email: 'x' })
+    expect({ status: refused.status, body: refused.body }).toEqual(REFUSED)
+    expect((await caller.get(`/v2/patients/${made.id}`)).body.city).toBe('Ulm')
+  })
+})
+
+describe('a deleted patient', () => {
+  it('is answered 204, then 404, and moves later rows up by one', async () => {
+    const before = await caller.rows('/v2/patients?page_size=7')
+    const gone = [before[0], before[12], before[29]]
+    for (const { id } of gone) {
+      expect(await caller.send('DELETE', `/v2/patients/${id}`)).toMatchObject({ status: 204, text: '' })
+      expect((await caller.get(`/v2/patients/${id}`)).body).toEqual({ detail: 'Patient not found.' })
+      expect((await caller.send('DELETE', `/v2/patients/${id}`)).status).toBe(404)
+    }
+    expect(await caller.rows('/v2/patients?page_size=7')).toEqual(before.filter((row) => !gone.includes(row)))
+  })
+
+  it('makes a walk by pages skip a row, as in life', async () => {
+    const before = await caller.rows('/v2/patients')
+    await caller.get('/v2/patients?page_size=10')
+    emulator.control.deletePatient(before[3].id)
+    const { body } = await caller.get('/v2/patients?page_size=10&page=2')
+    expect(body.results[0]).toEqual(before[11])
+    expect(body.count).toBe(29)
+  })
+})
+
+describe('filters', () => {
+  it('show exactly the rows that satisfy them, over all pages', async () => {
+    const all = await caller.rows('/v2/patients')
+    const { first_name, external_id } = all.find((one) => one.external_id !== null)
+    const query = `first_name=${encodeURIComponent(first_name)}&page_size=1`
+    expect(await caller.rows(`/v2/patients?${query}`)).toEqual(
+      all.filter((one) => one.first_name === first_name),
+    )
+    expect(await caller.rows(`/v2/patients?external_id=${external_id}`)).toHaveLength(1)
+    expect(await caller.rows('/v2/patients?email=nobody@example.com')).toEqual([])
+  })
+
+  it('search looks into names, e-mail, phone and external id, whatever the case', async () => {
+    await caller.send('POST', '/v2/patients', { ...FULL, last_name: 'Zzyzx-Quill' })
+    for (const text of ['zzyzx', 'QUILL', 'x-1']) {
+      expect((await caller.rows(`/v2/patients?search=${text}`)).map((one) => one.last_name)).toContain(
+        'Zzyzx-Quill',
+      )
+    }
+  })
+})
+
+it('every change is reported to subscribers after it can be read', async () => {
+  const events: string[] = []
+  const { patients } = emulator.control.world()
+  emulator.control.world().subscribe(({ source, type, id }) => {
+    events.push(`${source} ${type} ${patients.get(id) === undefined ? 'gone' : 'there'}`)
+  })
+  const { body } = await caller.send('POST', '/v2/patients', FULL)
+  await caller.send('PATCH', `/v2/patients/${body.id}`, { city: 'Ulm' })
+  await caller.send('DELETE', `/v2/patients/${body.id}`)
+  expect(events).toEqual(['patient created there', 'patient updated there', 'patient deleted gone'])
+})

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest'
+import { parseRateLimit, SlidingWindow } from '../../../src/emulator/http/settings.ts'
+import { startEmulator } from '../../../src/emulator/server.ts'
+import { callerOf } from '../caller.ts'
+
+const SECOND = 1_000_000
+
+describe('the rate limit', () => {
+  it('admits the permitted number of calls in any window, and returns the exact wait to the others', () => {
+    const window = new SlidingWindow()
+    const limit = { requests: 3, seconds: 10 }
+    const admit = (seconds: number) => window.admit(limit, seconds * SECOND) / SECOND
+    expect([admit(0), admit(1), admit(2)]).toEqual([0, 0, 0])
+    expect([admit(2.5), admit(9)]).toEqual([7.5, 1])
+    expect([admit(10), admit(10.5), admit(11)]).toEqual([0, 0.5, 0])
+  })
+
+  it('is not lengthened by rejected calls', () => {
+    const window = new SlidingWindow()
+    const limit = { requests: 1, seconds: 1 }
+    expect(window.admit(limit, 0)).toBe(0)
+    for (let at = 1; at < 1000; at += 1) expect(window.admit(limit, at * 1000)).toBeGreaterThan(0)
+    expect(window.admit(limit, SECOND)).toBe(0)
+  })
+
+  it('holds under a long stream of calls, whatever its pace', () => {
+    const window = new SlidingWindow()
+    const passed: number[] = []
+    for (let at = 0; at < 30_000; at += 1) {
+      const now = at * 700
+      if (window.admit({ requests: 500, seconds: 1 }, now) === 0) passed.push(now)
+    }
+    for (let at = 500; at < passed.length; at += 1)
+      expect(passed[at]! - passed[at - 500]!).toBeGreaterThanOrEqual(SECOND)
+    expect(passed.length).toBe(21 * 500)
+  })
+
+  it('answers 429 with the sentence and Retry-After in whole seconds, rounded up', async () => {
+    await using emulator = await startEmulator({ port: 0, rateLimit: { requests: 2, seconds: 30 } })
+    const caller = callerOf(emulator)
+    await caller.get('/v2/forms')
+    await caller.get('/v2/packets')
+    const { status, body, headers } = await caller.get('/v2/patients')
+    expect({ status, body, wait: headers.get('retry-after') }).toEqual({
+      status: 429,
+      body: { detail: 'Request was throttled. Expected available in 30 seconds.' },
+      wait: '30',
+    })
+  })
+
+  it('is one team’s own, counted, and can be lifted while the emulator runs', async () => {
+    await using emulator = await startEmulator({ port: 0, rateLimit: { requests: 1, seconds: 60 } })
+    const [one, other] = [callerOf(emulator), callerOf(emulator, 0, 1)]
+    const statuses = []
+    for (const caller of [one, one, other]) statuses.push((await caller.get('/v2/forms')).status)
+    expect(statuses).toEqual([200, 429, 200])
+    expect(emulator.control.counters()).toEqual({ requests: 2, throttled: 1 })
+    emulator.control.setRateLimit(null)
+    expect((await one.get('/v2/forms')).status).toBe(200)
+  })
+
+  it('does not count calls without credentials', async () => {
+    await using emulator = await startEmulator({ port: 0, rateLimit: { requests: 1, seconds: 60 } })
+    for (let at = 0; at < 3; at += 1) expect((await callerOf(emulator).get('/v2/forms', {})).status).toBe(401)
+    expect((await callerOf(emulator).get('/v2/forms')).status).toBe(200)
+  })
+})
+
+it.each([
+  ['10/s', { requests: 10, seconds: 1 }],
+  ['600/m', { requests: 600, seconds: 60 }],
+  ['2.5/s', { requests: 1, seconds: 0.4 }],
+  ['0.5', { requests: 1, seconds: 2 }],
+])('%s is that rate, no part of a request lost', (text, limit) => {
+  expect(parseRateLimit(text)).toEqual(limit)
+})

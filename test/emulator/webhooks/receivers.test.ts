@@ -1,0 +1,152 @@
+import { describe, expect, it, vi } from 'vitest'
+import { Subjects } from '../../../src/emulator/webhooks/envelope.ts'
+import { startOwnTime } from '../../support/own-time.ts'
+import { answering, startReceiver } from '../receiver.ts'
+import { webhookScene } from './scene.ts'
+
+const { attempts, here, idle, newPatient, start, subscribe } = webhookScene()
+
+describe('a receiver', () => {
+  it('that is slow delays no other configuration, and gets at most eight at once', async () => {
+    await start()
+    await using slow = await startReceiver()
+    slow.answer = () => undefined
+    await subscribe({ target_url: slow.url })
+    await subscribe()
+    for (let at = 0; at < 30; at += 1) newPatient()
+    await expect.poll(() => here.receiver.deliveries.length).toBe(30)
+    expect(slow.deliveries).toHaveLength(8)
+    expect(slow.connections).toBe(8)
+    // Thirty of the slow one: a delivery is pending until its answer was read.
+    await expect.poll(() => here.emulator.control.webhooks().pending).toBe(30)
+  })
+
+  it('gets 2,000 events in the order of the changes, over a few connections, and none is lost', async () => {
+    await start()
+    await subscribe()
+    const ids = Array.from({ length: 2000 }, () => newPatient().id)
+    await idle()
+    const came = here.receiver.deliveries.map(({ event }) => event.data.id)
+    expect(new Set(came)).toEqual(new Set(ids))
+    expect(came).toHaveLength(2000)
+    for (const [at, id] of came.entries()) expect(Math.abs(ids.indexOf(id) - at)).toBeLessThan(8)
+    expect(here.receiver.connections).toBeLessThanOrEqual(8)
+  })
+
+  it('that never stops answering is taken at its first words', async () => {
+    await start()
+    here.receiver.answer = (reply) => {
+      reply.writeHead(200)
+      const more = () => {
+        while (!reply.destroyed && reply.write(Buffer.alloc(65_536)));
+      }
+      reply.on('drain', more)
+      more()
+    }
+    await subscribe()
+    newPatient()
+    using time = startOwnTime()
+    await idle()
+    expect(time.milliseconds).toBeLessThan(5000)
+    expect(await attempts()).toMatchObject([{ status: 'succeeded' }])
+  })
+
+  it('is left in peace as soon as the emulator ends, whatever is in flight', async () => {
+    await start()
+    here.receiver.answer = () => undefined
+    await subscribe()
+    for (let at = 0; at < 20; at += 1) newPatient()
+    await expect.poll(() => here.receiver.deliveries.length).toBe(8)
+    using time = startOwnTime()
+    await here.emulator.close()
+    expect(time.milliseconds).toBeLessThan(1000)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(here.receiver.deliveries).toHaveLength(8)
+  })
+})
+
+describe('a configuration', () => {
+  it('that is deleted gets nothing more: no events, no retries, nothing that was queued', async () => {
+    await start()
+    here.receiver.answer = answering(500)
+    const { id } = await subscribe()
+    newPatient()
+    await idle()
+    const open: (() => void)[] = []
+    here.receiver.answer = (reply) => void open.push(() => reply.writeHead(500).end())
+    for (let at = 0; at < 12; at += 1) newPatient()
+    await expect.poll(() => open.length).toBe(8)
+    expect((await here.caller.send('DELETE', `/v2/webhooks/${id}`)).status).toBe(204)
+    for (const finish of open) finish()
+    newPatient()
+    await idle()
+    here.emulator.control.advance(10_000_000)
+    await new Promise((resolve) => setTimeout(resolve, 30))
+    expect(here.receiver.deliveries).toHaveLength(9)
+    expect(here.emulator.control.webhooks()).toMatchObject({ pending: 0, retrying: 0 })
+    expect((await attempts()).map(({ next_retry_at }) => next_retry_at === null)).toEqual([
+      false,
+      ...Array(8).fill(true),
+    ])
+  })
+
+  it('that is switched off loses what happens meanwhile, and what waited for a retry', async () => {
+    await start()
+    here.receiver.answer = answering(500)
+    const { id } = await subscribe()
+    newPatient()
+    await idle()
+    await here.caller.send('PATCH', `/v2/webhooks/${id}`, { is_active: false })
+    newPatient()
+    here.receiver.answer = answering(200)
+    await here.caller.send('PATCH', `/v2/webhooks/${id}`, { is_active: true })
+    here.emulator.control.advance(10_000)
+    const last = newPatient()
+    await idle()
+    expect(here.receiver.deliveries.map(({ event }) => event.data.id).slice(1)).toEqual([last.id])
+  })
+
+  it('gets events although another one was deleted before', async () => {
+    await start()
+    const { id } = await subscribe()
+    await here.caller.send('DELETE', `/v2/webhooks/${id}`)
+    await subscribe()
+    newPatient()
+    await idle()
+    expect(here.receiver.deliveries).toHaveLength(1)
+  })
+
+  it('retains no record without an unsent event', async () => {
+    const [retained, released] = [
+      vi.spyOn(Subjects.prototype, 'retain'),
+      vi.spyOn(Subjects.prototype, 'release'),
+    ]
+    await start({ faults: 'webhook-duplicate=0.5,webhook-rerender=0.5:1' })
+    here.receiver.answer = (reply) =>
+      void reply.writeHead(here.receiver.deliveries.length % 2 === 0 ? 200 : 500).end()
+    const { id } = await subscribe()
+    for (let at = 0; at < 20; at += 1) newPatient()
+    await idle()
+    here.emulator.control.advance(5000)
+    await expect.poll(() => here.emulator.control.webhooks().pending).toBe(0)
+    for (let at = 0; at < 20; at += 1) newPatient()
+    await here.caller.send('DELETE', `/v2/webhooks/${id}`)
+    await idle()
+    expect(retained.mock.calls.length).toBeGreaterThan(40)
+    expect(released).toHaveBeenCalledTimes(retained.mock.calls.length)
+    vi.restoreAllMocks()
+  })
+
+  it('that moves to another address has its retries sent there', async () => {
+    await start()
+    here.receiver.answer = answering(500)
+    const { id } = await subscribe()
+    newPatient()
+    await idle()
+    await here.caller.send('PATCH', `/v2/webhooks/${id}`, { target_url: `${here.receiver.url}/new` })
+    here.emulator.control.advance(5000)
+    await expect
+      .poll(() => here.receiver.deliveries.map(({ path }) => path))
+      .toEqual(['/hooks', '/hooks/new'])
+  })
+})

@@ -1,0 +1,91 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { startEmulator } from '../../../src/emulator/server.ts'
+import { isLoopback, lookUpLoopback } from '../../../src/emulator/webhooks/sender.ts'
+import { callerOf } from '../caller.ts'
+import { type Receiver, startReceiver } from '../receiver.ts'
+
+/** What names resolve to in these tests. */
+const addresses = vi.hoisted(() => new Map<string, { address: string; family: number }[]>())
+vi.mock('node:dns', async (original) => {
+  const dns = await original<typeof import('node:dns')>()
+  const lookup = (name: string, options: object, callback: (...found: unknown[]) => void) => {
+    const known = addresses.get(name)
+    if (known === undefined) return dns.lookup(name, options, callback as never)
+    setImmediate(() => callback(null, known))
+  }
+  return { ...dns, lookup, default: { ...dns, lookup } }
+})
+
+const HERE = { address: '127.0.0.1', family: 4 }
+const THERE = { address: '192.0.2.1', family: 4 }
+const REFUSED = 'target is not on loopback; start with --allow-remote-webhooks'
+
+let receiver: Receiver
+beforeEach(async () => {
+  receiver = await startReceiver()
+})
+afterEach(() => receiver.close())
+
+/** The record of the only attempt to tell `target` of a new patient. */
+async function attemptAt(target: string, allowRemoteWebhooks = false) {
+  await using emulator = await startEmulator({ port: 0, patients: 1, allowRemoteWebhooks })
+  const caller = callerOf(emulator)
+  expect((await caller.send('POST', '/v2/webhooks', { target_url: target })).status).toBe(201)
+  emulator.control.createPatient({ first_name: 'A', last_name: 'B' })
+  await emulator.control.webhooks().idle()
+  expect(emulator.control.webhooks().retrying === 0 || allowRemoteWebhooks).toBe(true)
+  const rows = await caller.rows('/v2/webhooks/events')
+  expect(rows).toHaveLength(1)
+  return rows[0]
+}
+
+describe('a target outside loopback', () => {
+  it.each([
+    'http://192.0.2.1/hooks',
+    'https://192.0.2.1/hooks',
+    'http://169.254.169.254/latest/meta-data',
+    'http://0.0.0.0:9/',
+    'http://3221225985/',
+    'http://0300.0.2.1/',
+    'http://[2001:db8::1]/',
+    'http://[::]/',
+    'http://[::ffff:192.0.2.1]/',
+    'http://[fe80::1]/',
+  ])('may be configured and is never sent to: %s', async (target) => {
+    expect(await attemptAt(target)).toMatchObject({
+      status: 'failed',
+      response_status_code: null,
+      error: REFUSED,
+      next_retry_at: null,
+    })
+  })
+
+  it('is checked by every address of a name, and by the one used when connecting', async () => {
+    addresses.set('mixed.example', [HERE, THERE])
+    addresses.set('inside.example', [HERE])
+    const { port } = new URL(receiver.url)
+    expect((await attemptAt(`http://mixed.example:${port}/hooks`)).error).toBe(REFUSED)
+    expect(receiver.connections).toBe(0)
+    expect((await attemptAt(`http://inside.example:${port}/hooks`)).status).toBe('succeeded')
+    expect((await attemptAt(`http://localhost:${port}/hooks`)).status).toBe('succeeded')
+  })
+
+  it('is sent to where that is allowed', async () => {
+    const target = receiver.url.replace('127.0.0.1', '0.0.0.0')
+    expect((await attemptAt(target, true)).status).toBe('succeeded')
+    expect(receiver.deliveries).toHaveLength(1)
+  })
+
+  it('is none in any spelling of loopback', () => {
+    for (const address of ['127.0.0.1', '127.255.3.4', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'])
+      expect([address, isLoopback(address)]).toEqual([address, true])
+    for (const address of ['128.0.0.1', '126.255.255.255', '::2', '::ffff:128.0.0.1', '::', '0.0.0.0'])
+      expect([address, isLoopback(address)]).toEqual([address, false])
+  })
+
+  it('is one whose name has no address', async () => {
+    addresses.set('nowhere.example', [])
+    const error = await new Promise((resolve) => lookUpLoopback('nowhere.example', {}, resolve))
+    expect((error as Error).message).toBe(REFUSED)
+  })
+})
