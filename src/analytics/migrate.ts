@@ -4,13 +4,13 @@
  * Invariant: at most one process migrates a database at a time (an advisory lock of its own, since the migrator takes
  * its lock only after it has created its tables); either every pending migration is applied or none is.
  */
-import { Migrator, sql } from 'kysely'
+import { type Kysely, Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { migrationFiles } from '../warehouse/migrations.ts'
 import { ensureRoles } from '../warehouse/roles.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../warehouse/sqlstate.ts'
-import { useAnalyticsKey } from './key.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
 import { refreshAnalytics } from './refresh.ts'
 import { syncViews } from './views.ts'
 
@@ -130,4 +130,27 @@ function refuseNewer(unknown: readonly string[]): void {
     verdict: 'stop',
     hint: 'use the newer version of intake-sync',
   })
+}
+
+/*
+ * The key of the pseudonyms: generated with the schema, or INTAKE_ANALYTICS_KEY.
+ *
+ * Invariant: the key itself is never stored, only the two blocks that HMAC makes of it; a configured key that is the
+ * one in use changes nothing, another one changes every pseudonym.
+ */
+
+/** Sets the configured key. Returns a note if the pseudonyms changed; else null. */
+async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promise<string | null> {
+  const { rows } = await sql<{ named: boolean }>`
+    with wanted as (
+      select intake_ops.hmac_pad(${Buffer.from(key)}, 54) as inner_pad, intake_ops.hmac_pad(${Buffer.from(key)}, 92) as outer_pad
+    )
+    update intake_ops.analytics_key own
+    set inner_pad = wanted.inner_pad, outer_pad = wanted.outer_pad, origin = 'configured', set_at = now()
+    from wanted
+    where own.inner_pad <> wanted.inner_pad
+    returning exists (select from intake.patients) as named`.execute(db)
+  return rows[0]?.named
+    ? 'INTAKE_ANALYTICS_KEY is another than before: every pseudonym in intake_analytics changed'
+    : null
 }

@@ -4,12 +4,11 @@
  *
  * Invariant: a failure here does not fail a run that loaded everything: it is reported, and the next run tries again.
  */
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { ensureRoles } from '../warehouse/roles.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { noteQuestions } from './classify.ts'
-import { analyzeNew } from './statistics.ts'
 import { isInUse, syncViews } from './views.ts'
 import { refreshWideViews } from './wide-views.ts'
 
@@ -29,4 +28,24 @@ export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | 
       ? 'the wide views are not up to date: only who owns the schemas may make them; run intake-sync migrate as the owner'
       : `the wide views are not up to date (SQLSTATE ${state}); the next run tries again`
   }
+}
+
+/*
+ * Planner statistics for tables that have none: autovacuum analyzes a newly filled table only minutes later, and until
+ * then every query is planned as if the table were nearly empty.
+ *
+ * Invariant: a table that has statistics is left to autovacuum.
+ */
+
+/** Smaller tables need no statistics. */
+const LARGE_BYTES = 1_000_000
+
+async function analyzeNew(db: Kysely<Warehouse>): Promise<void> {
+  const { rows } = await sql<{ name: string }>`
+    select n.nspname || '.' || c.relname as name
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname in ('intake', 'intake_raw') and c.relkind = 'r' and c.reltuples < 0
+      and pg_relation_size(c.oid) > ${sql.lit(LARGE_BYTES)} and pg_has_role(c.relowner, 'usage')
+    order by 1`.execute(db)
+  if (rows.length > 0) await sql`analyze ${sql.join(rows.map(({ name }) => sql.table(name)))}`.execute(db)
 }

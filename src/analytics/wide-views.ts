@@ -7,19 +7,17 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { followAnswers } from './answered-questions.ts'
 import { nameFor } from './column-names.ts'
-import { EXPORT_COLUMNS, exportView } from './export-view.ts'
-import { FORM_COLUMNS, formView } from './form-view.ts'
+import { EXPORT_COLUMNS, exportView, FORM_COLUMNS, formView } from './view-sql.ts'
 import { columnsFor, type WideColumn } from './wide-columns.ts'
-import { questionsOf } from './wide-questions.ts'
+import { followAnswers, questionsOf } from './wide-questions.ts'
 import { changedSubjects, SCHEMAS, type Subject } from './wide-subjects.ts'
 
 /** Key of the advisory lock for creating wide views. */
 const WIDE_VIEWS_LOCK = 7_204_310_002
 
 /** How long to wait for readers of a view: new readers queue behind this wait. */
-const PATIENCE = '2s'
+const LOCK_TIMEOUT = '2s'
 
 /**
  * Creates views that are missing or out of date; needs the rights of the owner. Returns their names. A view that fails
@@ -51,7 +49,7 @@ async function makeInTurn(
   words: readonly string[],
 ): Promise<string | null> {
   await sql`select pg_advisory_xact_lock(${sql.lit(WIDE_VIEWS_LOCK)})`.execute(db)
-  await sql`set local lock_timeout = ${sql.lit(PATIENCE)}`.execute(db)
+  await sql`set local lock_timeout = ${sql.lit(LOCK_TIMEOUT)}`.execute(db)
   const { kind, team_id, subject_id } = subject
   const { rows } = await sql<{ view_name: string }>`
     select view_name from intake_raw.wide_views

@@ -13,10 +13,10 @@ import { identityOf, isRunning } from './process-identity.ts'
 
 const POLL_MILLISECONDS = 50
 
-/** Runs `action` while holding the lock file `path`; waits for another live holder at most `patience` milliseconds. */
-export async function withLock<T>(path: string, patience: number, action: () => Promise<T>): Promise<T> {
+/** Runs `action` while holding the lock file `path`; waits for another live holder at most `timeoutMs`. */
+export async function withLock<T>(path: string, timeoutMs: number, action: () => Promise<T>): Promise<T> {
   const mine = `${identityOf(process.pid)}\n${randomBytes(8).toString('hex')}`
-  const deadline = Date.now() + patience
+  const deadline = Date.now() + timeoutMs
   while (!(await createPrivate(path, mine))) {
     const holder = await readIfThere(path)
     if (holder === undefined) continue

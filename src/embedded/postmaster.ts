@@ -56,11 +56,11 @@ export async function stopPostmaster(pid: number, home: Home, bin: string): Prom
 }
 
 /**
- * Waits for the children of a killed postmaster to exit; after `patience` milliseconds kills the rest. They keep the
+ * Waits for the children of a killed postmaster to exit; after `timeoutMs` kills the rest. They keep the
  * shared memory in use, and a new server does not start until it is free.
  */
-export async function endOrphans(home: Home, patience: number): Promise<void> {
-  const deadline = Date.now() + patience
+export async function endOrphans(home: Home, timeoutMs: number): Promise<void> {
+  const deadline = Date.now() + timeoutMs
   for (let left = serverProcesses(home); left.length > 0; left = serverProcesses(home)) {
     if (Date.now() > deadline + 5_000) return
     if (Date.now() > deadline) for (const pid of left) sendSignal(pid, 'SIGKILL')

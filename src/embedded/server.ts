@@ -40,7 +40,7 @@ export interface EmbeddedServer {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-const LOCK_PATIENCE_MILLISECONDS = 300_000
+const LOCK_TIMEOUT_MILLISECONDS = 300_000
 /** Another process started the server while we waited, or it is just ending. */
 const SHORT_MILLISECONDS = 20
 const LEAVE_ATTEMPTS = 3
@@ -96,7 +96,7 @@ async function use(home: Home, unsafe: boolean, onNotice: (line: string) => void
       const attached = await attach(home)
       if (attached === 'failed') throw notStarted(home)
       if (attached !== 'none') return attached
-      await withLock(join(home.directory, 'lock'), LOCK_PATIENCE_MILLISECONDS, async () => {
+      await withLock(join(home.directory, 'lock'), LOCK_TIMEOUT_MILLISECONDS, async () => {
         if ((await readAddress(home)) !== undefined) return sleep(SHORT_MILLISECONDS)
         const binaries = await prepareBinaries(home, onNotice)
         await initialise(home, binaries, unsafe)

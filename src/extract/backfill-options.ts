@@ -1,11 +1,15 @@
-/** The options of a backfill, and the opened source of one team. */
+/** The options of a backfill, and its teams: numbered, locked, opened. */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/streams.ts'
+import { lockStreams } from '../load/stream-locks.ts'
+import { bringBack, isRemovedError, teamIdOf } from '../load/teams.ts'
 import type { Stream } from '../streams/stream.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { WindowOptions } from './scan/window.ts'
 import type { Progress } from './source.ts'
 
@@ -90,4 +94,74 @@ export function openTeam(
     giveUp: (reason) => giveUp.abort(reason),
     [Symbol.asyncDispose]: () => client.close(),
   }
+}
+
+export interface NumberedTeam extends TeamSource {
+  readonly teamId: number
+}
+
+/** The teams of a run with their numbers in the warehouse. */
+export async function numberTeams(
+  options: BackfillOptions,
+  control: Session,
+): Promise<readonly NumberedTeam[]> {
+  const numbered: NumberedTeam[] = []
+  for (const team of options.teams) {
+    const teamId = options.dry
+      ? await knownTeamId(options, control, team.name)
+      : await numberOf(options, control, team.name)
+    if (teamId !== null) numbered.push({ ...team, teamId })
+  }
+  return numbered
+}
+
+/** Locks the streams of the teams; returns the teams that are locked now. */
+export async function lockTeams(
+  { isScheduled = false, streams, logger }: BackfillOptions,
+  control: Session,
+  teams: readonly NumberedTeam[],
+): Promise<readonly NumberedTeam[]> {
+  if (!isScheduled || teams.length < 2) {
+    await lockStreams(control, streams, teams)
+    return teams
+  }
+  const locked: NumberedTeam[] = []
+  for (const team of teams) {
+    try {
+      await lockStreams(control, streams, [team])
+      locked.push(team)
+    } catch (error) {
+      const { code, message } = warehouseError(error)
+      if (code !== 'held_by_another_run') throw error
+      logger.warn({ team: team.name }, `left out: ${message}`)
+    }
+  }
+  return locked
+}
+
+/** Null for a team that was removed and is left out. */
+async function numberOf(
+  { isScheduled = false, logger }: BackfillOptions,
+  control: Session,
+  name: string,
+): Promise<number | null> {
+  if (!isScheduled) return await bringBack(control, name)
+  try {
+    return await teamIdOf(control.db, name)
+  } catch (error) {
+    if (!isRemovedError(error)) throw error
+    logger.warn({ team: name }, 'left out: the team was removed; restart with a configuration without it')
+    return null
+  }
+}
+
+/** A dry run assigns no ids: a team that the warehouse does not know has no rows there. */
+async function knownTeamId(options: BackfillOptions, control: Session, name: string): Promise<number> {
+  if (!options.migrated) return -1
+  const known = await control.db
+    .selectFrom('intake.teams')
+    .select('team_id')
+    .where('name', '=', name)
+    .executeTakeFirst()
+  return known?.team_id ?? -1
 }

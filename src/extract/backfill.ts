@@ -7,6 +7,7 @@
  * continue, and the run's status reports it. Each team has its own place in the queue: a team whose service is slow, or
  * does not answer, delays no other.
  */
+
 import { setMaxListeners } from 'node:events'
 import { sql } from 'kysely'
 import PQueue from 'p-queue'
@@ -17,11 +18,18 @@ import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/match-questions.ts'
 import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
-import { lockStreams, unlockStreams } from '../load/stream-locks.ts'
-import { bringBack, isRemovedError, noteEnvironment, teamIdOf } from '../load/teams.ts'
+import { unlockStreams } from '../load/stream-locks.ts'
+import { noteEnvironment } from '../load/teams.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import { type BackfillOptions, type OpenTeam, openTeam, type TeamSource } from './backfill-options.ts'
+import {
+  type BackfillOptions,
+  lockTeams,
+  type NumberedTeam,
+  numberTeams,
+  type OpenTeam,
+  openTeam,
+} from './backfill-options.ts'
 import { runStream } from './run-stream.ts'
 
 export interface BackfillSummary {
@@ -63,7 +71,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
   setMaxListeners(0, lost.signal)
   await using control = await openSession({ url, purpose: 'backfill' })
   try {
-    const known = await openTeams(options, control)
+    const known = await numberTeams(options, control)
     const teams = dry ? known : await lockTeams(options, control, known)
     const asked = { streams: options.streams.map((each) => each.name), teams: teams.map((team) => team.name) }
     const runId = dry
@@ -182,72 +190,6 @@ async function finishTeam(
   if (!options.migrated) return 0
   const names = options.streams.map((stream) => stream.name)
   return await notebook.add(() => countWaiting(control.db, team.teamId, names))
-}
-
-export interface NumberedTeam extends TeamSource {
-  readonly teamId: number
-}
-
-async function openTeams(options: BackfillOptions, control: Session): Promise<readonly NumberedTeam[]> {
-  const numbered: NumberedTeam[] = []
-  for (const team of options.teams) {
-    const teamId = options.dry
-      ? await knownTeamId(options, control, team.name)
-      : await numberOf(options, control, team.name)
-    if (teamId !== null) numbered.push({ ...team, teamId })
-  }
-  return numbered
-}
-
-/** Locks the streams of the teams; returns the teams that are locked now. */
-async function lockTeams(
-  { isScheduled = false, streams, logger }: BackfillOptions,
-  control: Session,
-  teams: readonly NumberedTeam[],
-): Promise<readonly NumberedTeam[]> {
-  if (!isScheduled || teams.length < 2) {
-    await lockStreams(control, streams, teams)
-    return teams
-  }
-  const locked: NumberedTeam[] = []
-  for (const team of teams) {
-    try {
-      await lockStreams(control, streams, [team])
-      locked.push(team)
-    } catch (error) {
-      const { code, message } = warehouseError(error)
-      if (code !== 'held_by_another_run') throw error
-      logger.warn({ team: team.name }, `left out: ${message}`)
-    }
-  }
-  return locked
-}
-
-/** Null for a team that was removed and is left out. */
-async function numberOf(
-  { isScheduled = false, logger }: BackfillOptions,
-  control: Session,
-  name: string,
-): Promise<number | null> {
-  if (!isScheduled) return await bringBack(control, name)
-  try {
-    return await teamIdOf(control.db, name)
-  } catch (error) {
-    if (!isRemovedError(error)) throw error
-    logger.warn({ team: name }, 'left out: the team was removed; restart with a configuration without it')
-    return null
-  }
-}
-
-/** A dry run assigns no ids: a team that the warehouse does not know has no rows there. */
-async function knownTeamId(options: BackfillOptions, control: Session, name: string): Promise<number> {
-  if (!options.migrated) return -1
-  const known = await control.db
-    .selectFrom('intake.teams')
-    .select('team_id')
-    .where('name', '=', name)
-    .executeTakeFirst()
-  return known?.team_id ?? -1
 }
 
 function statusOf(teams: readonly TeamSummary[]): RunStatus {

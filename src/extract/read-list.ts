@@ -7,8 +7,7 @@
 import { resolveUnmet } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { askLater } from './conflicts/ask-later.ts'
-import { refetch, settleConflicts } from './conflicts/settle-conflicts.ts'
+import { askLater, refetch, settleConflicts } from './conflicts/settle-conflicts.ts'
 import { prove, proveDeletes } from './scan/deletes.ts'
 import type { ScanReport, ScanRequest } from './scan/scan.ts'
 import { scanUntilStable } from './scan/scan-until-stable.ts'
@@ -44,7 +43,8 @@ export async function readList(
       if (deletes.kind === 'withheld') note = massDeleteNote(stream.name, deletes.missing, deletes.allowed)
       else for (const id of deletes.conflicting) missed.add(id)
     }
-    if (!options.dry) await resolveUnmet(session.db, place, { except: [...source.patience.later.keys()] })
+    if (!options.dry)
+      await resolveUnmet(session.db, place, { except: [...source.failedFetches.later.keys()] })
   } else if (!last.stable) {
     note = stream.entryAt === undefined ? unstableNote(all) : partlyReadNote(last)
   }

@@ -5,20 +5,25 @@
  */
 import type { Meter } from '../api/client.ts'
 import type { IntakeError } from '../core/errors.ts'
-import { loadBatch } from '../load/load.ts'
+import { instantOf } from '../core/time.ts'
+import { compareBatch, countBatch, loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
-import { compareBatch, countBatch } from '../load/merge/compare.ts'
 import type { RunStatus, StreamReport } from '../load/runs.ts'
-import { cursorOf, type TakenSlice, takeSlice } from '../load/slice.ts'
+import { cursorOf, type TakenSlice, takeSlice, untakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
-import { newPatience } from './conflicts/fetch-by-id.ts'
-import { readSlice } from './read-slice.ts'
+import { readCheckpoint } from './checkpoint.ts'
+import { noFailedFetches } from './conflicts/fetch-by-id.ts'
+import { fetchDue } from './conflicts/round.ts'
+import { laterNote } from './conflicts/settle-conflicts.ts'
+import { readExports } from './exports/read-exports.ts'
+import { readList } from './read-list.ts'
+import { readWindows } from './scan/read-windows.ts'
 import { SEEN_IDS_PLANNER } from './scan/seen-ids.ts'
-import type { SliceNote } from './slice-note.ts'
-import { emptyTally } from './source.ts'
+import { everythingNote, joined, type SliceNote, type SliceOptions } from './slice-note.ts'
+import { emptyTally, type Source } from './source.ts'
 
 export interface StreamRun {
   readonly options: BackfillOptions
@@ -61,7 +66,7 @@ async function readAndLoad(
   tally: ReturnType<typeof emptyTally>,
 ): Promise<SliceNote> {
   const { options, team, stream, loaders, runId } = run
-  const { clock, logger, dry, migrated, allowMassDelete, window } = options
+  const { dry, migrated, allowMassDelete, window } = options
   // A run that gave up has lost its locks: it must not take a slice that another run may have taken.
   team.signal.throwIfAborted()
   await using session = await openSession({
@@ -70,36 +75,61 @@ async function readAndLoad(
     planner: SEEN_IDS_PLANNER,
   })
   const taken = await take(session, run)
-  const source = {
-    client: team.client,
-    serviceClock: team.serviceClock,
-    url: options.url,
-    timezone: team.timezone,
+  const load = runId !== null ? loadBatch : migrated ? compareBatch : countBatch
+  const source = sourceOf(options, team, { stream, taken, loaders, load, meter, tally })
+  return await readSlice(source, session, { allowMassDelete, dry, migrated, window })
+}
+
+/** The source of one stream of a team, for a run or a verification. */
+export function sourceOf(
+  { url, clock, logger, onProgress }: Pick<BackfillOptions, 'url' | 'clock' | 'logger' | 'onProgress'>,
+  { name, client, serviceClock, signal, timezone }: OpenTeam,
+  reading: Pick<Source, 'stream' | 'taken' | 'loaders'> & Partial<Pick<Source, 'load' | 'meter' | 'tally'>>,
+): Source {
+  return {
+    client,
+    serviceClock,
     clock,
     logger,
-    signal: team.signal,
-    loaders,
-    stream,
-    taken,
-    load: runId !== null ? loadBatch : migrated ? compareBatch : countBatch,
-    meter,
-    tally,
-    patience: newPatience(),
-    onProgress: options.onProgress.bind(null, team.name, stream.name),
+    signal,
+    url,
+    timezone,
+    load: loadBatch,
+    meter: { requests: 0, throttled: 0 },
+    tally: emptyTally(),
+    failedFetches: noFailedFetches(),
+    onProgress: onProgress.bind(null, name, reading.stream.name),
+    ...reading,
   }
-  return await readSlice(source, session, { allowMassDelete, dry, migrated, window })
 }
 
 /** A dry run takes no slice; it reads from the cursor that a run would read from. */
 async function take(session: Session, { options, team, stream, runId }: StreamRun): Promise<TakenSlice> {
   const key = { teamId: team.teamId, stream: stream.name, slice: '' }
   if (runId !== null) return await takeSlice(session.db, key, runId)
-  const cursor = options.migrated ? await cursorOf(session.db, key) : null
-  return { ...key, epoch: '0', runId: '0', cursor, takenAt: '-infinity' }
+  return untakenSlice(key, '0', options.migrated ? await cursorOf(session.db, key) : null)
 }
 
 /** True for an error that every stream of the team would meet: refused credentials, no permitted request. */
 function endsTeam(error: IntakeError): boolean {
   const status = (error as { status?: unknown }).status
   return status === 401 || status === 403 || status === 429
+}
+
+/** Reads a slice by its stream's way of reading: whole list, date windows or exports. */
+export async function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
+  const note = await readByItsWay(source, session, options)
+  // After the list: a failure here leaves the records that were read.
+  if (!options.dry && source.stream.one !== null) await fetchDue(source)
+  const later = laterNote(source)
+  return later.text === null ? note : joined(note, later)
+}
+
+async function readByItsWay(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
+  const { reading } = source.stream
+  if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
+  // Whole lists are read whatever the checkpoint is; an invalid one is reported and replaced all the same.
+  const checkpoint = readCheckpoint(source.taken.cursor, instantOf(source.clock.now()))
+  const note = await (reading?.kind === 'exports' ? readExports : readList)(source, session, options)
+  return checkpoint.kind === 'good' ? note : joined(everythingNote(checkpoint.reason), note)
 }

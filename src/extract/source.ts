@@ -26,13 +26,13 @@ export interface Source {
   readonly meter: Meter
   readonly tally: Tally
   /** Failures of fetches by id. */
-  readonly patience: Patience
+  readonly failedFetches: FailedFetches
   /** Called after each page and batch. */
   readonly onProgress: (progress: Progress) => void
 }
 
 /** Failures of fetches by id of one team and stream: enough in a row stop the stream. */
-export interface Patience {
+export interface FailedFetches {
   /** Requests in a row that did not return the record or file. */
   inRow: number
   /** Ids that are to be fetched later, each with the reason. */

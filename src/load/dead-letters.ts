@@ -7,7 +7,7 @@ import { type Kysely, sql } from 'kysely'
 import type { StreamName, StreamOrInbox } from '../core/streams.ts'
 import type { DeadLetter } from '../normalize/dead-letter.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { withoutErasedDeadLetters } from './erasures/dead-letters.ts'
+import { withoutErasedDeadLetters } from './erased-dead-letters.ts'
 
 /**
  * Stores the dead letters of a batch, in the batch's own transaction. Leaves out those of erased patients; a discarded one

@@ -13,6 +13,7 @@ import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import { storeDeadLetters } from './dead-letters.ts'
+import { withoutErased } from './erased-lines.ts'
 import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
 
@@ -133,4 +134,27 @@ export async function isUntouched(session: Session, teamId: number, stream: Stre
     session.db,
   )
   return rows[0]?.touched === false
+}
+
+/** The result of loading a batch, for a dry run. Invariant: writes nothing. The batch has no unchanged records. */
+export async function compareBatch(session: Session, batch: Batch): Promise<LoadResult> {
+  const { stream, lines, deadLetters } = batch
+  const kept = await withoutErased(session, stream, lines, { quietly: true })
+  return { ...resultOf(kept, deadLetters.length), erased: lines.count - kept.count }
+}
+
+/** For a warehouse without the current schema, which has no erasures to check. */
+export async function countBatch(_session: Session, { lines, deadLetters }: Batch): Promise<LoadResult> {
+  return resultOf(lines, deadLetters.length)
+}
+
+function resultOf({ count, tombstones, findings }: Batch['lines'], deadLetters: number): LoadResult {
+  return {
+    changed: count - tombstones,
+    deleted: tombstones,
+    erased: 0,
+    deadLetters,
+    problems: findings.problems,
+    conflicts: [],
+  }
 }

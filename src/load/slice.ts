@@ -47,6 +47,11 @@ export async function takeSlice(db: Kysely<Warehouse>, key: SliceKey, runId: str
   return { ...key, epoch, runId, cursor, takenAt }
 }
 
+/** For work that reads as a slice does and settles none. */
+export function untakenSlice(key: SliceKey, runId: string, cursor: unknown = null): TakenSlice {
+  return { ...key, epoch: '0', runId, cursor, takenAt: '-infinity' }
+}
+
 /** The slice's cursor, without taking it; null before the first settle. */
 export async function cursorOf(db: Kysely<Warehouse>, key: SliceKey): Promise<unknown> {
   const row = await db

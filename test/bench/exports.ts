@@ -4,6 +4,7 @@
  * The road is the shipped one from the bytes of the file on; the service is replaced by one that hands them over. What
  * the floor does not do: reading CSV, hashing, keeping the file, matching questions.
  */
+
 import { Readable } from 'node:stream'
 import pino from 'pino'
 import type { Client } from '../../src/api/client.ts'
@@ -11,7 +12,7 @@ import type { Page, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
 import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { newPatience } from '../../src/extract/conflicts/fetch-by-id.ts'
+import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readExports } from '../../src/extract/exports/read-exports.ts'
 import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
@@ -87,7 +88,7 @@ export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>)
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally: emptyTally(),
-    patience: newPatience(),
+    failedFetches: noFailedFetches(),
     onProgress: () => {},
   }
   await readExports(source, session, {

@@ -9,7 +9,7 @@ import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { isObject, parseJson } from '../../src/core/json.ts'
-import { newPatience } from '../../src/extract/conflicts/fetch-by-id.ts'
+import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readList } from '../../src/extract/read-list.ts'
 import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
@@ -46,7 +46,7 @@ export async function runRoad(
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally,
-    patience: newPatience(),
+    failedFetches: noFailedFetches(),
     onProgress: () => {},
   }
   await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window: EVERYTHING })

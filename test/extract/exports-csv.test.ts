@@ -1,7 +1,7 @@
 /** The text of an export: every cell of it, or the reason why there is none. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MalformedFile } from '../../src/load/exports/malformed-file.ts'
+import { MalformedFile } from '../../src/load/exports/file-problems.ts'
 import { independently, type Read, readBytes } from './exports-reading.ts'
 
 const read = (text: string, contentType?: string): Read => readBytes(Buffer.from(text), contentType)

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { MalformedFile } from '../../src/load/exports/malformed-file.ts'
+import { MalformedFile } from '../../src/load/exports/file-problems.ts'
 import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
 import { independently, readBytes } from './exports-reading.ts'
 

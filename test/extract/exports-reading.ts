@@ -2,7 +2,7 @@
 import { CsvError, parse } from 'csv-parse/sync'
 import { decodedCell, visibleCell } from '../../src/load/exports/cell-text.ts'
 import { comesAsJsonString, FIRST_PIECE, openExportText } from '../../src/load/exports/export-text.ts'
-import { MalformedFile } from '../../src/load/exports/malformed-file.ts'
+import { MalformedFile } from '../../src/load/exports/file-problems.ts'
 
 export type Read = readonly (readonly string[])[] | MalformedFile
 

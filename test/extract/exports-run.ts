@@ -4,15 +4,14 @@ import pino from 'pino'
 import type { ClientOptions } from '../../src/api/client.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { newPatience } from '../../src/extract/conflicts/fetch-by-id.ts'
-import { readSlice } from '../../src/extract/read-slice.ts'
+import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
+import { readSlice } from '../../src/extract/run-stream.ts'
 import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import type { SliceNote, SliceOptions } from '../../src/extract/slice-note.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
-import { loadBatch } from '../../src/load/load.ts'
+import { compareBatch, loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
-import { compareBatch } from '../../src/load/merge/compare.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { formExports } from '../../src/streams/exports.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -60,7 +59,7 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
     load: dry ? compareBatch : loadBatch,
     meter,
     tally,
-    patience: newPatience(),
+    failedFetches: noFailedFetches(),
     onProgress: () => {},
   }
   const slice = { allowMassDelete, dry, migrated: true, window: EVERYTHING }

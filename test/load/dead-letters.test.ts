@@ -1,7 +1,7 @@
 /** Dead letters beside those of another team, stream and run that are the same: what counts, waits, resolves and goes. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { countWaiting, resolveUnmet, storeDeadLetters, waitingIds } from '../../src/load/dead-letters.ts'
-import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
+import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import type { DeadLetter } from '../../src/normalize/dead-letter.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'

@@ -336,7 +336,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a malformed export is loaded as far as it can be read',
-    file: 'src/load/exports/csv-records.ts',
+    file: 'src/load/exports/export-text.ts',
     from: "if (place === 'quoted') throw new MalformedFile('a quoted cell without end', openedAt)",
     to: "if (place === 'quoted') endCell('')",
     tests: FILES,
@@ -441,7 +441,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/load/merge/write-batch.ts',
     from: 'const lines = await withoutErased(session, stream, given, { withoutErasures })',
     to: "const lines = from.kind !== 'events' ? given : await withoutErased(session, stream, given, { withoutErasures })",
-    tests: ['test/operate/erase.test.ts', 'test/load/erasures/erasures.test.ts'],
+    tests: ['test/operate/erase.test.ts', 'test/load/erasures.test.ts'],
   },
   {
     bug: 'an event that brings back what the service was seen not to have is believed',
@@ -648,10 +648,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a record of another team with an erased id is skipped',
-    file: 'src/load/erasures/lines.ts',
+    file: 'src/load/erased-lines.ts',
     from: '    if (!line.startsWith(own)) return\n',
     to: '    if (own === line) return\n',
-    tests: [...MIXTURE, 'test/load/erasures/erasures.test.ts'],
+    tests: [...MIXTURE, 'test/load/erasures.test.ts'],
   },
   {
     bug: 'events that our own code fails on are tried one by one in silence',
@@ -704,7 +704,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the cursor passes records that could not be fetched, and nobody asks for them again',
-    file: 'src/extract/conflicts/ask-later.ts',
+    file: 'src/extract/conflicts/settle-conflicts.ts',
     from: 'if (ids.length === 0) return',
     to: 'if (ids.length >= 0) return',
     tests: ['test/e2e/by-id.test.ts'],
@@ -837,7 +837,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'only a thousand bodies of settled dead letters are removed',
-    file: 'src/load/erasures/settled-bodies.ts',
+    file: 'src/load/erased-dead-letters.ts',
     from: '      if (count < PORTION) return removed',
     to: '      if (count <= PORTION) return removed',
     tests: ['test/operate/second-portion.test.ts'],

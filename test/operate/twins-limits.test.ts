@@ -1,7 +1,7 @@
 /** Two teams in one warehouse: what is counted, discarded or kept for a time is counted, discarded and kept of one. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
-import { removeSettledBodies } from '../../src/load/erasures/settled-bodies.ts'
+import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
 import { dropOldCounts } from '../../src/operate/health/received.ts'
 import { littlePatient } from '../e2e/support/little-service.ts'
 import { query } from '../e2e/support/scene.ts'

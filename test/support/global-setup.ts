@@ -4,6 +4,7 @@
  * Invariant: whatever was chosen, nothing of ours is left when the run ends: no process, port, file or database. What
  * a run that was killed left in the temporary directory is removed by the next.
  */
+
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'

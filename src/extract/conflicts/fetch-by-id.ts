@@ -18,9 +18,9 @@ import type { Instant } from '../../core/time.ts'
 import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
-import type { Patience, Source } from '../source.ts'
+import type { FailedFetches, Source } from '../source.ts'
 
-export function newPatience(): Patience {
+export function noFailedFetches(): FailedFetches {
   return { inRow: 0, later: new Map() }
 }
 
@@ -32,7 +32,7 @@ export interface Fetching {
   readonly teamId: number
   /** Has a path for one record. */
   readonly stream: Stream
-  readonly patience: Patience
+  readonly failedFetches: FailedFetches
 }
 
 export interface Wanted {
@@ -52,8 +52,8 @@ export async function fetchForRun(
   ids: readonly string[],
   purpose: 'fetch' | 'proof' | 'refetch',
 ): Promise<readonly Fetched[]> {
-  const { client, serviceClock, meter, signal, stream, taken, patience } = source
-  const by = { client, serviceClock, meter, signal, stream, patience, teamId: taken.teamId }
+  const { client, serviceClock, meter, signal, stream, taken, failedFetches } = source
+  const by = { client, serviceClock, meter, signal, stream, failedFetches, teamId: taken.teamId }
   const origin = `run:${taken.runId} ${purpose}`
   return await fetchEach(
     by,
@@ -77,7 +77,7 @@ export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promis
   )
   await Promise.allSettled(found)
   const answers = await Promise.all(found)
-  const { later } = by.patience
+  const { later } = by.failedFetches
   for (const [at, each] of answers.entries()) {
     if (each.kind === 'later') later.set(wanted[at]!.id, each.error.message)
     else later.delete(wanted[at]!.id)
@@ -86,7 +86,7 @@ export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promis
 }
 
 async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSignal): Promise<Fetched> {
-  const { client, serviceClock, meter, stream, patience } = by
+  const { client, serviceClock, meter, stream, failedFetches } = by
   const template = client.paths[stream.one!]
   let refusal: Answer | undefined
   const onRefusal = (answer: Answer) => {
@@ -102,12 +102,12 @@ async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSigna
       observedAt: serviceClock.observedAt(answer.startedAt) as Instant,
       invalidUtf8: answer.invalidUtf8,
     })
-    if (read.kind === 'record') patience.inRow = 0
-    else if (patience.inRow >= MOST_IN_ROW.dead) throw noRecords(template)
-    else patience.inRow += 1
+    if (read.kind === 'record') failedFetches.inRow = 0
+    else if (failedFetches.inRow >= MOST_IN_ROW.dead) throw noRecords(template)
+    else failedFetches.inRow += 1
     return read
   } catch (error) {
-    const meaning = meaningOf(error, patience)
+    const meaning = meaningOf(error, failedFetches)
     if (meaning === 'later') return { kind: 'later', error: error as IntakeError }
     if (meaning === 'gone' && refusal !== undefined) {
       serviceClock.sample(refusal)
@@ -143,18 +143,18 @@ const UNREADABLE = new Set(['not_json', 'bad_encoding', 'too_deep', 'too_large']
  */
 export function meaningOf(
   error: unknown,
-  patience: Patience,
+  failedFetches: FailedFetches,
   what: 'record' | 'file' = 'record',
 ): 'gone' | 'dead' | 'later' {
   const found = kindOf(error)
   const kind = found === 'gone' && what === 'file' ? 'dead' : found
   if (kind === 'stop') throw error
   if (kind === 'gone') {
-    patience.inRow = 0
+    failedFetches.inRow = 0
     return 'gone'
   }
-  if (patience.inRow >= MOST_IN_ROW[kind]) throw error
-  patience.inRow += 1
+  if (failedFetches.inRow >= MOST_IN_ROW[kind]) throw error
+  failedFetches.inRow += 1
   return kind === 'unreadable' ? 'dead' : kind
 }
 

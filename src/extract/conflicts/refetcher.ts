@@ -17,7 +17,7 @@ import { openLoaders } from '../../load/loaders.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { TeamSource } from '../backfill-options.ts'
-import type { Patience } from '../source.ts'
+import type { FailedFetches } from '../source.ts'
 import { teamsDue } from './due-rows.ts'
 import { refetchRound } from './round.ts'
 
@@ -106,15 +106,21 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     const { team, client } = worker
     const meter = { requests: 0, throttled: 0 }
     try {
-      const { patience } = worker
-      const asked = { client, serviceClock: worker.serviceClock(), meter, patience, signal: closing.signal }
+      const { failedFetches } = worker
+      const asked = {
+        client,
+        serviceClock: worker.serviceClock(),
+        meter,
+        failedFetches,
+        signal: closing.signal,
+      }
       const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
       const asking = openTo(worker).streams
       const { gone, failure, stopped, records } = await refetchRound(own, asked, asking)
       if (failure !== null && worker.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       worker.failure = failure
-      for (const { later } of patience.values()) later.clear()
+      for (const { later } of failedFetches.values()) later.clear()
       if (records > 0) for (const name of asking) worker.stopped.delete(name)
       for (const [name, error] of stopped) stop(worker, name, error)
       if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)
@@ -189,7 +195,7 @@ interface TeamWorker {
   pausedUntil: number
   /** Streams that stopped until a person acts, and when they are tried again. */
   readonly stopped: Map<StreamName, { readonly until: number; readonly reason: string }>
-  readonly patience: Map<StreamName, Patience>
+  readonly failedFetches: Map<StreamName, FailedFetches>
   failure: string | null
 }
 
@@ -206,7 +212,7 @@ function openWorker(team: TeamWorker['team'], client: Client, clock: Clock): Tea
     busy: false,
     pausedUntil: 0,
     stopped: new Map(),
-    patience: new Map(),
+    failedFetches: new Map(),
     failure: null,
   }
 }

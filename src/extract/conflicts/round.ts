@@ -4,6 +4,8 @@
  *
  * Invariant: a round that ends early leaves its rows due again; a stream that stops does not stop the others.
  */
+
+import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { type IntakeError, verdictOf } from '../../core/errors.ts'
 import type { StreamName } from '../../core/streams.ts'
@@ -12,14 +14,14 @@ import type { Loaders } from '../../load/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import type { Patience } from '../source.ts'
+import type { FailedFetches, Source } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, putOff, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
-import { type Fetched, type Fetching, fetchEach, newPatience } from './fetch-by-id.ts'
+import { type Fetched, type Fetching, fetchEach, noFailedFetches } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
-/** The client of a team; `patience` persists from round to round. */
+/** The client of a team; `failedFetches` persists from round to round. */
 export interface Asked extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
-  readonly patience: Map<StreamName, Patience>
+  readonly failedFetches: Map<StreamName, FailedFetches>
 }
 
 export interface RoundReport {
@@ -114,10 +116,10 @@ function fetchPart(
   teamId: number,
   { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
 ): Promise<readonly Fetched[]> {
-  const patience = asked.patience.get(stream.name) ?? newPatience()
-  asked.patience.set(stream.name, patience)
+  const failedFetches = asked.failedFetches.get(stream.name) ?? noFailedFetches()
+  asked.failedFetches.set(stream.name, failedFetches)
   return fetchEach(
-    { ...asked, teamId, stream, patience },
+    { ...asked, teamId, stream, failedFetches },
     rows.map((row) => ({ id: row.id, origin: originOf(row) })),
   )
 }
@@ -125,4 +127,35 @@ function fetchPart(
 /** Makes rows due at once; without the warehouse their lease ends by itself. */
 async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void> {
   await loaders.run(({ db }) => putOff(db, rows, () => 0, 'nothing')).catch(() => {})
+}
+
+/*
+ * Fetches, within a run, the records that earlier runs, events and retried dead letters asked for. A running `serve` has
+ * usually fetched them already; without one, only a run does.
+ *
+ * Invariant: it ends even while new requests arrive.
+ */
+
+/** Throws errors that stop the stream. */
+export async function fetchDue(source: Source): Promise<void> {
+  const { client, serviceClock, meter, signal, stream, failedFetches, taken, loaders, clock } = source
+  const { teamId } = taken
+  const asked = {
+    client,
+    serviceClock,
+    meter,
+    signal,
+    failedFetches: new Map([[stream.name, failedFetches]]),
+  }
+  const { rows } = await loaders.run(({ db }) =>
+    sql<{ due: number }>`
+      select count(*)::int as due from intake_ops.refetches
+      where team_id = ${teamId} and stream = ${stream.name} and due_at <= now()`.execute(db),
+  )
+  for (let left = rows[0]!.due; left > 0; ) {
+    const { records, failure, stopped } = await refetchRound({ teamId, loaders, clock }, asked, [stream.name])
+    for (const error of stopped.values()) throw error
+    if (records === 0 || failure !== null) return
+    left -= records
+  }
 }

@@ -8,10 +8,12 @@
 import { sql } from 'kysely'
 import { above, type Envelope } from '../../core/envelope.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
+import { askAgain } from '../../load/refetches.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { openBatcher } from '../scan/batcher.ts'
 import type { Proof } from '../scan/deletes.ts'
+import { NOTHING_TO_SAY, type SliceNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { fetchForRun } from './fetch-by-id.ts'
 
@@ -98,4 +100,40 @@ async function undoneDeletes(
     where before.deleted`.execute(db)
   const ids = new Set(rows.map(({ id }) => id))
   return gone.filter(({ id }) => ids.has(id))
+}
+
+/*
+ * Records that a run could not fetch by id, because the service failed (intake_ops.refetches).
+ *
+ * Invariant (law 5): their requests are stored before the cursor moves past them.
+ */
+
+/** The service has just failed every attempt of a request. */
+const PAUSE_SECONDS = 60
+
+/**
+ * Stores requests for records that are to be fetched later. Like a request for a partial record, they prove no delete:
+ * when the record is not found then, the next scan proves the delete.
+ */
+export async function askLater({ failedFetches, taken, stream }: Source, { db }: Session): Promise<void> {
+  const ids = [...failedFetches.later.keys()]
+  if (ids.length === 0) return
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId}` }
+  await askAgain(
+    db,
+    ids.map((id) => ({ ...place, id, reason: 'partial', since: null })),
+  )
+  await sql`
+    update intake_ops.refetches set due_at = greatest(due_at, now() + ${PAUSE_SECONDS} * interval '1 second')
+    where team_id = ${place.teamId} and stream = ${place.stream} and id = any (${ids}::text[])`.execute(db)
+}
+
+/** Reports how many records could not be fetched, with the reason of the first. */
+export function laterNote({ failedFetches: { later } }: Source): SliceNote {
+  const [reason] = later.values()
+  if (reason === undefined) return NOTHING_TO_SAY
+  return {
+    text: `${later.size} could not be fetched and are asked for again later (${reason})`,
+    attention: true,
+  }
 }

@@ -10,8 +10,8 @@
  */
 import { resolveUnmet } from '../../load/dead-letters.ts'
 import { type StoredExport, storedExports } from '../../load/exports/export-file.ts'
+import { joinProblems } from '../../load/exports/file-problems.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
-import { joinProblems } from '../../load/exports/root-problems.ts'
 import { openLoaders } from '../../load/loaders.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -31,7 +31,7 @@ export async function readExports(
   session: Session,
   options: SliceOptions,
 ): Promise<SliceNote> {
-  const { stream, taken, patience } = source
+  const { stream, taken, failedFetches } = source
   const { last, all, conflicting } = await scanUntilStable(source, session, options)
   // An entry that reappeared may narrowly lose to its tombstone: the conflict is resolved before its file is read.
   if (options.migrated) await settleConflicts(source, session, conflicting, refetchFromList)
@@ -41,7 +41,7 @@ export async function readExports(
   if (options.dry) return note
   if (last.stable) {
     const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
-    await resolveUnmet(session.db, place, { except: [...patience.later.keys()] })
+    await resolveUnmet(session.db, place, { except: [...failedFetches.later.keys()] })
   }
   // An entry or a form may have changed although its file did not.
   await joinProblems(session.db, taken.teamId)

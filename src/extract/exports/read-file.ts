@@ -9,9 +9,8 @@ import { ApiError } from '../../api/errors.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { dropFiles, type ExportFile, isUnchanged, type StoredExport } from '../../load/exports/export-file.ts'
 import { comesAsJsonString } from '../../load/exports/export-text.ts'
-import { loadFile } from '../../load/exports/load-file.ts'
-import { MalformedFile } from '../../load/exports/malformed-file.ts'
-import { rejectFile } from '../../load/exports/reject-file.ts'
+import { MalformedFile } from '../../load/exports/file-problems.ts'
+import { loadFile, rejectFile } from '../../load/exports/load-file.ts'
 import { spool } from '../../load/exports/spool.ts'
 import { assertOurs } from '../../load/slice.ts'
 import { openLines } from '../../normalize/lines.ts'
@@ -62,14 +61,14 @@ async function fetchFile(
   known: string | null,
   dry: boolean,
 ): Promise<ExportFile | null> {
-  const { client, stream, taken, timezone, tally, patience, load } = source
+  const { client, stream, taken, timezone, tally, failedFetches, load } = source
   const origin = `run:${taken.runId} file`
   let downloaded: Downloaded
   try {
     downloaded = await download(source, id, known, (pieces) => spool(dry ? null : session, pieces))
   } catch (error) {
-    if (meaningOf(error, patience, 'file') === 'later') {
-      patience.later.set(id, (error as IntakeError).message)
+    if (meaningOf(error, failedFetches, 'file') === 'later') {
+      failedFetches.later.set(id, (error as IntakeError).message)
       return null
     }
     const deadLetter = { recordId: id, origin, reason: refusalReason(error), body: 'null' }
@@ -81,7 +80,7 @@ async function fetchFile(
     tally.deadLetters += 1
     return null
   }
-  patience.inRow = 0
+  failedFetches.inRow = 0
   const { spooled, contentType, observedAt } = downloaded
   const { last: _, ...measures } = spooled
   const isJsonString = comesAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0))

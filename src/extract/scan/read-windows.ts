@@ -12,8 +12,7 @@ import { resolveUnmet, waitingIds } from '../../load/dead-letters.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Checkpoint } from '../checkpoint.ts'
-import { askLater } from '../conflicts/ask-later.ts'
-import { refetch, settleConflicts } from '../conflicts/settle-conflicts.ts'
+import { askLater, refetch, settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { readList } from '../read-list.ts'
 import {
   everythingNote,
@@ -125,7 +124,7 @@ async function tryAgain(source: Source, session: Session, { dry }: SliceOptions)
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
   const ids = await waitingIds(session.db, place, MOST_TRIED)
   await settleConflicts(source, session, new Set(ids), refetch)
-  if (!dry) await resolveUnmet(session.db, place, { ids, except: [...source.patience.later.keys()] })
+  if (!dry) await resolveUnmet(session.db, place, { ids, except: [...source.failedFetches.later.keys()] })
 }
 
 function later<T extends string>(a: T | null, b: T | null): T | null {

@@ -97,7 +97,7 @@ export function openDrain(options: DrainOptions): Drain {
           lookingSince = null
         })
         if (prepared === null) {
-          sessions.giveBack(session)
+          sessions.release(session)
           succeeded()
         } else {
           before = writeAfter(session, prepared, before)
@@ -143,7 +143,7 @@ export function openDrain(options: DrainOptions): Drain {
       .then(() => sessions.bounded(session, finish(session, prepared)))
       .then(
         () => {
-          sessions.giveBack(session)
+          sessions.release(session)
           succeeded()
         },
         async (error: unknown) => {

@@ -4,14 +4,14 @@
  * Invariant: runs within the transaction that loads the batch, so that an event is either loaded before its patient was
  * erased, and then removed by the erasure, or removed here. In a team without erasures the events are not parsed.
  */
-import { subjectsOfBody } from '../../load/erasures/dead-letters.ts'
+import { subjectsOfBody } from '../../load/erased-dead-letters.ts'
 import {
   countSkipped,
   type Erasures,
   erasedAmong,
   openErasuresOf,
   type Skipped,
-} from '../../load/erasures/erasures.ts'
+} from '../../load/erasures.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { type InboxRow, remove } from './inbox-rows.ts'
 

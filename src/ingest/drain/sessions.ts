@@ -13,7 +13,7 @@ export interface DrainSessions {
   /** Returns a free connection, or a new one. */
   take(): Promise<Session>
   /** After work that succeeded. */
-  giveBack(session: Session): void
+  release(session: Session): void
   /** After work that failed. */
   discard(session: Session): Promise<void>
   /** Rejects, and destroys the connection, when `work` takes longer than any live server needs. */
@@ -42,7 +42,7 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
       session.client.once('end', () => open.delete(session))
       return session
     },
-    giveBack(session) {
+    release(session) {
       free.push(session)
     },
     discard: (session) => closeInTime(clock, CLOSE_MS, session),

@@ -14,7 +14,7 @@ import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
 import { type Loaded, type Loading, prepare, write } from './load-events.ts'
 import { keptOf } from './read-event.ts'
 
-export interface Patience {
+export interface Backoff {
   /** Milliseconds before each further attempt at an event; after the last it is dead-lettered. */
   readonly backoffMs: readonly number[]
 }
@@ -34,7 +34,7 @@ export function isOfSomeEvent(error: unknown): boolean {
 
 export async function settleOneByOne(
   session: Session,
-  loading: Loading & Patience,
+  loading: Loading & Backoff,
   rows: readonly InboxRow[],
 ): Promise<Outcome> {
   const loaded: Loaded[] = []
@@ -65,7 +65,7 @@ export async function settleOneByOne(
 /** True when the event is to be tried again, false when it is dead-lettered. */
 async function putOff(
   session: Session,
-  { backoffMs }: Patience,
+  { backoffMs }: Backoff,
   row: InboxRow,
   error: unknown,
 ): Promise<boolean> {

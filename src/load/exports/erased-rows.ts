@@ -6,8 +6,9 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures/erasures.ts'
+import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures.ts'
 import { decodedCell } from './cell-text.ts'
+import type { StoredFile } from './export-file.ts'
 import { openExportText } from './export-text.ts'
 
 /** Placeholder for an erased record: DEL occurs in no text that people or programs write. */
@@ -50,15 +51,9 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
   }
 }
 
-export interface KeptChunks {
-  readonly isJsonString: boolean
-  readonly chunks: number
-  readonly chunk: (number: number) => Promise<Buffer>
-}
-
 /** Pieces of the same file with a placeholder for each erased record. Throws `MalformedFile`. */
 export async function* withoutErasedRows(
-  file: KeptChunks,
+  file: StoredFile,
   isErased: (clientId: string) => boolean,
 ): AsyncGenerator<Buffer> {
   let lines = ''
@@ -99,7 +94,7 @@ function insideJson(text: string): string {
 const CHUNK = 1024 * 1024
 
 /** Stores the pieces as chunks of a file. */
-export async function keepPieces(
+export async function storeChunks(
   db: Kysely<Warehouse>,
   place: { readonly teamId: number; readonly exportId: string; readonly isLoaded: boolean },
   pieces: AsyncIterable<Buffer>,

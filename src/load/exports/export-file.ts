@@ -17,6 +17,14 @@ export interface ExportFile extends Omit<Spooled, 'last'> {
   readonly origin: string
 }
 
+/** The bytes of a file, in chunks. */
+export interface StoredFile {
+  readonly isJsonString: boolean
+  readonly chunks: number
+  /** A chunk by its number, from 1. */
+  readonly chunk: (number: number) => Promise<Buffer>
+}
+
 /** A stored export and the file that was loaded last. */
 export interface StoredExport {
   readonly origin: string
@@ -59,18 +67,18 @@ export function isUnchanged(stored: StoredExport | undefined, file: ExportFile):
 }
 
 /** Inserts the row of a file. */
-export async function keepFile(
+export async function storeFile(
   db: Kysely<Warehouse>,
   teamId: number,
   file: ExportFile,
-  kept: { readonly isLoaded: boolean; readonly problems: readonly Problem[] },
+  state: { readonly isLoaded: boolean; readonly problems: readonly Problem[] },
 ): Promise<void> {
   await db
     .insertInto('intake_raw.export_files')
     .values({
       team_id: teamId,
       export_id: file.exportId,
-      is_loaded: kept.isLoaded,
+      is_loaded: state.isLoaded,
       hash: Buffer.from(file.hash, 'hex'),
       bytes: file.bytes,
       is_json_string: file.isJsonString,
@@ -78,7 +86,7 @@ export async function keepFile(
       timezone: file.timezone,
       observed_at: file.observedAt,
       origin: file.origin,
-      problems: kept.problems.length === 0 ? null : canonicalText(kept.problems),
+      problems: state.problems.length === 0 ? null : canonicalText(state.problems),
     })
     .execute()
 }

@@ -4,11 +4,15 @@
  * Invariant: every problem is counted; the first `MOST_LISTED` are listed, then the total, so that a file with an error
  * in each of a million rows does not make a row of a gigabyte.
  */
+
+import { type Kysely, sql } from 'kysely'
+import { IntakeError } from '../../core/errors.ts'
 import type { Problem } from '../../core/problem.ts'
 import { countFinding } from '../../normalize/lines.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 
 /** Prefix of the paths, which distinguishes them from problems of the list entry. */
-export const FILE_PATH = 'raw_text'
+const FILE_PATH = 'raw_text'
 
 const MOST_LISTED = 1_000
 
@@ -42,4 +46,48 @@ export function openFileProblems(teamId: number): FileProblems {
       return [...listed, { path: FILE_PATH, reason, original: count }]
     },
   }
+}
+
+/**
+ * A file that cannot be read. Invariant: the message names the fault and its line, and shows no part of the file.
+ */
+export class MalformedFile extends IntakeError {
+  /** `line` counts from 1, lines within quoted cells included. */
+  constructor(what: string, line: number) {
+    super(`the file is malformed: ${what}, line ${line}`, { code: 'malformed_file', verdict: 'dead_letter' })
+    this.name = 'MalformedFile'
+  }
+}
+
+/*
+ * Adds the problems of files to the rows of their exports.
+ *
+ * Invariant: `_problems` of an export lists the problems of its list entry, then those of the loaded file. Only rows that
+ * change are written, so it may be repeated whenever either was loaded.
+ */
+
+/** `exportId` null: all exports of the team. */
+export async function joinProblems(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  exportId: string | null = null,
+): Promise<void> {
+  await sql`
+    with wanted as (
+      select entry.id, nullif(coalesce((
+          select jsonb_agg(problem order by place)
+          from jsonb_array_elements(entry._problems) with ordinality as own (problem, place)
+          where not starts_with(problem ->> 'path', ${FILE_PATH})
+        ), '[]') || coalesce(loaded.problems, '[]'), '[]') as problems
+      from intake.exports entry
+      left join intake_raw.export_files loaded
+        on loaded.team_id = entry.team_id and loaded.export_id = entry.id and loaded.is_loaded
+      where entry.team_id = ${teamId} and entry._deleted_at is null
+        and (${exportId}::text is null or entry.id = ${exportId})
+    )
+    update intake.exports entry set _problems = wanted.problems, _loaded_at = now()
+    from wanted
+    where entry.team_id = ${teamId} and entry.id = wanted.id and entry._problems is distinct from wanted.problems`.execute(
+    db,
+  )
 }

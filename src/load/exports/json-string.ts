@@ -4,7 +4,7 @@
  * Invariant: the output does not depend on how the input is split into pieces. An escaped lone surrogate is decoded to
  * three bytes that are not UTF-8, so that it is found and escaped visibly like any such byte.
  */
-import { MalformedFile } from './malformed-file.ts'
+import { MalformedFile } from './file-problems.ts'
 
 export interface JsonString {
   /** Decodes a piece. Throws `MalformedFile` if it is not part of a JSON string. */

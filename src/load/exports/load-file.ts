@@ -5,20 +5,24 @@
  * Invariant: an export's tables contain one whole file. A file that cannot be read changes nothing: the rows of an earlier
  * file stay.
  */
+
+import { setImmediate } from 'node:timers/promises'
+import type pg from 'pg'
+import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { sqlstateOf } from '../../warehouse/sqlstate.ts'
+import { storeDeadLetters } from '../dead-letters.ts'
+import { openErasures } from '../erasures.ts'
 import { recordFindings } from '../findings.ts'
 import { sendCopy } from '../merge/copy.ts'
 import { assertOurs, type TakenSlice } from '../slice.ts'
-import { copyRecords } from './copy-records.ts'
-import { keepPieces, openErasedRows, withoutErasedRows } from './erased-rows.ts'
-import { dropFiles, type ExportFile, keepFile } from './export-file.ts'
-import { openFileLines } from './file-lines.ts'
-import { openFileProblems } from './file-problems.ts'
-import { LEADING_COLUMNS } from './leading-columns.ts'
+import { openErasedRows, storeChunks, withoutErasedRows } from './erased-rows.ts'
+import { dropFiles, type ExportFile, type StoredFile, storeFile } from './export-file.ts'
+import { openExportText } from './export-text.ts'
+import { type FileLines, LEADING_COLUMNS, openFileLines } from './file-lines.ts'
+import { joinProblems, openFileProblems } from './file-problems.ts'
 import { matchQuestions } from './match-questions.ts'
-import { joinProblems } from './root-problems.ts'
-import { keepSpool, spooledChunk } from './spool.ts'
-import { useZone } from './zone.ts'
+import { spooledChunk, storeSpool } from './spool.ts'
 
 export interface LoadedFile {
   readonly rows: number
@@ -52,15 +56,15 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     const lines = openFileLines({ ...place, fromJson: file.isJsonString, ...filter }, problems)
     const { isJsonString, chunks } = file
     const chunk = (number: number) => spooledChunk(session, file, number)
-    const kept = { isJsonString, chunks, chunk }
-    await copyRecords(session, kept, lines, { rows: COPY_ROWS, cells: COPY_CELLS })
+    const stored = { isJsonString, chunks, chunk }
+    await copyRecords(session, stored, lines, { rows: COPY_ROWS, cells: COPY_CELLS })
     await sendCopy(client, COPY_COLUMNS, lines.columnLines())
     await dropFiles(db, place)
-    await keepFile(db, taken.teamId, file, { isLoaded: true, problems: problems.listed() })
-    if (erased === null || erased.met === 0) await keepSpool(session, file, { ...place, isLoaded: true })
+    await storeFile(db, taken.teamId, file, { isLoaded: true, problems: problems.listed() })
+    if (erased === null || erased.met === 0) await storeSpool(session, file, { ...place, isLoaded: true })
     else {
       await erased.count()
-      await keepPieces(db, { ...place, isLoaded: true }, withoutErasedRows(kept, erased.isErased))
+      await storeChunks(db, { ...place, isLoaded: true }, withoutErasedRows(stored, erased.isErased))
     }
     await joinProblems(db, taken.teamId, file.exportId)
     await matchQuestions(db, taken.teamId, file.exportId)
@@ -73,4 +77,118 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     await client.query('rollback').catch(() => {})
     throw error
   }
+}
+
+const INVALID_PARAMETER = '22023'
+
+/**
+ * Sets the zone in which Postgres reads times without one, until the end of the transaction. Postgres reads local times that are skipped or repeated as `timestamp at time
+ * zone` does. Throws if Postgres does not know the zone.
+ */
+export async function useZone(client: pg.Client, zone: string): Promise<void> {
+  try {
+    await client.query("select set_config('timezone', $1, true)", [zone])
+  } catch (error) {
+    if (sqlstateOf(error) !== INVALID_PARAMETER) throw error
+    throw new IntakeError(`the warehouse does not know the time zone ${zone}`, {
+      code: 'unknown_zone',
+      verdict: 'stop',
+      hint: 'set INTAKE_TIMEZONE to a name of pg_timezone_names',
+    })
+  }
+}
+
+/*
+ * A file that cannot be loaded becomes a dead letter; its bytes are stored in addition to those of the loaded file.
+ *
+ * Invariant: the rows of an earlier file stay; rejecting the same file again stores neither its bytes nor its dead letter
+ * twice.
+ */
+
+/** Rejects the file in the session's spool. */
+export async function rejectFile(
+  session: Session,
+  taken: TakenSlice,
+  file: ExportFile,
+  reason: string,
+): Promise<void> {
+  const { client, db } = session
+  const { teamId } = taken
+  const { exportId, hash, bytes, origin } = file
+  const place = { teamId, exportId }
+  await client.query('begin')
+  try {
+    const rejected = await db
+      .selectFrom('intake_raw.export_files')
+      .select('hash')
+      .where('team_id', '=', teamId)
+      .where('export_id', '=', exportId)
+      .where('is_loaded', '=', false)
+      .executeTakeFirst()
+    if (rejected?.hash.toString('hex') !== hash) {
+      await dropFiles(db, place, false)
+      await storeFile(db, teamId, file, { isLoaded: false, problems: [] })
+      // A file that cannot be read cannot be searched for erased patients: then only its hash is kept.
+      if ((await openErasures(db, teamId)) === null)
+        await storeSpool(session, file, { ...place, isLoaded: false })
+    }
+    // The bytes may exceed the size of a row: the dead letter identifies them by hash.
+    const body = JSON.stringify({ export_id: exportId, sha256: hash, bytes })
+    await storeDeadLetters(db, taken, [{ recordId: exportId, origin, reason, body }])
+    await assertOurs(db, taken)
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+/*
+ * The bytes of an export's file → lines of its rows and cells, copied to the given tables.
+ *
+ *     chunk ─► records ─► lines ─► COPY, while the next chunk is read
+ *
+ * Invariant: memory holds a chunk and its lines, whatever the size of the file.
+ */
+
+/** Bytes read before the event loop gets a turn, so that it can write to the connection. */
+const BREATH = 64 * 1024
+
+/** COPY statements for the lines. */
+export interface RowsAndCells {
+  readonly rows: string
+  readonly cells: string
+}
+
+/** Throws `MalformedFile`. */
+export async function copyRecords(
+  { client }: Session,
+  file: StoredFile,
+  lines: FileLines,
+  into: RowsAndCells,
+): Promise<void> {
+  async function send(rows: Buffer, cells: Buffer): Promise<void> {
+    await sendCopy(client, into.rows, rows)
+    await sendCopy(client, into.cells, cells)
+  }
+  const text = openExportText(file, (cells) => lines.add(cells, text.allStorable))
+  let sending = Promise.resolve()
+  try {
+    for (let number = 1; number <= file.chunks; number++) {
+      // The connection runs one statement at a time; the fetched chunk is parsed while it sends.
+      await sending
+      const chunk = await file.chunk(number)
+      sending = send(lines.rowLines.take(), lines.cellLines.take())
+      sending.catch(() => {})
+      for (let at = 0; at < chunk.length; at += BREATH) {
+        text.write(chunk.subarray(at, at + BREATH))
+        await setImmediate()
+      }
+    }
+    text.end()
+  } finally {
+    // Also after an error: the connection takes no other statement before this one ends.
+    await sending
+  }
+  await send(lines.rowLines.take(), lines.cellLines.take())
 }

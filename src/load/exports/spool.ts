@@ -86,7 +86,7 @@ export async function spooledChunk(
 }
 
 /** Stores the chunks of the spooled file in `intake_raw`; its row must exist. */
-export async function keepSpool(
+export async function storeSpool(
   { client }: Session,
   { first, chunks }: Pick<Spooled, 'first' | 'chunks'>,
   file: { readonly teamId: number; readonly exportId: string; readonly isLoaded: boolean },

@@ -9,16 +9,9 @@
  * - The current state is looked up by key, one record at a time: no plan depends on the size or the statistics of a
  *   table. `offset 0` prevents the planner from joining the whole table instead.
  */
-import {
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  type RawBuilder,
-  sql,
-} from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { type Stream, stampsDecide } from '../../streams/stream.ts'
+import { assignments, refs, type Target, target, text } from './sql.ts'
 
 export interface LoadStatements {
   /** Creates the session's staging tables where they are missing. */
@@ -69,15 +62,6 @@ const RECORD_COLUMNS = [
 ]
 const ROOT_META = ['_version', '_deleted_at', '_origin', '_hash', '_extra', '_problems']
 
-const compiler = new Kysely<unknown>({
-  dialect: {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  },
-})
-
 const built = new WeakMap<Stream, LoadStatements>()
 
 export function statementsOf(stream: Stream): LoadStatements {
@@ -86,13 +70,6 @@ export function statementsOf(stream: Stream): LoadStatements {
   const statements = buildStatements(stream)
   built.set(stream, statements)
   return statements
-}
-
-interface Target {
-  readonly table: RawBuilder<unknown>
-  readonly stage: RawBuilder<unknown>
-  readonly columns: readonly string[]
-  readonly parent: string
 }
 
 function buildStatements(stream: Stream): LoadStatements {
@@ -128,15 +105,6 @@ function buildStatements(stream: Stream): LoadStatements {
 /** Columns of a root table that a load writes, in the order of its lines; `_loaded_at` has a default. */
 function rootColumns(stream: Stream): readonly string[] {
   return ['team_id', 'id', ...stream.columns.map((column) => column.name), ...ROOT_META]
-}
-
-function target(schema: string, table: string, parent: string, columns: readonly string[]): Target {
-  return {
-    table: sql.table(`${schema}.${table}`),
-    stage: sql.table(`pg_temp.stage_${table}`),
-    columns,
-    parent,
-  }
 }
 
 function createStage({ table, stage }: Target): string {
@@ -259,27 +227,4 @@ function replaceChildren({ table, stage, columns, parent }: Target, root: Target
       ) child
     ));
     insert into ${table} (${refs(columns)}) select ${refs(columns)} from ${stage}`)
-}
-
-function refs(columns: readonly string[]): RawBuilder<unknown> {
-  return sql.join(columns.map((column) => sql.ref(column)))
-}
-
-/** `raised` is a column, with the name of its table, that an update never lowers. */
-function assignments(
-  columns: readonly string[],
-  raised: readonly [table: string, column: string] | null = null,
-): RawBuilder<unknown> {
-  return sql.join(
-    columns.map((column) => {
-      const incoming = sql.ref(`excluded.${column}`)
-      const value =
-        raised?.[1] === column ? sql`greatest(${incoming}, ${sql.ref(raised.join('.'))})` : incoming
-      return sql`${sql.ref(column)} = ${value}`
-    }),
-  )
-}
-
-function text(statement: RawBuilder<unknown>): string {
-  return statement.compile(compiler).sql
 }

@@ -9,7 +9,7 @@
 import type { BatchLines } from '../../normalize/lines.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { withoutErased } from '../erasures/lines.ts'
+import { withoutErased } from '../erased-lines.ts'
 import { recordFindings } from '../findings.ts'
 import { sendCopy } from './copy.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'

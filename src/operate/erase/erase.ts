@@ -9,13 +9,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
-import {
-  clientCalled,
-  type Erasures,
-  erasedAmong,
-  hashesOf,
-  noteErased,
-} from '../../load/erasures/erasures.ts'
+import { clientCalled, type Erasures, erasedAmong, hashesOf, noteErased } from '../../load/erasures.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'

@@ -7,7 +7,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
-import { subjectsOfBody } from '../../load/erasures/dead-letters.ts'
+import { subjectsOfBody } from '../../load/erased-dead-letters.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'

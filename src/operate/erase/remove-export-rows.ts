@@ -5,8 +5,8 @@
  * loaded cannot be searched, so only its hash is kept.
  */
 import { type Kysely, sql } from 'kysely'
-import { keepPieces, withoutErasedRows } from '../../load/exports/erased-rows.ts'
-import { joinProblems } from '../../load/exports/root-problems.ts'
+import { storeChunks, withoutErasedRows } from '../../load/exports/erased-rows.ts'
+import { joinProblems } from '../../load/exports/file-problems.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Removed } from './remove.ts'
 
@@ -73,7 +73,7 @@ async function rewriteFile(
     return found[0]!.body
   }
   const file = { isJsonString: rows[0].isJsonString, chunks: Number(numAffectedRows ?? 0n), chunk }
-  await keepPieces(
+  await storeChunks(
     db,
     place,
     withoutErasedRows(file, (clientId) => clients.includes(clientId)),

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { keepInboxDays } from '../../ingest/inbox/days.ts'
-import { removeSettledBodies } from '../../load/erasures/settled-bodies.ts'
+import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { dropOldCounts } from '../health/received.ts'
 

@@ -5,16 +5,16 @@
  */
 import { sql } from 'kysely'
 import type { Problem } from '../../core/problem.ts'
-import { copyRecords, type KeptFile } from '../../load/exports/copy-records.ts'
 import { openErasedRows } from '../../load/exports/erased-rows.ts'
+import type { StoredFile } from '../../load/exports/export-file.ts'
 import { openFileLines } from '../../load/exports/file-lines.ts'
 import { openFileProblems } from '../../load/exports/file-problems.ts'
-import { useZone } from '../../load/exports/zone.ts'
+import { copyRecords, useZone } from '../../load/exports/load-file.ts'
 import { sendCopy } from '../../load/merge/copy.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { copyInto, type ExpectedTables } from './tables.ts'
 
-export interface ExpectedFile extends KeptFile {
+export interface ExpectedFile extends StoredFile {
   readonly exportId: string
   readonly timezone: string
 }

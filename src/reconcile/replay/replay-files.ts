@@ -7,7 +7,7 @@
 import { sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/problem.ts'
-import { MalformedFile } from '../../load/exports/malformed-file.ts'
+import { MalformedFile } from '../../load/exports/file-problems.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import type { Loaders } from '../../load/loaders.ts'
 import type { Stream } from '../../streams/stream.ts'

@@ -56,9 +56,9 @@ export async function expectFiles(source: Source, session: Session, tables: Expe
       await client.query('commit')
     } catch (error) {
       await client.query('rollback').catch(() => {})
-      const { patience } = source
-      if (meaningOf(error, patience, 'file') === 'later')
-        patience.later.set(exportId, (error as IntakeError).message)
+      const { failedFetches } = source
+      if (meaningOf(error, failedFetches, 'file') === 'later')
+        failedFetches.later.set(exportId, (error as IntakeError).message)
       await sql`insert into ${UNREAD_FILES} (id) values (${exportId})`.execute(db)
     }
   }

@@ -5,7 +5,7 @@
  * others are expected.
  */
 import { sql } from 'kysely'
-import { withoutErased } from '../../load/erasures/lines.ts'
+import { withoutErased } from '../../load/erased-lines.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { sendCopy } from '../../load/merge/copy.ts'
 import type { BatchLines } from '../../normalize/lines.ts'

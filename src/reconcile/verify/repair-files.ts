@@ -7,8 +7,8 @@
 import { sql } from 'kysely'
 import { readFile } from '../../extract/exports/read-file.ts'
 import { storedExports } from '../../load/exports/export-file.ts'
+import { joinProblems } from '../../load/exports/file-problems.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
-import { joinProblems } from '../../load/exports/root-problems.ts'
 import type { Difference } from './find.ts'
 import type { Looking } from './look-again.ts'
 

@@ -7,7 +7,7 @@
 
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
-import { laterNote } from '../../extract/conflicts/ask-later.ts'
+import { laterNote } from '../../extract/conflicts/settle-conflicts.ts'
 import { SEEN_IDS_PLANNER } from '../../extract/scan/seen-ids.ts'
 import type { Source } from '../../extract/source.ts'
 import { cursorOf } from '../../load/slice.ts'
@@ -77,7 +77,7 @@ export async function verifyStream(
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
     : await lookUntilSure(looking, { startedAt: read.startedAt, from })
   const { differences } = looks
-  const laterIds = [...source.patience.later.keys()]
+  const laterIds = [...source.failedFetches.later.keys()]
   const unsaid = [
     uncomparedNote('record', await countIds(session, UNKNOWN, laterIds)),
     tables.files.length === 0

@@ -9,12 +9,11 @@ import type { Clock } from '../../core/clock.ts'
 import { openFairQueue } from '../../core/fair-queue.ts'
 import type { StreamName } from '../../core/streams.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
-import { newPatience } from '../../extract/conflicts/fetch-by-id.ts'
-import { emptyTally, type Progress, type Source } from '../../extract/source.ts'
-import { loadBatch } from '../../load/load.ts'
+import { sourceOf } from '../../extract/run-stream.ts'
+import type { Progress } from '../../extract/source.ts'
 import { type Loaders, type OpenLoaders, openLoaders } from '../../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
-import { type TakenSlice, takeSlice } from '../../load/slice.ts'
+import { takeSlice, untakenSlice } from '../../load/slice.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { teamIdOf } from '../../load/teams.ts'
 import { formExports } from '../../streams/exports.ts'
@@ -156,51 +155,20 @@ async function verifyTeam(
   return { name: team.name, streams: results, deep }
 }
 
-function sourceOf({ options, loaders, team }: Run, stream: Stream, taken: TakenSlice): Source {
-  const { url, clock, logger, onProgress } = options
-  return {
-    client: team.client,
-    serviceClock: team.serviceClock,
-    clock,
-    logger,
-    signal: team.signal,
-    loaders,
-    url,
-    timezone: team.timezone,
-    stream,
-    taken,
-    load: loadBatch,
-    meter: { requests: 0, throttled: 0 },
-    tally: emptyTally(),
-    patience: newPatience(),
-    onProgress: (progress) => onProgress(team.name, stream.name, progress),
-  }
-}
-
-function untaken({ team, runId }: Run, stream: Stream): TakenSlice {
-  return {
-    teamId: team.teamId,
-    stream: stream.name,
-    slice: '',
-    epoch: '0',
-    runId,
-    cursor: null,
-    takenAt: '-infinity',
-  }
-}
-
 async function verified(run: Run, stream: Stream): Promise<StreamResult> {
   const { options, control, runId, team } = run
   const { repair } = options
   const key = { teamId: team.teamId, stream: stream.name }
   try {
     const taken =
-      repair === null ? untaken(run, stream) : await takeSlice(control.db, { ...key, slice: '' }, runId)
-    const source = sourceOf(run, stream, taken)
+      repair === null
+        ? untakenSlice({ ...key, slice: '' }, runId)
+        : await takeSlice(control.db, { ...key, slice: '' }, runId)
+    const source = sourceOf(options, team, { stream, taken, loaders: run.loaders })
     const found = await verifyStream(source, run.sessions, repair)
     await storeVerified(control, { runId, ...key }, found)
     // Records that could not be fetched were not compared.
-    const isDone = isRepaired(found) && source.patience.later.size === 0
+    const isDone = isRepaired(found) && source.failedFetches.later.size === 0
     return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
   } catch (error) {
     return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
@@ -228,7 +196,9 @@ async function channelsOf(run: Run): Promise<Channels> {
   if (first.differences.length > 0) {
     for (const stream of [responses, formExports]) {
       const tables = await describeTables(session, stream)
-      await expectSource(sourceOf(run, stream, untaken(run, stream)), session, scanning, tables)
+      const taken = untakenSlice({ teamId: team.teamId, stream: stream.name, slice: '' }, runId)
+      const source = sourceOf(options, team, { stream, taken, loaders: run.loaders })
+      await expectSource(source, session, scanning, tables)
     }
     const again = await compareChannels(session, team.teamId, options.signal)
     const before = new Set(first.differences.map((each) => JSON.stringify(each)))

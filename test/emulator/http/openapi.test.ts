@@ -3,7 +3,15 @@ import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Route } from '../../../src/emulator/http/call.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
-import { DESCRIPTION, description, eventProblems, METHODS, type Operation, problemsOf, templateOf } from '../../support/openapi.ts'
+import {
+  DESCRIPTION,
+  description,
+  eventProblems,
+  METHODS,
+  type Operation,
+  problemsOf,
+  templateOf,
+} from '../../support/openapi.ts'
 import { type Caller, callerOf, type Reply } from '../caller.ts'
 
 const SOURCES = ['patient', 'form', 'packet', 'document', 'response', 'packet_response'] as const

@@ -3,8 +3,13 @@ import type http from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { IntakeError } from '../../../src/core/errors.ts'
 import { microsOf } from '../../../src/core/time.ts'
-import { fetchEach, fetchForRun, meaningOf, newPatience } from '../../../src/extract/conflicts/fetch-by-id.ts'
-import type { Patience } from '../../../src/extract/source.ts'
+import {
+  fetchEach,
+  fetchForRun,
+  meaningOf,
+  noFailedFetches,
+} from '../../../src/extract/conflicts/fetch-by-id.ts'
+import type { FailedFetches } from '../../../src/extract/source.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { json, type Received } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
@@ -28,8 +33,8 @@ const answerAll = (answer: (response: http.ServerResponse, id: string) => void) 
   }
 }
 
-async function fetchAll(ids: readonly string[], patience: Patience = newPatience()) {
-  const source = await rig.source('patients', { patience })
+async function fetchAll(ids: readonly string[], failedFetches: FailedFetches = noFailedFetches()) {
+  const source = await rig.source('patients', { failedFetches })
   return fetchForRun(source, ids, 'proof')
 }
 
@@ -135,14 +140,14 @@ test('what is fetched later is noted with its reason, and forgotten once it was 
     json(response, {}, 503)
     return true
   }
-  const patience = newPatience()
-  const found = await fetchAll(['a', 'b'], patience)
+  const failedFetches = noFailedFetches()
+  const found = await fetchAll(['a', 'b'], failedFetches)
   expect(found.map(({ kind }) => kind)).toEqual(['later', 'record'])
-  expect([...patience.later.keys()]).toEqual(['a'])
-  expect(patience.later.get('a')).toContain('503')
+  expect([...failedFetches.later.keys()]).toEqual(['a'])
+  expect(failedFetches.later.get('a')).toContain('503')
   rig.service.interfere = () => false
-  await fetchAll(['a'], patience)
-  expect(patience.later.size).toBe(0)
+  await fetchAll(['a'], failedFetches)
+  expect(failedFetches.later.size).toBe(0)
 })
 
 test('what stops one ends the requests beside it, and nothing is left behind', async () => {
@@ -159,7 +164,11 @@ test('what stops one ends the requests beside it, and nothing is left behind', a
   }
   const by = {
     ...{ client: rig.client, serviceClock: (await rig.source('patients')).serviceClock, teamId: rig.teamId },
-    ...{ meter: { requests: 0, throttled: 0 }, stream: streamNamed('patients')!, patience: newPatience() },
+    ...{
+      meter: { requests: 0, throttled: 0 },
+      stream: streamNamed('patients')!,
+      failedFetches: noFailedFetches(),
+    },
   }
   const wanted = ['slow', 'bad', 'slower'].map((id) => ({ id, origin: 'o' }))
   await expect(fetchEach(by, wanted)).rejects.toMatchObject({ status: 403 })
@@ -167,7 +176,7 @@ test('what stops one ends the requests beside it, and nothing is left behind', a
 })
 
 describe('answers in a row that give nothing', () => {
-  const one = (patience: Patience) => fetchAll(['x'], patience)
+  const one = (failedFetches: FailedFetches) => fetchAll(['x'], failedFetches)
 
   test.each<[string, (response: http.ServerResponse) => void, number]>([
     ['a refusal', (r) => json(r, {}, 422), 100],
@@ -175,9 +184,9 @@ describe('answers in a row that give nothing', () => {
     ['no JSON', (r) => void r.writeHead(200).end('{'), 10],
   ])('%s, of which so many are dead letters: then the stream stops', async (_, answer, most) => {
     answerAll(answer)
-    const patience = { ...newPatience(), inRow: most - 1 }
-    expect((await one(patience))[0]!.kind).toBe('dead')
-    await expect(one(patience)).rejects.toBeInstanceOf(IntakeError)
+    const failedFetches = { ...noFailedFetches(), inRow: most - 1 }
+    expect((await one(failedFetches))[0]!.kind).toBe('dead')
+    await expect(one(failedFetches)).rejects.toBeInstanceOf(IntakeError)
   })
 
   test('do not stop it when they come scattered among records', async () => {
@@ -187,18 +196,18 @@ describe('answers in a row that give nothing', () => {
       json(response, {}, 422)
       return true
     }
-    const patience = newPatience()
+    const failedFetches = noFailedFetches()
     for (let nth = 0; nth < 3; nth++) {
-      for (let bad = 0; bad < 60; bad++) await fetchAll(['bad'], patience)
-      await fetchAll(['good'], patience)
-      expect(patience.inRow).toBe(0)
+      for (let bad = 0; bad < 60; bad++) await fetchAll(['bad'], failedFetches)
+      await fetchAll(['good'], failedFetches)
+      expect(failedFetches.inRow).toBe(0)
     }
   })
 
   test('do not count for records that are gone', async () => {
-    const patience = { ...newPatience(), inRow: 99 }
-    expect((await one(patience))[0]!.kind).toBe('gone')
-    expect(patience.inRow).toBe(0)
+    const failedFetches = { ...noFailedFetches(), inRow: 99 }
+    expect((await one(failedFetches))[0]!.kind).toBe('gone')
+    expect(failedFetches.inRow).toBe(0)
   })
 })
 
@@ -214,17 +223,17 @@ describe('what a failure means', () => {
     ['one in an encoding that cannot be read', failure('bad_encoding', 'retry'), 'dead'],
     ['what was refused', failure('refused', 'dead_letter'), 'dead'],
   ])('%s: %#', (_, error, meaning) => {
-    const patience = newPatience()
-    expect(meaningOf(error, patience)).toBe(meaning)
-    expect(patience.inRow).toBe(1)
+    const failedFetches = noFailedFetches()
+    expect(meaningOf(error, failedFetches)).toBe(meaning)
+    expect(failedFetches.inRow).toBe(1)
   })
 
   test('a file that is not found is a dead letter: its list says that it is there', () => {
-    const patience = { ...newPatience(), inRow: 3 }
-    expect(meaningOf(notFound, patience, 'file')).toBe('dead')
-    expect(patience.inRow).toBe(4)
-    expect(meaningOf(notFound, patience, 'record')).toBe('gone')
-    expect(patience.inRow).toBe(0)
+    const failedFetches = { ...noFailedFetches(), inRow: 3 }
+    expect(meaningOf(notFound, failedFetches, 'file')).toBe('dead')
+    expect(failedFetches.inRow).toBe(4)
+    expect(meaningOf(notFound, failedFetches, 'record')).toBe('gone')
+    expect(failedFetches.inRow).toBe(0)
   })
 
   test.each<[string, Error]>([
@@ -234,9 +243,9 @@ describe('what a failure means', () => {
     ['our own fault', new TypeError('x is not a function')],
     ['an abort', new DOMException('aborted', 'AbortError')],
   ])('it is thrown as it is when %s', (_, error) => {
-    const patience = newPatience()
-    expect(() => meaningOf(error, patience)).toThrow(error)
-    expect(patience.inRow).toBe(0)
+    const failedFetches = noFailedFetches()
+    expect(() => meaningOf(error, failedFetches)).toThrow(error)
+    expect(failedFetches.inRow).toBe(0)
   })
 
   test.each([
@@ -244,8 +253,8 @@ describe('what a failure means', () => {
     ['unreadable', 'stop', 'not_json', 10],
     ['dead', 'dead_letter', 'refused', 100],
   ] as const)('%s, after as many in a row as are borne, is thrown', (_, verdict, code, most) => {
-    const patience = { ...newPatience(), inRow: most - 1 }
-    meaningOf(failure(code, verdict), patience)
-    expect(() => meaningOf(failure(code, verdict), patience)).toThrow(IntakeError)
+    const failedFetches = { ...noFailedFetches(), inRow: most - 1 }
+    meaningOf(failure(code, verdict), failedFetches)
+    expect(() => meaningOf(failure(code, verdict), failedFetches)).toThrow(IntakeError)
   })
 })

@@ -17,7 +17,7 @@ beforeEach(async () => {
     client: rig.client,
     serviceClock: openServiceClock(),
     meter: { requests: 0, throttled: 0 },
-    patience: new Map(),
+    failedFetches: new Map(),
   }
 })
 afterEach(() => rig[Symbol.asyncDispose]())
@@ -205,7 +205,7 @@ describe('a service that fails', () => {
     expect(failure).not.toBeNull()
     expect(await left()).toHaveLength(11)
     for (const row of await left()) expect(row).toMatchObject({ attempts: 0, failures: 1 })
-    expect(asked.patience.get('patients')!.inRow).toBe(10)
+    expect(asked.failedFetches.get('patients')!.inRow).toBe(10)
   })
 })
 

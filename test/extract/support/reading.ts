@@ -8,7 +8,7 @@ import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
-import { newPatience } from '../../../src/extract/conflicts/fetch-by-id.ts'
+import { noFailedFetches } from '../../../src/extract/conflicts/fetch-by-id.ts'
 import { SEEN_IDS_PLANNER } from '../../../src/extract/scan/seen-ids.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../../src/load/load.ts'
@@ -74,7 +74,7 @@ export async function openRig(): Promise<Rig> {
         load: loadBatch,
         meter: { requests: 0, throttled: 0 },
         tally: emptyTally(),
-        patience: newPatience(),
+        failedFetches: noFailedFetches(),
         onProgress: () => {},
         ...over,
       }

@@ -1,6 +1,6 @@
 /** Events of an erased patient in one batch with those of other teams, which may be about patients of the same id. */
 import { expect, test } from 'vitest'
-import { hashesOf, noteErased } from '../../../src/load/erasures/erasures.ts'
+import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { openScene, patientEvent } from './scene.ts'
 

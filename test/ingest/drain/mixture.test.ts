@@ -4,7 +4,7 @@
  */
 import pino from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { hashesOf, noteErased } from '../../../src/load/erasures/erasures.ts'
+import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { forms } from '../../../src/streams/forms.ts'
 import { messages } from '../../../src/streams/messages.ts'

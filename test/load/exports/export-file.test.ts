@@ -4,11 +4,11 @@ import {
   dropFiles,
   type ExportFile,
   isUnchanged,
-  keepFile,
   storedExports,
+  storeFile,
 } from '../../../src/load/exports/export-file.ts'
+import { joinProblems } from '../../../src/load/exports/file-problems.ts'
 import { matchQuestions } from '../../../src/load/exports/match-questions.ts'
-import { joinProblems } from '../../../src/load/exports/root-problems.ts'
 import { ago, openRig, type Rig } from '../../extract/support/reading.ts'
 
 let rig: Rig
@@ -24,7 +24,7 @@ const file = (over: Partial<ExportFile> = {}): ExportFile => ({
 })
 const entry = (id: string, more: object = {}) => ({ id, name: id, ...more })
 const keep = (teamId: number, isLoaded: boolean, over: Partial<ExportFile> = {}, problems: object[] = []) =>
-  keepFile(rig.session.db, teamId, file(over), { isLoaded, problems: problems as never })
+  storeFile(rig.session.db, teamId, file(over), { isLoaded, problems: problems as never })
 
 describe('what is held', () => {
   test('is the entry of its team that is alive, with the file that is loaded, and whether a later one is broken', async () => {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keepSpool, spool, spooledChunk } from '../../../src/load/exports/spool.ts'
+import { spool, spooledChunk, storeSpool } from '../../../src/load/exports/spool.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { rowsOf } from '../loading.ts'
@@ -84,7 +84,7 @@ test('a second file takes the place of a larger one before it, in the table too'
     `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
      values (3, 'e', true, '\\x00', 1, false, '', 'UTC', now(), 'run:1 file')`,
   )
-  await keepSpool(session, spooled, file)
+  await storeSpool(session, spooled, file)
   const kept = await rowsOf<{ number: number; body: Buffer }>(
     session,
     `select number, body from intake_raw.export_chunks where (team_id, export_id, is_loaded) = (3, 'e', true) order by number`,

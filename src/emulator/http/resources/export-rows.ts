@@ -5,16 +5,24 @@
  * meanwhile are omitted. Other requests are served between two batches.
  */
 import { setImmediate as turn } from 'node:timers/promises'
-import type { ExportTable } from '../answer.ts'
-import type { Form, Response, Answer, Answers, ESignature, MatrixCell, ResponseFile } from '../../world/records.ts'
-import type { Person } from '../../world/seeded/make-patient.ts'
-import type { World } from '../../world/world.ts'
-import { columnsOf, LEADING_TITLES, type Style, type Column } from './export-columns.ts'
 import { readStamp } from '../../clock.ts'
+import { groupBy } from '../../shapes/shape.ts'
 import { findIndexes } from '../../world/find-responses.ts'
+import type {
+  Answer,
+  Answers,
+  ESignature,
+  Form,
+  MatrixCell,
+  Response,
+  ResponseFile,
+} from '../../world/records.ts'
+import type { Person } from '../../world/seeded/make-patient.ts'
 import { seededHead } from '../../world/seeded/open-seed.ts'
 import type { Head } from '../../world/seeded/seed.ts'
-import { groupBy } from '../../shapes/shape.ts'
+import type { World } from '../../world/world.ts'
+import type { ExportTable } from '../answer.ts'
+import { type Column, columnsOf, LEADING_TITLES, type Style } from './export-columns.ts'
 
 /** Cells of a batch: a few milliseconds of work. */
 const BATCH = 4000

@@ -8,8 +8,8 @@
  */
 import { createHmac } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import type { Subject } from '../../streams/subjects.ts'
-import type { Warehouse } from '../../warehouse/tables.ts'
+import type { Subject } from '../streams/subjects.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
 
 export interface Erasures {
   readonly teamId: number

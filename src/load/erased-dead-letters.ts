@@ -4,15 +4,17 @@
  * Invariant: a dead letter is kept only if neither its record nor its body refers to an erased patient; a body that
  * cannot be parsed is searched for words that are the id of one.
  */
-import type { Kysely } from 'kysely'
-import { referenceId } from '../../core/identifiers.ts'
-import { isObject, parseJson } from '../../core/json.ts'
-import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
-import type { DeadLetter } from '../../normalize/dead-letter.ts'
-import { streamNamed, streamOfSource } from '../../streams/catalogue.ts'
-import type { Stream } from '../../streams/stream.ts'
-import { namedIn, type Subject } from '../../streams/subjects.ts'
-import type { Warehouse } from '../../warehouse/tables.ts'
+import { type Kysely, sql } from 'kysely'
+import { referenceId } from '../core/identifiers.ts'
+import { isObject, parseJson } from '../core/json.ts'
+import { INBOX, type StreamOrInbox } from '../core/streams.ts'
+import type { DeadLetter } from '../normalize/dead-letter.ts'
+import { streamNamed, streamOfSource } from '../streams/catalogue.ts'
+import type { Stream } from '../streams/stream.ts'
+import { namedIn, type Subject } from '../streams/subjects.ts'
+import { openSession } from '../warehouse/connect.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasures } from './erasures.ts'
 
 /** Within the transaction that stores them. */
@@ -89,4 +91,38 @@ function subjectsOfRecord(stream: Stream, record: unknown): BodySubjects {
 function wordsIn(body: Buffer): BodySubjects {
   const words = new Set(body.toString('utf8').match(/[\w.:-]{8,100}/g) ?? [])
   return { own: null, others: [...words].map((id) => ({ stream: 'patients', id })) }
+}
+
+/*
+ * Retention of the bodies of settled dead letters, which are health data: removed with old events.
+ *
+ * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies.
+ */
+
+/** Bodies removed by one statement. */
+const PORTION = 1_000
+
+/** `days`: INTAKE_INBOX_DAYS. Returns how many were removed. */
+export async function removeSettledBodies(
+  url: string,
+  { days, now }: { readonly days: number; readonly now: Date },
+): Promise<number> {
+  const before = new Date(now.getTime() - days * 86_400_000).toISOString()
+  await using session = await openSession({ url, purpose: 'settled dead letters' })
+  try {
+    for (let removed = 0; ; ) {
+      const { numAffectedRows } = await sql`
+        delete from intake_raw.set_aside where dead_letter_id = any(array(
+          select body.dead_letter_id
+          from intake_ops.dead_letters dead join intake_raw.set_aside body on body.dead_letter_id = dead.id
+          where dead.settled_at < ${before} and dead.status <> 'waiting'
+          limit ${PORTION}
+        ))`.execute(session.db)
+      const count = Number(numAffectedRows ?? 0n)
+      removed += count
+      if (count < PORTION) return removed
+    }
+  } catch (error) {
+    throw warehouseError(error)
+  }
 }

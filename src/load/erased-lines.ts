@@ -5,20 +5,11 @@
  * is then stored as erased, so that an event that names only its id is recognized. Lines are checked only in teams with
  * erasures.
  */
-
-import type { BatchLines } from '../../normalize/lines.ts'
-import {
-  bytesOf,
-  idOf,
-  isTombstone,
-  keyOf,
-  linesIn,
-  teamsIn,
-  unescaped,
-} from '../../normalize/split-lines.ts'
-import type { Stream } from '../../streams/stream.ts'
-import { type NamingColumn, namingColumns } from '../../streams/subjects.ts'
-import type { Session } from '../../warehouse/connect.ts'
+import type { BatchLines } from '../normalize/lines.ts'
+import { bytesOf, idOf, isTombstone, keyOf, linesIn, teamsIn, unescaped } from '../normalize/split-lines.ts'
+import type { Stream } from '../streams/stream.ts'
+import { type NamingColumn, namingColumns } from '../streams/subjects.ts'
+import type { Session } from '../warehouse/connect.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasuresOf, type Skipped } from './erasures.ts'
 
 /** Cells of a line that come before its columns: team and id. */
