@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 /** Checked without arguments. Add a folder here once its text has been rewritten. */
 const ROOTS = [
   ...['README.md', 'CHANGELOG.md', 'Dockerfile', 'docker-compose.yml', '.ci', 'docs', 'scripts'],
-  ...['sql/views', 'test/support/warehouse-introduction.md', 'test/scripts'],
+  ...['sql/views', 'sql/migrations/0072_plain_comments.sql', 'test/support/warehouse-introduction.md', 'test/scripts'],
   ...['src', 'test/emulator'],
 ]
 
@@ -15,8 +15,6 @@ const ROOTS = [
 const EXCLUDED = new Set([
   'scripts/check-words.mjs',
   'test/scripts/check-words.test.ts',
-  // Generated from the COMMENTs of migrations, which do not change once they have landed.
-  'docs/warehouse.md',
 ])
 
 const EXTENSIONS = new Set(['', '.md', '.mjs', '.service', '.sh', '.sql', '.timer', '.ts', '.yaml', '.yml'])
@@ -97,7 +95,8 @@ const RULES = [
  * are stored, error codes and JSON keys that programs read. Findings within them are not reported.
  */
 const FIXED_NAMES = [
-  ...['alert.told', 'set told =', 'told_at', 'told_mark', "'contested'", 'hold_inbox_of', 'hold_erasures'],
+  ...['alert.told', 'alerts.told', 'set told =', 'told_at', 'told_mark', 'hold_inbox_of', 'hold_erasures'],
+  ...["'contested'", 'contested (conflict:', 'as_it_came'],
   ...['held_by_another_run', 'no_such_letter', ' mend: ', 'steady: last.stable', 'told: outcome', 'is_held:'],
 ]
 
