@@ -6,7 +6,7 @@ import { dropOldCounts } from '../../src/operate/health/received.ts'
 import { littlePatient } from '../e2e/support/little-service.ts'
 import { query } from '../e2e/support/scene.ts'
 import { changesBetween, rowsOfTeam } from '../support/team-rows.ts'
-import { lettersOf, NOBODY, openTwins, type Twins } from '../support/twins.ts'
+import { deadLettersOf, NOBODY, openTwins, type Twins } from '../support/twins.ts'
 
 let twins: Twins
 
@@ -45,7 +45,7 @@ it('a discard is of one team: of the other the same thing waits, and is counted 
   const { url, north, south } = twins
   for (const { service } of [north, south]) service.records.patients = [NOBODY as never]
   await twins.done([4], 'backfill', '--streams', 'patients')
-  const [letter] = await lettersOf(url, north.teamId, 'waiting', 'has no id')
+  const [letter] = await deadLettersOf(url, north.teamId, 'waiting', 'has no id')
   await twins.done([0], 'dead-letters', 'discard', String(letter))
   const status = () =>
     query(url, 'select team_id, status, seen::int from intake_ops.dead_letters order by team_id')

@@ -17,7 +17,7 @@ import {
   change,
   ERASABLE,
   eventsOf,
-  lettersOf,
+  deadLettersOf,
   openTwins,
   patientOf,
   silent,
@@ -84,7 +84,7 @@ const own = (...words: readonly string[]) => {
   return command([0, 4], ({ name }) => [...words, '--team', name])
 }
 const letter = async ({ teamId }: Twin, reason: string) => {
-  const [id] = await lettersOf(twins.url, teamId, 'waiting', reason)
+  const [id] = await deadLettersOf(twins.url, teamId, 'waiting', reason)
   if (id === undefined) throw new Error(`no dead letter waits that "${reason}"`)
   return String(id)
 }

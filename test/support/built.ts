@@ -1,8 +1,8 @@
 /**
- * The source as it is now, built: what child processes of tests run, which then need no loader.
+ * The current source, built for child processes of tests, which then need no loader.
  *
- * Invariant: one build for each state of the source, whole or not there; workers that build at the same moment do not
- * disturb each other.
+ * Invariant: there is one build per state of the source, and it is complete or absent; workers that build at the same
+ * time do not disturb each other.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -25,7 +25,7 @@ const HOUR = 3_600_000
 
 let built: string | undefined
 
-/** The path of a built file, as `cli.js`. */
+/** The path of a built file, such as `cli.js`. */
 export function builtFile(name: string): string {
   built ??= build()
   return join(built, name)

@@ -1,8 +1,8 @@
 /**
- * The command line as a child process, built from the source as it is now.
+ * Runs the command line as a child process, built from the current source.
  *
- * Invariant: a child sees the variables that the test gives it and no other of ours, and works in a folder of its
- * own; children that a test forgot are killed when its file ends.
+ * Invariant: a child sees only the variables of this project that the test sets, and works in a folder of its own;
+ * children that are still running are killed when the test file ends.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { builtFile } from './built.ts'
@@ -13,12 +13,12 @@ import { whenFileEnds } from './when-file-ends.ts'
 export type Variables = Readonly<Record<string, string | undefined>>
 
 export interface Ended {
-  /** Null when a signal ended it. */
+  /** Null when a signal ended the process. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
-  /** Both, for looking for what must not be there. */
+  /** Standard output and error together, to search for text that must not appear. */
   readonly output: string
   readonly seconds: number
 }
@@ -28,19 +28,19 @@ export interface Running {
   readonly ended: Promise<Ended>
   /** Resolves when standard error or output has shown `text`; rejects when the process ends without it. */
   said(text: string): Promise<void>
-  /** What it wrote on standard output so far. */
+  /** Standard output so far. */
   output(): string
-  /** What it wrote on standard error so far. */
+  /** Standard error so far. */
   errors(): string
   kill(signal?: NodeJS.Signals): void
 }
 
 export interface CliOptions {
-  /** A command line of `sh` that reads standard output. */
+  /** A shell command that reads standard output. */
   readonly pipeInto?: string
-  /** A file that standard output goes to. */
+  /** A file that receives standard output. */
   readonly onto?: string
-  /** What stands on standard input; nothing without it. */
+  /** Content of standard input; empty by default. */
   readonly input?: string
 }
 
@@ -71,7 +71,7 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
     detached: true,
   })
   running.add(child)
-  // A child that never reads ends all the same.
+  // A child that never reads its input ends as well.
   child.stdin.on('error', () => {}).end(options.input)
   let stdout = ''
   let stderr = ''

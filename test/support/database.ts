@@ -1,8 +1,8 @@
 /**
  * A fresh database for a test: a clone of the migrated template, or an empty one.
  *
- * Invariant: tests share nothing but the server's roles; and a test whose code left a connection open fails, with the
- * name that the connection gave itself.
+ * Invariant: tests share nothing but the server's roles. A test whose code leaves a connection open fails, and the error
+ * contains the application name of the connection.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,9 +19,9 @@ export interface TestDatabase {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** How long a connection may take to go after its client said good-bye. */
+/** How long a connection may take to close after its client ended it. */
 const GRACE_MILLISECONDS = 2_000
-/** Cloning takes turns: Postgres lets nobody be connected to a template meanwhile. Any number, as long as it is one. */
+/** Advisory lock: one clone at a time, because Postgres allows no connection to a template meanwhile. Any number works. */
 const TURN = 7_301_118
 
 export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
@@ -56,7 +56,7 @@ async function dropDatabase(client: pg.Client, name: string): Promise<void> {
   throw new Error(`the test left ${left.length} connection(s) to its database open: ${left.join('; ')}`)
 }
 
-/** Who they are and what they do, never what they asked. */
+/** Application names and states of the connections, never their statements. */
 async function connectionsLeft(client: pg.Client, name: string): Promise<string[]> {
   using time = startOwnTime()
   for (;;) {

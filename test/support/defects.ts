@@ -11,7 +11,7 @@ DEFECTS.subscribe((message) => {
   seen.push(message as Defect)
 })
 
-/** The defects so far, which the test expects. */
+/** The defects so far, for a test that expects them. */
 export function takeDefects(): readonly Defect[] {
   return seen.splice(0)
 }

@@ -1,8 +1,8 @@
 /**
- * A command that uses the embedded server, for tests to kill: opens it, says so on standard output in one line of
- * JSON, and ends its use when its standard input closes. On SIGINT it asks the server something first, as a command
- * does that finishes the batch in hand. JavaScript, and given the folder of the built server: tests start it often,
- * and a loader would take longer than what it does.
+ * A command that uses the embedded server, for tests that kill it. It opens the server, prints one line of JSON, and
+ * closes the server when its standard input ends. On SIGINT it first runs a query, like a command that finishes its
+ * current batch. Plain JavaScript that loads the built server: tests start it often, and a TypeScript loader would take
+ * longer than its work.
  */
 import pg from 'pg'
 

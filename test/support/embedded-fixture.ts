@@ -1,8 +1,8 @@
 /**
  * Directories and processes for the tests of the embedded server.
  *
- * Invariant: `cleanUp` ends every process that was started here and removes every directory, also those that a server
- * for root was moved to; it fails when a server is still there after its users ended.
+ * Invariant: `cleanUp` ends every process that was started here and removes every directory, also directories to which
+ * a server for root was moved. It fails when a server still runs after its users ended.
  */
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -26,20 +26,20 @@ export interface Opened {
 
 export interface Command {
   readonly process: ChildProcess
-  /** What it said when it had opened the server, or why it could not. */
+  /** The line it printed when the server was open, or the error. */
   readonly opened: Promise<Opened>
-  /** Ends it politely; its last line. */
+  /** Ends it normally; returns its last line. */
   stop(): Promise<unknown>
-  /** Ctrl-C: SIGINT to its whole process group; its last line. */
+  /** Ctrl-C: sends SIGINT to its whole process group; returns its last line. */
   interrupt(): Promise<unknown>
   kill(): Promise<void>
 }
 
-/** A first set-up that lost its command may still be writing. */
+/** The first set-up may still be writing after its command was killed. */
 const REMOVE = { recursive: true, force: true, maxRetries: 20, retryDelay: 100 } as const
 
 export const ROOT = process.getuid?.() === 0
-/** A user without rights, for what an ordinary user does. */
+/** A user without privileges, for tests of an ordinary user. */
 export const NOBODY = 65534
 
 const PROGRAM = fileURLToPath(new URL('./embedded-command.mjs', import.meta.url))
@@ -48,20 +48,20 @@ const commands: Command[] = []
 
 const serverProgram = () => builtFile('embedded/server.js')
 
-/** The embedded server as it is built: the program that runs beside it then needs no loader. */
+/** The built module of the embedded server, so that the child process needs no loader. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const module = await import(pathToFileURL(serverProgram()).href)
   return await module.openEmbedded(options)
 }
 
-/** A directory that the server's user can pass through. */
+/** A directory that the server's user can enter. */
 export function temporaryDirectory(): string {
   const directory = lastingDirectory()
   directories.push(directory)
   return directory
 }
 
-/** A data directory that is set up, for `copyOf`; setting one up takes a second. The caller removes it. */
+/** A data directory that is set up, for `copyOf`: a set-up takes a second. The caller removes it. */
 export async function makeOnce(): Promise<string> {
   const directory = lastingDirectory()
   const server = await openEmbedded({ dataDir: directory, unsafe: true })
@@ -83,14 +83,14 @@ export function directoryOf(uid: number): string {
   return directory
 }
 
-/** A data directory that was set up already: a copy of `made`, owners and all. */
+/** A data directory that is set up already: a copy of `made`, including owners. */
 export function copyOf(made: string): string {
   const directory = join(temporaryDirectory(), 'data')
   execFileSync('cp', ['-a', made, directory])
   return directory
 }
 
-/** Why no process of an ordinary user can run this project here; undefined when one can. */
+/** Why no process of an ordinary user can run this project here; undefined if one can. */
 export function whyNoOrdinaryUser(): string | undefined {
   if (!ROOT) return 'this run is an ordinary user already'
   try {
@@ -180,7 +180,7 @@ export function isServed(home: string): boolean {
   return existsSync(join(home, 'cluster', 'postmaster.pid')) && identityOf(postmasterOf(home)) !== undefined
 }
 
-/** Waits until `condition` holds; fails after a minute. */
+/** Waits until `condition` is true; fails after a minute. */
 export async function until(what: string, condition: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 60_000; !condition(); await sleep(20)) {
     if (Date.now() > deadline) throw new Error(`waited a minute in vain: ${what}`)
@@ -204,7 +204,7 @@ export async function cleanUp(): Promise<void> {
     try {
       rmdirSync(parent)
     } catch {
-      // Not empty, so not only ours; or never made.
+      // Not empty, so it contains files of others; or it was never created.
     }
   }
 }

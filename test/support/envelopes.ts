@@ -1,4 +1,4 @@
-/** Envelopes as the extractor makes them, for tests of what comes after it. */
+/** Envelopes as the extractor makes them, for tests of later stages. */
 import type { Envelope } from '../../src/core/envelope.ts'
 import type { StreamName } from '../../src/core/streams.ts'
 import { type Instant, instantOf } from '../../src/core/time.ts'
@@ -21,7 +21,7 @@ export function recordEnvelope(
   { teamId, stream, observedAt, origin = 'test' }: Made,
 ): Envelope {
   const read = readRecord(record, { teamId, stream, origin, observedAt, invalidUtf8: false })
-  if (read.kind !== 'record') throw new Error(`set aside: ${read.deadLetter.reason}`)
+  if (read.kind !== 'record') throw new Error(`a dead letter: ${read.deadLetter.reason}`)
   return read.envelope
 }
 

@@ -13,12 +13,12 @@ beforeEach(() => {
 
 afterEach(() => rmSync(place, { recursive: true, force: true }))
 
-/** The number of a process that has ended. */
+/** The id of a process that has ended. */
 function gone(): number {
   return spawnSync(process.execPath, ['-e', '0']).pid
 }
 
-/** A folder with a data directory whose server has its files in `home`, on which the process `pid` runs. */
+/** A folder with a data directory whose server has its files in `home` and runs as the process `pid`. */
 function withServer(folder: string, pid: number): string {
   const home = join(place, `home of ${pid}`)
   mkdirSync(join(home, 'cluster'), { recursive: true })

@@ -1,8 +1,8 @@
 /**
  * Temporary folders of tests, named for the process that makes them.
  *
- * Invariant: with a folder goes the embedded server that was set up in it, also where that lies elsewhere because its
- * user cannot reach the folder. Folders of processes that are gone are removed, but none with a server that runs.
+ * Invariant: removing a folder also removes the embedded server that was set up in it, even when that server's files are
+ * elsewhere because its user cannot reach the folder. Folders of processes that have ended are removed, unless a server runs in them.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,9 +10,9 @@ import { join } from 'node:path'
 import { identityOf } from '../../src/embedded/process-identity.ts'
 
 const NAME = /^intake-sync-test-(\d+)-/
-/** Leads to the server's files: src/embedded/home.ts. */
+/** Points to the server's files: src/embedded/home.ts. */
 const POINTER = 'server-files-are-in'
-/** A first set-up that lost its command may still be writing. */
+/** The first set-up may still be writing after its command was killed. */
 const REMOVE = { recursive: true, force: true, maxRetries: 20, retryDelay: 100 } as const
 
 export function makeFolder(purpose = '', place: string = tmpdir()): string {
@@ -23,7 +23,7 @@ export function removeFolder(folder: string): void {
   for (const path of [...serversOf(folder), folder]) rmSync(path, REMOVE)
 }
 
-/** What runs that were killed left in `place`. Their servers stop by themselves. */
+/** Folders in `place` whose runs were killed. Their servers stop on their own. */
 export function removeForgotten(place: string): void {
   for (const entry of readdirSync(place)) {
     const maker = NAME.exec(entry)?.[1]
@@ -33,12 +33,12 @@ export function removeForgotten(place: string): void {
     try {
       if (![folder, ...serversOf(folder)].some(isServed)) removeFolder(folder)
     } catch {
-      // Another run removes it too; a later one will find it gone or remove it.
+      // Another run removes it at the same time; a later run skips or removes it.
     }
   }
 }
 
-/** Where servers of `folder` keep their files outside of it. */
+/** Folders outside `folder` where its servers keep their files. */
 function serversOf(folder: string, depth = 0): readonly string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name)
@@ -47,7 +47,7 @@ function serversOf(folder: string, depth = 0): readonly string[] {
   })
 }
 
-/** Whether Postgres runs on the files in `home`. */
+/** True if Postgres runs on the files in `home`. */
 function isServed(home: string): boolean {
   try {
     const [pid] = readFileSync(join(home, 'cluster', 'postmaster.pid'), 'utf8').split('\n')

@@ -1,4 +1,4 @@
-/** Collections of garbage: what only a weak reference held is gone by then, and what is in use shows. */
+/** Garbage collection: frees objects that only a weak reference reaches, and measures memory in use. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** Bytes in use. Buffers are freed in the background after a collection; a second one waits for that. */
+/** Bytes in use. Buffers are freed in the background after a collection; a second collection waits for that. */
 export function bytesInUse(): number {
   collectGarbage()
   collectGarbage()
@@ -15,8 +15,8 @@ export function bytesInUse(): number {
 }
 
 /**
- * Bytes in use, looked at again and again until the promise is settled. Between two looks the work gets four times as long as a
- * look took, for on a busy machine a collection takes longer than any fixed pause.
+ * Measures bytes in use repeatedly until the promise settles. Between measurements the work gets four times as long as a
+ * measurement took, because on a busy machine a collection takes longer than any fixed pause.
  */
 export async function bytesInUseDuring(work: Promise<unknown>): Promise<readonly number[]> {
   const looks: number[] = []
@@ -41,7 +41,7 @@ export async function bytesInUseDuring(work: Promise<unknown>): Promise<readonly
 const LEAST_MS = 100
 const EVERY_MS = 200
 
-/** Until it is disposed of. */
+/** Active until it is disposed of. */
 export function collecting(): Disposable {
   const timer = setInterval(collectGarbage, EVERY_MS)
   return { [Symbol.dispose]: () => clearInterval(timer) }

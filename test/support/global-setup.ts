@@ -1,8 +1,8 @@
 /**
  * One Postgres for a whole test run, and on it one migrated template database that tests clone (database.ts).
  *
- * Invariant: whatever was chosen, nothing of ours is left when the run ends: no process, port, file or database. What
- * a run that was killed left in the temporary directory is removed by the next.
+ * Invariant: whichever server was chosen, the run leaves no process, port, file or database behind. Leftovers of a
+ * killed run in the temporary directory are removed by the next run.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -18,13 +18,13 @@ declare module 'vitest' {
 }
 
 export interface TestServerAddress {
-  /** A database on the server to create others from. */
+  /** A database on the server from which others are created. */
   readonly url: string
   /** The migrated database that is cloned. */
   readonly template: string
-  /** How this run's databases begin, so that a crashed test's can be found. */
+  /** Prefix of this run's databases, so that those of a crashed test can be found. */
   readonly prefix: string
-  /** How it is cloned. */
+  /** The cloning strategy. */
   readonly strategy: 'wal_log' | 'file_copy'
 }
 

@@ -6,7 +6,7 @@ import { identityOf } from '../../src/embedded/process-identity.ts'
 
 const MODULE = new URL('./interruption.ts', import.meta.url).href
 
-/** A command that has begun two things, and runs a program that would go on for ever. */
+/** A command that has started two things, and runs a program that never ends. */
 const COMMAND = `
   import { runProgram, whenInterrupted } from '${MODULE}'
   whenInterrupted(() => console.log('the first is undone'))

@@ -1,8 +1,8 @@
 /**
  * Ctrl-C and SIGTERM of the project's own commands.
  *
- * Invariant: what was begun is undone, the latest first, and the process then ends with 130 or 143; another signal
- * after that ends it at once. Programs that were started end before what they use is removed.
+ * Invariant: a signal undoes what the command started, in reverse order, and the process exits with 130 or 143. A second
+ * signal ends it immediately. Child programs end before the resources that they use are removed.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,11 +11,11 @@ type Undo = () => unknown
 
 const begun: Undo[] = []
 const CODES = { SIGINT: 130, SIGTERM: 143 } as const
-/** One Ctrl-C comes several times: from the terminal, from npm, from the program that started this one. */
+/** One Ctrl-C arrives several times: from the terminal, from npm, and from the parent program. */
 const SAME_MS = 2_000
 let interruptedAt: number | null = null
 
-/** From now on a signal undoes this too, until the function that is returned is called. */
+/** Registers a function that a signal calls, until the returned function is called. */
 export function whenInterrupted(undo: Undo): () => void {
   if (process.listenerCount('SIGTERM', onSignal) === 0)
     for (const signal of Object.keys(CODES)) process.on(signal, onSignal)
@@ -32,7 +32,7 @@ function onSignal(signal: keyof typeof CODES): void {
     return
   }
   interruptedAt = performance.now()
-  // What goes on meanwhile finds gone what it uses.
+  // Work that is still running finds its resources removed.
   process.on('uncaughtException', () => {})
   void undoAll().finally(() => process.exit(CODES[signal]))
 }
@@ -53,7 +53,7 @@ export interface Ran {
   readonly stderr: string
 }
 
-/** Runs a program to its end, which a signal to this process brings about; what it says is returned where it is piped. */
+/** Runs a program to its end; a signal to this process ends it. Returns its output if that is piped. */
 export async function runProgram(
   file: string,
   words: readonly string[],
@@ -67,7 +67,7 @@ export async function runProgram(
   })
   const said = { stdout: textOf(child, 'stdout'), stderr: textOf(child, 'stderr') }
   const [code] = (await over) as [number | null]
-  // Undone, and ended, by the signal.
+  // The signal handler undid everything and ended the program.
   if (interruptedAt !== null) await new Promise(() => {})
   forget()
   return { status: code ?? 1, stdout: said.stdout(), stderr: said.stderr() }

@@ -1,4 +1,4 @@
-/** The look at everything that commands say in tests sees a person of the emulator, and lets through who asked. */
+/** The check of all output of commands in tests finds persons of the emulator and allows ordinary output. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import type { Ended } from './cli.ts'
@@ -28,7 +28,7 @@ test('a patient or a response in a log is seen, whatever else the line holds', (
       return true
     }
   }
-  // Not each of them has a word that nobody else could have said, but a leak is of many.
+  // A single person may share all words with ordinary output, but a leak contains many persons.
   expect(everybody.filter(seen).length).toBeGreaterThan(40)
   expect(answers.filter(seen).length).toBeGreaterThan(5)
 })

@@ -1,13 +1,13 @@
 /**
- * Law 8 over the whole test suite: whatever a command of a test says is looked through for what only a person of the
- * emulator, or a text planted by a test, can have said.
+ * Law 8 over the whole test suite: the output of every command in a test is searched for text that belongs only to a
+ * person of the emulator or was planted by a test.
  *
- * Invariant: a command that is asked for values (`api`, `--show-values`, the demo) may show them on standard output;
- * standard error, where logs and errors go, never does.
+ * Invariant: commands that print values on request (`api`, `--show-values`, the demo) may show them on standard output.
+ * Standard error, which receives logs and errors, never shows them.
  */
 import type { Ended } from './cli.ts'
 
-/** Names, addresses, numbers and answers that the emulator makes up and nothing else contains; and planted texts. */
+/** Names, addresses, numbers and answers that the emulator generates and nothing else contains; and planted texts. */
 const PERSONAL = new RegExp(
   [
     ...['Kanarienvogel', 'Zilpzalp'],
@@ -22,10 +22,10 @@ const PERSONAL = new RegExp(
   'i',
 )
 
-/** Commands whose results are values. */
+/** Commands whose output is values. */
 const VALUES = new Set(['api', 'demo', 'emulator', 'patients'])
 
-/** Returns the command's end; throws when it said what it must not, or met a defect of ours. */
+/** Returns the finished command; throws if its output contains health data or it met a defect of this project. */
 export function withoutPersons(words: readonly string[], ended: Ended): Ended {
   const defect = ended.stderr.split('\n').find((each) => /(?:defect|fault) of intake-sync/.test(each))
   if (defect !== undefined) throw new Error(`${words.join(' ')} met a defect: ${defect.slice(0, 2_000)}`)

@@ -1,8 +1,8 @@
 /**
- * Holds answers of a service against docs/openapi.yaml.
+ * Compares answers of a service with docs/openapi.yaml.
  *
- * Invariant: what is reported names places and rules, never a value of an answer; an answer that the document does
- * not describe (path, method, status, content type) is reported, not passed over.
+ * Invariant: findings name places and rules, never a value of an answer. An answer that the document does not describe
+ * (path, method, status, content type) is a finding.
  */
 import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -35,7 +35,7 @@ export interface OpenApi {
 export const description = parse(readFileSync(DESCRIPTION, 'utf8')) as OpenApi
 
 const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true })
-// The package is CommonJS: what it exports is `default` of its default.
+// The package is CommonJS: its exports are `default` of its default export.
 addFormats.default(ajv)
 ajv.addVocabulary(Object.keys(description))
 ajv.addSchema({ ...description, $id: 'description' })
@@ -43,14 +43,14 @@ const validators = new Map<string, ValidateFunction>()
 
 export interface CheckedReply {
   readonly method: string
-  /** Path and query, or a whole URL. */
+  /** Path and query, or a full URL. */
   readonly url: string
   readonly status: number
   readonly headers: Headers
   readonly text: string
 }
 
-/** What is not as described in an answer of the service; nothing when all is well. */
+/** Differences between an answer of the service and the description; empty if there are none. */
 export function problemsOf({ method, url, status, headers, text }: CheckedReply): string[] {
   const found = templateOf(new URL(url, 'http://service').pathname)
   const item = found === undefined ? undefined : description.paths[found]
@@ -75,14 +75,14 @@ export function problemsOf({ method, url, status, headers, text }: CheckedReply)
   return [...problems, ...bodyProblems(`${path}/content/application~1json/schema`, text)]
 }
 
-/** What is not as described in a webhook event of this source. */
+/** Differences between a webhook event of this source and the description. */
 export function eventProblems(source: string, text: string): string[] {
-  const name = source.replaceAll(/(?:^|_)(\w)/g, (_whole, letter: string) => letter.toUpperCase())
+  const name = source.replaceAll(/(?:^|_)(\w)/g, (_whole, initial: string) => initial.toUpperCase())
   const path = `/components/schemas/${name}Event`
   return at(path) === undefined ? [`source ${source} is not described`] : bodyProblems(path, text)
 }
 
-/** The path of the document that a path is one of; literal segments go before parameters. */
+/** The path of the document that matches a request path; literal segments take precedence over parameters. */
 export function templateOf(path: string): string | undefined {
   const segments = path.split('/')
   const fits = (template: string) => {

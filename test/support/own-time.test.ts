@@ -1,4 +1,4 @@
-/** A bound on how long something takes holds for the work, not for the machine. */
+/** A time limit applies to the work, not to the machine. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { startOwnTime } from './own-time.ts'
 

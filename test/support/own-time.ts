@@ -1,16 +1,16 @@
 /**
- * How long something takes where other machines may take the processors away: a pause in which nothing of this process
- * could run counts as one tick.
+ * Measures time on a machine that other processes share: a pause in which this process could not run counts as one
+ * tick.
  *
- * Invariant: never more than the wall's clock says, and as much as it says while this process is let run.
+ * Invariant: never more than the wall clock, and equal to it while this process is scheduled.
  */
 
 const TICK_MS = 10
-/** Of what lies between two ticks, what counts: a timer that is a little late is no pause. */
+/** The part of the time between two ticks that counts: a timer that is slightly late is no pause. */
 const MOST_MS = 5 * TICK_MS
 
 export interface OwnTime extends Disposable {
-  /** Since it was started. */
+  /** Milliseconds since it was started. */
   readonly milliseconds: number
 }
 

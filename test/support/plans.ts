@@ -1,26 +1,26 @@
 /**
- * The plans by which Postgres ran the statements of this process, with what each read: also those of triggers and
- * functions, which no EXPLAIN shows (auto_explain, as notices to the session that asked).
+ * The plans by which Postgres ran the statements of this process, with the pages that each read; includes statements of
+ * triggers and functions, which EXPLAIN does not show (auto_explain sends them to the session as notices).
  *
- * Invariant: only sessions of the URL that `explainedUrl` gave are read, and between `open` and its end all of them.
+ * Invariant: only sessions of the URL that `explainedUrl` returned are read, and all of them until the watch is disposed.
  */
 import pg from 'pg'
 
 export interface Plan {
   readonly statement: string
   readonly scans: readonly Scan[]
-  /** Pages of 8 KB that the whole statement touched. */
+  /** Pages of 8 KB that the whole statement read. */
   readonly pages: number
 }
 
-/** What one node read of a table. */
+/** One scan of a table. */
 export interface Scan {
   /** `schema.table`. */
   readonly table: string
   /** `Seq Scan`, `Index Scan`, … */
   readonly node: string
   readonly condition: string | null
-  /** Rows that were looked at, whether or not they were wanted. */
+  /** Rows that were read, including those that a filter removed. */
   readonly rows: number
 }
 
@@ -52,7 +52,7 @@ const SETTINGS = {
   client_min_messages: 'notice',
 }
 
-/** The same database, with sessions that tell their plans. */
+/** The same database; its sessions send their plans. */
 export function explainedUrl(url: string): string {
   const explained = new URL(url)
   const options = Object.entries(SETTINGS).map(([name, value]) => `-c ${name}=${value}`)
@@ -61,7 +61,7 @@ export function explainedUrl(url: string): string {
 }
 
 export interface Watching extends Disposable {
-  /** What was told since the last call. */
+  /** Plans since the last call. */
   take(): readonly Plan[]
 }
 
@@ -87,11 +87,11 @@ export function watchPlans(): Watching {
 function planIn(message: string | undefined): Plan | null {
   const from = message?.indexOf('{') ?? -1
   if (from < 0 || !/^duration: /.test(message!)) return null
-  const told = JSON.parse(message!.slice(from)) as { 'Query Text': string; Plan: Node }
+  const report = JSON.parse(message!.slice(from)) as { 'Query Text': string; Plan: Node }
   const scans: Scan[] = []
-  collect(told.Plan, scans)
-  const { 'Shared Hit Blocks': hit = 0, 'Shared Read Blocks': read = 0 } = told.Plan
-  return { statement: told['Query Text'].replace(/\s+/g, ' ').trim(), scans, pages: hit + read }
+  collect(report.Plan, scans)
+  const { 'Shared Hit Blocks': hit = 0, 'Shared Read Blocks': read = 0 } = report.Plan
+  return { statement: report['Query Text'].replace(/\s+/g, ' ').trim(), scans, pages: hit + read }
 }
 
 function collect(node: Node, scans: Scan[]): void {

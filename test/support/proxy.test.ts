@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openProxy, type TcpProxy } from './proxy.ts'
 
-/** Says back what it hears. */
+/** An echo server. */
 const echo = net.createServer({ allowHalfOpen: true }, (socket) => {
   socket.on('error', () => {}).pipe(socket)
 })
@@ -19,7 +19,7 @@ afterAll(async () => {
   await new Promise((closed) => echo.close(closed))
 })
 
-/** What comes back of `text`, and how the connection ended when it did so by itself. */
+/** The answer to `text`, and how the connection ended if the other side ended it. */
 async function say(text: string, whileOpen: () => Promise<void> = async () => {}) {
   const { hostname, port } = new URL(proxy.through('http://x:1'))
   const socket = net.connect({ host: hostname, port: Number(port) })

@@ -1,38 +1,38 @@
 /**
- * A network between two of ours: a TCP proxy that cuts, delays, holds, loses and truncates as it is told.
+ * A TCP proxy between two parts of a test that cuts, delays, stalls, drops and truncates traffic on request.
  *
- * Invariant: until it is told otherwise every byte passes unchanged and in order; what it is told holds for the
- * connections that are open as for those that come; after `close` none is left.
+ * Invariant: by default every byte passes unchanged and in order; a fault applies to open connections as well as to new
+ * ones; after `close` no connection is left.
  */
 import net, { type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export type Network =
   | { readonly kind: 'good' }
-  /** Connections are reset, and new ones too. */
+  /** Resets open connections, and new ones too. */
   | { readonly kind: 'away' }
-  /** Nothing passes and nothing is said, as where packets are dropped; what was sent passes later. */
+  /** Nothing passes and nothing is reported, as when packets are dropped; delayed bytes pass later. */
   | { readonly kind: 'silent' }
-  /** Each piece is on its way so long, in either direction. */
+  /** Delay of each piece, in milliseconds, in either direction. */
   | { readonly kind: 'slow'; readonly ms: number }
-  /** What is asked arrives; at the first byte of an answer the connection is reset. */
+  /** Requests arrive; the connection is reset at the first byte of an answer. */
   | { readonly kind: 'answers lost' }
-  /** Each connection ends after so many further bytes of answers, without an error. */
+  /** Each connection ends after this many further bytes of answers, without an error. */
   | { readonly kind: 'answers cut'; readonly bytes: number }
-  /** Each connection ends after so many further bytes of what is asked, without an error. */
+  /** Each connection ends after this many further bytes of requests, without an error. */
   | { readonly kind: 'requests cut'; readonly bytes: number }
 
 export interface TcpProxy extends AsyncDisposable {
-  /** `url` with this proxy in the place of its host and port. */
+  /** `url` with the host and port of this proxy. */
   through(url: string): string
   become(network: Network): void
-  /** Connections that were accepted so far. */
+  /** Connections accepted so far. */
   readonly accepted: number
-  /** Connections that it ended, or refused. */
+  /** Connections that the proxy ended or refused. */
   readonly broken: number
 }
 
-/** A pair of sockets, one connection to the eyes of both ends. */
+/** A pair of sockets that looks like one connection to both ends. */
 interface Line {
   readonly near: net.Socket
   readonly far: net.Socket
@@ -40,7 +40,7 @@ interface Line {
   answered: number
 }
 
-/** To the host and port of `target`. */
+/** Connects to the host and port of `target`. */
 export async function openProxy(target: string): Promise<TcpProxy> {
   const { hostname, port, protocol } = new URL(target)
   const address = { host: hostname, port: Number(port || (protocol.startsWith('postgres') ? 5432 : 80)) }
@@ -57,7 +57,7 @@ export async function openProxy(target: string): Promise<TcpProxy> {
     line.far.resetAndDestroy()
   }
 
-  /** What of `piece` arrives; null when the connection is reset at it. */
+  /** The part of `piece` that passes; null when the connection is reset at it. */
   const arriving = (line: Line, piece: Buffer, side: 'asked' | 'answered'): Buffer | null => {
     if (network.kind === 'answers lost' && side === 'answered') return null
     const limited = side === 'asked' ? 'requests cut' : 'answers cut'

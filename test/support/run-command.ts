@@ -1,8 +1,8 @@
 /**
- * The command line in this process: what `runCli` does, without the third of a second that a child process takes to
- * start. For what a command says and asks; what a process does (signals, pipes, standard input) is for `runCli`.
+ * Runs the command line in this process: like `runCli`, without the 0.3 seconds that a child process takes to start. Use
+ * it for the output and requests of a command, and `runCli` for signals, pipes and standard input.
  *
- * Invariant: a command sees the variables that the test gives it and no other, and makes no folder beside the source.
+ * Invariant: a command sees only the variables that the test sets, and creates no folder in the source tree.
  */
 import { join } from 'node:path'
 import { runProgram } from '../../src/commands/program.ts'
@@ -18,7 +18,7 @@ whenFileEnds(() => {
   folder = undefined
 })
 
-/** Runs a command to its end; on a terminal of so many columns, or in a pipe. */
+/** Runs a command to its end, on a terminal of the given width or in a pipe. */
 export async function runCommand(
   words: readonly string[],
   env: Variables,

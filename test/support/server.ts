@@ -1,8 +1,8 @@
 /**
- * The Postgres of a test run: the one that TEST_DATABASE_URL names, else a container where Docker answers, else the
+ * The Postgres of a test run: the server that TEST_DATABASE_URL names, or a container if Docker answers, or else the
  * embedded server in a temporary directory.
  *
- * Invariant: `close` leaves nothing behind; and Docker costs a second at most where there is none.
+ * Invariant: `close` leaves nothing behind; without Docker, looking for it costs at most a second.
  */
 
 import { accessSync, chmodSync, constants, rmSync, statfsSync } from 'node:fs'
@@ -13,10 +13,10 @@ import { openEmbedded } from '../../src/embedded/server.ts'
 import { makeFolder, removeForgotten } from './folders.ts'
 
 export interface TestServer {
-  /** Holds a password: not for a log. */
+  /** Contains a password: do not log it. */
   readonly url: string
   readonly description: string
-  /** What is cheap on it: copying files asks for a checkpoint, which costs nothing where nothing has to last. */
+  /** How to create databases cheaply: file_copy needs a checkpoint, which is free where nothing must be durable. */
   readonly strategy: 'wal_log' | 'file_copy'
   close(): Promise<void>
 }
@@ -30,7 +30,7 @@ export async function openTestServer(): Promise<TestServer> {
   return ((await dockerAnswers()) && (await openContainer())) || openTemporary()
 }
 
-/** Asks the daemon's socket itself; the command-line client need not be installed. */
+/** Asks the socket of the daemon; the command-line client need not be installed. */
 function dockerAnswers(): Promise<boolean> {
   const host = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'
   const address = host.startsWith('unix://')
@@ -50,7 +50,7 @@ function hostOf(host: string): URL | undefined {
   return URL.canParse(host) ? new URL(host) : undefined
 }
 
-/** False when Docker answers but cannot bring the image, as it may be without a network. */
+/** False when Docker answers but cannot pull the image, for example without a network. */
 async function openContainer(): Promise<TestServer | false> {
   const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
   const parameters = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_wal_size=2GB']
@@ -72,7 +72,7 @@ async function openContainer(): Promise<TestServer | false> {
   }
 }
 
-/** Hundreds of databases are made and dropped: in memory where there is room, since none of them has to last. */
+/** Hundreds of databases are created and dropped: uses memory if there is room, because none must be durable. */
 const MEMORY = '/dev/shm'
 const ROOM = 3 * 2 ** 30
 
@@ -90,7 +90,7 @@ async function openTemporary(): Promise<TestServer> {
   const place = temporaryPlace()
   for (const each of new Set([place, tmpdir()])) removeForgotten(each)
   const directory = makeFolder('', place)
-  // Run by root, the server is another user, who must be able to pass through.
+  // When run by root, the server is another user, who must be able to enter the folder.
   chmodSync(directory, 0o711)
   const server = await openEmbedded({ dataDir: directory, unsafe: true })
   await easeLogin(server.url)
@@ -105,7 +105,7 @@ async function openTemporary(): Promise<TestServer> {
   }
 }
 
-/** Thousands of sessions are opened: what makes a password hard to guess takes a third of each. */
+/** Thousands of sessions are opened, and the key derivation of a strong password takes a third of each. */
 async function easeLogin(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, application_name: 'intake-sync tests' })
   await client.connect()

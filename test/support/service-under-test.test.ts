@@ -17,7 +17,7 @@ describe('the service that the conformance suite asks', () => {
     expect(realService(true, {})).toBeUndefined()
   })
 
-  it('is the one that the environment names, read only unless told', () => {
+  it('is the one that the environment names, read only by default', () => {
     const credentials = { 'X-API-KEY': 'a-key', 'X-API-SECRET': 'a-secret' }
     const found = { baseUrl: 'https://sandbox.example.org', credentials, mayWrite: false }
     expect(realService(true, ENV)).toEqual(found)

@@ -1,10 +1,10 @@
 /**
- * The service that the conformance suite asks: an emulator of its own, or, only when `npm run conformance` says so
- * and the environment names one, a real sandbox.
+ * The service under test of the conformance suite: an emulator of its own or, only under `npm run conformance` and if
+ * the environment names one, a real sandbox.
  *
- * Invariant: under `npm test` no address but the emulator's is ever asked, whatever the environment holds; a real
- * service is sent nothing that may change it unless CONFORMANCE_WRITE=1. Every answer of the emulator is held against
- * docs/openapi.yaml; how a real service differs from it is printed, without any value, and fails nothing.
+ * Invariant: `npm test` sends requests to the emulator only, whatever the environment contains. A real service receives
+ * no request that may change it unless CONFORMANCE_WRITE=1. Every answer of the emulator is compared with
+ * docs/openapi.yaml; differences of a real service are printed, without values, and do not fail the suite.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, inject } from 'vitest'
@@ -13,12 +13,12 @@ import { problemsOf, templateOf } from './openapi.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** True under `npm run conformance` alone. */
+    /** True only under `npm run conformance`. */
     readonly mayAskRealService: boolean
   }
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever was sent, of whatever shape
+// biome-ignore lint/suspicious/noExplicitAny: a test reads bodies of any shape
 export type Loose = any
 
 export interface Reply {
@@ -27,13 +27,13 @@ export interface Reply {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The body as JSON; undefined when it is none. */
+  /** The body as JSON; undefined if it is not JSON. */
   readonly body: Loose
 }
 
 export interface CallOptions {
   readonly body?: unknown
-  /** In the place of the credentials. */
+  /** Used instead of the credentials. */
   readonly credentials?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -43,9 +43,9 @@ export interface ServiceUnderTest {
   readonly mayWrite: boolean
   readonly baseUrl: string
   readonly credentials: Readonly<Record<string, string>>
-  /** The environments of the emulator with all teams; none of a real service. */
+  /** The environments of the emulator with all teams; none for a real service. */
   readonly environments: readonly EmulatorEnvironment[]
-  /** `path` may be a whole URL, of the emulator's other environment too. */
+  /** `path` may be a full URL, also of the emulator's other environment. */
   call(method: string, path: string, options?: CallOptions): Promise<Reply>
 }
 
@@ -57,7 +57,7 @@ export interface RealService {
 
 const NAMES = ['INTAKE_BASE_URL', 'INTAKE_API_KEY', 'INTAKE_API_SECRET'] as const
 
-/** The real service that the environment names; undefined when it names none or may not be asked. */
+/** The real service that the environment names; undefined if it names none or requests are not allowed. */
 export function realService(allowed: boolean, env: NodeJS.ProcessEnv): RealService | undefined {
   const given = NAMES.filter((name) => (env[name] ?? '') !== '')
   if (!allowed || given.length === 0) return undefined
@@ -75,7 +75,7 @@ export function realService(allowed: boolean, env: NodeJS.ProcessEnv): RealServi
 
 export const real = realService(inject('mayAskRealService') === true, process.env)
 
-/** The service for the tests of one file; usable inside them, not before. */
+/** The service for the tests of one file; usable inside the tests, not before. */
 export function serviceUnderTest(options: EmulatorOptions = {}): () => ServiceUnderTest {
   let service: ServiceUnderTest | undefined
   let close = async () => {}
@@ -115,7 +115,7 @@ function callChecked(baseUrl: string, credentials: Readonly<Record<string, strin
 const ATTEMPTS = 5
 const LONGEST_WAIT = 60
 
-/** Whether a call can change nothing: it reads, exports, or has no credentials that are known. */
+/** True if a call can change nothing: it reads, exports, or has no valid credentials. */
 export function isHarmless(
   { credentials }: RealService,
   method: string,

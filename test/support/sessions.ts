@@ -1,20 +1,20 @@
 /**
- * Sessions of tests' own, kept for the next question: to open one costs ten times what most questions do.
+ * Kept sessions for the tests' own queries: opening one costs ten times as much as most queries.
  *
- * Invariant: whoever gets one finds it as new, without anything that was set, locked or made in it before; none is left
- * when its database is dropped, or the test file ends.
+ * Invariant: a session is handed out as new, without settings, locks or temporary tables of earlier use. None is left
+ * when its database is dropped or the test file ends.
  */
 import pg from 'pg'
 import { whenFileEnds } from './when-file-ends.ts'
 
-/** Of each database that outlasts its questions, those that nobody uses. */
+/** Idle sessions of each database that keeps them. */
 const idle = new Map<string, pg.Client[]>()
 
 whenFileEnds(async () => {
   for (const url of [...idle.keys()]) await forgetSessions(url)
 })
 
-/** From now on sessions of `url` are kept, until they are forgotten. */
+/** From now on sessions of `url` are kept, until `forgetSessions`. */
 export function keepSessions(url: string): void {
   if (!idle.has(url)) idle.set(url, [])
 }
@@ -34,7 +34,7 @@ export async function withSession<Result>(
   try {
     const result = await action(client)
     if (idle.has(url)) {
-      // Refused inside a transaction, which ends with its session then.
+      // Fails inside a transaction; the session is then closed.
       await client.query('discard all').then(
         () => {
           kept = idle.get(url)?.push(client) !== undefined
@@ -48,7 +48,7 @@ export async function withSession<Result>(
   }
 }
 
-/** A session that is nobody else's; the caller ends it. */
+/** A session that nobody else uses; the caller ends it. */
 export async function openTestSession(url: string): Promise<pg.Client> {
   const client = new pg.Client({
     connectionString: url,
@@ -65,7 +65,7 @@ export async function openTestSession(url: string): Promise<pg.Client> {
   return client
 }
 
-/** One question, in a session that may have been kept. */
+/** Runs one query in a session that may have been kept. */
 export async function ask<Row extends object = Record<string, unknown>>(
   url: string,
   text: string,

@@ -1,8 +1,8 @@
-/** Whole tables as text, to compare what two ways of loading left behind. */
+/** Whole tables as text, to compare the results of two ways of loading. */
 import type { Stream } from '../../src/streams/stream.ts'
 import type { Session } from '../../src/warehouse/connect.ts'
 
-/** Every row of the stream's tables and of its records, of one team, in key order; without the moment of loading. */
+/** Every row of the stream's tables and of its records, of one team, in key order, without the time of loading. */
 export async function dumpStream(
   session: Session,
   stream: Stream,

@@ -1,14 +1,14 @@
 /**
- * All rows that belong to one team, in every table and view of the warehouse: for "to the byte as it was".
+ * All rows of one team, in every table and view of the warehouse, to prove that nothing changed.
  *
- * Invariant: what has a column team_id is found in the catalogue, so that a table that is new tomorrow is among them;
- * of a table also which transaction wrote the row, so that one that is written as it was shows too.
+ * Invariant: tables with a column team_id are found in the catalogue, so that new tables are included. For tables, the
+ * transaction that wrote each row is included too, so that a row that was rewritten with the same content shows.
  */
 import { query } from '../e2e/support/scene.ts'
 
 export type TeamRows = ReadonlyMap<string, readonly string[]>
 
-/** What holds a team's rows by another key than the team's own. */
+/** Tables that contain rows of a team under another key than team_id. */
 const BY_ANOTHER_KEY: Readonly<Record<string, string>> = {
   'intake_raw.set_aside': `t.dead_letter_id in (select id from intake_ops.dead_letters where team_id = $1)`,
   'intake_ops.runs': `exists (select from intake_ops.run_streams part where part.run_id = t.run_id and part.team_id = $1)
@@ -24,7 +24,7 @@ export async function tablesOfNoTeam(url: string): Promise<readonly string[]> {
 export async function rowsOfTeam(url: string, teamId: number): Promise<TeamRows> {
   const found = await relations(url, true)
   const parts = found.map(({ name, is_view }) => {
-    // The time since something grows by itself.
+    // An interval since some time grows on its own.
     const line = is_view ? `(to_jsonb(t) - 'lag')::text` : `t.xmin::text || ' ' || t::text`
     return `select '${name}' as name, ${line} as line from ${name} t where team_id = $1`
   })
@@ -42,7 +42,7 @@ export async function rowsOfTeam(url: string, teamId: number): Promise<TeamRows>
   return byTable
 }
 
-/** What is in one and not in the other, as `- table row` and `+ table row`. */
+/** Rows that only one of them has, as `- table row` and `+ table row`. */
 export function changesBetween(before: TeamRows, after: TeamRows): readonly string[] {
   const names = [...new Set([...before.keys(), ...after.keys()])].sort()
   return names.flatMap((name) => {
@@ -54,7 +54,7 @@ export function changesBetween(before: TeamRows, after: TeamRows): readonly stri
   })
 }
 
-/** A row that stands twice in `lines` and once in `others` is left once. */
+/** A row that is twice in `lines` and once in `others` is left once. */
 function without(lines: readonly string[], others: readonly string[]): readonly string[] {
   const counts = new Map<string, number>()
   for (const line of others) counts.set(line, (counts.get(line) ?? 0) + 1)

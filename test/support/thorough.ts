@@ -1,7 +1,7 @@
 /**
- * How much is tried of what costs a transaction each: a part on every run, all of it with TEST_THOROUGH=1.
+ * How many cases to try where each costs a transaction: a part on every run, all with TEST_THOROUGH=1.
  *
- * Invariant: what is tried differs in number only; no promise is tested by the thorough run alone.
+ * Invariant: only the number of cases differs; every promise is also tested by the ordinary run.
  */
 const THOROUGH = process.env.TEST_THOROUGH === '1'
 

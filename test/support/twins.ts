@@ -1,9 +1,9 @@
 /**
- * Two teams in one warehouse whose records, events, forms, questions, exports and dead letters have the same ids and
- * other contents: for "what is done for one of them leaves the other as it was".
+ * Two teams in one warehouse whose records, events, forms, questions, exports and dead deadLetters have the same ids and
+ * different contents, to prove that work for one team does not change the other.
  *
- * Invariant: everything came by the road that it comes by in earnest, of both teams alike; whatever table has rows of
- * the one has rows of the other.
+ * Invariant: everything was loaded by the real pipeline, in the same way for both teams; every table that has rows of one
+ * team has rows of the other.
  */
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
@@ -11,7 +11,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
 import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
-import { storeDeadLetters } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-deadLetters.ts'
 import { runRound } from '../../src/operate/alerts/round.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
@@ -36,9 +36,9 @@ export interface Twin {
   readonly teamId: number
   readonly service: LittleService
   readonly source: TeamSource
-  /** Stores events as they are received now. */
+  /** Stores events as received now. */
   store(...events: readonly (object | string)[]): Promise<void>
-  /** Drains this team's events alone. */
+  /** Drains the events of this team only. */
   drain(options?: Partial<DrainOptions>): Promise<void>
 }
 
@@ -49,7 +49,7 @@ export interface Twins extends AsyncDisposable {
   other(twin: Twin): Twin
   /** A command, with both teams in its configuration. */
   run(...words: readonly string[]): Promise<Ended>
-  /** The same, which must end with one of these codes. */
+  /** The same; throws unless it ends with one of these codes. */
   done(codes: readonly number[], ...words: readonly string[]): Promise<string>
 }
 
@@ -130,13 +130,13 @@ function twinOf(url: string, name: Name, teamId: number, service: LittleService)
 
 const CREATED = '2026-01-01T00:00:00Z'
 const at = { created_at: CREATED, updated_at: '2026-01-02T00:00:00Z' }
-/** Patients whose ids both teams have: enough for a second page. */
+/** Patients that both teams have under the same ids: enough for a second page. */
 export const PATIENTS = 14
 
-/** Patients of both teams who are named in everything that names one: records, events, dead letters, verifications. */
+/** Patients of both teams to whom records, events, dead deadLetters and verifications refer. */
 export const ERASABLE = ['p6', 'p7', 'p8', 'p13'] as const
 
-/** A patient as this team's service has it. */
+/** A patient as the service of this team shows it. */
 export function patientOf(name: Name, id: string, fields: object = {}) {
   return {
     ...{ id, external_id: `${name}-${id}`, first_name: name, last_name: `${name} ${id}` },
@@ -210,7 +210,7 @@ export function responseOf(name: Name, id: string, patient: string, fields: obje
   }
 }
 
-/** What stands where a patient should, and cannot be loaded: the same of both teams, to the byte. */
+/** An entry in the place of a patient that cannot be loaded; identical for both teams. */
 export const NOBODY = { first_name: 'has no id' }
 
 function fillTwin(little: LittleService, name: Name): void {
@@ -257,7 +257,7 @@ function fillTwin(little: LittleService, name: Name): void {
   const file = [
     `Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,${textOf(name, 'story')},${textOf(name, 'weight')}`,
     ...['p1', ...ERASABLE].map(
-      (id) => `${id},${name},${id},${id}@example.com,2026-01-01 00:00:00,,False,${name} told,${id.length}`,
+      (id) => `${id},${name},${id},${id}@example.com,2026-01-01 00:00:00,,False,${name} said,${id.length}`,
     ),
     '',
   ].join('\n')
@@ -276,7 +276,7 @@ function fillTwin(little: LittleService, name: Name): void {
     } else if (method === 'DELETE') {
       response.writeHead(204).end()
     } else if (pathname === '/v2/packets') {
-      // What a list says of a packet is not all of it: asked for by its id, and its entry is kept.
+      // The list shows only a part of a packet: it is fetched by its id, and its entry is kept.
       const results = records.packets.map(({ forms: _forms, ...entry }) => entry)
       json(response, { count: results.length, next: null, previous: null, results })
     } else return false
@@ -287,8 +287,8 @@ function fillTwin(little: LittleService, name: Name): void {
 const MOMENT = (seconds: number) => new Date(Date.UTC(2026, 0, 3, 0, 0, seconds)).toISOString()
 
 /**
- * Everything that may have gone wrong with a team, and all that a person may have decided: every table has rows of it.
- * What waits is left waiting: events, dead letters, records to be asked for, alerts.
+ * Every kind of failure and every decision of a person, so that each table has rows of the team. Pending work stays
+ * pending: events, dead deadLetters, records to be fetched, alerts.
  */
 export async function troubleTwins(twins: Twins): Promise<void> {
   const { url, north, south, done } = twins
@@ -297,7 +297,7 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     await store(...eventsOf(name, 'first'))
     await drain()
     const { records } = service
-    // The second time one is gone, one is another, and an export is missed for once.
+    // On the second scan one record is gone, one has changed, and an export is missed once.
     records.patients = records.patients.filter(({ id }) => id !== 'p10')
     change(service, 'p11', { city: `${name} moved`, updated_at: MOMENT(90) })
     records.exports = records.exports.filter(({ id }) => id !== 'e2')
@@ -330,9 +330,9 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     )
     await done([0], 'classify', 'set', 'story', 'visible', '--concept', `${name} story`, '--team', name)
     await done([0], 'erase', 'patient', 'p12', '--yes', '--team', name)
-    // Met again, it waits no more.
-    const [letter] = await lettersOf(url, teamId, 'waiting', 'an event whose record has no id')
-    await done([0], 'dead-letters', 'discard', String(letter))
+    // Seen again, it no longer waits.
+    const [deadLetter] = await deadLettersOf(url, teamId, 'waiting', 'an event whose record has no id')
+    await done([0], 'dead-deadLetters', 'discard', String(deadLetter))
     for (const id of ERASABLE) change(service, id, { city: `${name} differs`, updated_at: MOMENT(95) })
     await setAsideOf(url, teamId, name)
   }
@@ -350,14 +350,14 @@ export async function troubleTwins(twins: Twins): Promise<void> {
   }
 }
 
-/** Dead letters that name their records. */
+/** Dead deadLetters with the ids of their records. */
 async function setAsideOf(url: string, teamId: number, name: Name): Promise<void> {
   await using session = await openSession({ url, purpose: 'test' })
-  const letters = ['p4', ...ERASABLE].map((recordId) => {
+  const deadLetters = ['p4', ...ERASABLE].map((recordId) => {
     const body = JSON.stringify(patientOf(name, recordId))
     return { recordId, origin: 'event:x', reason: `was refused of ${name}`, body }
   })
-  await storeDeadLetters(session.db, { teamId, stream: 'patients', runId: null }, letters)
+  await storeDeadLetters(session.db, { teamId, stream: 'patients', runId: null }, deadLetters)
 }
 
 /** Changes a record that is listed. */
@@ -365,7 +365,7 @@ export function change({ records }: LittleService, id: string, fields: object): 
   records.patients = records.patients.map((each) => (each.id === id ? { ...each, ...fields } : each))
 }
 
-/** What `verify` does, without its pauses before it looks again. Returns whether all was equal, or was made so. */
+/** Runs `verify` without its pauses before the second look. Returns true if all was equal or was repaired. */
 export async function verifyTwins(
   { url }: Twins,
   teams: readonly Twin[],
@@ -383,7 +383,7 @@ export async function verifyTwins(
   return summary.status === 'succeeded'
 }
 
-/** A round of the alerts of a process that has these teams; what it posts is taken. */
+/** Runs one alert round of a process with these teams; a receiver takes its posts. */
 export async function alertTwins({ url }: Twins, teams: readonly string[]): Promise<void> {
   await using receiver = await openReceiver()
   const settings = { url: receiver.url, secret: SECRET, inboxSeconds: 0, maxAgeHours: null }
@@ -402,8 +402,8 @@ export async function alertTwins({ url }: Twins, teams: readonly string[]): Prom
   if (outcome !== 'posted') throw new Error(`a round with something to post was ${outcome}`)
 }
 
-/** Numbers of a team's dead letters of a status whose reason begins so. */
-export async function lettersOf(
+/** Ids of a team's dead deadLetters with a status, whose reason begins with the given text. */
+export async function deadLettersOf(
   url: string,
   teamId: number,
   status: string,
@@ -418,7 +418,7 @@ export async function lettersOf(
   return rows.map(({ id }) => id)
 }
 
-/** Events of both teams with the same ids: of each kind that a drain meets. */
+/** Events of both teams with the same ids, one of each kind that a drain meets. */
 export function eventsOf(name: Name, round: string, seconds = 0): readonly (object | string)[] {
   const event = (id: string, source: string, data: unknown, type = 'updated', after = 0) => {
     return { id: `${round}-${id}`, timestamp: MOMENT(seconds + after), event_type: type, source, data }
@@ -440,7 +440,7 @@ export function eventsOf(name: Name, round: string, seconds = 0): readonly (obje
       'patient',
       patientOf(name, 'p4', { city: `${name} ${round}`, updated_at: MOMENT(seconds) }),
     ),
-    // Of this team alone, by its name too.
+    // Names only this team.
     event(
       `of ${name}`,
       'patient',
@@ -449,16 +449,16 @@ export function eventsOf(name: Name, round: string, seconds = 0): readonly (obje
       1,
     ),
     event('new', 'patient', patientOf(name, `new-${round}`, { updated_at: MOMENT(seconds) })),
-    // By its id alone, and not whole: asked for.
+    // Gives an id and only a part of the record: fetched by id.
     event('named', 'patient', { id: 'p5' }),
     event('partial', 'patient', { id: 'p6', first_name: `${name} ${round}` }),
-    // Two contents of one moment: asked for.
+    // Two contents with one timestamp: fetched by id.
     event('tie', 'patient', patientOf(name, 'p7', { city: `${name} one`, updated_at: MOMENT(seconds) })),
     event('tied', 'patient', patientOf(name, 'p7', { city: `${name} two`, updated_at: MOMENT(seconds) })),
     event('gone', 'patient', { id: `gone-${round}` }, 'deleted'),
     event('packet', 'packet_response', packet(`k-${round}`, true)),
     event('answered', 'response', responseOf(name, 'r4', 'p4', { updated_at: MOMENT(seconds) })),
-    // Nothing that can be loaded: the same of both teams, to the byte.
+    // An entry that cannot be loaded; identical for both teams.
     event('no id', 'patient', { first_name: 'of nobody' }),
     ...ERASABLE.map((id) => event(`of ${id}`, 'response', { patient: { id } })),
     event(

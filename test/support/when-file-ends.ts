@@ -1,9 +1,9 @@
 /**
- * What modules that tests share do when a test file ends: they are loaded once for many files, so that a hook of their
- * own would be heard at the end of the first file alone.
+ * Hooks at the end of a test file for shared modules: these are loaded once for many files, so that a hook of their own
+ * would run only at the end of the first file.
  *
- * Invariant: what was registered here is done after each file, after its own hooks; vitest.config.ts sees to that
- * (after-each-file.ts).
+ * Invariant: registered functions run after each file, after its own hooks; vitest.config.ts loads after-each-file.ts,
+ * which ensures it.
  */
 type Action = () => void | Promise<void>
 

@@ -29,7 +29,7 @@ test('a number below zero is the value of the option before it', () => {
   expect(read('--seed=-12', '--quick')).toMatchObject({ seed: '-12', quick: true })
 })
 
-test('how a command is called is told when that is asked for, whatever else was said', () => {
+test('--help prints the usage, whatever else was given', () => {
   expect(() => read('--nonsense', '--help')).toThrow('ended with 0')
   expect(said).toBe(`${USAGE}\n`)
 })

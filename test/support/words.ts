@@ -1,8 +1,8 @@
 /**
- * The words after the project's own commands (`npm run crash`, `fuzz`, `bench`, …).
+ * Arguments of the project's own commands (`npm run crash`, `fuzz`, `bench`, …).
  *
- * Invariant: what cannot be meant ends the command with 2 and one sentence, before anything was started; `--help` tells
- * how it is called and ends with 0.
+ * Invariant: invalid arguments end the command with exit code 2 and one sentence, before anything was started; `--help`
+ * prints the usage and exits with 0.
  */
 import { accessSync, constants, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -13,7 +13,7 @@ type Read<Taken extends Options> = ReturnType<
   typeof parseArgs<{ options: Taken; allowPositionals: true; strict: true }>
 >
 
-/** `usage`: how it is called, in its first line, and what each option does. Words that are no option are told only where `positionals` says so. */
+/** `usage`: the call in its first line, then each option. Arguments that are no option are rejected unless `positionals` allows them. */
 export function readWords<const Taken extends Options>(
   usage: string,
   options: Taken,
@@ -35,7 +35,7 @@ export function readWords<const Taken extends Options>(
   }
 }
 
-/** A number below zero is a value, and no option. */
+/** A negative number is a value, not an option. */
 function joined(words: readonly string[]): string[] {
   const args: string[] = []
   for (const word of words) {
@@ -47,20 +47,20 @@ function joined(words: readonly string[]): string[] {
   return args
 }
 
-/** Ends the command with 2. */
+/** Ends the command with exit code 2. */
 export function refuse(sentence: string): never {
   process.stderr.write(`${sentence}\n`)
   process.exit(2)
 }
 
-/** The value of an option that counts. */
+/** The value of an option that takes a count. */
 export function wholeNumber(option: string, value: string, least = 1): number {
   const number = Number(value)
   if (/^\d+$/.test(value) && Number.isSafeInteger(number) && number >= least) return number
   return refuse(`${option} is a whole number, ${least} or more, and not "${value}"`)
 }
 
-/** The value of an option that picks some of what there is, separated by commas. */
+/** The value of an option that selects from a list, separated by commas. */
 export function someOf(option: string, value: string, names: readonly string[]): readonly string[] {
   const wanted = value.split(',').map((name) => name.trim())
   const unknown = wanted.find((name) => !names.includes(name))
@@ -69,14 +69,14 @@ export function someOf(option: string, value: string, names: readonly string[]):
   return refuse(`${option} takes ${known}, and not "${unknown}"`)
 }
 
-/** The path of a file that is written at the end: told at the beginning where it cannot be. */
+/** The path of a file that is written at the end; an unusable path is reported at the start. */
 export function fileToWrite(option: string, value: string): string {
   const path = resolve(value)
   try {
     accessSync(dirname(path), constants.W_OK)
     if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return path
   } catch {
-    // Told below.
+    // Reported below.
   }
   return refuse(`${option} names a file that cannot be written: ${value}`)
 }

@@ -44,7 +44,7 @@ function listPages(
 
 const person = (id: string, more: object = {}) => ({ id, first_name: 'A', ...more })
 const persons = (count: number) => Array.from({ length: count }, (_, at) => person(`p${at}`))
-const lettersOf = () =>
+const deadLettersOf = () =>
   rig.rows<{ record_id: string | null; reason: string; body: string; origin: string }>(
     `select record_id, reason, origin, convert_from(body, 'UTF8') as body
      from intake_ops.dead_letters join intake_raw.set_aside on dead_letter_id = id order by record_id`,
@@ -294,7 +294,7 @@ describe('entries that are summaries', () => {
     serve(packet('a', 'A'), packet('b', 'B'))
     rig.service.records.packets = [whole(packet('a', 'A'))]
     expect(await read()).toMatchObject({ ids: ['a', 'b'], tally: { changed: 1, deadLetters: 1 } })
-    const [letter] = await lettersOf()
+    const [letter] = await deadLettersOf()
     expect(letter).toMatchObject({
       record_id: 'b',
       origin: 'run:1 page:1',
@@ -313,7 +313,7 @@ describe('entries that are summaries', () => {
       return true
     }
     await read()
-    const [letter] = await lettersOf()
+    const [letter] = await deadLettersOf()
     expect(letter).toMatchObject({
       record_id: 'a',
       origin: 'run:1 fetch',

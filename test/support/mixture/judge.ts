@@ -1,4 +1,4 @@
-/** Whether a warehouse is what a mixture says: every row of every table of every team, and what became of each event. */
+/** Compares a warehouse with a mixture: every row of every table of every team, and the state of each event. */
 import { createHash } from 'node:crypto'
 import type { Mixture } from './mixture.ts'
 import { MIXED_STREAMS, type Row } from './records.ts'
@@ -10,18 +10,18 @@ export type Query = <Found extends object>(
 
 type Lines = Readonly<Record<string, readonly string[]>>
 
-/** What is wrong, a line each; empty when all is well. Holds ids, and no values. */
+/** The differences, one line each; empty if there are none. Contains ids, and no values. */
 export async function faultsOf(query: Query, mixture: Mixture): Promise<readonly string[]> {
   const faults = [...(await inboxFaults(query, mixture))]
   for (const team of mixture.teams) {
     const expected = expectedOf(mixture, team)
-    const held = await heldBy(query, team)
-    for (const table of new Set([...Object.keys(expected), ...Object.keys(held)])) {
-      const [wanted, found] = [new Set(expected[table]), new Set(held[table])]
+    const actual = await storedLines(query, team)
+    for (const table of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
+      const [wanted, found] = [new Set(expected[table]), new Set(actual[table])]
       const missing = [...wanted].filter((line) => !found.has(line))
       const extra = [...found].filter((line) => !wanted.has(line))
       const which = [...missing, ...extra][0]
-      if (which !== undefined || (held[table]?.length ?? 0) !== (expected[table]?.length ?? 0))
+      if (which !== undefined || (actual[table]?.length ?? 0) !== (expected[table]?.length ?? 0))
         faults.push(
           `${table} of ${team}: ${missing.length} rows missing, ${extra.length} too many: ${idIn(which)}`,
         )
@@ -30,7 +30,7 @@ export async function faultsOf(query: Query, mixture: Mixture): Promise<readonly
   return faults
 }
 
-/** Every row of every table of a team, by table: what is deleted is its id alone. */
+/** Every row of every table of a team, by table; of a deleted record only the id. */
 export function expectedOf({ records }: Mixture, team: string): Lines {
   const tables: Record<string, string[]> = {}
   const put = (table: string, row: Row) => {
@@ -47,7 +47,7 @@ export function expectedOf({ records }: Mixture, team: string): Lines {
   return tables
 }
 
-async function heldBy(query: Query, team: string): Promise<Lines> {
+async function storedLines(query: Query, team: string): Promise<Lines> {
   const names = await query<{ name: string; root: boolean }>(
     `select table_name as name, bool_or(column_name = '_deleted_at') as root from information_schema.columns
      where table_schema = 'intake' and table_name in (select tablename from pg_tables) and table_name <> 'teams' group by 1`,
@@ -73,10 +73,10 @@ async function heldBy(query: Query, team: string): Promise<Lines> {
   return tables
 }
 
-/** With sorted keys, at every depth, and without what says when and how a row came. */
+/** With sorted keys at every depth, and without the metadata of loading. */
 function lineOf(row: Row): string {
-  const told = Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_'))
-  return JSON.stringify(Object.fromEntries(told), (_, value: unknown) =>
+  const fields = Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_'))
+  return JSON.stringify(Object.fromEntries(fields), (_, value: unknown) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
       : value,
@@ -90,7 +90,7 @@ function idIn(line: string | undefined): string {
   return String(row.id ?? row[key])
 }
 
-/** Every event is there once, byte for byte, and done; those that nobody can make a record of are dead letters. */
+/** Every event is in the inbox once, with its exact bytes, and done; events that give no record are dead deadLetters. */
 async function inboxFaults(query: Query, { deliveries, lost }: Mixture): Promise<readonly string[]> {
   const keyOf = (team: string, eventId: string, hash: string) => `${team} ${eventId} ${hash}`
   const sent = new Set(
@@ -112,22 +112,22 @@ async function inboxFaults(query: Query, { deliveries, lost }: Mixture): Promise
   const say = (count: number, what: string) => {
     if (count > 0) faults.push(`${count} events ${what}`)
   }
-  const held = new Set(stored.map(({ team, event_id, hash }) => keyOf(team, event_id, hash)))
-  say([...sent].filter((key) => !held.has(key)).length, 'are not in the inbox')
-  say([...held].filter((key) => !sent.has(key)).length, 'in the inbox were not sent')
-  say(stored.length - held.size, 'are stored twice')
+  const actual = new Set(stored.map(({ team, event_id, hash }) => keyOf(team, event_id, hash)))
+  say([...sent].filter((key) => !actual.has(key)).length, 'are not in the inbox')
+  say([...actual].filter((key) => !sent.has(key)).length, 'in the inbox were not sent')
+  say(stored.length - actual.size, 'are stored twice')
   say(stored.filter(({ status }) => status === 'pending').length, 'are pending')
   say(stored.filter(({ attempts }) => attempts > 0).length, 'were tried again alone')
   for (const [team, count] of lost) {
     const dead = stored.filter((row) => row.team === team && row.status === 'dead').length
     if (dead !== count) faults.push(`${dead} events of ${team} are dead, not ${count}`)
   }
-  const letters = await query<{ team: string; count: number }>(
+  const deadLetters = await query<{ team: string; count: number }>(
     'select name as team, count(*)::int from intake_ops.dead_letters join intake.teams using (team_id) group by 1',
   )
   for (const [team, count] of lost) {
-    const found = letters.find((row) => row.team === team)?.count ?? 0
-    if (found !== count) faults.push(`${found} dead letters of ${team}, not ${count}`)
+    const found = deadLetters.find((row) => row.team === team)?.count ?? 0
+    if (found !== count) faults.push(`${found} dead deadLetters of ${team}, not ${count}`)
   }
   const asked = await query<{ count: number }>('select count(*)::int from intake_ops.refetches')
   if (asked[0]!.count > 0) faults.push(`${asked[0]!.count} records are still to be fetched`)

@@ -1,19 +1,19 @@
 /**
- * Webhook events of several teams and four streams as an unkind service sends them, and what every table has to be
- * when all of them, and the answers to every question about their records, are loaded.
+ * Webhook events of several teams and four streams as an unreliable service sends them, and the expected content of
+ * every table after all of them, and the answers to all fetches by id, are loaded.
  *
- * The service is at rest: all that the events tell of is over. Of each record it made some changes, each with an event,
- * which arrives
- * - in order, or seconds and minutes late, and so after events of later changes;
- * - twice: with the same bytes; under another id; or under its old id and time with the data of later (`retried`);
- * - with the data of later at its first arrival (`rerendered`);
+ * The service no longer changes: everything that the events report has happened. Each record had some changes, each with
+ * an event that arrives
+ * - in order, or seconds and minutes late, after events of later changes;
+ * - twice: with the same bytes; under another id; or under its old id and time with later data (`retried`);
+ * - with later data at its first arrival (`rerendered`);
  * - with a part of its record (`partial`);
- * - stamped with its moment, with whole seconds, or a few milliseconds late, in the order of other senders.
- * Some records say when they were updated, some never, some keep an old time while what they embed changes. Some are
- * deleted, and some of these made again. All teams have the same record ids and event ids, and so have all streams.
+ * - stamped exactly, in whole seconds, or a few milliseconds late, in the order of other senders.
+ * Some records have a correct updated_at, some none, some keep an old one while records that they embed change. Some are
+ * deleted, and some of these created again. All teams, and all streams, use the same record ids and event ids.
  *
- * Invariant: the same seed and number make the same events. The event of the last change of a record that nobody can
- * be asked for arrives whole.
+ * Invariant: equal seeds and numbers make equal events. The event of the last change of a record that cannot be fetched
+ * by id arrives complete.
  */
 import { type Choice, openChoice } from '../../simulate/choice.ts'
 import { MIXED_STREAMS, type MixedStream, partOf, SOURCES, type State, stateOf } from './records.ts'
@@ -40,38 +40,38 @@ export interface Mixture {
   readonly teams: readonly string[]
   /** In the order in which they arrive. */
   readonly deliveries: readonly Delivery[]
-  /** Of each team and stream, the state of each record at the service; null for one that is deleted. */
+  /** By team and stream, the state of each record at the service; null if it is deleted. */
   readonly records: ReadonlyMap<string, Readonly<Record<MixedStream, ReadonlyMap<string, State | null>>>>
-  /** Events of each team that hold a part of a record which nobody can be asked for: each is a dead letter. */
+  /** By team, events with a part of a record that cannot be fetched by id: each is a dead letter. */
   readonly lost: ReadonlyMap<string, number>
-  /** How many deliveries are of each kind; one may be of several. */
+  /** Number of deliveries of each kind; one delivery may count in several. */
   readonly kinds: Readonly<Record<Kind, number>>
 }
 
 export interface MixtureOptions {
   readonly seed: number
-  /** Deliveries, to within those of one record a team and stream. */
+  /** Approximate number of deliveries, to within those of one record per team and stream. */
   readonly events: number
   readonly teams?: readonly string[]
-  /** All four when left out. */
+  /** All four by default. */
   readonly streams?: readonly MixedStream[]
-  /** The last moment at the service, in milliseconds; an hour ago when left out. */
+  /** The last time at the service, in milliseconds; an hour ago by default. */
   readonly endsAt?: number
-  /** Every event arrives once, whole and in its order, and nothing is deleted: what the mixture is measured by. */
+  /** Every event arrives once, complete and in order, and nothing is deleted: the reference of benchmarks. */
   readonly inOrder?: boolean
 }
 
-/** How a record's events and states are stamped. */
+/** How events and states of a record are stamped. */
 type Stamps = 'exact' | 'whole seconds' | 'asynchronous'
-type Updates = 'told' | 'never' | 'stuck'
+type Updates = 'shown' | 'never' | 'stuck'
 
 interface Change {
   /** Microseconds. */
   readonly at: number
-  /** Of its event. */
+  /** Of the event. */
   readonly stamp: number
   readonly type: 'created' | 'updated' | 'deleted'
-  /** What the service shows from now on; of a deletion, what it showed before. */
+  /** The state that the service shows from now on; for a deletion, the state before. */
   readonly state: State
 }
 
@@ -80,7 +80,7 @@ interface Arrival extends Delivery {
 }
 
 const SECOND = 1_000_000
-/** Virtual events a second, all teams together. */
+/** Virtual events per second, all teams together. */
 const RATE = 500
 
 export function makeMixture({ seed, events, inOrder = false, ...options }: MixtureOptions): Mixture {
@@ -130,9 +130,9 @@ interface RecordPlace {
 function lifeOf(choice: Choice, { team, stream, id, number }: RecordPlace, begins: number): Change[] {
   const canBeAsked = stream !== 'packet_responses'
   const stamps: Stamps = choice.chance(0.7) ? 'exact' : choice.one(['whole seconds', 'asynchronous'] as const)
-  // Stamps in another order than the changes need something that tells.
+  // Stamps that are not in the order of the changes need a correct updated_at to decide.
   const mustTell = !canBeAsked || stamps === 'asynchronous'
-  const updates: Updates = mustTell || choice.chance(0.7) ? 'told' : choice.one(['never', 'stuck'] as const)
+  const updates: Updates = mustTell || choice.chance(0.7) ? 'shown' : choice.one(['never', 'stuck'] as const)
   const states = 1 + choice.below(4)
   const ending = choice.chance(0.1) ? (canBeAsked && choice.chance(0.3) ? 'made again' : 'deleted') : 'stays'
   const changes: Change[] = []
@@ -154,7 +154,7 @@ function lifeOf(choice: Choice, { team, stream, id, number }: RecordPlace, begin
     add('updated')
   }
   if (ending !== 'stays') {
-    // Stamped with whole seconds, or a little late, it is still the later.
+    // It stays the later one although it is stamped in whole seconds, or slightly late.
     at += SECOND + choice.below(10 * SECOND)
     add('deleted')
   }
@@ -214,7 +214,7 @@ function arrivalsOf(
     }
     arrivals.push({ at, team, stream, eventId, body: Buffer.from(JSON.stringify(envelope)) })
   }
-  /** What the service shows at a moment after a change, to whom it tells of that change. */
+  /** The state that the service shows some time after a change, to the receiver of its event. */
   const shownAt = (from: number, at: number): State => {
     let shown = from
     while (
@@ -266,7 +266,7 @@ function arrivalsOf(
   return arrivals
 }
 
-/** An instant as the service writes it, to the microsecond. */
+/** An instant in the format of the service, to the microsecond. */
 function stampOf(micros: number): string {
   const seconds = new Date(Math.floor(micros / 1_000)).toISOString().slice(0, -1)
   return `${seconds}${String(micros % 1_000).padStart(3, '0')}Z`

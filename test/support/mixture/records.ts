@@ -1,6 +1,6 @@
 /**
- * States of records of four streams: what the service shows of each, and the rows that it has to be, written out side
- * by side and without the declarations of `src`: whoever maps a column wrongly there is contradicted here.
+ * States of records of four streams: the payload of the service, and the expected rows, written out next to each other
+ * and without the declarations of `src`, so that a wrong mapping there contradicts them.
  */
 
 export const MIXED_STREAMS = ['patients', 'forms', 'responses', 'packet_responses'] as const
@@ -25,15 +25,15 @@ export interface State {
 }
 
 export interface Draft {
-  /** Stands in texts, so that records with one id differ between teams. */
+  /** Part of texts, so that records with the same id differ between teams. */
   readonly team: string
   readonly id: string
-  /** States of a record count up; no two have the same content. */
+  /** Counts the states of a record; no two have the same content. */
   readonly serial: number
   readonly createdAt: string
-  /** Null for a service that does not say. */
+  /** Null for a service that shows no updated_at. */
   readonly updatedAt: string | null
-  /** The last state of its record, if that is not a deletion. */
+  /** The last state of its record, unless that is a deletion. */
   readonly isLast: boolean
   /** Responses that a packet response names. */
   readonly members: readonly string[]
@@ -43,7 +43,7 @@ export function stateOf(stream: MixedStream, draft: Draft): State {
   return STATES[stream](draft)
 }
 
-/** A part of a state, as an event may hold it that does not hold the whole. */
+/** A part of a state, as a partial event contains it. */
 export function partOf(stream: MixedStream, { payload }: State, withText: boolean): Row {
   const { id, updated_at } = payload
   if (stream === 'packet_responses') return { id, packet: payload.packet, updated_at }
@@ -225,7 +225,7 @@ function timesOf(times: Readonly<Record<string, string | null>>): Row {
   return Object.fromEntries(Object.entries(times).map(([name, stamp]) => [name, timeOf(stamp)]))
 }
 
-/** As Postgres writes a time into JSON: without zeros at the end of the fraction. */
+/** A time as Postgres writes it into JSON: without trailing zeros in the fraction. */
 function timeOf(stamp: string | null): string | null {
   return stamp === null ? null : `${stamp.replace(/(?:\.0+|(\.\d*?)0+)?Z$/, '$1')}+00:00`
 }

@@ -1,4 +1,4 @@
-/** The service that a mixture's events came from: it gives each record by its id, as it is now. */
+/** The service that sent a mixture's events: it returns each current record by its id. */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Mixture } from './mixture.ts'

@@ -1,9 +1,9 @@
-/** Sends a mixture's events to an ingester, signed, in their order as nearly as several connections keep it. */
+/** Sends a mixture's events to an ingester, signed, nearly in their order over several connections. */
 import { Pool } from 'undici'
 import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
 import type { Delivery } from './mixture.ts'
 
-/** Returns when all are acknowledged; throws at another answer than 200. `url`: of the ingester, which has `secret` for each team. */
+/** Resolves when all are acknowledged; throws at any answer other than 200. `url`: the ingester, which has `secret` for each team. */
 export async function sendAll(
   url: string,
   deliveries: readonly Delivery[],
