@@ -1,7 +1,7 @@
 /** What may happen to the network of a backfill, on either side: it gets over it, or says so, and the next run is good. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { expectedOf, heldBy } from '../e2e/support/expected.ts'
+import { expectedOf, storedTables } from '../e2e/support/expected.ts'
 import { openScene, type Scene } from '../e2e/support/scene.ts'
 import { until } from '../e2e/support/serving.ts'
 import type { Ended } from '../support/cli.ts'
@@ -13,7 +13,7 @@ import { PATIENCE_MS } from './troubled.ts'
 const WORLD = { patients: 400, responses: 60, pageSize: 10, faults: 'slow=1:10' }
 
 async function expectWorld({ url, emulator }: Scene): Promise<void> {
-  expect(await heldBy(url)).toEqual(expectedOf(emulator.control.world()))
+  expect(await storedTables(url)).toEqual(expectedOf(emulator.control.world()))
 }
 
 /** Runs a backfill; once it has read some pages the network is as bad as that, for a while, and until it did some harm. */

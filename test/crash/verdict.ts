@@ -46,7 +46,7 @@ export async function judge(url: string, sender: Sender): Promise<Verdict> {
   const letters = await query(url, 'select reason from intake_ops.dead_letters')
   if (letters.length > 0) faults.push(`${letters.length} dead letters`)
   const expected = expectedOf(stored)
-  const held = await heldBy(url)
+  const held = await storedTables(url)
   for (const id of new Set([...expected.keys(), ...held.keys()])) {
     if (expected.get(id) !== held.get(id))
       faults.push(`${id} is ${held.get(id)} in place of ${expected.get(id)}`)
@@ -74,7 +74,7 @@ function expectedOf(stored: readonly Stored[]): Map<string, string> {
   return new Map([...latest].map(([id, { says }]) => [id, says]))
 }
 
-async function heldBy(url: string): Promise<Map<string, string>> {
+async function storedTables(url: string): Promise<Map<string, string>> {
   const rows = await query<{ id: string; says: string }>(
     url,
     `select id, case when _deleted_at is not null then 'deleted' else last_name || ' with ' ||

@@ -1,4 +1,4 @@
-/** What the service answers about one record by id, whoever asks: the same answer means the same for all of them. */
+/** An answer to a GET of one record by id means the same for every caller. */
 import type http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { json } from '../api/support/service.ts'
@@ -87,7 +87,7 @@ function teamOf(service: LittleService, name: string): Team {
   }
 }
 
-const letters = (team: Team) =>
+const deadLetters = (team: Team) =>
   team.rows<{ record_id: string; reason: string }>(
     'select record_id, reason from intake_ops.dead_letters where team_id = OURS order by 1',
   )
@@ -96,10 +96,10 @@ const asked = (team: Team) =>
 
 const CODE = { stop: 1, gone: 0, dead: 4, later: 4 } as const
 
-/** What holds for every caller. */
+/** Assertions for every caller. */
 async function expectMeaning(team: Team, run: Ended, meaning: Meaning, id: string): Promise<void> {
   expect(run.output).not.toContain('Ann')
-  const found = await letters(team)
+  const found = await deadLetters(team)
   if (meaning === 'dead') expect(found).toMatchObject([{ record_id: expect.stringMatching(`${id}|p8`) }])
   else expect(found).toEqual([])
   if (meaning === 'stop') expect(run.output).toMatch(/Check |Set |set /)
@@ -124,7 +124,7 @@ describe.concurrent('a record that a stable list missed', () => {
     service.unlisted.clear()
     const next = await team.run('backfill', '--streams', 'patients')
     expect(next.code).toBe(0)
-    expect(await letters(team).then((all) => all.length)).toBe(meaning === 'dead' ? 1 : 0)
+    expect(await deadLetters(team).then((all) => all.length)).toBe(meaning === 'dead' ? 1 : 0)
   })
 })
 
@@ -134,7 +134,7 @@ const summary = (id: string) => ({
   ...{ created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' },
 })
 
-describe.concurrent('a record whose list entry is a summary', () => {
+describe.concurrent('a record whose list entry is only a summary', () => {
   it.each(ANSWERS)('and by id answers %s: %s', async (name, meaning, answer) => {
     await using service = await startLittleService()
     service.records.responses.push(summary('r1'), summary('p7'), summary('r3'))
@@ -147,7 +147,7 @@ describe.concurrent('a record whose list entry is a summary', () => {
       return true
     }
     const run = await team.run('backfill', '--streams', 'responses')
-    // One that is listed and not there is nobody's delete: it is reported.
+    // A listed record that is not found is not a delete: it is reported.
     expect(run.code).toBe(meaning === 'gone' ? 4 : CODE[meaning])
     await expectMeaning(team, run, meaning === 'gone' ? 'dead' : meaning, 'p7')
     const ids = () =>
@@ -174,7 +174,7 @@ describe.concurrent('a record that differs', () => {
       `update intake.patients set last_name = 'spoilt' where team_id = OURS and id = 'p7' returning id`,
     )
 
-  it.each(ANSWERS)('and by id answers verify with %s: %s', async (name, meaning, answer) => {
+  it.each(ANSWERS)('and by id answers %s to verify: %s', async (name, meaning, answer) => {
     await using service = await startLittleService(littlePatients(25))
     const team = teamOf(service, `verify.${name.replaceAll(' ', '-')}`)
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -182,7 +182,7 @@ describe.concurrent('a record that differs', () => {
     answerOf(service, '/v2/patients/p7', answer)
     const run = await team.run('verify', '--streams', 'patients', '--json')
     const { patients } = JSON.parse(run.stdout).streams
-    expect(await letters(team)).toEqual([])
+    expect(await deadLetters(team)).toEqual([])
     if (meaning === 'stop')
       expect([run.code, patients.error]).toEqual([1, expect.stringMatching(/Check |Set |set /)])
     if (meaning === 'gone') expect([run.code, patients.extra]).toEqual([4, ['p7']])
@@ -194,7 +194,7 @@ describe.concurrent('a record that differs', () => {
     }
   })
 
-  it.each(ANSWERS)('and by id answers the repair with %s: %s', async (name, meaning, answer) => {
+  it.each(ANSWERS)('and by id answers %s to the repair: %s', async (name, meaning, answer) => {
     await using service = await startLittleService(littlePatients(25))
     const team = teamOf(service, `repair.${name.replaceAll(' ', '-')}`)
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -207,10 +207,10 @@ describe.concurrent('a record that differs', () => {
     expect(row).toEqual({ last_name: 'spoilt' })
     service.interfere = () => false
     expect((await team.run('verify', '--repair', '--streams', 'patients')).code).toBe(0)
-    const [mended] = await team.rows(
+    const [repaired] = await team.rows(
       `select last_name from intake.patients where team_id = OURS and id = 'p7'`,
     )
-    expect(mended).toEqual({ last_name: 'first' })
+    expect(repaired).toEqual({ last_name: 'first' })
   })
 })
 
@@ -224,7 +224,7 @@ describe.concurrent('the file of an export', () => {
     ['400', 'dead', status(400)],
     ['500', 'later', status(500)],
     ['a cut body', 'later', cut],
-  ] as const)('that answers verify with %s: %s', async (name, meaning, answer) => {
+  ] as const)('that answers %s to verify: %s', async (name, meaning, answer) => {
     await using service = await startLittleService()
     service.records.exports.push({ id: 'e1', name: 'E', form: { id: 'f1', name: 'F' } })
     let answerFile: Answer = (response) => response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
@@ -238,7 +238,7 @@ describe.concurrent('the file of an export', () => {
     answerFile = answer
     const run = await team.run('verify', '--streams', 'exports', '--json')
     const { exports } = JSON.parse(run.stdout).streams
-    expect(await letters(team)).toEqual([])
+    expect(await deadLetters(team)).toEqual([])
     expect(run.code).toBe(meaning === 'stop' ? 1 : meaning === 'later' ? 4 : 0)
     if (meaning === 'stop') expect(exports.error).toMatch(/Check |Set |set /)
     if (meaning === 'later') expect(exports.note).toMatch(/^1 could not be fetched/)
@@ -249,8 +249,8 @@ describe.concurrent('the file of an export', () => {
   })
 })
 
-describe.concurrent('what stops', () => {
-  it('stops the others that are fetched with it: hundreds of ids cost a few requests', async () => {
+describe.concurrent('an answer that stops the stream', () => {
+  it('also stops the fetches that run with it: hundreds of ids cost a few requests', async () => {
     await using service = await startLittleService(littlePatients(200))
     const team = teamOf(service, 'many')
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -267,10 +267,10 @@ describe.concurrent('what stops', () => {
     expect(run.stdout).toContain('GET /v2/patients/{id}: the path does not allow this method (405)')
     expect(run.stdout).toContain('`paths`')
     expect(requests).toBeLessThanOrEqual(8)
-    expect(await letters(team)).toEqual([])
+    expect(await deadLetters(team)).toEqual([])
   })
 
-  it('is a service that fails ten times in a row, and nothing is set aside for it', async () => {
+  it('is a service that fails ten times in a row, without a dead letter', async () => {
     await using service = await startLittleService(littlePatients(60))
     const team = teamOf(service, 'failing')
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -283,10 +283,10 @@ describe.concurrent('what stops', () => {
     const run = await team.run('backfill', '--streams', 'patients', '--allow-mass-delete')
     expect(run.code).toBe(1)
     expect(run.stdout).toContain('the service failed (500)')
-    expect(await letters(team)).toEqual([])
+    expect(await deadLetters(team)).toEqual([])
   })
 
-  it('is a path that answers other records, a hundred times in a row', async () => {
+  it('is a path that returns other records, a hundred times in a row', async () => {
     await using service = await startLittleService(littlePatients(160))
     const team = teamOf(service, 'others')
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -299,17 +299,17 @@ describe.concurrent('what stops', () => {
     const run = await team.run('backfill', '--streams', 'patients', '--allow-mass-delete')
     expect(run.code).toBe(1)
     expect(run.stdout).toContain('other records than those asked for')
-    expect(await letters(team)).toEqual([])
+    expect(await deadLetters(team)).toEqual([])
   })
 })
 
-describe.concurrent('what others asked for', () => {
+describe.concurrent('a requested refetch', () => {
   const ask = (team: Team, id: string) =>
     team.rows(`
       insert into intake_ops.refetches (team_id, stream, id, reason, origin)
       select OURS, 'patients', '${id}', 'partial', 'event:e1' returning id`)
 
-  it('is fetched by the next backfill, where nobody serves', async () => {
+  it('is made by the next backfill if no serve runs', async () => {
     await using service = await startLittleService(littlePatients(5))
     const team = teamOf(service, 'asked')
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -323,7 +323,7 @@ describe.concurrent('what others asked for', () => {
     ).toEqual([{ origin: 'event:e1 refetch' }])
   })
 
-  it('and stops the stream leaves what its list brought, and waits', async () => {
+  it('that stops the stream keeps the records of the list, and stays pending', async () => {
     await using service = await startLittleService(littlePatients(5))
     const team = teamOf(service, 'asked.stop')
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)
@@ -338,7 +338,7 @@ describe.concurrent('what others asked for', () => {
     )
   })
 
-  it('and cannot be had is said by each run until it can', async () => {
+  it('that fails is reported by each run until it succeeds', async () => {
     await using service = await startLittleService(littlePatients(5))
     const team = teamOf(service, 'asked.later')
     expect((await team.run('backfill', '--streams', 'patients')).code).toBe(0)

@@ -1,6 +1,6 @@
 /**
- * Law 8 over every stream: the text planted in each text of each record of each is in the tables that hold health
- * data, and in nothing that is printed, logged, recorded as bookkeeping or shown of a statement or a process.
+ * Law 8 for every stream: the canary that is planted in each text of each record is in the tables that contain health
+ * data, and in nothing that is printed, logged, kept as bookkeeping, or visible in statements and processes.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { json } from '../api/support/service.ts'
@@ -48,13 +48,13 @@ const environment = () => ({ ...service.env, DATABASE_URL: warehouse.url, LOG_LE
 
 const backfill = (...args: string[]) => runCommand(['backfill', ...args], environment())
 
-/** A run that is looked at from all sides; `apart` in a process of its own. */
+/** A run whose output, statements and bookkeeping are searched; `apart` runs it in a process of its own. */
 async function unseen(run: () => Promise<Ended>): Promise<Ended> {
   const { result, seen } = await watched(warehouse.url, run)
   expect(result.output.length).toBeGreaterThan(100)
   expect(seen).toContain('intake-sync')
-  const told = `${result.output}\n${seen}\n${await bookkeeping(warehouse.url)}`
-  expect(told.split('\n').filter((line) => SEEN.test(line))).toEqual([])
+  const output = `${result.output}\n${seen}\n${await bookkeeping(warehouse.url)}`
+  expect(output.split('\n').filter((line) => SEEN.test(line))).toEqual([])
   return result
 }
 
@@ -65,25 +65,25 @@ function plant(): void {
   files.set('whole', FILES[0]!)
 }
 
-describe('the text planted in every stream', () => {
-  it('is seen in no dry run of what was never loaded', async () => {
+describe('a canary in every stream', () => {
+  it('appears in no dry run on an empty warehouse', async () => {
     plant()
     const run = await unseen(() => backfill('--dry-run'))
     expect(run.code).toBe(0)
     expect(await rowsWithCanary(warehouse.url, 'intake')).toMatchObject({ patients: 0, export_cells: 0 })
   })
 
-  it('is in every table that holds a text of a person, and nowhere else', async () => {
+  it("is in every table that contains a person's text, and nowhere else", async () => {
     const run = await unseen(() => runCli(['backfill'], environment()))
     expect(run.code).toBe(0)
     const found = await rowsWithCanary(warehouse.url, 'intake')
     const without = Object.keys(found).filter((table) => found[table] === 0)
-    // Only what holds ids and names that somebody here chose, and what webhooks alone bring.
+    // Except tables with only ids and names that staff chose, and tables that only webhooks fill.
     expect(without).toEqual(['packet_forms', 'packet_response_members', 'packet_responses', 'teams'])
     expect(await rowsWithCanary(warehouse.url, 'intake_raw')).toMatchObject({ records: 9 })
   })
 
-  it('is shown by no record that cannot be read, keyed or stored, whatever the stream', async () => {
+  it('does not leak from a record that cannot be read, keyed or stored, in any stream', async () => {
     for (const [resource, record] of Object.entries(planted)) {
       const list = service.records[resource as keyof typeof planted]
       const odd = ['odd', null, { name: CANARY }, 1e300].map((id) => ({ ...disfigured(record('x')), id }))
@@ -102,7 +102,7 @@ describe('the text planted in every stream', () => {
     }
     files.set('odd', FILES[1]!)
     files.set('refused', FILES[0]!)
-    // What Postgres says of a violated constraint quotes the whole row.
+    // The detail of a constraint violation contains the whole row.
     for (const [table, column] of [
       ['forms', 'name'],
       ['packets', 'name'],
@@ -117,21 +117,24 @@ describe('the text planted in every stream', () => {
     expect((await unseen(() => backfill('--dry-run', '--json'))).code).toBe(4)
     const run = await unseen(() => backfill())
     expect(run.code).toBe(4)
-    const letters = await query<{ stream: string; reason: string }>(
+    const deadLetters = await query<{ stream: string; reason: string }>(
       warehouse.url,
       'select stream, reason from intake_ops.dead_letters',
     )
     for (const stream of Object.keys(planted)) {
-      const name = stream.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-      expect(letters.filter((letter) => letter.stream === name).length, name).toBeGreaterThanOrEqual(3)
+      const name = stream.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`)
+      expect(
+        deadLetters.filter((deadLetter) => deadLetter.stream === name).length,
+        name,
+      ).toBeGreaterThanOrEqual(3)
       const problems = await query(warehouse.url, 'select from intake_ops.problems where stream = $1', [name])
       expect(problems.length, name).toBeGreaterThanOrEqual(1)
     }
-    expect(letters.filter(({ reason }) => reason.includes('23514')).length).toBe(7)
+    expect(deadLetters.filter(({ reason }) => reason.includes('23514')).length).toBe(7)
     expect((await unseen(() => runCommand(['status', '--json'], environment()))).code).toBe(0)
   })
 
-  it('is repeated from no refusal, whatever was asked for', async () => {
+  it('is not repeated from a rejection, for any request', async () => {
     const answer = service.interfere
     for (const status of [400, 403, 418]) {
       service.interfere = (_, response) => {

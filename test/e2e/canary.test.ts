@@ -1,7 +1,6 @@
 /**
- * Law 8, driven: a text that nothing else contains is planted wherever the service and the configuration hold values,
- * then everything that can go wrong goes wrong at the most talkative log level. It must be in the tables that hold
- * health data, and nowhere else.
+ * Law 8 end to end: a canary is planted wherever the service and the configuration contain values; then every failure
+ * occurs at the most verbose log level. The canary must be in the tables that contain health data, and nowhere else.
  */
 import type http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -60,7 +59,7 @@ const NAMED: LittleRecord = {
   emergency_contact: { first_name: CANARY },
 }
 
-describe('the planted text', () => {
+describe('a planted canary', () => {
   it('is in the warehouse, so that the other tests can fail', async () => {
     service.records.patients.push(NAMED)
     service.records.forms.push({
@@ -72,11 +71,11 @@ describe('the planted text', () => {
     const run = await backfill()
     expect(run.code).toBe(0)
     await expectUnseen(run)
-    const [held] = await query(warehouse.url, 'select last_name, email from intake.patients')
-    expect(held).toEqual({ last_name: CANARY, email: `${CANARY}@example.com` })
+    const [stored] = await query(warehouse.url, 'select last_name, email from intake.patients')
+    expect(stored).toEqual({ last_name: CANARY, email: `${CANARY}@example.com` })
   })
 
-  it('is shown by no record that cannot be read, keyed or stored', async () => {
+  it('does not leak from a record that cannot be read, keyed or stored', async () => {
     service.records.patients.push(
       {
         ...NAMED,
@@ -100,24 +99,26 @@ describe('the planted text', () => {
       CANARY as unknown as LittleRecord,
       [CANARY] as unknown as LittleRecord,
     )
-    // What Postgres says of a violated constraint quotes the whole row.
+    // The detail of a constraint violation contains the whole row.
     await query(warehouse.url, "alter table intake.patients add check (last_name not like '%refused')")
     const run = await backfill()
     expect(run.code).toBe(4)
     await expectUnseen(run)
-    const letters = await query<{ reason: string }>(
+    const deadLetters = await query<{ reason: string }>(
       warehouse.url,
       'select reason from intake_ops.dead_letters',
     )
-    expect(letters.map(({ reason }) => reason)).toContain('the warehouse refused the record (SQLSTATE 23514)')
-    expect(letters).toHaveLength(5)
+    expect(deadLetters.map(({ reason }) => reason)).toContain(
+      'the warehouse refused the record (SQLSTATE 23514)',
+    )
+    expect(deadLetters).toHaveLength(5)
     const problems = await query(warehouse.url, "select from intake_ops.problems where stream = 'patients'")
     expect(problems.length).toBeGreaterThanOrEqual(5)
     service.records.patients.splice(1)
     expect((await backfill()).code).toBe(0)
   })
 
-  it('is not repeated from answers that refuse: their texts, headers, reasons, keys and addresses', async () => {
+  it('is not repeated from rejections: their texts, headers, reasons, keys and URLs', async () => {
     const answers: ((to: http.ServerResponse) => void)[] = [
       (to) => json(to, { detail: `${CANARY} is no e-mail`, [CANARY]: [CANARY] }, 400),
       (to) => json(to, { detail: CANARY }, 404, { 'x-caller': CANARY }),
@@ -139,7 +140,7 @@ describe('the planted text', () => {
     service.interfere = () => false
   })
 
-  it('is not repeated from answers that are tried again, nor from the query that asked for them', async () => {
+  it('is not repeated from answers that are retried, nor from the query of their request', async () => {
     service.records.patients.push(...littlePatients(14))
     const answers: ((to: http.ServerResponse) => void)[] = [
       (to) => to.writeHead(502, { 'content-type': 'text/html' }).end(`<h1>${CANARY}</h1>`),
@@ -166,7 +167,7 @@ describe('the planted text', () => {
     await expectUnseen(run)
   })
 
-  it('stays unseen in a lively service that fails in every way at once, and in what status then says', async () => {
+  it('does not leak while the service fails in every way at once, nor from status afterwards', async () => {
     await using scene = await openScene({
       apiKey: `${CANARY}-key`,
       apiSecret: `${CANARY}-secret`,
@@ -186,16 +187,16 @@ describe('the planted text', () => {
       'http-500=0.05,reset=0.05,cut-json=0.05,corrupt-json=0.05,invalid-utf8=0.2,shift-rows=0.1',
     )
     const env = { ...scene.env, LOG_LEVEL: 'trace' }
-    // The first in a process of its own: what Node itself may print is looked at too.
+    // The first in a process of its own, to check output of Node itself.
     const runs = [await runCli(['backfill'], env), await runCommand(['backfill', '--full', '--json'], env)]
     runs.push(await runCommand(['status'], env), await runCommand(['status', '--json'], env))
     for (const run of runs) expect(run.output).not.toMatch(SEEN)
     expect(runs[0]!.stderr).toContain('"level":20')
     expect(await bookkeeping(scene.url)).not.toMatch(SEEN)
-    const held = await query(scene.url, 'select from intake.patients where last_name like $1', [
+    const stored = await query(scene.url, 'select from intake.patients where last_name like $1', [
       `%${CANARY}%`,
     ])
-    expect(held.length).toBeGreaterThanOrEqual(19)
+    expect(stored.length).toBeGreaterThanOrEqual(19)
   })
 })
 

@@ -1,7 +1,7 @@
-/** What happened at the service between two runs is in the warehouse after the second, and nothing else. */
+/** Changes at the service between two runs are in the warehouse after the second, and nothing else is. */
 import { describe, expect, it } from 'vitest'
 import { runCommand } from '../support/run-command.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { withoutPauses } from './support/impatient.ts'
 import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
@@ -9,7 +9,7 @@ import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
 withoutPauses()
 
 describe.concurrent('after a second run', () => {
-  it('created, changed and deleted people, and renamed, reworded and deleted forms, are as the service has them', async () => {
+  it('created, changed and deleted patients, and renamed, reworded and deleted forms, are equal to the service', async () => {
     await using scene = await openScene()
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
@@ -28,13 +28,13 @@ describe.concurrent('after a second run', () => {
     control.renameQuestion(reworded.id, reworded.questions[0]!.id, 'Asked otherwise')
     control.deleteForm(removed.id)
 
-    // What old responses say of their patients and packets is seen when they are read again.
+    // Changes of patients and packets inside old responses show when these are read again.
     const second = await scene.backfill('--full', '--json')
     expect(second.code).toBe(0)
     const { streams } = documentOf(second)
     expect(streams.patients).toMatchObject({ changed: 2, unchanged: 43, deleted: 1 })
     expect(streams.forms).toMatchObject({ changed: 2, unchanged: 4, deleted: 1 })
-    expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
+    expect(await storedTables(scene.url)).toEqual(expectedOf(control.world()))
     expect(await lastNames(scene.url, [changed, created.id])).toEqual(['Changed', 'Here'].sort())
     const left = await query<Record<string, unknown>>(
       scene.url,
@@ -48,7 +48,7 @@ describe.concurrent('after a second run', () => {
     expect(Object.values(left[0]!.fields as object).filter((value) => value !== null)).toEqual([])
   })
 
-  it('a service without timestamps is followed all the same, also there and back within a second', async () => {
+  it('changes of a service without timestamps are loaded, even a change and its reversal within a second', async () => {
     await using scene = await openScene({ shape: 'no-timestamps' })
     const { control } = scene.emulator
     const { id, last_name: original } = control.world().patients.at(0)!
@@ -60,7 +60,7 @@ describe.concurrent('after a second run', () => {
     }
   })
 
-  it('two edits that bear the same updated_at both arrive', async () => {
+  it('two edits with the same updated_at are both loaded', async () => {
     await using service = await startLittleService(littlePatients(3))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
@@ -73,7 +73,7 @@ describe.concurrent('after a second run', () => {
 })
 
 describe.concurrent('a delete', () => {
-  it('is written only after the list missed the record and a GET of it answered 404', async () => {
+  it('is written only after the list missed the record and a GET by id answered 404', async () => {
     await using service = await startLittleService(littlePatients(25))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
@@ -87,10 +87,10 @@ describe.concurrent('a delete', () => {
     expect(await deleted(warehouse.url)).toEqual(['p11'])
     const byId = service.received.slice(asked).filter(({ url }) => url.startsWith('/v2/patients/'))
     expect(byId.map(({ url }) => url).sort()).toEqual(['/v2/patients/p11', '/v2/patients/p7'])
-    expect((await heldBy(warehouse.url)).patients).toHaveLength(24)
+    expect((await storedTables(warehouse.url)).patients).toHaveLength(24)
   })
 
-  it('is not written when the service will not give the record, which is set aside, and is the next time', async () => {
+  it('is not written while the GET by id fails: the record is a dead letter, and is deleted by the next run', async () => {
     await using service = await startLittleService(littlePatients(5))
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
@@ -101,7 +101,7 @@ describe.concurrent('a delete', () => {
       response.writeHead(400, { 'content-type': 'application/json' }).end('{"detail":"no"}')
       return true
     }
-    // Set aside, so that one record which the service will not give does not stop the others.
+    // A dead letter, so that one failing record does not stop the others.
     const refused = await runCommand(['backfill', '--streams', 'patients', '--json'], env)
     expect(refused.code).toBe(4)
     expect(JSON.parse(refused.stdout).streams.patients).toMatchObject({
@@ -120,18 +120,18 @@ describe.concurrent('a delete', () => {
     await using warehouse = await openWarehouse()
     const env = { ...service.env, DATABASE_URL: warehouse.url }
     expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
-    const [held] = service.records.patients.splice(1, 1)
+    const [removed] = service.records.patients.splice(1, 1)
     expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual(['p2'])
-    service.records.patients.push(held!)
+    service.records.patients.push(removed!)
     expect((await runCommand(['backfill', '--streams', 'patients'], env)).code).toBe(0)
     expect(await deleted(warehouse.url)).toEqual([])
     expect(await lastNames(warehouse.url, ['p2'])).toEqual(['first'])
-    expect((await heldBy(warehouse.url)).patient_custom_fields).toHaveLength(3)
+    expect((await storedTables(warehouse.url)).patient_custom_fields).toHaveLength(3)
   })
 })
 
-it.concurrent('fifty deletes need nobody; fifty-one wait, are named, hold up no other stream, and proceed when allowed', async () => {
+it.concurrent('fifty deletes need no approval; fifty-one wait, are reported, delay no other stream, and are made when allowed', async () => {
   await using scene = await openScene({ patients: 110 })
   const { control } = scene.emulator
   const patients = control.world().patients
@@ -147,9 +147,9 @@ it.concurrent('fifty deletes need nobody; fifty-one wait, are named, hold up no 
   const form = control.world().forms.at(0)!
   control.renameForm(form.id, 'Renamed meanwhile')
   control.updatePatient(patients.at(105)!.id, { last_name: 'Meanwhile' })
-  const held = await scene.backfill()
-  expect(held.code).toBe(4)
-  expect(held.stdout).toMatch(/patients: 51 patients are missing .*--allow-mass-delete/)
+  const waiting = await scene.backfill()
+  expect(waiting.code).toBe(4)
+  expect(waiting.stdout).toMatch(/patients: 51 patients are missing .*--allow-mass-delete/)
   expect(await deleted(scene.url)).toHaveLength(50)
   expect(await lastNames(scene.url, [patients.at(105)!.id])).toEqual(['Meanwhile'])
   const [name] = await query(scene.url, 'select name from intake.forms where id = $1', [form.id])
@@ -159,7 +159,7 @@ it.concurrent('fifty deletes need nobody; fifty-one wait, are named, hold up no 
 
   expect((await scene.backfill('--allow-mass-delete', '--full')).code).toBe(0)
   expect(await deleted(scene.url)).toHaveLength(101)
-  expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
+  expect(await storedTables(scene.url)).toEqual(expectedOf(control.world()))
 })
 
 async function lastNames(url: string, ids: readonly string[]): Promise<readonly string[]> {

@@ -1,4 +1,4 @@
-/** The checkpoint of responses: survived when it is broken, and moved over nothing that was not read. */
+/** The checkpoint of responses: a run survives a broken one, and never moves it past records that were not read. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import {
@@ -32,7 +32,7 @@ describe('a stored checkpoint', () => {
     ['cannot be read', 'newest'],
     ['cannot be read', [1]],
   ])(
-    'that %s (%j) is said, everything is read, and the next run goes on from a good one',
+    'that %s (%j) is reported, everything is read, and the next run continues from a valid one',
     async (what, bad) => {
       const { control } = scene.emulator
       const world = control.world()
@@ -59,7 +59,7 @@ describe('a stored checkpoint', () => {
     ['is in the future', { newest: '2999-01-01T00:00:00Z', swept_at: '2999-01-01T00:00:00Z' }],
     ['cannot be read', { newest: 'yesterday' }],
     ['cannot be read', 17],
-  ])('that %s (%j) is said with --since too, and the next run reads everything', async (what, bad) => {
+  ])('that %s (%j) is reported with --since too, and the next run reads everything', async (what, bad) => {
     await setCursor(scene.url, bad)
     const since = plus(newestOf(scene.emulator.control.world()), -DAY).slice(0, 10)
     const run = await readResponses(scene, '--since', since)
@@ -74,7 +74,7 @@ describe('a stored checkpoint', () => {
     expect((await readResponses(scene)).asked.after).not.toContain(null)
   })
 
-  it('is what a dry run goes by too, and leaves as it is', async () => {
+  it('is also used, and not changed, by a dry run', async () => {
     const before = await cursorIn(scene.url)
     const run = await readResponses(scene, '--dry-run')
     expect(run).toMatchObject({ code: 0, changed: 0 })
@@ -82,7 +82,7 @@ describe('a stored checkpoint', () => {
     expect(await cursorIn(scene.url)).toEqual(before)
   })
 
-  it('stays where it is when --since begins after it, so that what lies between is read later', async () => {
+  it('does not move when --since begins after it, so that the records between are read later', async () => {
     const world = scene.emulator.control.world()
     const checkpoint = newestOf(world)
     submitAt(world, plus(checkpoint, 10 * DAY))
@@ -97,7 +97,7 @@ describe('a stored checkpoint', () => {
     expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world) })
   })
 
-  it('stays too when --since begins the day after it, since the service may leave that day’s first hours out', async () => {
+  it('does not move when --since begins a day after it, because the service may omit the first hours of that day', async () => {
     const checkpoint = newestOf(scene.emulator.control.world())
     submitAt(scene.emulator.control.world(), plus(checkpoint, 2 * DAY))
     const run = await readResponses(scene, '--since', plus(checkpoint, DAY).slice(0, 10))
@@ -106,7 +106,7 @@ describe('a stored checkpoint', () => {
     expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0 })
   })
 
-  it('goes back when the newest response was deleted: everything is read once, and said, and the next run asks as ever', async () => {
+  it('goes back when the newest response was deleted: everything is read once and reported, and the next run is incremental', async () => {
     const { control } = scene.emulator
     const [last] = responsesOf(control.world()).filter(
       ({ submitted_at }) => submitted_at === newestOf(control.world()),
@@ -128,7 +128,7 @@ describe('a stored checkpoint', () => {
     expect(next.asked.after).not.toContain(null)
   })
 
-  it('moves on when --since begins before it', async () => {
+  it('moves when --since begins before it', async () => {
     const world = scene.emulator.control.world()
     const since = plus(newestOf(world), -DAY).slice(0, 10)
     submitAt(world, plus(newestOf(world), DAY))
@@ -142,7 +142,7 @@ it.each<[string, unknown]>([
   ['cannot be read', { scanned_at: 'last night' }],
   ['cannot be read', ['another', 'format']],
 ])(
-  'a checkpoint that %s (%j) is said of every stream, in the summary and the log, and is replaced by a good one',
+  'a checkpoint that %s (%j) is reported for every stream, in the summary and the log, and is replaced by a valid one',
   async (what, bad) => {
     await using scene = await openScene()
     expect(await scene.backfill()).toMatchObject({ code: 0 })
@@ -151,8 +151,8 @@ it.each<[string, unknown]>([
     const run = await scene.backfill('--json')
     expect(run.code).toBe(0)
     const note = `the stored checkpoint ${what}; everything was read`
-    const told = Object.entries(documentOf(run).streams).map(([name, figures]) => [name, figures.note])
-    expect(told).toEqual(STREAMS.map(({ name }) => [name, note]))
+    const notes = Object.entries(documentOf(run).streams).map(([name, figures]) => [name, figures.note])
+    expect(notes).toEqual(STREAMS.map(({ name }) => [name, note]))
     expect(run.stderr.split(note)).toHaveLength(STREAMS.length + 1)
     expect(await liveRows(scene.url)).toEqual(before)
     const next = documentOf(await scene.backfill('--json')).streams
@@ -160,7 +160,7 @@ it.each<[string, unknown]>([
   },
 )
 
-it('a dry run on a database without tables reads lists of summaries too', async () => {
+it('a dry run on an empty database also reads lists of summaries', async () => {
   await using scene = await openScene({ shape: 'response-summaries+summary-lists' }, { empty: true })
   const run = await readResponses(scene, '--dry-run')
   expect(run).toMatchObject({ code: 0, status: 'succeeded', fetched: 48, changed: 48 })

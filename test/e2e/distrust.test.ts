@@ -1,4 +1,4 @@
-/** A service that is wrong about itself: its clock, its count, or a record that it lists and will not give. */
+/** A service that is wrong about itself: its clock, its count, or a listed record that it does not return. */
 import { expect, it } from 'vitest'
 import { createTestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -33,7 +33,7 @@ async function scene() {
   }
 }
 
-it('one answer with a Date a year ahead does not keep later edits and deletes out', async () => {
+it('one answer whose Date is a year ahead does not block later edits and deletes', async () => {
   await using at = await scene()
   const ahead = new Date(Date.now() + 365 * 86_400_000).toUTCString()
   at.service.interfere = (_, response) => {
@@ -61,7 +61,7 @@ it('one answer with a Date a year ahead does not keep later edits and deletes ou
   })
 })
 
-it('a summary that is not found by its id, or that the service refuses, is set aside whole; the others are loaded', async () => {
+it('a summary whose id is not found or is refused becomes a dead letter; the others are loaded', async () => {
   await using at = await scene()
   at.service.records.forms.push(
     { id: 'f1', name: 'Lost' },
@@ -86,7 +86,7 @@ it('a summary that is not found by its id, or that the service refuses, is set a
   expect(kept.map(({ body }) => JSON.parse(body).name).sort()).toEqual(['Dots', 'Lost', 'Refused'])
 })
 
-it('a record listed twice, the same each time, is written once and not again', async () => {
+it('a record that is listed twice with the same content is written once, and not again by the next run', async () => {
   await using at = await scene()
   const { patients } = at.service.records
   patients.push(patients[0]!)
@@ -101,7 +101,7 @@ it('a record listed twice, the same each time, is written once and not again', a
   expect(await versions()).toEqual(before)
 })
 
-it('a stamp that was ahead of the clock is no problem any more once its time has come', async () => {
+it('an updated_at in the future is no longer a problem once that time has passed', async () => {
   await using at = await scene()
   at.service.records.patients.splice(0, 5, { id: 'p1', updated_at: new Date().toISOString() })
   const behind = new Date(Date.now() - 3_600_000).toUTCString()
@@ -117,7 +117,7 @@ it('a stamp that was ahead of the clock is no problem any more once its time has
   expect(await problems()).toEqual([{ clean: true }])
 })
 
-it('a dry run on a database without tables reads a list that names a record twice, and creates nothing', async () => {
+it('a dry run on an empty database reads a list that contains a record twice, and creates nothing', async () => {
   await using service = await startLittleService(littlePatients(5))
   await using empty = await createTestDatabase({ empty: true })
   const { patients } = service.records

@@ -1,9 +1,9 @@
 /**
- * Whatever the service looks like and whatever fails, while its clinic goes on working: once that is still, one more
- * backfill leaves every table as a fresh load does, row for row.
+ * For every shape and every fault of the service, while its data changes: after the changes stop, one more backfill
+ * leaves every table as a fresh load does, row for row.
  *
- * Every shape and every fault of a request is met on each run, all nine streams at once: shapes several together, each
- * of another matter; TEST_THOROUGH=1 meets each shape alone too, and every mixture under every fault.
+ * Each run meets every shape and every fault of a request, with all nine streams at once; several shapes are combined,
+ * each of another kind. TEST_THOROUGH=1 also tests each shape alone, and every combination under every fault.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type * as wire from '../../src/api/http/wire.ts'
@@ -15,7 +15,7 @@ import { STREAMS } from '../../src/streams/catalogue.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { often } from '../support/thorough.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { withoutPauses } from './support/impatient.ts'
 import { liven } from './support/living.ts'
 import { openWarehouse } from './support/scene.ts'
@@ -24,25 +24,25 @@ import { configOf, teamOf, teamsIn } from './support/teams.ts'
 
 withoutPauses()
 
-// A request that is never answered is given up after a minute; that it is, and not how long it takes, is the point.
+// A request without an answer is abandoned after a minute; the test is about the fact, not the time.
 vi.mock('../../src/api/http/wire.ts', async (original: () => Promise<typeof wire>) => {
   const actual = await original()
   return { ...actual, DEFAULT_TIMEOUTS: { ...actual.DEFAULT_TIMEOUTS, headers: 500 } }
 })
 
 const WORLD = { port: 0, patients: 24, forms: 5, packets: 3, documents: 3, responses: 30, pageSize: 8 }
-/** Changes for each request that is asked, half of them of the clinic, half of the service's own people. */
+/** Changes per request, half of them in the clinic, half by users of the service. */
 const LIFE = { each: 1, changes: 24 }
 
-/** Shapes that cannot be worn together with others, and why. */
+/** Shapes that cannot be combined with others, and why. */
 const ALONE: Readonly<Record<string, string>> = {
   'bare-array': 'a list that is whole has no pages',
   'huge-ids': 'nothing can be keyed, so nothing else would be met',
 }
 
 /**
- * Faults that are met together, each answer struck by one of them; whatever is not named here is met alone. After a 429
- * a client holds back, and after an unreadable page a stream ends: those leave the others nothing to strike.
+ * Faults that are tested together, each answer with one of them; others are tested alone. A 429 makes the client wait
+ * and an unreadable page ends a stream, so that the other faults would not occur.
  */
 const TOGETHER: readonly (readonly string[])[] = [
   ['http-500', 'http-503', 'html-502', 'html-504', 'html-200'],
@@ -50,7 +50,7 @@ const TOGETHER: readonly (readonly string[])[] = [
   ['slow', 'drip', 'invalid-utf8', 'next-elsewhere'],
 ]
 
-/** How often a fault strikes by chance, and its argument; else one answer in twenty. */
+/** Chance of a fault, and its argument; one answer in twenty by default. */
 const CHANCES: Readonly<Record<string, string>> = {
   throttle: '0:0',
   'throttle-burst': '0:2',
@@ -62,10 +62,10 @@ const CHANCES: Readonly<Record<string, string>> = {
   'clock-skew': '90',
 }
 const LISTS = ['patients', 'forms', 'packets', 'documents', 'responses', 'messages', 'export-csv', 'webhooks']
-/** A limit that is met late was seen to permit much, so that the run goes on at once. */
+/** A limit that takes effect late has been learned as high, so that the run continues at once. */
 const LATE_LISTS = ['export-csv', 'webhooks']
 
-/** Those of the streams that a backfill reads; none of them may be empty, or nothing would be compared. */
+/** Tables of the streams that a backfill reads; none may be empty, or nothing would be compared. */
 const TABLES = [
   ...STREAMS.flatMap(({ table, children }) => [table, ...children.map((child) => child.table)]),
   ...['export_columns', 'export_rows', 'export_cells'],
@@ -77,7 +77,7 @@ interface Case {
   readonly faults: readonly string[]
 }
 
-/** Mixtures that hold each shape once, no two of one matter together, and as many in one as in another. */
+/** Combinations that contain each shape once, no two of one kind together, and of nearly equal size. */
 function mixtures(): readonly string[] {
   const worn: string[][] = []
   for (const name of SHAPE_NAMES.filter((one) => !(one in ALONE))) {
@@ -127,14 +127,14 @@ afterAll(async () => {
   await fresh.drop()
 })
 
-it('every shape and every fault of a request is among the cases', () => {
+it('the cases include every shape and every fault of a request', () => {
   const worn = new Set(CASES.flatMap(({ shape }) => shape.split('+')))
   expect(SHAPE_NAMES.filter((name) => !worn.has(name))).toEqual([])
   const met = new Set(CASES.flatMap(({ faults }) => faults))
   expect(REQUEST_FAULTS.filter((name) => !met.has(name))).toEqual([])
 })
 
-describe.concurrent('read while the clinic goes on, and once more when it is still, every table is that of a fresh load', () => {
+describe.concurrent('after a read during changes, and one more after they stopped, every table equals a fresh load', () => {
   it.each(CASES.map((one, at) => ({ ...one, team: `case.${at}` })))(
     '$title',
     async ({ shape, faults, team }) => {
@@ -151,28 +151,34 @@ describe.concurrent('read while the clinic goes on, and once more when it is sti
       ]
       if (shape !== 'huge-ids') {
         for (const { streams } of ended) {
-          const told = Object.entries(streams).map(([stream, { status, note }]) => ({ stream, status, note }))
-          expect(told).toEqual(STREAMS.map(({ name }) => ({ stream: name, status: 'succeeded', note: null })))
+          const statuses = Object.entries(streams).map(([stream, { status, note }]) => ({
+            stream,
+            status,
+            note,
+          }))
+          expect(statuses).toEqual(
+            STREAMS.map(({ name }) => ({ stream: name, status: 'succeeded', note: null })),
+          )
         }
       }
-      const held = await everyTable(warehouse.url, team)
-      expect(held).toEqual(await everyTable(fresh.url, team))
+      const tables = await everyTable(warehouse.url, team)
+      expect(tables).toEqual(await everyTable(fresh.url, team))
       if (shape === 'default') {
-        expect(TABLES.filter((name) => held[name]!.length === 0)).toEqual([])
-        expect(worked(await heldBy(warehouse.url, team))).toEqual(expectedOf(emulator.control.world()))
+        expect(TABLES.filter((name) => tables[name]!.length === 0)).toEqual([])
+        expect(worked(await storedTables(warehouse.url, team))).toEqual(expectedOf(emulator.control.world()))
       }
     },
   )
 })
 
-/** What `expectedOf` works out: exports and webhooks have their own tests. */
+/** The tables that `expectedOf` computes; exports and webhooks have their own tests. */
 function worked(tables: Readonly<Record<string, readonly string[]>>) {
   return Object.fromEntries(
     Object.entries(tables).filter(([name]) => TABLES.includes(name) && !name.startsWith('webhook')),
   )
 }
 
-/** One backfill struck by chance, then one whose every list is struck for certain, by one fault each; and none after. */
+/** One backfill with faults by chance, then one in which every list has one fault each; none after that. */
 async function backfillUnder(
   faults: readonly string[],
   { control }: Emulator,
@@ -191,7 +197,7 @@ async function backfillUnder(
   control.setFaults('')
 }
 
-/** `backfill` of this service's nine streams into a warehouse. */
+/** Runs `backfill` of the nine streams of this service into a warehouse. */
 function runsOf(emulator: Emulator, team: string, shape: string) {
   const slashed = Object.entries(DEFAULT_PATHS).map(([name, path]) => [name, `${path}/`] as const)
   const paths = shape.split('+').includes('trailing-slash') ? { paths: Object.fromEntries(slashed) } : {}

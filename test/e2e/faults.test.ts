@@ -1,4 +1,4 @@
-/** A service that fails now and then is read as if it did not; one whose lists are unsteady never loses a record. */
+/** A service that fails occasionally is read completely; one whose lists are not stable never loses a record. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import type { Ended } from '../support/cli.ts'
@@ -11,16 +11,16 @@ import { configOf, teamOf, teamsIn } from './support/teams.ts'
 
 withoutPauses()
 
-/** Answered by another attempt, so that the very first run is complete. */
+/** Answered by another attempt, so that the first run is complete. */
 const PASSING = [
   ...['http-500', 'http-503', 'html-502', 'html-504', 'html-200', 'reset', 'truncate', 'cut-json'],
   ...['corrupt-json', 'throttle', 'throttle-silent', 'slow', 'drip'],
 ]
 
-/** Rows of a page that are not those that belong there, at a chance that strikes most scans. */
-const UNSTEADY = ['shift-rows', 'duplicate-rows', 'drop-rows', 'wrong-count']
+/** Pages with wrong rows, at a rate that affects most scans. */
+const UNSTABLE = ['shift-rows', 'duplicate-rows', 'drop-rows', 'wrong-count']
 
-/** The argument that a fault needs to be over soon. */
+/** The argument that keeps a fault short. */
 const ARGUMENTS: Readonly<Record<string, string>> = { slow: ':300', drip: ':20' }
 
 const emulators = new Map<string, Emulator>()
@@ -32,9 +32,9 @@ beforeAll(async () => {
   warehouse = await openWarehouse()
   const world = { ...SMALL, patients: 80, pageSize: 5 }
   emulators.set('default', await startEmulator(world))
-  for (const fault of [...PASSING, ...UNSTEADY, 'invalid-utf8']) {
+  for (const fault of [...PASSING, ...UNSTABLE, 'invalid-utf8']) {
     const argument = ARGUMENTS[fault] ?? ''
-    // After a 429 a client holds back for a while, so the fewer pages.
+    // A 429 makes the client wait, so it gets fewer pages.
     const pageSize = fault.startsWith('throttle') ? 40 : world.pageSize
     const emulator = await startEmulator({ ...world, pageSize, faults: `${fault}=0.1${argument}` })
     emulator.control.failNext('/v2/patients', `${fault}=1${argument}`)
@@ -53,7 +53,7 @@ afterAll(async () => {
 })
 
 describe('one run is enough', () => {
-  it.each(PASSING)('though one answer in ten is %s', async (fault) => {
+  it.each(PASSING)('although one answer in ten is %s', async (fault) => {
     const { streams } = teamsIn(first)[fault]!
     for (const [stream, { status, note }] of Object.entries(streams)) {
       expect({ stream, status, note }).toEqual({ stream, status: 'succeeded', note: null })
@@ -65,15 +65,15 @@ describe('one run is enough', () => {
   })
 })
 
-describe('a run without the fault completes what the one with it left', () => {
-  it.each([...UNSTEADY, 'invalid-utf8'])('after %s, with no record deleted meanwhile', async (fault) => {
+describe('a run without the fault completes the work of the run with it', () => {
+  it.each([...UNSTABLE, 'invalid-utf8'])('after %s, with no record deleted in between', async (fault) => {
     expect(teamsIn(second)[fault]!.streams.patients!.status).toBe('succeeded')
     expect(await liveRows(warehouse.url, fault)).toEqual(await liveRows(warehouse.url))
     const tombstones = await query(warehouse.url, 'select from intake_raw.records where deleted')
     expect(tombstones).toEqual([])
   })
 
-  it('and both runs end with 0, but for bytes that are not UTF-8, which are reported', async () => {
+  it('and both runs exit with 0, except for bytes that are not UTF-8, which are reported', async () => {
     expect(second.code).toBe(0)
     const marked = await query<{ team: string }>(
       warehouse.url,
@@ -83,9 +83,9 @@ describe('a run without the fault completes what the one with it left', () => {
   })
 })
 
-describe('a list that is never steady', () => {
+describe('a list that is never stable', () => {
   it.each(['drop-rows', 'wrong-count', 'shift-rows'])(
-    '(%s on every page, the same each time) is read three times, deletes nothing and asks for a person',
+    '(%s on every page, the same each time) is read three times, deletes nothing and needs attention',
     async (fault) => {
       await using scene = await openScene({ patients: 30 })
       expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
@@ -100,16 +100,16 @@ describe('a list that is never steady', () => {
       )
       const lists = control.requests().filter(({ url }) => /^.v2.patients(?:\?|$)/.test(url))
       expect(lists.length).toBeGreaterThanOrEqual(9)
-      const held = await query<{ alive: number; gone: number }>(
+      const counts = await query<{ alive: number; gone: number }>(
         scene.url,
         `select count(*) filter (where _deleted_at is null)::int as alive,
          count(_deleted_at)::int as gone from intake.patients`,
       )
-      expect(held).toEqual([{ alive: 30, gone: 0 }])
+      expect(counts).toEqual([{ alive: 30, gone: 0 }])
     },
   )
 
-  it('because people come and go while it is read is right after the next quiet run, and never deleted the living', async () => {
+  it('because records change while it is read is complete after the next quiet run, and no live record was deleted', async () => {
     await using scene = await openScene({ patients: 200, pageSize: 5, activity: 40, faults: 'slow=0.3:30' })
     for (let run = 0; run < 2; run++) {
       expect((await scene.backfill()).code).toBe(0)

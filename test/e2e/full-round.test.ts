@@ -1,6 +1,6 @@
 /**
- * The whole service once around, as a person at a shell would go: upload patients, send a packet, fill it in, receive
- * the signed events, export the answers.
+ * A complete round through the service, with the steps of a user at a shell: upload patients, send a packet, fill it in,
+ * receive the signed events, export the answers.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -21,7 +21,7 @@ interface Received {
   readonly event: Loose
 }
 
-/** A receiver on loopback that keeps every delivery as it came. */
+/** A receiver on loopback that keeps every delivery as received. */
 async function openReceiver() {
   const received: Received[] = []
   const server = createServer(async (request, response) => {
@@ -48,7 +48,7 @@ const PATIENTS = [
   'Li,Wei,li@example.com,5550102,1990-01-01,,',
 ].join('\r\n')
 
-it('patients uploaded, a packet sent and filled in: signed events that openssl reproduces, and the answers as CSV', async () => {
+it('patients are uploaded, a packet is sent and filled in: openssl reproduces the signatures, and the answers are in the CSV', async () => {
   await using database = await createTestDatabase()
   await using receiver = await openReceiver()
   const emulator = startCli(['emulator', '--port', '0', '--patients', '3', '--responses', '8', '--json'], {})

@@ -1,6 +1,6 @@
-/** What went wrong in one run and is mended by a later one, without a person who knows how. */
+/** Failures of one run that a later run repairs without intervention. */
 import { expect, it } from 'vitest'
-import { storeDeadLetters } from '../../src/load/dead-letters.ts'
+import { storeDeadLetters } from '../../src/load/dead-deadLetters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { CLOCK_APART_MS, json } from '../api/support/service.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -28,8 +28,8 @@ function response(nth: number, text = 'first'): LittleRecord {
 }
 
 /**
- * A service that keeps to its date filter and lists summaries; a response in `refused` is not given by its id. What its
- * lists leave out is counted all the same once it is in `slipped`.
+ * A service that applies its date filter and lists summaries; a response in `refused` cannot be fetched by its id. Records
+ * in `slipped` are missing from its lists, but included in their count.
  */
 async function scene(count: number) {
   const service = await startLittleService()
@@ -53,7 +53,7 @@ async function scene(count: number) {
           `select value_text from intake.response_answers where value_text <> 'first' order by response_id`,
         )
       ).map((row) => row.value_text),
-    letters: () => query<{ status: string }>(warehouse.url, 'select status from intake_ops.dead_letters'),
+    deadLetters: () => query<{ status: string }>(warehouse.url, 'select status from intake_ops.dead_letters'),
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]()
       await warehouse[Symbol.asyncDispose]()
@@ -65,7 +65,7 @@ type Answer = Parameters<LittleService['interfere']>[1]
 
 interface Listing {
   readonly service: LittleService
-  /** With what each is answered. */
+  /** The answer to each request by id. */
   readonly refused: ReadonlyMap<string, number>
   readonly slipped: ReadonlySet<string>
 }
@@ -90,7 +90,7 @@ function listed({ service, refused, slipped }: Listing, url: string, answer: Ans
   return true
 }
 
-it('deletes that wait for a person are asked about by every run, and done when that is allowed', async () => {
+it('deletes that need approval are reported by every run, and made when allowed', async () => {
   await using at = await scene(100)
   expect(await at.run()).toMatchObject({ code: 0, changed: 100 })
   at.service.records.responses.splice(10, 60)
@@ -109,7 +109,7 @@ it.each([
   ['that waits', false],
   ['that was discarded', true],
 ])(
-  'a record set aside %s is loaded by the first run that is given it, however old it is',
+  'a record dead-lettered %s is loaded by the first run that can read it, however old it is',
   async (_, discarded) => {
     await using at = await scene(40)
     expect(await at.run()).toMatchObject({ code: 0, changed: 40 })
@@ -121,19 +121,19 @@ it.each([
     if (discarded) {
       const ids = await query<{ id: string }>(at.url, 'select id from intake_ops.dead_letters')
       for (const { id } of ids)
-        expect((await runCommand(['dead-letters', 'discard', id], at.env)).code).toBe(0)
+        expect((await runCommand(['dead-deadLetters', 'discard', id], at.env)).code).toBe(0)
     }
     expect((await at.run()).code).toBe(discarded ? 0 : 4)
     expect(await at.texts()).toEqual([])
     at.refused.clear()
     expect((await at.run(...(discarded ? ['--since', '2026-01-01'] : []))).code).toBe(0)
     expect(await at.texts()).toEqual(['edited 3', 'edited 39'])
-    const statuses = (await at.letters()).map(({ status }) => status)
+    const statuses = (await at.deadLetters()).map(({ status }) => status)
     expect([...new Set(statuses)]).toEqual([discarded ? 'discarded' : 'resolved'])
   },
 )
 
-it('records that no list shows any more, and that are given by their ids as they are held, are not written anew', async () => {
+it('unchanged records that no list shows any more, and that a GET by id returns, are not written again', async () => {
   await using at = await scene(20)
   await at.run()
   for (let nth = 0; nth < 8; nth++) at.service.unlisted.add(`r${nth}`)
@@ -142,7 +142,7 @@ it('records that no list shows any more, and that are given by their ids as they
   expect(await rowVersions(at.url)).toEqual(before)
 })
 
-it('a filter that leaves out the newest record known is not believed', async () => {
+it('a filter that omits the newest known record is not trusted', async () => {
   await using at = await scene(20)
   await at.run()
   const honest = at.service.interfere
@@ -163,7 +163,7 @@ it.each([
   ['the part since the checkpoint', []],
   ['everything', ['--full']],
 ])(
-  'a run that read %s, and less than was counted, leaves the cursor: what it missed is older than what it saw, and loaded by the next',
+  'a run that read %s, and less than was counted, keeps the cursor: the next run loads the missed records, which are older',
   async (_, words) => {
     await using at = await scene(20)
     await at.run()
@@ -178,7 +178,7 @@ it.each([
 )
 
 it.each([400, 401, 403, 405, 500])(
-  'a record that no list shows, and whose own answer is %i, is not taken for deleted: only 404 and 410 say so',
+  'a record that no list shows, and whose GET by id answers %i, is not deleted: only 404 and 410 prove a delete',
   async (status) => {
     await using at = await scene(20)
     await at.run()
@@ -194,18 +194,18 @@ it.each([400, 401, 403, 405, 500])(
   },
 )
 
-it('an event that was set aside waits for a person: each run says so, and none that reads the record takes it for settled', async () => {
+it('a dead-lettered event waits for a person: each run reports it, and reading the record does not settle it', async () => {
   await using at = await scene(5)
   expect(await at.run()).toMatchObject({ code: 0 })
-  const letter = { recordId: 'r1', origin: 'event:e1', reason: 'a reason', body: '{}' }
+  const deadLetter = { recordId: 'r1', origin: 'event:e1', reason: 'a reason', body: '{}' }
   await using session = await openSession({ url: at.url, purpose: 'healing' })
-  await storeDeadLetters(session.db, { teamId: 1, stream: 'responses', runId: null }, [letter])
+  await storeDeadLetters(session.db, { teamId: 1, stream: 'responses', runId: null }, [deadLetter])
   for (const words of [[], ['--full'], []])
     expect(await at.run(...words)).toMatchObject({ code: 4, dead_letters: 0 })
-  expect(await at.letters()).toEqual([{ status: 'waiting' }])
+  expect(await at.deadLetters()).toEqual([{ status: 'waiting' }])
 })
 
-it('a response that is dated years ahead is loaded and moves no cursor: the next run asks for what came since the others', async () => {
+it('a response dated years ahead is loaded and does not move the cursor: the next run continues after the others', async () => {
   await using at = await scene(20)
   await at.run()
   at.service.records.responses.push({ ...response(20, 'ahead'), submitted_at: '2999-01-01T00:00:00Z' })

@@ -1,4 +1,4 @@
-/** A run may be stopped, killed or frozen at any moment; the next one ends in the tables of a fresh load. */
+/** A run may be stopped, killed or suspended at any time; the next one leaves the tables of a fresh load. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
@@ -6,12 +6,12 @@ import { json, type Received } from '../api/support/service.ts'
 import { startCli } from '../support/cli.ts'
 import { startOwnTime } from '../support/own-time.ts'
 import { runCommand } from '../support/run-command.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { littlePatient, littlePatients, startLittleService } from './support/little-service.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
-/** More people than one batch holds, so that a run commits several times. */
+/** More patients than fit in one batch, so that a run commits several times. */
 const SEVERAL_BATCHES = { patients: 3000, responses: 20, pageSize: 500 }
 
 const SLOW = 'slow=1:30'
@@ -20,7 +20,7 @@ describe.concurrent.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)('%s', (signal, code) => {
-  it(`ends a run with ${code}, its history says interrupted, and the next run is good`, async () => {
+  it(`ends a run with ${code}, its history says interrupted, and the next run succeeds`, async () => {
     await using scene = await openScene({ patients: 300, faults: 'slow=1:100' })
     const run = startCli(['backfill', '--json'], scene.env)
     await until(async () => (await peopleIn(scene.url)) > 0 || (await requestsOf(scene)) > 8)
@@ -31,13 +31,13 @@ describe.concurrent.each([
     expect(time.milliseconds).toBeLessThan(10_000)
     expect(JSON.parse(ended.stdout)).toMatchObject({ status: 'interrupted' })
     expect(await query(scene.url, 'select status from intake_ops.runs')).toEqual([{ status: 'interrupted' }])
-    expect((await heldBy(scene.url)).patients?.length ?? 0).toBeLessThan(300)
+    expect((await storedTables(scene.url)).patients?.length ?? 0).toBeLessThan(300)
     await expectFreshLoad(scene)
   })
 })
 
 describe.concurrent('SIGKILL', () => {
-  it('at five moments of a first load leaves what the next run completes', async () => {
+  it('at five times during a first load leaves a state that the next run completes', async () => {
     await using scene = await openScene({ ...SEVERAL_BATCHES, faults: SLOW })
     await killOften(scene, 5)
     const before = await query<{ status: string }>(scene.url, 'select status from intake_ops.runs')
@@ -51,7 +51,7 @@ describe.concurrent('SIGKILL', () => {
     expect(statuses.at(-1)).toEqual({ status: 'succeeded' })
   })
 
-  it('at five moments of a later run, between which the service changes, does so too', async () => {
+  it('at five times during a later run, while the service changes, does so too', async () => {
     await using scene = await openScene(SEVERAL_BATCHES)
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
@@ -67,19 +67,19 @@ describe.concurrent('SIGKILL', () => {
       }
       control.renameForm(forms.at(time % 3)!.id, `Form ${time}`)
     })
-    // Old responses lose the patients that were deleted, which only a reading of everything shows.
+    // Old responses lose deleted patients, which only a full scan shows.
     await expectFreshLoad(scene, '--full')
   })
 })
 
-it.concurrent('a run that was frozen while another took its slices changes nothing when it wakes, and says so', async () => {
+it.concurrent('a suspended run whose slices another took changes nothing when it resumes, and reports why', async () => {
   await using service = await startLittleService(littlePatients(15))
   await using warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }
   const waiting: (() => void)[] = []
   service.interfere = ({ url }: Received, response) => {
     if (url !== `/v2/patients?page=2` || waiting.length > 0) return false
-    // Rendered now, sent much later: with a record that nobody else ever sees.
+    // Rendered now, sent much later, with a record that nothing else contains.
     const results = [...service.records.patients.slice(10), littlePatient('ghost', 'seen by one run alone')]
     const stale = { count: 16, next: null, previous: null, results }
     waiting.push(() => json(response, stale))
@@ -96,7 +96,7 @@ it.concurrent('a run that was frozen while another took its slices changes nothi
   service.records.patients[3] = littlePatient('p4', 'second')
   const other = await runCommand(['backfill'], env)
   expect(other.code).toBe(0)
-  const tables = await heldBy(warehouse.url)
+  const tables = await storedTables(warehouse.url)
   expect(tables.patients).toHaveLength(15)
   const before = await rowVersions(warehouse.url)
 
@@ -106,12 +106,12 @@ it.concurrent('a run that was frozen while another took its slices changes nothi
   expect(woken.code).toBe(1)
   expect(woken.stderr).toContain('another worker has taken over patients; this one changed nothing more')
   expect(await rowVersions(warehouse.url)).toEqual(before)
-  expect(await heldBy(warehouse.url)).toEqual(tables)
+  expect(await storedTables(warehouse.url)).toEqual(tables)
   expect((await runCommand(['backfill'], env)).code).toBe(0)
   expect(await rowVersions(warehouse.url)).toEqual(before)
 })
 
-it.concurrent('a run that loses the session of its locks stops every stream, says why, and the next run is good', async () => {
+it.concurrent('a run that loses its lock session stops every stream and reports why, and the next run succeeds', async () => {
   await using service = await startLittleService(littlePatients(15))
   await using warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }
@@ -124,7 +124,7 @@ it.concurrent('a run that loses the session of its locks stops every stream, say
   const run = startCli(['backfill'], env)
   await until(() => waiting.size === 2)
   await endItsSession(warehouse.url)
-  // The forms are done, which cannot be written down any more, while the patients still wait for the service.
+  // The forms are done, which can no longer be recorded, while the patients still wait for the service.
   using time = startOwnTime()
   waiting.get('/v2/forms')!()
   const { code, stderr } = await run.ended
@@ -135,10 +135,10 @@ it.concurrent('a run that loses the session of its locks stops every stream, say
   expect(stderr).not.toContain('fault of intake-sync')
   service.interfere = () => false
   expect((await runCommand(['backfill'], env)).code).toBe(0)
-  expect((await heldBy(warehouse.url)).patients).toHaveLength(15)
+  expect((await storedTables(warehouse.url)).patients).toHaveLength(15)
 })
 
-/** As a database that was restarted, or a network that gave up: the run holds no lock any more. */
+/** Like a restarted database or a failed network: the run no longer holds its locks. */
 async function endItsSession(url: string): Promise<void> {
   await query(
     url,
@@ -148,7 +148,7 @@ async function endItsSession(url: string): Promise<void> {
   await until(async () => (await sessions(url, 'backfill')) === 0)
 }
 
-/** Starts a run and kills it, `times` times, at moments spread over what a run takes, each a little off. */
+/** Starts a run and kills it `times` times, at times spread over its duration, with a small variation. */
 async function killOften(
   scene: Scene,
   times: number,
@@ -158,7 +158,7 @@ async function killOften(
     between(time)
     const from = scene.emulator.control.requests().length
     const run = startCli(['backfill'], scene.env)
-    // From its first request on: before that there is nothing to interrupt.
+    // From its first request on: there is nothing to interrupt before.
     await until(() => scene.emulator.control.requests().length > from || run.process.exitCode !== null)
     await sleep((time * 600) / times + Math.random() * 60)
     run.kill('SIGKILL')
@@ -171,10 +171,10 @@ async function expectFreshLoad(scene: Scene, ...args: string[]): Promise<void> {
   scene.emulator.control.setFaults('')
   await nobodyConnected(scene.url)
   expect(await scene.backfill(...args)).toMatchObject({ code: 0 })
-  expect(await heldBy(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
+  expect(await storedTables(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
 }
 
-/** The server notices a client that was killed when it next reads from it. */
+/** The server notices a killed client when it next reads from it. */
 async function nobodyConnected(url: string): Promise<void> {
   await until(async () => (await sessions(url, '')) === 0)
 }

@@ -1,4 +1,4 @@
-/** A first load and a second, of real people and questionnaires, checked against the files that they came from. */
+/** A first and a second load of files with realistic patients and questionnaires, compared with these files. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
@@ -6,11 +6,11 @@ import { describe, expect, it } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import type { Loose } from '../emulator/caller.ts'
 import { realData } from '../emulator/real-data.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { documentOf, openScene, query } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
-/** Where each file's columns belong; what is not named here belongs to the custom fields under its own name. */
+/** The column of each file's columns; all others are custom fields under their own name. */
 const FEBRL = {
   rec_id: 'external_id',
   given_name: 'first_name',
@@ -70,12 +70,12 @@ const PEOPLE: readonly (readonly [file: string, columns: Readonly<Record<string,
 
 const QUESTIONNAIRES = 'questionnaires/beda-emr'
 
-/** The part of a title that says why a test is skipped. */
+/** The part of a title that gives the reason for skipping a test. */
 function reason(path: string): string {
   return existsSync(realData(path)) ? '' : ` (skipped: ${path} is not among the public data)`
 }
 
-describe('real people', () => {
+describe('files of patients', () => {
   for (const [file, columns] of PEOPLE) {
     it.skipIf(reason(file) !== '')(
       `${file}: every cell is in its column or under its own name, and a second backfill writes no row version${reason(file)}`,
@@ -89,7 +89,7 @@ describe('real people', () => {
         for (const row of rows) expectPerson(people, row, columns)
         const expected = Object.entries(expectedOf(scene.emulator.control.world()))
         const ofPeople = expected.filter(([table]) => table.startsWith('patient'))
-        expect(await heldBy(scene.url)).toEqual(Object.fromEntries(ofPeople))
+        expect(await storedTables(scene.url)).toEqual(Object.fromEntries(ofPeople))
 
         const before = await rowVersions(scene.url)
         const again = await scene.backfill('--streams', 'patients', '--json')
@@ -101,7 +101,7 @@ describe('real people', () => {
   }
 })
 
-describe('real questionnaires', () => {
+describe('files of questionnaires', () => {
   it.skipIf(reason(QUESTIONNAIRES) !== '')(
     `${QUESTIONNAIRES}: every item that asks or shows something is a question with its linkId and text, and every option a choice${reason(QUESTIONNAIRES)}`,
     async () => {
@@ -110,7 +110,7 @@ describe('real questionnaires', () => {
       const streams = ['--streams', 'forms,packets,documents']
       expect(await scene.backfill(...streams)).toMatchObject({ code: 0 })
 
-      const held = await query<{ form: string; text: string; link: string; choices: string[] }>(
+      const stored = await query<{ form: string; text: string; link: string; choices: string[] }>(
         scene.url,
         `select form.name as form, question.text,
            record.payload -> 'questions' -> (question.position - 1) ->> 'link_id' as link,
@@ -121,7 +121,7 @@ describe('real questionnaires', () => {
            join intake_raw.records record on record.stream = 'forms' and record.id = form.id
          order by form.name, form.id, question.position`,
       )
-      const left = held.map(({ form, text, link, choices }) => JSON.stringify([form, link, text, choices]))
+      const left = stored.map(({ form, text, link, choices }) => JSON.stringify([form, link, text, choices]))
       const sources = questionnairesIn(folder)
       expect(sources.length).toBeGreaterThan(0)
       for (const source of sources) {
@@ -134,7 +134,7 @@ describe('real questionnaires', () => {
         }
       }
       const { forms, form_questions, question_choices } = expectedOf(scene.emulator.control.world())
-      expect(await heldBy(scene.url)).toMatchObject({ forms, form_questions, question_choices })
+      expect(await storedTables(scene.url)).toMatchObject({ forms, form_questions, question_choices })
 
       const before = await rowVersions(scene.url)
       expect((await scene.backfill(...streams)).code).toBe(0)
@@ -143,10 +143,10 @@ describe('real questionnaires', () => {
   )
 })
 
-it('a generated world is in the tables value for value, and a second backfill writes no row version', async () => {
+it('a generated world is in the tables value by value, and a second backfill writes no row version', async () => {
   await using scene = await openScene({ patients: 230, forms: 60, packets: 12, documents: 12 })
   expect(await scene.backfill()).toMatchObject({ code: 0 })
-  expect(await heldBy(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
+  expect(await storedTables(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
   const before = await rowVersions(scene.url)
   expect((await scene.backfill('--full')).code).toBe(0)
   expect(await rowVersions(scene.url)).toEqual(before)
@@ -158,17 +158,17 @@ interface Person {
 }
 
 async function peopleIn(url: string): Promise<ReadonlyMap<string, Person>> {
-  const held = await query<Person>(
+  const stored = await query<Person>(
     url,
     `select to_jsonb(person) as row, coalesce((select jsonb_object_agg(key, value) from intake.patient_custom_fields
        where team_id = person.team_id and patient_id = person.id), '{}') as custom from intake.patients person`,
   )
-  return new Map(held.map((person) => [String(person.row.external_id), person]))
+  return new Map(stored.map((person) => [String(person.row.external_id), person]))
 }
 
 type Cells = readonly (readonly [header: string, value: string])[]
 
-/** The cells of each row of a file, read without the importer's help. */
+/** The cells of each row of a file, read without the importer. */
 function cellsOf(file: string): readonly Cells[] {
   const text = readFileSync(realData(file), 'utf8')
   if (file.endsWith('.json')) {
@@ -190,11 +190,11 @@ function expectPerson(
   if (person === undefined) expect.fail(`${key} ${id} is not in the warehouse`)
   for (const [header, value] of cells) {
     const column = columns[header]
-    const held = column === undefined ? undefined : person.row[column]
-    const asHeld = column === 'date_birth' ? held?.replaceAll('-', '') : held
+    const stored = column === undefined ? undefined : person.row[column]
+    const asStored = column === 'date_birth' ? stored?.replaceAll('-', '') : stored
     const asGiven = column === 'date_birth' ? value.replaceAll('-', '') : value
-    // A birth date that does not exist cannot stand in its column.
-    const kept = column !== undefined && asHeld === asGiven ? asGiven : person.custom[header]
+    // A birth date that does not exist cannot be in its column.
+    const kept = column !== undefined && asStored === asGiven ? asGiven : person.custom[header]
     if (kept !== asGiven && kept !== value) expect.fail(`${id}: ${header} is not in the warehouse as given`)
   }
 }
@@ -209,7 +209,7 @@ function questionnairesIn(folder: string): Loose[] {
     .filter((content) => content.resourceType === 'Questionnaire')
 }
 
-/** What asks or shows something: every item but a group that has items. */
+/** Items that ask or show something: every item except a group with items. */
 function leavesOf(items: Loose[] | undefined): Loose[] {
   return (items ?? []).flatMap((item) => {
     const inner = leavesOf(item.item)

@@ -1,21 +1,21 @@
-/** SIGKILL in the middle of each stream in turn, while the service goes on: the next plain run ends in a fresh load. */
+/** SIGKILL during each stream in turn, while the service changes: the next run ends like a fresh load. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it, vi } from 'vitest'
 import { startCli } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
 import { often } from '../support/thorough.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { liven } from './support/living.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 import { everyTable } from './support/tables.ts'
 
-/** What a run asks for in the middle of each stream: the file of an export, a page that is not the first. */
+/** A request in the middle of each stream: the file of an export, or a page that is not the first. */
 const MIDDLES = [
   ...['/v2/patients?', '/v2/forms?', '/v2/packets', '/v2/documents', '/v2/responses?', '/v2/messages?'],
   ...['POST /v2/export-csv', '/v2/webhooks', '/v2/webhooks/events?'],
 ]
 
-/** Kills a run a moment after it asked for this, at one of the first few times. */
+/** Kills a run shortly after it sent this request, at one of the first few times. */
 async function killIn(scene: Scene, middle: string): Promise<void> {
   const { control } = scene.emulator
   control.resetCounters()
@@ -30,13 +30,13 @@ async function killIn(scene: Scene, middle: string): Promise<void> {
   run.kill('SIGKILL')
   await run.ended
   expect(asked(), middle).toBeGreaterThan(0)
-  // The server notices a client that was killed when it next reads from it.
+  // The server notices a killed client when it next reads from it.
   const sessions = `select application_name from pg_stat_activity
     where datname = current_database() and application_name like 'intake-sync %'`
   await vi.waitFor(async () => expect(await query(scene.url, sessions)).toEqual([]), 60_000)
 }
 
-/** The log of deliveries is read last; of some lists there is one page only. */
+/** The log of deliveries is read last; some lists have only one page. */
 function isOver({ emulator }: Scene): boolean {
   return emulator.control.requests().some(({ url }) => url.startsWith('/v2/webhooks/events'))
 }
@@ -56,7 +56,7 @@ it('of all nine streams', async () => {
   control.setFaults('')
   const last = await scene.backfill('--full', '--allow-mass-delete', '--json')
   expect(last).toMatchObject({ code: 0, stderr: '' })
-  expect(await heldBy(scene.url)).toMatchObject(expectedOf(control.world()))
+  expect(await storedTables(scene.url)).toMatchObject(expectedOf(control.world()))
   const again = await runCommand(['backfill'], { ...scene.env, DATABASE_URL: fresh.url })
   expect(again.code).toBe(0)
   expect(await everyTable(scene.url, 'default')).toEqual(await everyTable(fresh.url, 'default'))

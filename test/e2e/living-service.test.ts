@@ -1,17 +1,17 @@
-/** Every stream at once, killed in the middle or read while the clinic goes on: in the end the tables are the world. */
+/** All streams at once, killed or read while the data changes: in the end the tables equal the world. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { startCli } from '../support/cli.ts'
 import { plus, responsesOf, submitAt } from './support/answered.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { liven } from './support/living.ts'
 import { openScene, query, type Scene } from './support/scene.ts'
 
 async function expectWorld(scene: Scene): Promise<void> {
-  expect(await heldBy(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
+  expect(await storedTables(scene.url)).toEqual(expectedOf(scene.emulator.control.world()))
 }
 
-/** Starts a run and kills it once it has asked for so many pages or records of responses. */
+/** Starts a run and kills it after this many requests for pages or records of responses. */
 async function killAfter(scene: Scene, requests: number): Promise<void> {
   const { control } = scene.emulator
   control.resetCounters()
@@ -20,7 +20,7 @@ async function killAfter(scene: Scene, requests: number): Promise<void> {
   while (asked() < requests && run.process.exitCode === null) await sleep(5)
   run.kill('SIGKILL')
   expect((await run.ended).signal).toBe('SIGKILL')
-  // The server notices a client that was killed when it next reads from it.
+  // The server notices a killed client when it next reads from it.
   const sessions = () =>
     query(
       scene.url,
@@ -33,7 +33,7 @@ it.concurrent.each([
   ['default', [2, 12]],
   ['response-summaries', [80]],
 ])(
-  'killed while it read responses, as %s, a first load and a later one are completed by the next plain run',
+  'killed while it reads responses, as %s: the next run completes a first load and a later one',
   async (shape, moments) => {
     await using scene = await openScene({ shape, responses: 150, faults: 'slow@responses=1:15' })
     const { control } = scene.emulator
@@ -57,22 +57,26 @@ it.concurrent.each([
 )
 
 it.concurrent.each([['default'], ['response-summaries+newest-first+filters-ignored']])(
-  'as %s, read again and again while patients, forms, messages and answers come, change and go, it is the world once that is still',
+  'as %s: backfills of changing patients, forms, messages and answers converge once the changes stop',
   async (shape) => {
     await using scene = await openScene({ shape, patients: 30, responses: 48, pageSize: 20 })
     const life = liven(scene.emulator, { each: 0.5, changes: 20 }, shape)
     const { patients } = scene.emulator.control.world()
     for (const args of [[], ['--full']]) {
       expect([0, 4]).toContain((await scene.backfill(...args)).code)
-      // Of those that were there all the time: which others go depends on when they are read.
+      // Only records that existed all the time: which of the others are gone depends on when they are read.
       scene.emulator.control.deletePatient(patients.slice(0, 1)[0]!.id)
     }
     await life.still()
     const { code, stdout } = await scene.backfill('--full', '--allow-mass-delete')
     expect({ code, stdout }).toMatchObject({ code: 0 })
-    // Its own people made webhooks, of which the world of the clinic knows nothing.
-    const { webhook_configs: configs, webhook_deliveries: deliveries, ...held } = await heldBy(scene.url)
-    expect(held).toEqual(expectedOf(scene.emulator.control.world()))
+    // Users of the service created webhooks, which are not part of the world of the clinic.
+    const {
+      webhook_configs: configs,
+      webhook_deliveries: deliveries,
+      ...tables
+    } = await storedTables(scene.url)
+    expect(tables).toEqual(expectedOf(scene.emulator.control.world()))
     expect([configs, deliveries]).toEqual([expect.anything(), expect.anything()])
     const deleted = await query<{ stream: string; id: string }>(
       scene.url,

@@ -1,6 +1,6 @@
 /**
- * What was proved alone, together: events of four streams and three teams that have the same ids, late, twice, in part,
- * rendered again, tied and stamped in another order, in the same batches.
+ * All cases of event order together: events of four streams and three teams with the same ids, late, duplicate, partial,
+ * rendered again, tied, and stamped in another order, in the same batches.
  */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -69,7 +69,7 @@ async function store(teams: readonly Team[], { deliveries }: Mixture): Promise<v
   await sendAll(ingester.url, deliveries, SECRET)
 }
 
-/** `batch`: events of one; the more drains, the more often one has a later event of a record than another. */
+/** `batch`: events per batch; with more drains, one more often has a later event of a record than another. */
 async function drain(teams: readonly Team[], drains: number, batch: number): Promise<void> {
   const each = async () => {
     const options = { clock: systemClock, logger: silent, watch: unwatched, batch }
@@ -79,7 +79,7 @@ async function drain(teams: readonly Team[], drains: number, batch: number): Pro
   await Promise.all(Array.from({ length: drains }, each))
 }
 
-/** Asks for everything that is in doubt; what is put off is due at once, and what is under way is left alone. */
+/** Fetches every conflicting record; delayed refetches are due at once, and running ones are not touched. */
 async function askAll(teams: readonly Team[], service: MixtureService): Promise<void> {
   await using refetcher = openRefetcher({
     url: database.url,
@@ -102,7 +102,7 @@ test.each([
   { drains: 1, batch: 1_000, seed: 1, events: 4_000 },
   { drains: 2, batch: 40, seed: 2, events: 1_500 },
 ])(
-  'a mixture of streams and teams ends as the service is, no event alone: $drains drains, batches of $batch',
+  'a mixture of streams and teams ends as the service is, without single retries: $drains drains, batches of $batch',
   async ({ drains, batch, seed, events }) => {
     const mixture = makeMixture({ seed, events })
     const teams = await teamsOf(mixture)

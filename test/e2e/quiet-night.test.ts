@@ -1,4 +1,4 @@
-/** A night in which nothing changed: it asks only for what it must, and writes nothing but its run record. */
+/** A run after a night without changes sends only the requests it must, and writes only its run record. */
 import { expect, it, vi } from 'vitest'
 import type { Webhooks } from '../../src/emulator/webhooks/engine.ts'
 import type { World } from '../../src/emulator/world/world.ts'
@@ -7,15 +7,15 @@ import { DAY, newestOf, plus, responsesOf } from './support/answered.ts'
 import { liven } from './support/living.ts'
 import { connect, documentOf, openScene, query, type Scene } from './support/scene.ts'
 
-/** Written by every run: that it was, what it read, and where it goes on. */
+/** Written by every run: the run itself, the time of reading, and the checkpoint. */
 const RUN_RECORD = ['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.checkpoints']
 
 const SESSIONS =
   "select application_name from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'"
 
 /**
- * Whether responses have to be looked through once more: some transaction of this server, of another database too, was
- * open when they were looked through last, and what came since it began may have been missed.
+ * True if responses must be read once more: a transaction of this server, in any database, was open when they were last
+ * read, and rows written since it began may have been missed.
  */
 const LOOKS_AGAIN = `select exists (select from intake.responses
     where xmin::text::bigint >= (select oldest from intake_raw.answers_read)) as again`
@@ -26,9 +26,9 @@ async function looksAgain(url: string): Promise<boolean> {
   return row!.again
 }
 
-/** Place and writer of every row of every table, and how many were ever written to each. */
+/** Place and writer of every row of every table, and the number of rows ever written to each. */
 async function everyRow(url: string): Promise<Readonly<Record<string, readonly string[]>>> {
-  // A session tells what it wrote at its end, and is gone after that.
+  // A session reports its statistics when it ends, shortly after it is closed.
   await vi.waitFor(async () => expect(await query(url, SESSIONS)).toEqual([]), { timeout: 60_000 })
   const tables = await query<{ name: string; written: string }>(
     url,
@@ -49,7 +49,7 @@ async function everyRow(url: string): Promise<Readonly<Record<string, readonly s
   )
 }
 
-/** How often each path must be asked for: every list whole, but of responses those since the checkpoint. */
+/** Expected number of requests per path: every list completely, but responses since the checkpoint. */
 function mustAsk(world: World, pageSize: number, webhooks: { configs: number; attempts: number }) {
   const pages = (rows: number) => Math.max(1, Math.ceil(rows / pageSize))
   const day = plus(newestOf(world), -4 * DAY).slice(0, 10)
@@ -64,7 +64,7 @@ function mustAsk(world: World, pageSize: number, webhooks: { configs: number; at
     'GET /v2/responses': pages(inWindow.length),
     'GET /v2/messages': pages(world.messages.size),
     'GET /v2/export-csv': pages(world.forms.size),
-    // Whether a file changed, only its bytes tell.
+    // Only the bytes of a file show whether it changed.
     'POST /v2/export-csv': world.forms.size,
     'GET /v2/webhooks': pages(webhooks.configs),
     'GET /v2/webhooks/events': pages(webhooks.attempts),
@@ -84,7 +84,7 @@ it.each([
   'default',
   'response-summaries+summary-lists+event-record-envelope-id',
   'newest-first+unknown-fields+naughty-text+raw-text-quoted+nested-parts',
-])('as %s, the second and the third run of all streams do so', async (shape) => {
+])('as %s, the second and third run of all streams do so', async (shape) => {
   await using scene = await openScene({ shape, patients: 25, responses: 40 })
   const { control } = scene.emulator
   await liven(scene.emulator, { each: 0, changes: 60 }, shape).still()
@@ -121,7 +121,7 @@ it.each([
   expect(recorded).toEqual(Array(3).fill({ streams: STREAMS.length }))
 })
 
-it('after a run beside an open transaction, the next looks through its responses again, and notes that it did', async () => {
+it('after a run during an open transaction, the next run reads its responses again, and records that it did', async () => {
   await using scene = await openScene({ patients: 25, responses: 40 })
   const other = await connect(scene.url)
   try {

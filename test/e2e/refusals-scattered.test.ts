@@ -1,4 +1,4 @@
-/** Records that Postgres refuses, wherever they stand among those that it takes: each is set aside by itself, once. */
+/** Records that Postgres rejects, at any position between valid ones: each becomes one dead letter. */
 import { describe, expect, it } from 'vitest'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { noonPlus, openScene, patient, patientEvent } from '../ingest/drain/scene.ts'
@@ -17,7 +17,7 @@ const REFUSE = `alter table intake.patients add constraint picky check (last_nam
 const idOf = (at: number) => `p${String(at).padStart(3, '0')}`
 const ids = Array.from({ length: COUNT }, (_, at) => idOf(at))
 
-/** Each with children, of which none may go astray. */
+/** Each with children; none may be lost or attached to another record. */
 const record = (at: number, isRefused: boolean, state: string, updated_at: string): LittleRecord =>
   patient(idOf(at), {
     ...{ last_name: isRefused ? 'refused' : state, city: state, updated_at },
@@ -40,7 +40,7 @@ const lineOf = (at: number, state: string) =>
 describe.each(PLACES)('%s', (_, isRefused) => {
   const refused = ids.filter((_id, at) => isRefused(at))
 
-  it('are told apart in a first load and in a later one', async () => {
+  it('are separated from the others in a first load and in a later one', async () => {
     await using service = await startLittleService()
     service.pageSize = 100
     await using warehouse = await openWarehouse()
@@ -60,7 +60,7 @@ describe.each(PLACES)('%s', (_, isRefused) => {
         )
       ).map(({ id }) => id)
     await query(url, REFUSE)
-    // Set aside before the batch is written, and not to be lost when that is cut up.
+    // Dead-lettered before the batch is written; must survive the splitting of the batch.
     const without = () => service.records.patients.splice(40, 0, { first_name: 'has no id' } as never)
     service.records.patients = ids.map((_id, at) => record(at, isRefused(at), 'once', noonPlus(1)))
     without()
@@ -80,7 +80,7 @@ describe.each(PLACES)('%s', (_, isRefused) => {
     expect([...new Set(await waiting())]).toEqual([...refused, null])
   })
 
-  it('are told apart among events, of the same ids of two teams in one batch', async () => {
+  it('are separated among events with the same ids of two teams in one batch', async () => {
     await using scene = await openScene()
     await scene.rows(REFUSE)
     const other = await teamIdOf(scene.session.db, 'other')
@@ -91,7 +91,7 @@ describe.each(PLACES)('%s', (_, isRefused) => {
       }))
       await scene.store(events, { teamId })
     }
-    // Of the other team those that are loaded of this one are refused.
+    // For the other team, the records that are valid here are rejected, and vice versa.
     await store(scene.teamId, isRefused, 'mine')
     await store(other, (at) => !isRefused(at), 'theirs')
     const teams = [
@@ -106,10 +106,10 @@ describe.each(PLACES)('%s', (_, isRefused) => {
     )
     expect(await rows(other)).toEqual(ids.flatMap((_id, at) => (isRefused(at) ? [lineOf(at, 'theirs')] : [])))
     expect(await scene.inbox()).toEqual({ dead: COUNT, done: COUNT })
-    const letters = await scene.rows<{ team_id: number; record_id: string }>(
+    const deadLetters = await scene.rows<{ team_id: number; record_id: string }>(
       'select team_id, record_id from intake_ops.dead_letters order by 1, 2',
     )
-    expect(letters).toEqual([
+    expect(deadLetters).toEqual([
       ...refused.map((record_id) => ({ team_id: scene.teamId, record_id })),
       ...ids.filter((id) => !refused.includes(id)).map((record_id) => ({ team_id: other, record_id })),
     ])

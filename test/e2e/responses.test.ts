@@ -1,4 +1,4 @@
-/** Responses are read from where the last run ended, and nothing is lost on the way, whatever the service does. */
+/** Responses are read from where the last run ended, and none is lost, whatever the service does. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   cursorIn,
@@ -15,7 +15,7 @@ import {
 import { openScene, query, type Scene } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
-/** Lookback, and two days for bounds and zones that differ. */
+/** The lookback, plus two days for different bounds and time zones. */
 const WIDENED = 4 * DAY
 
 describe('night after night', () => {
@@ -31,7 +31,7 @@ describe('night after night', () => {
   const world = () => scene.emulator.control.world()
   const staff = () => scene.emulator.control.staff()
 
-  it('the first run reads everything, and the next asks for what came since, and writes nothing', async () => {
+  it('the first run reads everything, the next reads from the checkpoint and writes nothing', async () => {
     const first = await readResponses(scene)
     expect(first).toMatchObject({ code: 0, note: null, changed: world().responses.size })
     expect(first.asked).toEqual({ after: Array(everything).fill(null), ids: [] })
@@ -48,7 +48,7 @@ describe('night after night', () => {
     expect(await rowVersions(scene.url)).toEqual(before)
   })
 
-  it('one that was submitted later arrives, be it sent since or read unsubmitted before, and moves the checkpoint', async () => {
+  it('a response submitted later is loaded, whether sent since or read unsubmitted before, and moves the checkpoint', async () => {
     const open = responsesOf(world()).find((one) => !one.is_submitted && one.packet_response === null)!
     const submitted_at = plus(newestOf(world()), 5 * DAY)
     staff().answer(open.id)
@@ -59,7 +59,7 @@ describe('night after night', () => {
     expect(await cursorIn(scene.url)).toMatchObject({ newest: newestOf(world()) })
   })
 
-  it('edits, archiving, deletion and new ones without submission are seen when everything is read: with --full', async () => {
+  it('edits, archiving, deletes and new unsubmitted responses are found by --full', async () => {
     const { gone } = changeOldOnes()
     expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0, deleted: 0 })
     const full = await readResponses(scene, '--full')
@@ -69,7 +69,7 @@ describe('night after night', () => {
     expect(await tombstones()).toEqual([gone])
   })
 
-  it('and by a plain run once the last such reading is a week ago', async () => {
+  it('and by a normal run when the last full scan was a week ago', async () => {
     const { gone } = changeOldOnes()
     const cursor = await cursorIn(scene.url)
     await setCursor(scene.url, { ...cursor, swept_at: plus(String(cursor.swept_at), -7 * DAY + MINUTE) })
@@ -82,7 +82,7 @@ describe('night after night', () => {
     expect(swept.asked.after).not.toContain(null)
   })
 
-  /** Three changes and a deletion, none of which a filter by date of submission shows. */
+  /** Three changes and a delete, none of which a filter by submission date shows. */
   function changeOldOnes() {
     const old = responsesOf(world()).filter(
       (one) => one.packet_response === null && (one.submitted_at ?? '9') < plus(newestOf(world()), -30 * DAY),
@@ -117,20 +117,20 @@ describe.each([
   ['unknown-parameter-refused', null],
   ['filters-ignored', 'the service does not keep to the date filter; everything was read'],
 ])('of a service as %s', (shape, note) => {
-  it('nothing is lost: not at the edge of the lookback, not of many that tie across a page, not late ones', async () => {
+  it('nothing is lost: not at the edge of the lookback, not with many ties across a page, not when committed late', async () => {
     await using scene = await openScene({ shape })
     const world = scene.emulator.control.world()
     expect(await readResponses(scene)).toMatchObject({ code: 0, note: null })
     const checkpoint = newestOf(world)
     const midnight = `${checkpoint.slice(0, 10)}T00:00:00.000000Z`
-    // Committed late, behind the checkpoint, by the whole lookback and by parts of it; and at the ends of days.
+    // Committed late, before the checkpoint, by the whole lookback and by parts of it; and at the ends of days.
     for (const late of [-2 * DAY, -DAY, -MINUTE, -1, 0]) submitAt(world, plus(checkpoint, late))
     for (const edge of [-DAY, -1, 0, DAY - 1, DAY]) submitAt(world, plus(midnight, edge))
     for (let at = 0; at < 23; at++) submitAt(world, plus(checkpoint, 3 * DAY))
     const second = await readResponses(scene)
     expect(second).toMatchObject({ code: 0, status: 'succeeded', note, changed: 33, deleted: 0 })
     await expectResponses(scene)
-    // What ties with the checkpoint itself, and what comes a microsecond after it.
+    // One response with the stamp of the checkpoint, and one a microsecond later.
     submitAt(world, newestOf(world))
     submitAt(world, plus(newestOf(world), 1))
     expect(await readResponses(scene)).toMatchObject({ code: 0, note, changed: 2, deleted: 0 })
@@ -141,7 +141,7 @@ describe.each([
   })
 })
 
-it('of a service whose lists hold summaries, one is fetched by id when it is new or changed, and all with --full', async () => {
+it('with lists of summaries, a response is fetched by id when new or changed, and all are with --full', async () => {
   await using scene = await openScene({ shape: 'response-summaries' })
   const { control } = scene.emulator
   const world = control.world()
@@ -175,7 +175,7 @@ it('of a service whose lists hold summaries, one is fetched by id when it is new
   )
 })
 
-it('of a team that has none, the list is asked for each time until there is one', async () => {
+it('of a team without any, the whole list is read until there is one', async () => {
   await using scene = await openScene({ responses: 0 })
   const { control } = scene.emulator
   for (let run = 0; run < 2; run++) {

@@ -1,4 +1,4 @@
-/** `serve` as a process: what the service sends is in the tables, whatever it is told and whenever it is stopped. */
+/** `serve` as a process: everything the service sends reaches the tables, whenever the process is stopped. */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
@@ -10,7 +10,7 @@ import { startCli } from '../support/cli.ts'
 import { freePort } from '../support/free-port.ts'
 import { startOwnTime } from '../support/own-time.ts'
 import { runCommand } from '../support/run-command.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 import { ANYWHERE, createWebhook, quiet, settled, startServing, until } from './support/serving.ts'
 
@@ -37,19 +37,19 @@ const PATIENT = {
   ...{ zipcode: null, emergency_contact: null, patient_tags: [], custom_fields: {} },
 }
 
-/** Every event that the service says it delivered, and that the inbox does not hold. */
+/** Events that the service reports as delivered and that are not in the inbox. */
 async function lost(scene: Scene): Promise<readonly string[]> {
   const attempts = await callerOf(scene.emulator).rows('/v2/webhooks/events')
   const sent = attempts
     .filter(({ status }) => status === 'succeeded')
     .map(({ event_id }) => event_id as string)
-  const held = await query<{ event_id: string }>(scene.url, 'select event_id from intake_raw.inbox')
-  const ids = new Set(held.map(({ event_id }) => event_id))
+  const stored = await query<{ event_id: string }>(scene.url, 'select event_id from intake_raw.inbox')
+  const ids = new Set(stored.map(({ event_id }) => event_id))
   return sent.filter((id) => !ids.has(id))
 }
 
-describe('serve beside a living service', () => {
-  it('stopped in the middle and started again loses nothing: after one backfill the tables are the world', async () => {
+describe('serve with a changing service', () => {
+  it('loses nothing when stopped and restarted: after one backfill the tables equal the world', async () => {
     await using scene = await openScene()
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
@@ -67,7 +67,7 @@ describe('serve beside a living service', () => {
     const second = await startServing(env)
     await until('events come again', async () => (await stored()).length > before + 30)
     still.abort()
-    // What failed meanwhile is not waited for: it would be tried again for hours.
+    // Failed events are not waited for: their retries take hours.
     expect((await runCommand(['webhooks', 'delete', id], { ...ANYWHERE, ...scene.env })).code).toBe(0)
     await settled(scene)
     expect(await lost(scene)).toEqual([])
@@ -77,7 +77,7 @@ describe('serve beside a living service', () => {
 
     await quiet(scene, ofOld)
     expect((await scene.backfill('--full', '--allow-mass-delete')).code).toBe(0)
-    expect(await heldBy(scene.url)).toMatchObject(expectedOf(control.world()))
+    expect(await storedTables(scene.url)).toMatchObject(expectedOf(control.world()))
     const { stdout } = await runCommand(['status', '--json'], scene.env)
     const [team] = (JSON.parse(stdout) as { teams: { webhooks: object; inbox: object }[] }).teams
     expect(team).toMatchObject({ inbox: { pending: 0, dead_letters: 0 }, refetches: 0 })
@@ -91,7 +91,7 @@ describe('serve beside a living service', () => {
     await createWebhook(scene.env, serving.document.webhooks!)
     const { control } = scene.emulator
     const { id } = control.world().patients.at(3)!
-    // Secrets are looked up once a second at most, and were at the start.
+    // Secrets are looked up at most once a second, and were at the start.
     await sleep(1_100)
     control.updatePatient(id, { city: 'Before' })
     await settled(scene)
@@ -108,7 +108,7 @@ describe('serve beside a living service', () => {
 })
 
 describe('the parts of serve', () => {
-  it('without API credentials it ingests and drains, and says what is off', async () => {
+  it('without API credentials it ingests and drains, and reports what is off', async () => {
     await using warehouse = await openWarehouse({ empty: true })
     const env = { DATABASE_URL: warehouse.url, INTAKE_WEBHOOK_SECRETS: `other, ${SECRET}` }
     const serving = await startServing(env)
@@ -145,7 +145,7 @@ describe('the parts of serve', () => {
     expect(output + status.output).not.toMatch(/canary|Anne|p-1/)
   })
 
-  it('each is off by itself, and what is stored waits for a process that drains', async () => {
+  it('each can be off alone, and stored events wait for a process that drains', async () => {
     await using warehouse = await openWarehouse()
     const env = { DATABASE_URL: warehouse.url, INTAKE_WEBHOOK_SECRETS: SECRET }
     const ingester = await startServing(env, '--no-drain', '--no-schedule')
@@ -170,7 +170,7 @@ describe('the parts of serve', () => {
     expect(ended.map(({ code }) => code)).toEqual([0, 0])
   })
 
-  it('names the moment of the next backfill, by --cron before INTAKE_CRON', async () => {
+  it('prints the time of the next backfill; --cron takes precedence over INTAKE_CRON', async () => {
     await using scene = await openScene({ patients: 0 })
     const env = { ...scene.env, INTAKE_CRON: '0 3 * * *', TZ: 'UTC' }
     const serving = await startServing(env, '--cron', '30 5 * * *')
@@ -185,7 +185,7 @@ describe('the parts of serve', () => {
 })
 
 describe('the process of serve', () => {
-  it('runs on the embedded warehouse too, and leaves nothing of it running', async () => {
+  it('also runs on the embedded warehouse, and leaves no process of it behind', async () => {
     const serving = await startServing({ INTAKE_WEBHOOK_SECRETS: SECRET })
     expect((await send(serving.document.webhooks!, patientEvent('p-1', 'Ann'))).status).toBe(200)
     await until('it is drained', async () => {
@@ -196,7 +196,7 @@ describe('the process of serve', () => {
     await expect(fetch(serving.document.admin)).rejects.toThrow()
   })
 
-  it('a second signal ends it at once, though somebody is still sending', async () => {
+  it('ends at once on a second signal, even while a client is sending', async () => {
     await using warehouse = await openWarehouse()
     const serving = await startServing({ DATABASE_URL: warehouse.url, INTAKE_WEBHOOK_SECRETS: SECRET })
     const { port } = new URL(serving.document.webhooks!)
@@ -213,7 +213,7 @@ describe('the process of serve', () => {
     slow.destroy()
   })
 
-  it('a port that is taken is wrong usage, and says which variable', async () => {
+  it('exits with wrong usage for a port in use, and names the variable', async () => {
     await using warehouse = await openWarehouse()
     const env = { ...ANYWHERE, DATABASE_URL: warehouse.url }
     const serving = await startServing(env)

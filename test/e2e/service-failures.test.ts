@@ -1,6 +1,6 @@
 /**
- * A service that cannot be used: each way ends in a clear message, the right exit code and a state from which the
- * next run goes on; and no request leaves the configured origin.
+ * A service that cannot be used: each failure ends with a clear message, the right exit code and a state from which the
+ * next run continues; and no request leaves the configured origin.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
@@ -8,7 +8,7 @@ import { json, type Service, startService } from '../api/support/service.ts'
 import { type Ended, runCli, type Variables } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
-import { heldBy } from './support/expected.ts'
+import { storedTables } from './support/expected.ts'
 import { withoutPauses } from './support/impatient.ts'
 import { type LittleService, littlePatients, startLittleService } from './support/little-service.ts'
 import { documentOf, openScene, openWarehouse, query } from './support/scene.ts'
@@ -49,7 +49,7 @@ async function expectNextRunGood(service: LittleService, team: string): Promise<
 }
 
 describe.concurrent('credentials', () => {
-  it('that are wrong end the run with 1 after one answer a stream at most, say so once, and the next run with the right ones is good', async () => {
+  it('that are wrong end the run with 1 after at most one answer per stream, with one message; the next run with valid ones succeeds', async () => {
     await using scene = await openScene()
     const wrong = { ...scene.env, INTAKE_API_SECRET: 'not-the-secret' }
     const run = await runCli(['backfill'], wrong)
@@ -58,7 +58,7 @@ describe.concurrent('credentials', () => {
     expect(run.stdout).toContain(`${STREAMS.map(({ name }) => name).join(', ')}: `)
     expect(run.stdout).toContain('Check INTAKE_API_KEY and INTAKE_API_SECRET')
     expect(run.output).not.toContain('Warning')
-    // Those that were under way when the first answer came; the others ask nothing.
+    // Only requests that were in flight at the first answer; no further ones are sent.
     expect(scene.emulator.control.requests().length).toBeLessThanOrEqual(4)
     expect((await scene.backfill()).code).toBe(0)
     const runs = await query(scene.url, 'select status from intake_ops.runs order by run_id')
@@ -85,7 +85,7 @@ describe.concurrent('credentials', () => {
   })
 })
 
-it.concurrent('a host that does not answer is named within half a minute, once for all streams', async () => {
+it.concurrent('a host that does not answer is reported within half a minute, once for all streams', async () => {
   const env = { INTAKE_BASE_URL: 'http://127.0.0.1:9', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
   const run = await backfill({ env }, 'unreachable')
   expect(run.code).toBe(1)
@@ -109,7 +109,7 @@ it.concurrent('a service that only throttles ends the run after INTAKE_GIVE_UP_A
   await expectNextRunGood(service, 'throttled')
 })
 
-it.concurrent('a redirect to another origin is an error, and the other origin is asked nothing', async () => {
+it.concurrent('a redirect to another origin is an error, and the other origin receives no request', async () => {
   await using service = await startLittleService(littlePatients(25))
   service.interfere = ({ url }, response) => {
     if (!url.startsWith('/v2/patients')) return false
@@ -126,7 +126,7 @@ it.concurrent('a redirect to another origin is an error, and the other origin is
   await expectNextRunGood(service, 'redirected')
 })
 
-it.concurrent('a `next` that points elsewhere is followed on our own origin alone, to the end of the list', async () => {
+it.concurrent('a `next` that points elsewhere is followed only on the configured origin, to the end of the list', async () => {
   await using service = await startLittleService(littlePatients(25))
   service.interfere = ({ url }, response) => {
     if (url !== '/v2/patients') return false
@@ -144,7 +144,7 @@ it.concurrent.each([
   ['the same page again', (page: string) => `/v2/patients?page=${page === '3' ? 2 : page}`],
   ['the first page for ever', () => '/v2/patients'],
 ])(
-  'a list that gives %s ends in an error, loads no wrong row, and the other streams go on',
+  'a list with %s ends in an error, loads no wrong row, and does not stop the other streams',
   async (title, instead) => {
     await using service = await startLittleService(littlePatients(25))
     service.records.forms.push({ id: 'f1', name: 'Form', questions: [] })
@@ -179,12 +179,12 @@ it.concurrent.each([
   },
 )
 
-describe.concurrent('an answer that never comes right', () => {
+describe.concurrent('an answer that stays wrong', () => {
   it.each([
     ['cut off in the middle', 'the connection broke before the whole answer came'],
     ['HTML with 502', 'the service failed (502)'],
     ['HTML with 200', 'the answer is not JSON'],
-  ])('(%s) is tried six times, then said, and the next run goes on', async (how, message) => {
+  ])('(%s) is requested six times, then reported, and the next run continues', async (how, message) => {
     await using service = await startLittleService(littlePatients(25))
     let asked = 0
     service.interfere = ({ url }, response) => {
@@ -212,7 +212,7 @@ describe.concurrent('an answer that never comes right', () => {
 })
 
 it('a service that works again leaves the warehouse as if it had never failed', async () => {
-  const tables = await heldBy(warehouse.url)
+  const tables = await storedTables(warehouse.url)
   const teams = await query<{ people: number }>(
     warehouse.url,
     'select count(*)::int as people from intake.patients group by team_id',

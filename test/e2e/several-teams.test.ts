@@ -1,15 +1,15 @@
-/** Several teams in one run, of several services: each its own rows, its own failures and its own locks. */
+/** Several teams in one run, from several services: each has its own rows, failures and locks. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { startCli } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { openWarehouse, query, SMALL } from './support/scene.ts'
 import { configOf, type TeamEntry, teamsIn } from './support/teams.ts'
 
-/** Two services of one seed: the records of a team in the one have the ids of those in the other. */
+/** Two services with one seed: teams of one have the same record ids as teams of the other. */
 let twins: readonly [Emulator, Emulator]
 let warehouse: TestDatabase
 
@@ -26,17 +26,17 @@ afterAll(async () => {
 
 interface Member extends TeamEntry {
   readonly emulator: Emulator
-  /** Its name at the service. */
+  /** Name of the team at the service. */
   readonly there: string
 }
 
 /** All teams of a service, in both environments, as `a.0` to `a.3`. */
-function membersOf(emulator: Emulator, letter: string): readonly Member[] {
+function membersOf(emulator: Emulator, prefix: string): readonly Member[] {
   const all = emulator.environments.flatMap(({ base_url, teams }) =>
     teams.map((team) => ({ base_url, ...team })),
   )
   return all.map(({ base_url, name, api_key: apiKey, api_secret: apiSecret }, at) => {
-    return { name: `${letter}.${at}`, baseUrl: base_url, apiKey, apiSecret, emulator, there: name }
+    return { name: `${prefix}.${at}`, baseUrl: base_url, apiKey, apiSecret, emulator, there: name }
   })
 }
 
@@ -49,11 +49,11 @@ function variables(teams: readonly TeamEntry[]) {
 
 async function expectWorlds(teams: readonly Member[]): Promise<void> {
   for (const { name, emulator, there } of teams) {
-    expect(await heldBy(warehouse.url, name), name).toEqual(expectedOf(emulator.control.world(there)))
+    expect(await storedTables(warehouse.url, name), name).toEqual(expectedOf(emulator.control.world(there)))
   }
 }
 
-it('six teams, some with the same ids, are each loaded whole, and what happens to one happens to no other', async () => {
+it('six teams, some with the same ids, are each loaded completely, and a change of one affects no other', async () => {
   const teams = members()
   const first = await runCommand(['backfill', '--json'], variables(teams))
   expect(first.code).toBe(0)
@@ -79,7 +79,7 @@ it('six teams, some with the same ids, are each loaded whole, and what happens t
   await expectWorlds(teams)
 })
 
-it('a team whose credentials are refused fails alone: the run ends with 1, and the others are read', async () => {
+it('a team with invalid credentials fails alone: the run exits with 1, and the others are read', async () => {
   const teams = members()
   const [emulator] = twins
   emulator.control.updatePatient(emulator.control.world().patients.at(6)!.id, {
@@ -95,7 +95,7 @@ it('a team whose credentials are refused fails alone: the run ends with 1, and t
   await expectWorlds(teams)
 })
 
-it('--team reads that team and asks nothing for another', async () => {
+it('--team reads that team and sends no request for another', async () => {
   const [, emulator] = twins
   emulator.control.resetCounters()
   twins[0].control.resetCounters()
@@ -107,7 +107,7 @@ it('--team reads that team and asks nothing for another', async () => {
   expect(twins[0].control.requests()).toEqual([])
 })
 
-it('a run holds its own teams: one of another team goes on beside it, one that needs all starts none and ends with 3', async () => {
+it('a run locks its own teams: a run of another team proceeds, a run of all teams starts none and exits with 3', async () => {
   const env = variables(members())
   const [emulator] = twins
   emulator.control.failNext('/v2/patients', 'hang')

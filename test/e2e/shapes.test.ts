@@ -1,4 +1,4 @@
-/** However the service writes what the specification leaves open, the tables are those of its default shape. */
+/** For every allowed shape of what the specification leaves open, the tables are those of the default shape. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
 import type { StreamName } from '../../src/core/streams.ts'
@@ -20,7 +20,7 @@ import { openWarehouse, query } from './support/scene.ts'
 import { mappedRows } from './support/tables.ts'
 import { configOf, type TeamEntry, teamOf, teamsIn } from './support/teams.ts'
 
-/** What a shape takes away, by table: columns that cannot be compared, or `all` where no row is left. */
+/** Content that a shape removes, by table: columns that cannot be compared, or `all` if no row remains. */
 type Removed = Readonly<Record<string, readonly string[] | 'all'>>
 
 const NO_PLACES: Removed = { response_answers: ['position'], response_matrix_cells: ['position'] }
@@ -43,7 +43,7 @@ const REMOVES: Readonly<Record<string, Removed>> = {
   'input-fields-null': { document_input_fields: 'all' },
   'input-fields-absent': { document_input_fields: 'all' },
   'other-statuses': { messages: ['status'] },
-  // Parts and answers are served in the order of the questions, not in that in which they were given.
+  // Parts and answers are returned in the order of the questions, not in the order in which they were given.
   'nested-parts': {
     ...NO_PLACES,
     response_files: ['position'],
@@ -57,13 +57,13 @@ const REMOVES: Readonly<Record<string, Removed>> = {
   'event-record-envelope-id': { webhook_deliveries: ['id'] },
 }
 
-/** Shapes that cannot be read as they are; each has its own test below. */
+/** Shapes that cannot be loaded as they are; each has its own test below. */
 const UNREADABLE = ['huge-ids', 'trailing-slash']
 
-/** As little as leaves rows in every table, and several pages of most lists. */
+/** The smallest world with rows in every table and several pages of most lists. */
 const WORLD = { port: 0, patients: 25, forms: 5, packets: 3, documents: 3, responses: 34, pageSize: 10 }
 
-/** Shapes that touch these streams alone; every other is met by all of them. */
+/** Shapes that affect only these streams; the others affect all. */
 const ONLY: readonly (readonly [shapes: object, streams: readonly StreamName[]])[] = [
   [FORMS, ['forms', 'packets', 'documents', 'exports']],
   [MESSAGES, ['messages']],
@@ -79,7 +79,7 @@ const names = ['default', ...SHAPE_NAMES]
 const emulators = new Map<string, Emulator>()
 const byDefault = new Map<string, readonly string[]>()
 let warehouse: TestDatabase
-/** Of the shapes that every stream meets, in a process of its own; and of each other kind. */
+/** One shape that affects every stream, in a process of its own; and one of each other kind. */
 let run: Ended
 const runs = new Map<string, Ended>()
 
@@ -108,7 +108,7 @@ afterAll(async () => {
   await warehouse.drop()
 })
 
-/** A configuration and its deliveries, the same in every world: of these alone no world is made with any. */
+/** A configuration and its deliveries, the same in every world, because the generated worlds have none. */
 function sendWebhooks({ control }: Emulator): void {
   const { configs, attempts } = control.webhooks() as Webhooks
   const created_at = '2026-01-02T03:04:05.678901Z'
@@ -141,8 +141,8 @@ it('the default shape leaves rows in every table, so that the other shapes can b
   for (const [table, lines] of byDefault) expect(lines.length, table).toBeGreaterThan(0)
 })
 
-describe('the tables are those of the default shape', () => {
-  it.each(SHAPE_NAMES.filter((name) => !UNREADABLE.includes(name)))('of %s', async (shape) => {
+describe('the tables are equal to those of the default shape', () => {
+  it.each(SHAPE_NAMES.filter((name) => !UNREADABLE.includes(name)))('for %s', async (shape) => {
     const reports = teamsIn(runs.get(shape)!)[shape]!.streams
     expect(Object.keys(reports)).toEqual(streamsOf(shape))
     for (const [stream, { status, note }] of Object.entries(reports)) {
@@ -163,7 +163,7 @@ function tablesOf(streams: readonly StreamName[]): readonly string[] {
   return read.flatMap(({ table, children }) => [table, ...children.map((child) => child.table)])
 }
 
-/** Lines of both shapes written alike: without what is removed, what is empty, and ids that are images of others. */
+/** Lines of both shapes in one form: without removed columns, empty values, and ids derived from other ids. */
 function written(shape: string, lines: readonly string[], removed: readonly string[]): readonly string[] {
   const alike = (line: string) => {
     const kept = Object.entries(JSON.parse(line)).filter(([column]) => !removed.includes(column))
@@ -181,7 +181,7 @@ function cellAs(shape: string, isId: boolean, value: unknown): unknown {
   return high === undefined ? value : String(Number.parseInt(`${high}${low}`, 16))
 }
 
-it('what a shape holds beside the default is kept: odd texts are visible and reported, unknown fields set apart', async () => {
+it('additional content of a shape is kept: unusual texts are visible and reported, unknown fields are in _extra', async () => {
   const naughty = await of('naughty-text', 'last_name, _problems')
   expect(naughty).toHaveLength(WORLD.patients)
   for (const { last_name, _problems } of naughty) {
@@ -204,11 +204,11 @@ it('what a shape holds beside the default is kept: odd texts are visible and rep
   expect(values.some(({ value }) => value?.startsWith('{"value":'))).toBe(true)
 })
 
-it('many teams in one run, and requests that wait in great numbers, draw no warning from Node', () => {
+it('many teams in one run, with many waiting requests, cause no warning of Node', () => {
   expect(run.stderr).not.toContain('Warning')
 })
 
-it('ids beyond what JSON numbers carry are set aside, none is rounded, and a person is asked', async () => {
+it('ids that JSON numbers cannot carry exactly become dead letters, none is rounded, and the run needs attention', async () => {
   expect(run.code).not.toBe(0)
   const figures = teamsIn(run)['huge-ids']!
   const people = WORLD.patients
@@ -219,7 +219,7 @@ it('ids beyond what JSON numbers carry are set aside, none is rounded, and a per
   for (const [table, lines] of Object.entries(tables)) expect(lines, table).toEqual([])
 })
 
-it('a service that wants a slash says so in the error, is not followed there, and is read once the paths have it', async () => {
+it('a service that requires a trailing slash is named in the error, is not followed there, and is read once the paths have it', async () => {
   const note = 'the service redirects to the same path with its slash at the end changed (301)'
   const { patients } = teamsIn(run)['trailing-slash']!.streams
   expect(patients).toMatchObject({ status: 'failed', fetched: 0, note: expect.stringContaining(note) })
@@ -227,8 +227,8 @@ it('a service that wants a slash says so in the error, is not followed there, an
 
   const paths = Object.fromEntries(Object.entries(DEFAULT_PATHS).map(([name, path]) => [name, `${path}/`]))
   const team = { ...teamOf('trailing-slash', emulators.get('trailing-slash')!), paths }
-  const mended = await runCommand(['backfill'], variables([team]))
-  expect(mended.code).toBe(0)
+  const fixed = await runCommand(['backfill'], variables([team]))
+  expect(fixed.code).toBe(0)
   expect(await mappedRows(warehouse.url, 'trailing-slash')).toEqual(Object.fromEntries(byDefault))
 })
 

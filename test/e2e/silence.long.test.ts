@@ -1,4 +1,4 @@
-/** A service that switches an endpoint off without a word is noticed by the next backfills. */
+/** A service that silently disables an endpoint is detected by the next backfills. */
 import { expect, it } from 'vitest'
 import { callerOf, type Loose } from '../emulator/caller.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -15,7 +15,7 @@ function change({ emulator: { control } }: Scene, city: string): void {
   for (let at = 0; at < 6; at++) control.updatePatient(patients.at(at)!.id, { city })
 }
 
-it('events stop although the configuration still says active: status and metrics say silent, until they come again', async () => {
+it('events stop although the configuration is active: status and metrics report silence until they arrive again', async () => {
   await using scene = await openScene({ patients: 12, responses: 12 })
   const { control } = scene.emulator
   expect((await scene.backfill()).code).toBe(0)
@@ -26,7 +26,7 @@ it('events stop although the configuration still says active: status and metrics
   const serving = await startServing(scene.env)
   const id = await createWebhook(scene.env, serving.document.webhooks!)
   control.setFaults('webhook-off=6')
-  change(scene, 'Told')
+  change(scene, 'Unreported')
   await settled(scene)
   await until('the events are counted', async () => (await webhooksOf(scene)).events_last_day === 6)
   expect((await scene.backfill()).code).toBe(0)
@@ -46,10 +46,10 @@ it('events stop although the configuration still says active: status and metrics
   const text = await runCommand(['status'], scene.env)
   expect(text.stdout).toMatch(/^default .* silent +the last backfill found/m)
 
-  // Switched on again, as docs/operations.md says.
+  // Enabled again, as docs/operations.md describes.
   control.setFaults('')
   expect((await runCommand(['webhooks', 'update', id, '--active', 'true'], scene.env)).code).toBe(0)
-  change(scene, 'Told again')
+  change(scene, 'Reported')
   await settled(scene)
   await until('it is heard', async () => (await webhooksOf(scene)).verdict === 'unknown')
   await serving.stop()

@@ -1,4 +1,4 @@
-/** `migrate` and `status` as the contract has them. */
+/** `migrate` and `status` as defined by the contract. */
 import { describe, expect, it } from 'vitest'
 import { ALL_STREAMS, STREAMS } from '../../src/streams/catalogue.ts'
 import { runCli } from '../support/cli.ts'
@@ -6,7 +6,7 @@ import { runCommand } from '../support/run-command.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 
 describe('migrate', () => {
-  it('brings an empty database up to date, says what it did, and finds nothing to do the next time', async () => {
+  it('migrates an empty database, reports what it did, and does nothing the next time', async () => {
     await using warehouse = await openWarehouse({ empty: true })
     const env = { DATABASE_URL: warehouse.url }
     const behind = await runCli(['migrate', '--status'], env)
@@ -27,7 +27,7 @@ describe('migrate', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ migrated: [] })
   })
 
-  it('run by several at once is done once and ends well for all', async () => {
+  it('run by several processes at once is done once and succeeds for all', async () => {
     await using warehouse = await openWarehouse({ empty: true })
     const env = { DATABASE_URL: warehouse.url }
     const runs = await Promise.all([1, 2, 3].map(() => runCli(['migrate', '--json'], env)))
@@ -37,8 +37,8 @@ describe('migrate', () => {
   })
 })
 
-describe('a database that is behind', () => {
-  it('is refused by status with 1 and the hint, and migrated by backfill', async () => {
+describe('a database with pending migrations', () => {
+  it('is rejected by status with 1 and a hint, and migrated by backfill', async () => {
     await using scene = await openScene({}, { empty: true })
     for (const words of [['status'], ['status', '--json', '--max-age', '1d']]) {
       const run = await runCommand(words, scene.env)
@@ -55,7 +55,7 @@ describe('a database that is behind', () => {
 })
 
 describe('status', () => {
-  it('tells rows, deletes and the last run of each stream, without the service’s variables', async () => {
+  it('reports rows, deletes and the last run of each stream, without the service’s variables', async () => {
     await using scene = await openScene()
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
@@ -78,15 +78,15 @@ describe('status', () => {
     expect(text.stdout).toMatch(/^default +patients +44 +1 /m)
   })
 
-  it('tells what waits in the inbox, and whether webhooks come, for each team', async () => {
+  it('reports the pending events of the inbox, and whether webhooks arrive, for each team', async () => {
     await using scene = await openScene({ patients: 0 })
     expect((await scene.backfill()).code).toBe(0)
     await query(
       scene.url,
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body, status)
-       select team_id, told.id, '\\x00', current_date, now() - interval '90 seconds', told.source, '{}', told.status
+       select team_id, event.id, '\\x00', current_date, now() - interval '90 seconds', event.source, '{}', event.status
        from intake.teams, (values ('a', 'patient', 'pending'), ('b', 'patient', 'done'), ('c', 'canary', 'pending'))
-         as told (id, source, status)`,
+         as event (id, source, status)`,
     )
     await query(
       scene.url,
@@ -128,7 +128,7 @@ describe('status', () => {
     expect(text.output).not.toContain('canary')
   })
 
-  it('--max-age exits 4 when a stream’s last success is older, or never was; a failed run does not count', async () => {
+  it('--max-age exits with 4 when a stream’s last success is older or missing; a failed run does not count', async () => {
     await using scene = await openScene()
     expect((await maxAge(scene, '26h')).code).toBe(4)
     expect((await scene.backfill()).code).toBe(0)

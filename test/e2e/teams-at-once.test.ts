@@ -1,4 +1,4 @@
-/** Teams of one run read side by side, each at the pace of its own service. */
+/** Teams of one run are read concurrently, each at the rate of its own service. */
 import type http from 'node:http'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
@@ -37,26 +37,26 @@ const EMPTY = '{"count":0,"next":null,"previous":null,"results":[]}'
 const empty = (response: http.ServerResponse) =>
   void response.writeHead(200, { 'content-type': 'application/json' }).end(EMPTY)
 
-/** As long as a test waits before it says what did not come. */
+/** How long a test waits before it reports what is missing. */
 const LONG = 15_000
 
-it('every team of six is asked before any of them has an answer', async () => {
-  const held: http.ServerResponse[] = []
+it('every team of six receives a request before any of them has an answer', async () => {
+  const unanswered: http.ServerResponse[] = []
   let open = false
   const hold = (_: Received, response: http.ServerResponse) => {
     if (open) empty(response)
-    else held.push(response)
+    else unanswered.push(response)
   }
   const services: Service[] = []
   for (let at = 0; at < 6; at += 1) services.push(await startService(hold))
-  const names = services.map((_, at) => `held.${at}`)
+  const names = services.map((_, at) => `slow.${at}`)
   const teams = services.map((service, at) => entry(names[at]!, service))
   const run = runCommand(['backfill', '--json'], env(teams))
   await vi
     .waitFor(() => expect(services.map(({ received }) => received.length)).toEqual(Array(6).fill(2)), LONG)
     .finally(() => {
       open = true
-      for (const response of held) empty(response)
+      for (const response of unanswered) empty(response)
     })
   const ended = await run
   expect(ended.code).toBe(0)
@@ -64,7 +64,7 @@ it('every team of six is asked before any of them has an answer', async () => {
   for (const service of services) await service[Symbol.asyncDispose]()
 })
 
-it('six teams, each of which its service permits 20 requests a second, are read at once: no team waits for the end of another', async () => {
+it('six teams with 20 permitted requests per second each are read concurrently: none waits for another to finish', async () => {
   const world = {
     port: 0,
     patients: 100,
@@ -84,7 +84,7 @@ it('six teams, each of which its service permits 20 requests a second, are read 
     const times = control.requests().map(({ at }) => at)
     return { first: Math.min(...times), last: Math.max(...times), count: times.length }
   })
-  // Each takes seconds of its own budget, and all of them share most of that time.
+  // Each takes seconds of its own budget, and most of that time is shared by all.
   for (const { count } of spans) expect(count).toBeGreaterThan(40)
   const firsts = spans.map(({ first }) => first)
   const lasts = spans.map(({ last }) => last)
@@ -94,7 +94,7 @@ it('six teams, each of which its service permits 20 requests a second, are read 
   for (const emulator of emulators) await emulator.close()
 })
 
-it('eight teams of which seven are never answered: the eighth is read whole meanwhile', async () => {
+it('with eight teams, seven of them never answered, the eighth is read completely', async () => {
   const silent: Service[] = []
   for (let at = 0; at < 7; at += 1) silent.push(await startService(() => {}))
   await using little = await startLittleService(littlePatients(25))
@@ -115,7 +115,7 @@ it('eight teams of which seven are never answered: the eighth is read whole mean
     `select from intake.patients join intake.teams team using (team_id) where team.name = 'answered'`,
   )
   expect(patients).toHaveLength(25)
-  // Its part of the run is over: another run may begin with it.
+  // Its part of the run is over: another run may start with it.
   expect((await runCommand(['backfill', '--team', 'answered'], env(teams))).code).toBe(0)
   expect((await runCommand(['backfill', '--team', 'silent.3'], env(teams))).code).toBe(3)
   run.kill('SIGTERM')
@@ -123,7 +123,7 @@ it('eight teams of which seven are never answered: the eighth is read whole mean
   for (const service of silent) await service[Symbol.asyncDispose]()
 }, 90_000)
 
-it('what fails after the streams of a team fails that team alone', async () => {
+it('a failure after the streams of a team fails only that team', async () => {
   let goOn = () => {}
   const permitted = new Promise<void>((resolve) => {
     goOn = resolve
@@ -134,7 +134,7 @@ it('what fails after the streams of a team fails that team alone', async () => {
     response.setHeader('x-service-environment', 'production')
     return false
   }
-  // The other team is still read when the first has failed.
+  // The other team is still read after the first has failed.
   let waits = true
   other.interfere = (request, response) => {
     if (!waits || !request.url.startsWith('/v2/patients')) return false
@@ -175,30 +175,30 @@ it('what fails after the streams of a team fails that team alone', async () => {
   await query(warehouse.url, 'drop trigger refuse on intake.teams')
 })
 
-it('a team that another run holds is left out of a scheduled run, and the others are read', async () => {
-  await using held = await startLittleService(littlePatients(3))
+it('a team that another run locks is left out of a scheduled run, and the others are read', async () => {
+  await using lockedTeam = await startLittleService(littlePatients(3))
   await using free = await startLittleService(littlePatients(3))
-  const teams = [entry('held', held), entry('free', free)]
+  const teams = [entry('locked', lockedTeam), entry('free', free)]
   expect((await runCommand(['backfill'], env(teams))).code).toBe(0)
   const [team] = await query<{ team_id: number }>(
     warehouse.url,
-    "select team_id from intake.teams where name = 'held'",
+    "select team_id from intake.teams where name = 'locked'",
   )
   const session = await connect(warehouse.url)
   await session.query('select pg_advisory_lock(7204311, hashtext($1))', [`${team!.team_id}/forms`])
-  const asked = [held, free].map(({ received }) => received.length)
+  const asked = [lockedTeam, free].map(({ received }) => received.length)
   const warned: string[] = []
   const logger = pino({ level: 'warn' }, { write: (line: string) => void warned.push(line) })
   const place = { url: warehouse.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
   const sources = teams.map((each) => ({ ...each, apiVersion: 'v2.1', concurrency: 4 }))
   await scheduledBackfill(place, sources, new AbortController().signal)
-  expect(warned.join('')).toContain('left out: another run holds forms of held')
-  expect(held.received.length).toBe(asked[0])
+  expect(warned.join('')).toContain('left out: another run holds forms of locked')
+  expect(lockedTeam.received.length).toBe(asked[0])
   expect(free.received.length).toBeGreaterThan(asked[1]!)
   await session.end()
 })
 
-it('a team that is never answered keeps no other from being verified', async () => {
+it('a team that never answers does not keep the others from being verified', async () => {
   await using silent = await startService(() => {})
   await using little = await startLittleService(littlePatients(12))
   const teams = [entry('never', silent), entry('compared', little)]

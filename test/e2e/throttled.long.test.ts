@@ -1,4 +1,4 @@
-/** Processes of one team that share a small limit: each comes to its end, and Ctrl-C ends a wait at once. */
+/** Processes of one team that share a small limit: each finishes, and Ctrl-C ends a wait at once. */
 import { expect, test } from 'vitest'
 import { runCli, startCli } from '../support/cli.ts'
 import { startOwnTime } from '../support/own-time.ts'
@@ -18,14 +18,14 @@ test('two processes that share four requests a second both succeed', async () =>
     const throttled = runs.flatMap(({ stdout }) =>
       Object.values<{ throttled: number }>(JSON.parse(stdout).streams).map((each) => each.throttled),
     )
-    // Neither had the limit to itself.
+    // Neither had the limit for itself.
     expect(throttled.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(2)
   } finally {
     await other.drop()
   }
 })
 
-test('a process that waits for a limit ends at once when it is interrupted, and the next run continues', async () => {
+test('a process that waits for the limit ends at once when interrupted, and the next run continues', async () => {
   await using scene = await openScene({ rateLimit: { requests: 1, seconds: 600 } })
   const run = startCli(['backfill'], { ...scene.env, LOG_LEVEL: 'info' })
   await run.said('throttled')

@@ -1,4 +1,4 @@
-/** What the command line says to whom uses it wrongly, to scripts, and to a reader that goes away or a disk that is full. */
+/** Output of the command line for wrong usage, for scripts, for a reader that closes its pipe, and for a full disk. */
 import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => scene[Symbol.asyncDispose]())
 
-describe('wrong usage ends with 2, names what is wrong, asks the service nothing and prints no result', () => {
+describe('wrong usage exits with 2, names the mistake, sends no request and prints no result', () => {
   it.each([
     [['backfil'], 'backfil'],
     [['backfill', '--bogus'], '--bogus'],
@@ -37,7 +37,7 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
     ['INTAKE_BASE_URL', 'ftp://her-password'],
     ['INTAKE_API_SECRET', 'her-pässword'],
     ['INTAKE_CONFIG', '/nonexistent/her-password'],
-  ])('a bad %s is named and never shown', async (name, value) => {
+  ])('an invalid %s is named and its value never shown', async (name, value) => {
     const run = await runCommand(['backfill'], { ...scene.env, [name]: value })
     expect(run).toMatchObject({ code: 2, stdout: '' })
     expect(run.stderr).toContain(name)
@@ -57,7 +57,7 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
   it.each([
     [['webhooks', '--json'], 'create, list, update, delete, events, test'],
     [['patients', '--json'], 'upload'],
-  ])('%j says in its document which commands there are', async (words, names) => {
+  ])('%j lists the commands in its document', async (words, names) => {
     const run = await runCommand(words, scene.env)
     expect(run.code).toBe(2)
     const { error } = JSON.parse(run.stdout)
@@ -73,7 +73,7 @@ describe('wrong usage ends with 2, names what is wrong, asks the service nothing
 })
 
 describe('backfill', () => {
-  it('--json prints one document with the figures of each stream, and logs nothing of a run that goes well', async () => {
+  it('--json prints one document with the figures of each stream, and a successful run logs nothing', async () => {
     const run = await runCli(['backfill', '--json'], scene.env)
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const document = JSON.parse(run.stdout)
@@ -96,7 +96,7 @@ describe('backfill', () => {
     expect(document.streams.patients).toMatchObject({ requests: 5, fetched: 45, changed: 45 })
   })
 
-  it('says the same to people in lines of plain text, without a terminal’s codes', async () => {
+  it('without --json it prints the same as plain text, without terminal codes', async () => {
     const run = await runCli(['backfill'], scene.env)
     expect(run.stderr).toBe('')
     expect(run.stdout).toMatch(/^patients +45 +0 +45 +0 +0 +0 +5 +[\d.]+$/m)
@@ -104,7 +104,7 @@ describe('backfill', () => {
     expect(run.output).not.toContain('\u001b')
   })
 
-  it('reads only the streams asked for', async () => {
+  it('reads only the given streams', async () => {
     scene.emulator.control.resetCounters()
     expect((await scene.backfill('--streams', 'forms, packets')).code).toBe(0)
     const asked = scene.emulator.control.requests().map(({ url }) => url.split(/[/?]/)[2])
@@ -112,7 +112,7 @@ describe('backfill', () => {
   })
 
   it.runIf(existsSync('/dev/full'))(
-    'does its work on a full disk, and says in a line that its result is lost',
+    'does its work on a full disk, and reports in one line that its result is lost',
     async () => {
       await using warehouse = await openWarehouse()
       const env = { ...scene.env, DATABASE_URL: warehouse.url }
@@ -128,7 +128,7 @@ describe('backfill', () => {
     },
   )
 
-  it('goes on when the reader of its output goes away', async () => {
+  it('continues when the reader of its output closes the pipe', async () => {
     await using warehouse = await openWarehouse()
     const env = { ...scene.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' }
     const run = await runCli(['backfill', '--json'], env, { pipeInto: '{ read line; exec <&-; }' })

@@ -1,10 +1,10 @@
-/** A warehouse that cannot be used: a clear message in finite time, no secret shown, and a next run that is good. */
+/** A warehouse that cannot be used: a clear message in finite time, no secret shown, and a next run that succeeds. */
 import net, { type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
 import { runCli, startCli } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
-import { expectedOf, heldBy } from './support/expected.ts'
+import { expectedOf, storedTables } from './support/expected.ts'
 import { connect, documentOf, openScene, query } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
@@ -18,7 +18,7 @@ describe.concurrent('a warehouse', () => {
     ['a first load', 'intake.patients', false],
     ['a later run', 'intake_raw.records', true],
   ])(
-    'whose table another session locks fails %s in finite time with 1, and the next run is good',
+    'with a table that another session locks fails %s in finite time with 1, and the next run succeeds',
     async (_, table, loaded) => {
       await using scene = await openScene()
       const { control } = scene.emulator
@@ -35,11 +35,11 @@ describe.concurrent('a warehouse', () => {
         await other.end()
       }
       expect((await scene.backfill()).code).toBe(0)
-      expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
+      expect(await storedTables(scene.url)).toEqual(expectedOf(control.world()))
     },
   )
 
-  it('that is not there, or refuses the password, ends every command with 1 and shows no part of the connection string', async () => {
+  it('that is unreachable, or rejects the password, ends every command with 1 and shows no part of the connection string', async () => {
     await using refusing = await startRefusingServer()
     const service = { INTAKE_BASE_URL: 'http://127.0.0.1:9', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
     const places = [
@@ -65,7 +65,7 @@ describe.concurrent('a warehouse', () => {
     }
   })
 
-  it('that is another run’s already is left to it: the second backfill starts nothing and ends with 3', async () => {
+  it('that another run uses stays with that run: the second backfill starts nothing and exits with 3', async () => {
     await using scene = await openScene()
     const { control } = scene.emulator
     control.failNext('/v2/patients', 'hang')
@@ -80,12 +80,12 @@ describe.concurrent('a warehouse', () => {
     first.kill('SIGTERM')
     expect((await first.ended).code).toBe(143)
     expect((await scene.backfill()).code).toBe(0)
-    expect(await heldBy(scene.url)).toEqual(expectedOf(control.world()))
+    expect(await storedTables(scene.url)).toEqual(expectedOf(control.world()))
   })
 })
 
 describe.concurrent('a dry run', () => {
-  it('creates nothing in an empty database, and says what a run would do', async () => {
+  it('creates nothing in an empty database, and reports what a run would do', async () => {
     await using scene = await openScene({}, { empty: true })
     const run = await scene.backfill('--dry-run', '--json')
     expect(run.code).toBe(0)
@@ -96,7 +96,7 @@ describe.concurrent('a dry run', () => {
     expect(made).toEqual([])
   })
 
-  it('writes nothing to a loaded one, and finds what is changed and deleted', async () => {
+  it('writes nothing to a loaded one, and finds changed and deleted records', async () => {
     await using scene = await openScene()
     const { control } = scene.emulator
     expect((await scene.backfill()).code).toBe(0)
@@ -111,7 +111,7 @@ describe.concurrent('a dry run', () => {
   })
 })
 
-/** Rows of the warehouse and of its own bookkeeping. */
+/** Rows of the warehouse and of its bookkeeping. */
 async function everything(url: string): Promise<unknown> {
   const ops = ['runs', 'run_streams', 'checkpoints', 'dead_letters', 'problems', 'drift']
   const counts = await Promise.all(
@@ -128,7 +128,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
   }
 }
 
-/** A Postgres that asks for the password and refuses it, whatever it is. */
+/** A Postgres that asks for a password and rejects any. */
 async function startRefusingServer(): Promise<{ port: number; [Symbol.asyncDispose](): Promise<void> }> {
   const message = (type: string, body: Buffer) => {
     const length = Buffer.alloc(4)

@@ -1,4 +1,4 @@
-/** Law 2 from end to end: whatever the delivery of webhooks does to events, the tables become the world. */
+/** Law 2 end to end: whatever happens to events on delivery, the tables equal the world. */
 
 import pino from 'pino'
 import { expect, test } from 'vitest'
@@ -9,13 +9,13 @@ import { startActivity } from '../../src/emulator/activity.ts'
 import { wallClock } from '../../src/emulator/clock.ts'
 import { openServe, type Serving } from '../../src/operate/serve/serve.ts'
 import { freePort } from '../support/free-port.ts'
-import { expectedOf, heldBy, type Tables } from './support/expected.ts'
+import { expectedOf, storedTables, type Tables } from './support/expected.ts'
 import { openScene, query, type Scene } from './support/scene.ts'
 import { quiet, settled, until } from './support/serving.ts'
 
 const logger = pino({ level: 'silent' })
 
-/** `serve` in this process, and a webhook that leads to it. */
+/** `serve` in this process, and a webhook that points to it. */
 async function serve({ emulator, url }: Scene): Promise<Serving> {
   const { base_url, teams } = emulator.environments[0]!
   const { api_key: apiKey, api_secret: apiSecret } = teams[0]!
@@ -32,7 +32,7 @@ async function serve({ emulator, url }: Scene): Promise<Serving> {
   })
 }
 
-/** Tables whose rows hold nothing of other records. */
+/** Tables whose rows contain nothing of other records. */
 const OWN = /^(patient|document|form|question)/
 
 function ownOf(tables: Tables): Tables {
@@ -63,8 +63,8 @@ async function live(scene: Scene, faults: string, seconds: number): Promise<void
   await settled(scene)
   const world = control.world()
   if (!/drop|off/.test(faults)) {
-    expect(ownOf(await heldBy(scene.url))).toEqual(ownOf(expectedOf(world)))
-    const told = await packetResponses(scene.url)
+    expect(ownOf(await storedTables(scene.url))).toEqual(ownOf(expectedOf(world)))
+    const reported = await packetResponses(scene.url)
     const all = Array.from({ length: world.packetResponses.end - packetsOfOld }, (_, at) =>
       world.packetResponses.at(packetsOfOld + at),
     )
@@ -72,12 +72,12 @@ async function live(scene: Scene, faults: string, seconds: number): Promise<void
     expect(there.length).toBeGreaterThan(0)
     for (const each of there) {
       const { id, is_submitted, form_index, is_archived, responses } = each
-      expect(told).toContainEqual({ id, is_submitted, form_index, is_archived, responses })
+      expect(reported).toContainEqual({ id, is_submitted, form_index, is_archived, responses })
     }
   }
   control.setFaults('')
   expect((await scene.backfill('--full', '--allow-mass-delete')).code).toBe(0)
-  expect(await heldBy(scene.url)).toMatchObject(expectedOf(world))
+  expect(await storedTables(scene.url)).toMatchObject(expectedOf(world))
   await until(
     'nothing is asked for',
     async () => (await query(scene.url, 'select from intake_ops.refetches')).length === 0,
@@ -87,7 +87,7 @@ async function live(scene: Scene, faults: string, seconds: number): Promise<void
 test.each([
   'webhook-duplicate=0.3,webhook-reorder=0.3,webhook-delay=0.3:400,webhook-forge=0.2,webhook-rerender=0.4:300',
   'webhook-drop=0.3,webhook-reorder=0.3,webhook-delay=0.3:400,webhook-rerender=0.4:300,webhook-off=1:150',
-])('with %s the tables become the world', async (faults) => {
+])('with %s the tables equal the world', async (faults) => {
   await using scene = await openScene()
   await live(scene, faults, 4)
 })

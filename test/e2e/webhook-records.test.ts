@@ -1,4 +1,4 @@
-/** Webhook configurations and the log of what was delivered, as the service lists them; a secret is nowhere. */
+/** Webhook configurations and the delivery log, as listed by the service; secrets are stored nowhere. */
 import { describe, expect, it } from 'vitest'
 import { json } from '../api/support/service.ts'
 import { callerOf, type Loose } from '../emulator/caller.ts'
@@ -14,7 +14,7 @@ const COLUMNS = {
     'id, event_id, webhook_config_id, event_type, source, status, response_status_code, attempts, error, created_at, next_retry_at',
 }
 
-/** Rows as JSON with times as the service writes them, in the order of their ids. */
+/** Rows as JSON with times in the format of the service, in the order of their ids. */
 async function rowsOf(url: string, table: keyof typeof COLUMNS): Promise<readonly object[]> {
   const rows = await query<{ row: Record<string, unknown> }>(
     url,
@@ -30,13 +30,13 @@ async function rowsOf(url: string, table: keyof typeof COLUMNS): Promise<readonl
   }))
 }
 
-/** A moment, however its fraction and zone are written. */
+/** A time, however its fraction and zone are written. */
 function stampOf(value: unknown): string {
   const [, whole, fraction = ''] = /^([^.Z+]*)(?:\.(\d+))?(?:Z|\+00:00)$/.exec(String(value))!
   return `${whole}.${fraction.padEnd(6, '0')}`
 }
 
-/** Everything the database holds, as text; bytes as text too. */
+/** The whole content of the database, as text; bytes as text too. */
 async function dump(url: string): Promise<string> {
   const columns = await query<{ place: string; columns: string }>(
     url,
@@ -55,9 +55,9 @@ async function dump(url: string): Promise<string> {
   return texts.join('\n')
 }
 
-it('configurations and deliveries, failed ones too, are in the tables as the API lists them, and their secrets nowhere', async () => {
+it('configurations and deliveries, failed ones included, are in the tables as the API lists them, without their secrets', async () => {
   await using receiver = await startReceiver()
-  // What failed is tried again after this test, however long it takes.
+  // Failed deliveries are retried after this test, however long it takes.
   await using scene = await openScene({ timeScale: 0.01 })
   const { control } = scene.emulator
   const caller = callerOf(scene.emulator)
@@ -102,7 +102,7 @@ it('configurations and deliveries, failed ones too, are in the tables as the API
   expect(await scene.backfill('--full')).toMatchObject({ code: 0 })
   expect(await rowVersions(scene.url)).toEqual(before)
 
-  // Changed, and deleted: what was delivered stays.
+  // Changed, and deleted: the deliveries stay.
   await caller.send('PATCH', `/v2/webhooks/${configs[0]}`, { is_active: false })
   await caller.send('DELETE', `/v2/webhooks/${configs[1]}`)
   expect(await scene.backfill()).toMatchObject({ code: 0 })
@@ -116,13 +116,13 @@ it('configurations and deliveries, failed ones too, are in the tables as the API
   for (const secret of secrets) expect(everything.includes(secret)).toBe(false)
 })
 
-it('a service that shows secrets in its lists, under whatever name, leaves none of them in the warehouse', async () => {
+it('a service that shows secrets in its lists, under any name, leaves none of them in the warehouse', async () => {
   await using service = await startLittleService(littlePatients(1))
   await using warehouse = await openWarehouse()
   const secret = 'Geheimnis4711'
   const config = { id: 'w1', target_url: 'https://a.example/hook', signature_secret: secret }
   service.records.webhookConfigs.push({ ...config, secret, meta: { old_secrets: [secret] } })
-  // One that cannot be keyed is set aside whole, but for these.
+  // A record without a key becomes a dead letter as a whole, except for these.
   service.records.webhookConfigs.push({ ...config, id: null } as never)
   const run = await runCommand(['backfill', '--json'], {
     ...{ ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'trace' },
@@ -133,7 +133,7 @@ it('a service that shows secrets in its lists, under whatever name, leaves none 
   expect(everything + run.output).not.toContain(secret)
 })
 
-it('deliveries that the service no longer lists stay: it has forgotten them, they were not deleted', async () => {
+it('deliveries that the service no longer lists stay: they expired there, and were not deleted', async () => {
   await using service = await startLittleService(littlePatients(1))
   await using warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }
@@ -148,7 +148,7 @@ it('deliveries that the service no longer lists stay: it has forgotten them, the
   expect(service.received.filter(({ url }) => /events\/./.test(url))).toEqual([])
 })
 
-describe('a log whose attempts bear the id of their event', () => {
+describe('a log whose attempts carry the id of their event', () => {
   const attempt = (event: number, attempts: number, status = 'failed'): LittleRecord => ({
     ...{ id: `e${event}`, event_id: `e${event}`, webhook_config: 'w1', status, attempts },
     created_at: `2026-01-01T00:${String(event).padStart(2, '0')}:0${attempts}.123456Z`,
@@ -167,7 +167,7 @@ describe('a log whose attempts bear the id of their event', () => {
     ['without the time of each', all.toReversed().map(({ created_at: _, ...one }) => one)],
     ['at one time each', all.toReversed().map((one) => ({ ...one, created_at: '2026-01-01T00:00:00Z' }))],
   ])(
-    '(%s) leaves the latest of each, is read once, needs nobody, and writes nothing the next time',
+    '(%s) keeps the latest attempt of each, is read once, needs no attention, and writes nothing the next time',
     async (_, listed) => {
       await using service = await startLittleService(littlePatients(1))
       await using warehouse = await openWarehouse()
@@ -179,7 +179,7 @@ describe('a log whose attempts bear the id of their event', () => {
         attempts: 3,
         status: 'succeeded',
       }))
-      const held = () =>
+      const stored = () =>
         query(
           warehouse.url,
           'select id, attempts, status from intake.webhook_deliveries order by created_at, id',
@@ -189,7 +189,7 @@ describe('a log whose attempts bear the id of their event', () => {
       const first = await runCommand(words, env)
       expect(first).toMatchObject({ code: 0 })
       expect(JSON.parse(first.stdout).streams.webhook_deliveries).toMatchObject({ requests: 3, note: null })
-      expect(byId(await held())).toEqual(byId(latest))
+      expect(byId(await stored())).toEqual(byId(latest))
       const before = await rowVersions(warehouse.url)
       const second = await runCommand([...words, '--full'], env)
       expect(JSON.parse(second.stdout).streams.webhook_deliveries).toMatchObject({
@@ -197,12 +197,12 @@ describe('a log whose attempts bear the id of their event', () => {
       })
       expect(await rowVersions(warehouse.url)).toEqual(before)
 
-      // A fourth attempt of one, then the service forgets it: what was logged stays.
+      // A fourth attempt of one, then the service drops it: the logged rows stay.
       service.records.webhookDeliveries.unshift(attempt(5, 4))
       expect(await runCommand(words, env)).toMatchObject({ code: 0 })
       service.records.webhookDeliveries.shift()
       expect(await runCommand(words, env)).toMatchObject({ code: 0 })
-      expect(byId(await held())).toEqual(
+      expect(byId(await stored())).toEqual(
         byId(latest.map((row) => (row.id === 'e5' ? { ...row, attempts: 4, status: 'failed' } : row))),
       )
     },
@@ -212,7 +212,7 @@ describe('a log whose attempts bear the id of their event', () => {
 it.each([
   ['at its end', (log: LittleRecord[], entry: LittleRecord) => log.push(entry)],
   ['at its beginning', (log: LittleRecord[], entry: LittleRecord) => log.unshift(entry)],
-])('a log that grows %s with every page that is read is read once, and is whole', async (_, grow) => {
+])('a log that grows %s with every page that is read is read once and completely', async (_, grow) => {
   await using service = await startLittleService(littlePatients(1))
   await using warehouse = await openWarehouse()
   const log = service.records.webhookDeliveries
@@ -227,11 +227,11 @@ it.each([
   expect(run.code).toBe(0)
   const { requests, note } = JSON.parse(run.stdout).streams.webhook_deliveries
   expect({ once: requests <= 7, note }).toEqual({ once: true, note: null })
-  const held = await rowsOf(warehouse.url, 'webhook_deliveries')
-  expect(held.filter((row) => /^d/.test((row as Loose).id))).toHaveLength(45)
+  const stored = await rowsOf(warehouse.url, 'webhook_deliveries')
+  expect(stored.filter((row) => /^d/.test((row as Loose).id))).toHaveLength(45)
 })
 
-it('a log that lists fewer entries than it counts needs nobody, and says so', async () => {
+it('a log that lists fewer entries than it counts needs no attention, and reports that', async () => {
   await using service = await startLittleService(littlePatients(1))
   await using warehouse = await openWarehouse()
   const log = service.records.webhookDeliveries

@@ -1,16 +1,16 @@
-/** Responses of a test's own making, with the stamps that it needs, and what a run asked of their list. */
+/** Responses that a test creates with the stamps that it needs, and the requests of a run for their list. */
 
 import { expect } from 'vitest'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../../src/core/time.ts'
 import type { Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
-import { expectedOf, heldBy } from './expected.ts'
+import { expectedOf, storedTables } from './expected.ts'
 import { query, type Scene } from './scene.ts'
 
 export const MINUTE = 60_000_000
 export const DAY = 1_440 * MINUTE
 
-/** The latest submission of a world: the checkpoint of whoever has read it all. */
+/** The latest submission of a world: the checkpoint after everything was read. */
 export function newestOf(world: World): Instant {
   const stamps = responsesOf(world).flatMap(({ submitted_at }) => submitted_at ?? [])
   return parseInstant(stamps.sort().at(-1)!)!
@@ -20,12 +20,12 @@ export function responsesOf({ responses }: World): readonly Response[] {
   return Array.from({ length: responses.end }, (_, at) => responses.at(at) ?? []).flat()
 }
 
-/** `micros` after a moment; before it, when negative. */
+/** `micros` microseconds after a time; before it if negative. */
 export function plus(moment: string, micros: number): Instant {
   return instantOf(microsOf(parseInstant(moment)!) + micros)
 }
 
-/** A response, answered like another of this world, that was submitted then. */
+/** A response submitted at that time, with the answers of another one of this world. */
 export function submitAt(world: World, submitted_at: string): Response {
   const like = responsesOf(world).find(
     ({ is_submitted, packet, answers }) => is_submitted && packet === null && answers.length > 0,
@@ -35,13 +35,13 @@ export function submitAt(world: World, submitted_at: string): Response {
 }
 
 export interface Asked {
-  /** `submitted_after` of each page of the list that was asked for; null where there was none. */
+  /** `submitted_after` of each requested page of the list; null where there was none. */
   readonly after: readonly (string | null)[]
-  /** Ids that were asked for. */
+  /** Ids that were requested. */
   readonly ids: readonly string[]
 }
 
-/** Runs a backfill of responses alone, and tells what it asked for. */
+/** Runs a backfill of responses only, and returns its requests. */
 export async function readResponses({ emulator, backfill }: Scene, ...args: string[]) {
   emulator.control.resetCounters()
   const run = await backfill('--streams', 'responses', '--json', ...args)
@@ -58,7 +58,7 @@ export async function readResponses({ emulator, backfill }: Scene, ...args: stri
   return { code: run.code, stderr: run.stderr, asked, ...document.streams.responses }
 }
 
-/** What the checkpoint of responses holds. */
+/** The stored checkpoint of responses. */
 export async function cursorIn(url: string): Promise<Readonly<Record<string, unknown>>> {
   const [row] = await query<{ cursor: Record<string, unknown> }>(
     url,
@@ -73,9 +73,9 @@ export async function setCursor(url: string, cursor: unknown): Promise<void> {
   ])
 }
 
-/** Holds the tables of responses against the world. */
+/** Compares the tables of responses with the world. */
 export async function expectResponses(scene: Scene): Promise<void> {
   const own = (tables: Readonly<Record<string, readonly string[]>>) =>
     Object.fromEntries(Object.entries(tables).filter(([name]) => name.startsWith('response')))
-  expect(own(await heldBy(scene.url))).toEqual(own(expectedOf(scene.emulator.control.world())))
+  expect(own(await storedTables(scene.url))).toEqual(own(expectedOf(scene.emulator.control.world())))
 }

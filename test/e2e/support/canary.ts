@@ -1,7 +1,7 @@
 /**
- * A text that nothing else contains, planted in everything that a record may hold, and all places where it must not be.
+ * A text that nothing else contains, planted in everything that a record may contain, and the places where it must not be.
  *
- * Invariant: a record of `planted` has the canary in every text of its stream; an id alone is told plainly.
+ * Invariant: a record of `planted` has the canary in every text of its stream; only its id may be visible.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,7 +10,7 @@ import { connect, query } from './scene.ts'
 export const CANARY = 'Kanarienvogel7351'
 export const SEEN = /Kanarienvogel/i
 
-/** What our own bookkeeping says, tables that analysts and operators may see without seeing a person. */
+/** The bookkeeping tables, which analysts and operators may read without access to health data. */
 export async function bookkeeping(url: string): Promise<string> {
   const tables = await query<{ name: string }>(
     url,
@@ -24,7 +24,7 @@ export async function bookkeeping(url: string): Promise<string> {
   return texts.join('\n')
 }
 
-/** How many rows of a schema hold the canary, by table. */
+/** Number of rows of a schema that contain the canary, by table. */
 export async function rowsWithCanary(url: string, schema: string): Promise<Readonly<Record<string, number>>> {
   const tables = await query<{ tablename: string }>(
     url,
@@ -43,7 +43,7 @@ export async function rowsWithCanary(url: string, schema: string): Promise<Reado
   return found
 }
 
-/** What a bystander of the server and of the machine may see while `work` goes on: statements, names, command lines. */
+/** What another user of the server and machine can see while `work` runs: statements, names, command lines. */
 export async function watched<T>(url: string, work: () => Promise<T>): Promise<{ result: T; seen: string }> {
   const client = await connect(url)
   const seen = new Set<string>()
@@ -73,7 +73,7 @@ export async function watched<T>(url: string, work: () => Promise<T>): Promise<{
   }
 }
 
-/** The command lines of all processes that can be seen. */
+/** The command lines of all visible processes. */
 function titles(): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -91,7 +91,7 @@ const question = { id: 'q', text: CANARY }
 const address = { address: CANARY, address2: CANARY, city: CANARY, state: CANARY, zipcode: CANARY }
 const names = { first_name: CANARY, last_name: CANARY, phone_number: CANARY }
 
-/** One record of each stream, under `id`. */
+/** One record of each stream, with this `id`. */
 export const planted = {
   patients: (id: string) => ({
     ...{ id, ...names, ...address, ...at },
@@ -164,7 +164,7 @@ export const planted = {
   }),
 } as const
 
-/** The same record with everything of another type than it should have, and a text that no table can hold. */
+/** The same record with every field of a wrong type, and a text that no table can store. */
 export function disfigured(record: { readonly id: string }): { id: string; [field: string]: unknown } {
   const other = Object.entries(record).map(([name, value]): [string, unknown] => {
     if (name === 'id') return [name, value]
@@ -174,7 +174,7 @@ export function disfigured(record: { readonly id: string }): { id: string; [fiel
   return { ...Object.fromEntries(other), id: record.id, unheard_of: { [CANARY]: CANARY } }
 }
 
-/** Files of an export: whole, odd and malformed. */
+/** Files of an export: valid, odd and malformed. */
 export const FILES: readonly string[] = [
   `Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,${CANARY},\np,${CANARY},${CANARY},${CANARY}@example.com,2026-01-01 00:00:00,,False,${CANARY},"${CANARY}\n${CANARY}"\n`,
   `${CANARY},b\n${CANARY},${CANARY},${CANARY},${CANARY},${CANARY},${CANARY},${CANARY},${CANARY}\u0000,${CANARY}\n`,

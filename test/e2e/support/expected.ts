@@ -1,6 +1,6 @@
 /**
- * What the warehouse has to hold of a service's world, worked out from the world alone, without the declarations of
- * `src/streams`: whoever maps a column wrongly there is contradicted here.
+ * The expected content of the warehouse for a service's world, computed from the world alone, without the declarations of
+ * `src/streams`, so that a wrong mapping there is contradicted here.
  */
 import type { Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
@@ -48,7 +48,7 @@ export function expectedOf(world: World): Tables {
   }
   for (const { id, forms, ...fields } of rowsOf(world.packets)) {
     put('packets', { id, ...stamped(fields) })
-    // A form that was deleted is in no packet any more.
+    // A deleted form is in no packet.
     const members = forms.filter((form) => world.forms.get(form) !== undefined)
     members.forEach((form_id, at) => {
       put('packet_forms', { packet_id: id, position: at + 1, form_id })
@@ -127,7 +127,7 @@ function putResponse(world: World, response: Response, put: (table: string, row:
   })
 }
 
-/** Only what the emulator's answers hold of each kind; the declarations' own tests go further. */
+/** Only fields that the emulator returns for each kind; the tests of the declarations cover more. */
 function typed(text: string | null): Row {
   const isNumber = text !== null && /^-?\d+(\.\d+)?$/.test(text)
   const boolean = /^(true|yes)$/i.test(text ?? '') ? true : /^(false|no)$/i.test(text ?? '') ? false : null
@@ -139,13 +139,13 @@ function typed(text: string | null): Row {
   }
 }
 
-/** The same tables as the warehouse holds them, of its one team or of the one named, without tombstones. */
-export async function heldBy(url: string, team?: string): Promise<Tables> {
-  // Here, so that what is expected can be worked out where no test runs.
+/** The same tables as stored in the warehouse, of its only team or of the given one, without tombstones. */
+export async function storedTables(url: string, team?: string): Promise<Tables> {
+  // Imported here, so that the expected tables can be computed outside of tests.
   const { query } = await import('./scene.ts')
   const names = await query<{ name: string; root: boolean }>(
     url,
-    // What exports hold is worked out by their own tests, from the files.
+    // The tests of exports compute their content from the files.
     `select table_name as name, bool_or(column_name = '_deleted_at') as root from information_schema.columns
      where table_schema = 'intake' and table_name in (select tablename from pg_tables) and table_name <> 'teams' and table_name not like 'export%' group by 1`,
   )
@@ -156,12 +156,12 @@ export async function heldBy(url: string, team?: string): Promise<Tables> {
   const own =
     'with own as materialized (select team_id as id from intake.teams where name = coalesce($1, name))'
   const tables = new Map<string, Row[]>()
-  const held = await query<{ name: string; row: Row }>(url, `${own} ${text.join(' union all ')}`, [
+  const rows = await query<{ name: string; row: Row }>(url, `${own} ${text.join(' union all ')}`, [
     team ?? null,
   ])
-  for (const { name, row } of held) {
-    const told = Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_'))
-    const plain = Object.fromEntries(told)
+  for (const { name, row } of rows) {
+    const fields = Object.entries(row).filter(([column]) => column !== 'team_id' && !column.startsWith('_'))
+    const plain = Object.fromEntries(fields)
     if (tables.has(name)) tables.get(name)!.push(plain)
     else tables.set(name, [plain])
   }
@@ -172,7 +172,7 @@ function lines(rows: readonly Row[]): readonly string[] {
   return rows.map((row) => JSON.stringify(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1)))).sort()
 }
 
-/** Times as Postgres writes them into JSON: without zeros at the end of the fraction. */
+/** Times as Postgres writes them into JSON: without trailing zeros in the fraction. */
 function stamped(fields: { readonly created_at: string; readonly updated_at: string }): Row {
   return { ...fields, created_at: timeOf(fields.created_at), updated_at: timeOf(fields.updated_at) }
 }

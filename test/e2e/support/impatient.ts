@@ -1,6 +1,6 @@
 /**
- * For a test file whose runs are in its own process: pauses between attempts, and waits for locks, that are real time
- * without being the point, take almost none. How long they are is tested where they are decided.
+ * For a test file whose runs are in its own process: pauses between attempts, and waits for locks, take almost no time.
+ * Their real length is tested where it is decided.
  */
 import { afterAll, beforeAll, vi } from 'vitest'
 import type * as connect from '../../../src/warehouse/connect.ts'
@@ -15,7 +15,7 @@ export function withoutPauses(): void {
   })
 }
 
-/** What `vi.mock` puts in the place of src/warehouse/connect.ts. */
+/** The replacement for src/warehouse/connect.ts in `vi.mock`. */
 export async function withShortLocks(original: () => Promise<typeof connect>): Promise<typeof connect> {
   const actual = await original()
   return { ...actual, openSession: (options) => actual.openSession({ lockTimeoutMs: 500, ...options }) }

@@ -1,8 +1,8 @@
 /**
- * A service whose records the test holds in its hands, for what no honest service does: a record that is in no list
- * and yet found by id, one that comes back under an id that was deleted, an answer that waits until it is stale.
+ * A service whose records the test controls, for situations that no correct service creates: a record that is in no list
+ * and yet found by id, one that returns under a deleted id, an answer that is delayed until it is stale.
  *
- * Invariant: as long as `interfere` lets a request pass, lists and records are answered as specified, `pageSize` to a page.
+ * Invariant: while `interfere` lets a request pass, lists and records are answered as specified, `pageSize` per page.
  */
 import type http from 'node:http'
 import { json, type Received, startService } from '../../api/support/service.ts'
@@ -13,7 +13,7 @@ export interface LittleRecord {
   readonly [field: string]: unknown
 }
 
-/** Where each list is; a record stands under it by its id. */
+/** Paths of the lists; a record is under its list by its id. */
 const PATHS = {
   patients: '/v2/patients',
   forms: '/v2/forms',
@@ -31,16 +31,16 @@ type Resource = keyof typeof PATHS
 export interface LittleService extends AsyncDisposable {
   readonly url: string
   readonly received: readonly Received[]
-  /** By resource; a test changes it as it likes. */
+  /** By resource; a test may change it. */
   readonly records: Record<Resource, LittleRecord[]>
-  /** Ids that the lists leave out. */
+  /** Ids that are missing from the lists. */
   readonly unlisted: Set<string>
-  /** Sees a request first; true when it has answered, or will. */
+  /** Sees each request first; returns true when it has answered or will answer. */
   interfere: (request: Received, response: http.ServerResponse) => boolean
   readonly env: Variables
-  /** Ten, unless a test says otherwise. */
+  /** Ten by default. */
   pageSize: number
-  /** What its clock is ahead of ours: as long as a test does not say, nothing. */
+  /** Lead of its clock over the local one, in milliseconds; 0 by default. */
   clockApartMs: number
 }
 
@@ -87,7 +87,7 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
   return little
 }
 
-/** The list that a path is, or stands under: the first that fits, so the longer before the shorter. */
+/** The list that a path is or belongs to: the first match, so longer paths come first. */
 function resourceAt(path: string): Resource | undefined {
   const names = Object.keys(PATHS) as Resource[]
   return names.find((name) => path === PATHS[name] || path.startsWith(`${PATHS[name]}/`))

@@ -1,8 +1,8 @@
 /**
- * A service that lives while it is read: its clinic works, and its own people change what no clinic does: the names of
- * forms, webhook configurations, and the log of what was delivered.
+ * A service that changes while it is read: its clinic works, and users of the service change what no clinic does: names
+ * of forms, webhook configurations, and the log of deliveries.
  *
- * Invariant: once `still` has ended, nothing of the service changes any more by itself.
+ * Invariant: after `still`, nothing at the service changes on its own.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { changeSomething } from '../../../src/emulator/activity.ts'
@@ -16,8 +16,8 @@ export interface Life {
 }
 
 /**
- * From now on, so many things happen for each request that is asked, and `changes` at once: however slow the reader, it
- * meets as much. Which they are is told by `seed`.
+ * From now on, each request causes this many changes, and `changes` happen at once: a slow reader meets as many as a
+ * fast one. `seed` decides which.
  */
 export function liven(
   emulator: Emulator,
@@ -41,7 +41,7 @@ export function liven(
   return {
     async still() {
       clearInterval(timer)
-      // No message but those of old waits for its time to be sent.
+      // Only old messages wait for their scheduled time.
       control.advance(60_000)
       await until(() => {
         for (let at = ofOld; at < world.messages.end; at++) {
@@ -53,7 +53,7 @@ export function liven(
   }
 }
 
-/** What is done in turn; no configuration is active, so that no event goes out and is tried again later. */
+/** The changes in turn; no configuration is active, so that no event is sent and retried later. */
 function ownPeople({ control }: Emulator): readonly ((times: number) => void)[] {
   const world = control.world()
   const { configs, attempts } = control.webhooks() as Webhooks
@@ -71,7 +71,7 @@ function ownPeople({ control }: Emulator): readonly ((times: number) => void)[] 
       if (form !== undefined) control.renameForm(form.id, `Form ${times}`)
     },
     (times) => {
-      // Tried twice; where attempts bear the id of their event, they share it.
+      // Two attempts; where attempts carry the id of their event, they share it.
       for (const at of [1, 2]) attempts.add(attemptOf(born + times, at, configIds[0]!, world.now()))
     },
     (times) => {

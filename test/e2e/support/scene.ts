@@ -1,7 +1,7 @@
 /**
- * A service, a warehouse and the variables that lead a command to both.
+ * A service, a warehouse and the variables with which a command reaches both.
  *
- * Invariant: every scene has a database of its own; what it opened is closed with it.
+ * Invariant: every scene has a database of its own; closing it closes what it opened.
  */
 import { type Emulator, type EmulatorOptions, startEmulator } from '../../../src/emulator/server.ts'
 import type { Ended, Variables } from '../../support/cli.ts'
@@ -11,10 +11,10 @@ import { ask, openTestSession } from '../../support/sessions.ts'
 
 export interface Scene extends AsyncDisposable {
   readonly emulator: Emulator
-  /** Of the warehouse. */
+  /** URL of the warehouse. */
   readonly url: string
   readonly env: Variables
-  /** In this process. */
+  /** Runs in this process. */
   backfill(...args: string[]): Promise<Ended>
   query<Row extends object>(text: string, values?: unknown[]): Promise<Row[]>
 }
@@ -34,7 +34,7 @@ export async function openScene(
   options: EmulatorOptions = {},
   database: { empty?: boolean } = {},
 ): Promise<Scene> {
-  // Without patients nobody answers.
+  // Without patients there are no answers.
   const nobody = options.patients === 0 ? { responses: 0 } : {}
   const emulator = await startEmulator({ ...SMALL, ...nobody, ...options })
   const warehouse = await openWarehouse(database)
@@ -56,7 +56,7 @@ export function openWarehouse(options: { empty?: boolean } = {}) {
   return createTestDatabase(options)
 }
 
-/** What a user exports to reach the first team of production. */
+/** The variables for the first team of production. */
 export function variablesOf(emulator: Emulator): Variables {
   const { base_url, teams } = emulator.environments[0]!
   return {
@@ -68,7 +68,7 @@ export function variablesOf(emulator: Emulator): Variables {
 
 export const query = ask
 
-/** A session of the test's own. */
+/** A session of the test. */
 export const connect = openTestSession
 
 export interface Document {
@@ -77,7 +77,7 @@ export interface Document {
   readonly streams: Readonly<Record<string, Readonly<Record<string, number>> & { note: string | null }>>
 }
 
-/** The one document of `backfill --json`. */
+/** The JSON document of `backfill --json`. */
 export function documentOf(ended: Ended): Document {
   return JSON.parse(ended.stdout) as Document
 }

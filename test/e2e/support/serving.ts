@@ -1,11 +1,11 @@
-/** `serve` as a process of its own, and what tests ask of it. */
+/** Runs `serve` as a process of its own, and reads its metrics and state. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Ended, type Running, startCli, type Variables } from '../../support/cli.ts'
 import { runCommand } from '../../support/run-command.ts'
 import { query, type Scene } from './scene.ts'
 
-/** Any ports, and a key under which secrets are stored. */
+/** Any free ports, and a key with which secrets are encrypted. */
 export const ANYWHERE: Variables = {
   INTAKE_WEBHOOK_PORT: '0',
   INTAKE_ADMIN_PORT: '0',
@@ -14,7 +14,7 @@ export const ANYWHERE: Variables = {
 
 export interface ServingProcess {
   readonly running: Running
-  /** The one document of `--json`. */
+  /** The JSON document of `--json`. */
   readonly document: {
     readonly webhooks: string | null
     readonly admin: string
@@ -22,7 +22,7 @@ export interface ServingProcess {
     readonly off: Readonly<Record<string, string>>
   }
   get(path: string): Promise<{ status: number; text: string }>
-  /** Of one sample, by its name and labels as they are written; null when there is none. */
+  /** The value of one sample, by its name and labels as printed; null if there is none. */
   metric(sample: string): Promise<number | null>
   stop(signal?: NodeJS.Signals): Promise<Ended>
 }
@@ -50,14 +50,14 @@ export async function startServing(env: Variables, ...args: string[]): Promise<S
   }
 }
 
-/** `webhooks create`, for every event; returns the configuration's id. */
+/** Runs `webhooks create` for every event; returns the configuration's id. */
 export async function createWebhook(env: Variables, url: string): Promise<string> {
   const run = await runCommand(['webhooks', 'create', '--url', url, '--json'], { ...ANYWHERE, ...env })
   if (run.code !== 0) throw new Error(`the webhook was not created: ${run.stderr}`)
   return (JSON.parse(run.stdout) as { id: string }).id
 }
 
-/** Waits until the service has nothing more to send but retries, and everything it sent is in the tables. */
+/** Waits until the service has only retries to send, and everything that it sent is in the tables. */
 export async function settled({ emulator, url }: Scene): Promise<void> {
   const webhooks = emulator.control.webhooks()
   await until('the service has sent everything', () => webhooks.pending === 0)
@@ -71,7 +71,7 @@ export async function settled({ emulator, url }: Scene): Promise<void> {
   })
 }
 
-/** Moves the time of the service on, until no message but those `ofOld` waits for its own: nothing changes by itself. */
+/** Advances the service's clock until only messages `ofOld` are scheduled: nothing changes on its own. */
 export async function quiet({ emulator: { control } }: Scene, ofOld: number): Promise<void> {
   const { messages } = control.world()
   control.advance(60_000)

@@ -1,8 +1,8 @@
-/** The warehouse as text, to compare what two roads left in it, or whether one touched it. */
+/** The warehouse as text, to compare two ways of loading, or to prove that nothing was touched. */
 import { STREAMS } from '../../../src/streams/catalogue.ts'
 import { query } from './scene.ts'
 
-/** What depends on when and how a row came, not on what it says. */
+/** Columns that depend on when and how a row was loaded, not on its content. */
 const CIRCUMSTANCES = ['team_id', '_version', '_origin', '_loaded_at']
 
 /** Rows of a team's live records by table, without `leaveOut`, in the order of their text. */
@@ -31,7 +31,7 @@ export async function liveRows(
   return tables
 }
 
-/** The same without what a shape writes otherwise: payloads, hashes, what is set aside of a record. */
+/** The same without what differs between shapes: payloads, hashes, dead letters of records. */
 export async function mappedRows(
   url: string,
   team = 'default',
@@ -41,15 +41,15 @@ export async function mappedRows(
   return tables
 }
 
-/** Tables of `intake` that a fresh load does not leave, and why: they remember what a backfill is not told. */
+/** Tables of `intake` that a fresh load does not reproduce, and why: they contain changes that no list reports. */
 const NOT_LOADED = {
   teams: 'numbers are given to teams in the order in which they are named',
   question_concepts: 'what was decided of a question; one that was reworded since waits for another decision',
 }
 
 /**
- * Every other table of `intake` and the records behind them, of a team, as a fresh load would leave them: live rows without
- * when, from where and under which number they came.
+ * Every other table of `intake` and the records behind them, for one team, as a fresh load would leave them: live rows,
+ * without times, origins and generated numbers.
  */
 export async function everyTable(url: string, team: string): Promise<Record<string, readonly string[]>> {
   const names = await query<{ name: string; root: boolean }>(
@@ -75,7 +75,7 @@ export async function everyTable(url: string, team: string): Promise<Record<stri
   return tables
 }
 
-/** Place and writer of every row version that a repeated backfill must leave alone. */
+/** Place and writer of every row version that a repeated backfill must not change. */
 export async function rowVersions(url: string): Promise<readonly string[]> {
   const tables = await query<{ name: string }>(
     url,

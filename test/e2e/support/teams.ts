@@ -45,7 +45,7 @@ export interface TeamFigures {
   readonly dead_letters_waiting: number
 }
 
-/** By team, of `backfill --json`. */
+/** Figures by team, from `backfill --json`. */
 export function teamsIn({ stdout, stderr }: Ended): Readonly<Record<string, TeamFigures>> {
   if (stdout === '') throw new Error(`the run said nothing but: ${stderr}`)
   return (JSON.parse(stdout) as { teams: Record<string, TeamFigures> }).teams
