@@ -98,7 +98,7 @@ const RULES = [
  */
 const FIXED_NAMES = [
   ...['alert.told', 'alerts.told', 'set told =', 'told_at', 'told_mark', 'hold_inbox_of', 'hold_erasures'],
-  ...["'contested'", 'contested (conflict:', 'as_it_came'],
+  ...["'contested'", 'contested (conflict:', 'p1 contested', 'as_it_came'],
   ...[
     'held_by_another_run',
     'no_such_letter',

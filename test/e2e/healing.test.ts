@@ -1,6 +1,6 @@
 /** Failures of one run that a later run repairs without intervention. */
 import { expect, it } from 'vitest'
-import { storeDeadLetters } from '../../src/load/dead-deadLetters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { CLOCK_APART_MS, json } from '../api/support/service.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -121,7 +121,7 @@ it.each([
     if (discarded) {
       const ids = await query<{ id: string }>(at.url, 'select id from intake_ops.dead_letters')
       for (const { id } of ids)
-        expect((await runCommand(['dead-deadLetters', 'discard', id], at.env)).code).toBe(0)
+        expect((await runCommand(['dead-letters', 'discard', id], at.env)).code).toBe(0)
     }
     expect((await at.run()).code).toBe(discarded ? 0 : 4)
     expect(await at.texts()).toEqual([])

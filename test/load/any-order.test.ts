@@ -1,6 +1,6 @@
 /**
- * Law 2 on the real SQL: whatever the order, repetition and interleaving, the tables end the same. Each run draws 60
- * and 20 cases of its own; TEST_THOROUGH=1 draws 600 and 200.
+ * Law 2 on the real SQL: any order, repetition and interleaving ends in the same tables. Each run draws 60 and 20 cases;
+ * TEST_THOROUGH=1 draws 600 and 200.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -32,7 +32,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** One state of one of a few patients; few distinct times, so that ties are common. */
+/** One state of one of a few patients; few distinct times, so that ties are frequent. */
 const state = fc.record({
   id: fc.constantFrom('a', 'b', 'c'),
   seen: fc.integer({ min: 0, max: 3 }),
@@ -44,7 +44,7 @@ const state = fc.record({
 
 type State = typeof state extends fc.Arbitrary<infer T> ? T : never
 
-/** Any number of deliveries of these states, in any order, cut into batches dealt to two connections. */
+/** Any number of deliveries of these states, in any order, cut into batches over two connections. */
 const deliveries = fc.array(state, { minLength: 1, maxLength: 6 }).chain((states) =>
   fc.record({
     states: fc.constant(states),
@@ -77,8 +77,8 @@ function envelopeOf(s: State, teamId: number): Envelope {
 function greatestOfEach(envelopes: readonly Envelope[]): readonly Envelope[] {
   const greatest = new Map<string, Envelope>()
   for (const envelope of envelopes) {
-    const held = greatest.get(envelope.id)
-    if (held === undefined || supersedes(envelope, held)) greatest.set(envelope.id, envelope)
+    const current = greatest.get(envelope.id)
+    if (current === undefined || supersedes(envelope, current)) greatest.set(envelope.id, envelope)
   }
   return [...greatest.values()]
 }
@@ -90,7 +90,7 @@ function take(teamId: number): Promise<TakenSlice> {
 async function load(session: Session, taken: TakenSlice, envelopes: readonly Envelope[], mode: LoadMode) {
   const lines = linesOf(patients, greatestOfEach(envelopes))
   const batch: Batch = { stream: patients, taken, lines, deadLetters: [] }
-  // Two connections that meet in the same keys may deadlock, which Postgres ends and the loaders repeat.
+  // Two connections with the same keys may deadlock; Postgres ends one and the loaders retry.
   for (let tries = 1; ; tries++) {
     try {
       return await loadBatch(session, batch, mode)
@@ -105,7 +105,7 @@ test('any permutation, repetition and interleaving of batches over two connectio
     fc.asyncProperty(deliveries, async ({ states, order, cuts }) => {
       const [shuffledTeam, freshTeam] = [nextTeam++, nextTeam++]
       const all = states.map((s) => envelopeOf(s, shuffledTeam))
-      // Every state is delivered at least once, after whatever the order says.
+      // Every state is delivered at least once, after the drawn order.
       const delivered = [...order.map((index) => all[index]!), ...all]
       const taken = await take(shuffledTeam)
       const chains: [Promise<unknown>, Promise<unknown>] = [Promise.resolve(), Promise.resolve()]
@@ -134,16 +134,16 @@ test('records read one after the other leave the same contents, whether or not u
   await fc.assert(
     fc.asyncProperty(fc.array(state, { minLength: 1, maxLength: 8 }), async (states) => {
       const [skippingTeam, mergingTeam] = [nextTeam++, nextTeam++]
-      // As a source is read: later reads are observed later, and what they show was not updated after them.
+      // As from a source: later reads are observed later, and show no update from after the read.
       const reads = states.map((s, place) => ({ ...s, seen: place + 5 }))
       for (const [teamId, mode] of [
-        [skippingTeam, 'sift'],
+        [skippingTeam, 'skip'],
         [mergingTeam, 'merge'],
       ] as const) {
         const taken = await take(teamId)
         for (const read of reads) {
           const envelopes = [envelopeOf(read, teamId)]
-          const left = mode === 'sift' ? await withoutUnchanged(one, envelopes) : envelopes
+          const left = mode === 'skip' ? await withoutUnchanged(one, envelopes) : envelopes
           if (left.length > 0) await load(one, taken, left, 'merge')
         }
       }

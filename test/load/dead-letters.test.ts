@@ -1,4 +1,4 @@
-/** Dead letters beside those of another team, stream and run that are the same: what counts, waits, resolves and goes. */
+/** Equal dead letters of several teams, streams and runs: counting, waiting, resolving and removing are separate. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { countWaiting, resolveUnmet, storeDeadLetters, waitingIds } from '../../src/load/dead-letters.ts'
 import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
@@ -25,7 +25,7 @@ afterEach(async () => {
   await database.drop()
 })
 
-const letter = (over: Partial<DeadLetter> = {}): DeadLetter => ({
+const deadLetter = (over: Partial<DeadLetter> = {}): DeadLetter => ({
   ...{ recordId: 'p', origin: 'run:1 page:1', reason: 'r', body: '{"id":"p"}' },
   ...over,
 })
@@ -33,7 +33,8 @@ const place = (over: { teamId?: number; stream?: 'patients' | 'forms'; runId?: s
   ...{ teamId, stream: 'patients' as const, runId: '1' },
   ...over,
 })
-const put = (letters: readonly DeadLetter[], over = {}) => storeDeadLetters(session.db, place(over), letters)
+const put = (deadLetters: readonly DeadLetter[], over = {}) =>
+  storeDeadLetters(session.db, place(over), deadLetters)
 const all = () =>
   rowsOf<{
     id: string
@@ -58,44 +59,48 @@ const mark = (status: string, where = 'true') =>
     [status],
   )
 
-describe('setting aside', () => {
-  test('the same again counts it; what differs in record, reason, body, team or stream is another', async () => {
-    expect(await put([letter(), letter()])).toBe(2)
+describe('storing dead letters', () => {
+  test('counts a repeated one; a different record, reason, body, team or stream makes another', async () => {
+    expect(await put([deadLetter(), deadLetter()])).toBe(2)
     expect(await all()).toMatchObject([
       { team: teamId, stream: 'patients', seen: 2, run: '1', status: 'waiting' },
     ])
     expect(await bodies()).toHaveLength(1)
-    await put([letter({ origin: 'run:2 page:9' })], { runId: '2' })
+    await put([deadLetter({ origin: 'run:2 page:9' })], { runId: '2' })
     expect(await all()).toMatchObject([{ seen: 3, run: '2' }])
     const others = [{ recordId: 'q' }, { recordId: null }, { reason: 's' }, { body: '{"id":"q"}' }]
-    for (const over of others) await put([letter(over)])
-    await put([letter()], { teamId: otherId })
-    await put([letter()], { stream: 'forms' })
+    for (const over of others) await put([deadLetter(over)])
+    await put([deadLetter()], { teamId: otherId })
+    await put([deadLetter()], { stream: 'forms' })
     expect((await all()).map(({ seen }) => seen)).toEqual([3, 1, 1, 1, 1, 1, 1])
     expect(await bodies()).toHaveLength(7)
   })
 
-  test('keeps the body byte for byte, as text or as bytes, which are the same thing', async () => {
+  test('keeps the body byte for byte; text and bytes are the same body', async () => {
     const bytes = Buffer.from([0, 255, 10, 92, 195, 40])
-    await put([letter({ body: bytes }), letter({ body: 'é\\n' }), letter({ body: Buffer.from('é\\n') })])
+    await put([
+      deadLetter({ body: bytes }),
+      deadLetter({ body: 'é\\n' }),
+      deadLetter({ body: Buffer.from('é\\n') }),
+    ])
     expect((await bodies()).map(({ body }) => body)).toEqual([bytes, Buffer.from('é\\n')])
     expect((await all()).map(({ seen }) => seen)).toEqual([1, 2])
   })
 
-  test('what was discarded is counted, and waits no more; of another team or stream it waits', async () => {
-    await put([letter()])
+  test('counts a discarded one without waiting again; of another team or stream it waits', async () => {
+    await put([deadLetter()])
     await mark('discarded')
-    expect(await put([letter()], { runId: '5' })).toBe(0)
+    expect(await put([deadLetter()], { runId: '5' })).toBe(0)
     expect(await all()).toMatchObject([{ status: 'discarded', seen: 2, run: '5' }])
-    expect(await put([letter()], { teamId: otherId })).toBe(1)
-    expect(await put([letter()], { stream: 'forms' })).toBe(1)
+    expect(await put([deadLetter()], { teamId: otherId })).toBe(1)
+    expect(await put([deadLetter()], { stream: 'forms' })).toBe(1)
     expect((await all()).map(({ status }) => status)).toEqual(['discarded', 'waiting', 'waiting'])
   })
 
-  test('what was resolved, and comes again, is a new one that waits', async () => {
-    await put([letter()])
+  test('a resolved one that returns is a new one that waits', async () => {
+    await put([deadLetter()])
     await mark('resolved')
-    expect(await put([letter()])).toBe(1)
+    expect(await put([deadLetter()])).toBe(1)
     expect((await all()).map(({ status, seen }) => [status, seen])).toEqual([
       ['resolved', 1],
       ['waiting', 1],
@@ -103,21 +108,21 @@ describe('setting aside', () => {
   })
 })
 
-describe('what waits', () => {
-  /** One of each kind, the first two of which an earlier run left. */
+describe('waiting dead letters', () => {
+  /** One of each kind; the first two are from an earlier run. */
   async function mixture() {
-    await put([letter({ recordId: 'a' }), letter({ recordId: 'b' })])
-    await put([letter({ recordId: 'b', reason: 'another' })])
-    await put([letter({ recordId: 'now' })], { runId: '2' })
-    await put([letter({ recordId: null })])
-    await put([letter({ recordId: 'event', origin: 'event:e1' })])
-    await put([letter({ recordId: 'discarded' })])
+    await put([deadLetter({ recordId: 'a' }), deadLetter({ recordId: 'b' })])
+    await put([deadLetter({ recordId: 'b', reason: 'another' })])
+    await put([deadLetter({ recordId: 'now' })], { runId: '2' })
+    await put([deadLetter({ recordId: null })])
+    await put([deadLetter({ recordId: 'event', origin: 'event:e1' })])
+    await put([deadLetter({ recordId: 'discarded' })])
     await mark('discarded', `record_id = 'discarded'`)
-    await put([letter({ recordId: 'other' })], { teamId: otherId })
-    await put([letter({ recordId: 'form' })], { stream: 'forms' })
+    await put([deadLetter({ recordId: 'other' })], { teamId: otherId })
+    await put([deadLetter({ recordId: 'form' })], { stream: 'forms' })
   }
 
-  test('of earlier runs has the ids of records that a page or fetch brought, each once, up to so many', async () => {
+  test('of earlier runs are listed by the ids of records from pages and fetches, each once, up to a limit', async () => {
     await mixture()
     const now = { teamId, stream: 'patients', runId: '2' } as const
     expect([...(await waitingIds(session.db, now, 10))].sort()).toEqual(['a', 'b'])
@@ -127,7 +132,7 @@ describe('what waits', () => {
     expect(await waitingIds(session.db, { ...now, runId: '1' }, 10)).toContain('a')
   })
 
-  test('is resolved after a scan that did not meet it, but for what events brought, other teams and streams', async () => {
+  test('are resolved after a scan that did not see them, except those of events, other teams and streams', async () => {
     await mixture()
     await resolveUnmet(session.db, { teamId, stream: 'patients', runId: '2' })
     const waiting = (await all()).filter(({ status }) => status === 'waiting').map((each) => each.record_id)
@@ -140,7 +145,7 @@ describe('what waits', () => {
     expect(settled.every(({ dated }) => dated)).toBe(true)
   })
 
-  test('is resolved of the ids that were asked for alone; of none, none', async () => {
+  test('are resolved only for the ids that were read; without ids, none is', async () => {
     await mixture()
     const now = { teamId, stream: 'patients', runId: '2' } as const
     await resolveUnmet(session.db, now, { ids: [] })
@@ -149,14 +154,14 @@ describe('what waits', () => {
     expect(resolved).toEqual(['b', 'b'])
   })
 
-  test('is resolved but for what could not be asked for, and what has no id is', async () => {
+  test('are resolved except those that could not be read; those without an id are resolved', async () => {
     await mixture()
     await resolveUnmet(session.db, { teamId, stream: 'patients', runId: '2' }, { except: ['b'] })
     const resolved = (await all()).filter(({ status }) => status === 'resolved').map((each) => each.record_id)
     expect(resolved).toEqual(['a', null])
   })
 
-  test('is counted for these streams of this team', async () => {
+  test('are counted for these streams of this team', async () => {
     await mixture()
     expect(await countWaiting(session.db, teamId, ['patients'])).toBe(6)
     expect(await countWaiting(session.db, teamId, ['patients', 'forms'])).toBe(7)
@@ -165,7 +170,7 @@ describe('what waits', () => {
   })
 })
 
-describe('bodies of letters', () => {
+describe('bodies of dead letters', () => {
   const now = new Date('2026-03-31T00:00:00Z')
   const remove = (days = 30) => removeSettledBodies(database.url, { days, now })
   const settle = (id: string, status: string, at: string) =>
@@ -175,13 +180,13 @@ describe('bodies of letters', () => {
       at,
     ])
 
-  test('are removed once they were settled for so many days; letters stay, and so does what waits', async () => {
+  test('are removed some days after settling; the dead letters stay, and so do bodies of waiting ones', async () => {
     const ids = ['old', 'older', 'young', 'waiting']
-    await put(ids.map((recordId) => letter({ recordId, body: recordId })))
+    await put(ids.map((recordId) => deadLetter({ recordId, body: recordId })))
     await settle('old', 'resolved', '2026-02-28T23:59:59Z')
     await settle('older', 'discarded', '2026-01-01T00:00:00Z')
     await settle('young', 'resolved', '2026-03-01T00:00:00Z')
-    // It was settled once, and is wanted again.
+    // Settled once, and waiting again.
     await settle('waiting', 'waiting', '2026-01-01T00:00:00Z')
     expect(await remove()).toBe(2)
     expect((await bodies()).map(({ body }) => body.toString()).sort()).toEqual(['waiting', 'young'])
@@ -190,14 +195,14 @@ describe('bodies of letters', () => {
     expect(await remove(1)).toBe(1)
   })
 
-  test('are removed all, though they are more than a portion', async () => {
+  test('are all removed, also when they are more than a portion', async () => {
     await rowsOf(
       session,
-      `with letters as (
+      `with inserted as (
          insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason, status, settled_at)
          select $1, 'patients', 'p' || n, 'f' || n, 'run:1', 'r', 'resolved', '2026-01-01' from generate_series(1, 2500) n
          returning id)
-       insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from letters`,
+       insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from inserted`,
       [teamId],
     )
     expect(await remove()).toBe(2_500)

@@ -1,4 +1,4 @@
-/** Passing failures are tried again and end right; what does not pass says what it is, and the next run succeeds. */
+/** Transient failures are retried and succeed; other failures are named, and the next run succeeds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
@@ -50,7 +50,7 @@ function load(loaders: Loaders, names: readonly string[], mode: LoadMode, seen =
   )
 }
 
-/** What a fresh load of the same people leaves. */
+/** The result of a fresh load of the same patients. */
 async function fresh(names: readonly string[], seen = 0): Promise<readonly string[]> {
   const team = teamId + 10_000
   const slice = await takeWhole(stranger, patients, team)
@@ -67,7 +67,7 @@ const lockPatients = async () => {
   await stranger.client.query('lock table intake.patients in access exclusive mode')
 }
 
-/** A clock that does `action` in place of its nth pause. */
+/** A clock that runs `action` instead of its nth pause. */
 const pausing = (action: (nth: number) => Promise<unknown>): Clock => {
   let pauses = 0
   return { now: systemClock.now, sleep: async () => void (await action(++pauses)) }
@@ -75,7 +75,7 @@ const pausing = (action: (nth: number) => Promise<unknown>): Clock => {
 
 async function untilBlocked(count = 1): Promise<readonly number[]> {
   for (let tries = 0; tries < 6_000; tries++) {
-    // Within a transaction Postgres shows what it showed first, unless told to look again.
+    // Within a transaction Postgres shows its first snapshot of activity, unless asked to refresh it.
     await stranger.client.query('select pg_stat_clear_snapshot()')
     const rows = await rowsOf<{ pid: number }>(
       stranger,
@@ -89,7 +89,7 @@ async function untilBlocked(count = 1): Promise<readonly number[]> {
 }
 
 test.each(['straight', 'merge'] as const)(
-  'a table that stays locked is said to be locked, and after it is free the same batch loads (%s)',
+  'a table that stays locked is reported as locked, and once it is free the same batch loads (%s)',
   async (mode) => {
     const retries: [string, number][] = []
     await using loaders = openLoaders({
@@ -117,7 +117,7 @@ test.each(['straight', 'merge'] as const)(
   },
 )
 
-test('a table that is freed between two tries costs a retry and nothing else', async () => {
+test('a table that is freed between two attempts costs a retry and nothing else', async () => {
   await using loaders = openLoaders({
     url: database.url,
     clock: pausing(() => stranger.client.query('commit')),
@@ -129,7 +129,7 @@ test('a table that is freed between two tries costs a retry and nothing else', a
 })
 
 test.each(['straight', 'merge'] as const)(
-  'a backend that is terminated in the middle of a batch is replaced, and the batch ends right (%s)',
+  'a backend that is terminated during a batch is replaced, and the batch succeeds (%s)',
   async (mode) => {
     const retries: string[] = []
     await using loaders = openLoaders({
@@ -161,7 +161,7 @@ test('a session that died between two batches is replaced', async () => {
   expect(await dumpStream(stranger, patients, teamId)).toEqual(await fresh(['Ann', 'Bo']))
 })
 
-test('a failure that does not pass is not tried again', async () => {
+test('a permanent failure is not retried', async () => {
   const retries: string[] = []
   await using loaders = openLoaders({
     url: database.url,
@@ -177,7 +177,7 @@ test('a failure that does not pass is not tried again', async () => {
   expect(retries).toEqual([])
 })
 
-test('rows that go straight to the tables are merged after all where some are there already', async () => {
+test('rows for an empty table are merged if some turn out to exist', async () => {
   await using loaders = openLoaders({ url: database.url, clock: systemClock })
   await load(loaders, ['Bo'], 'straight', 5)
   expect(await load(loaders, ['Ann', 'Bo', 'Cy'], 'straight', 9)).toMatchObject({ changed: 3, deleted: 0 })

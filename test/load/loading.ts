@@ -1,4 +1,4 @@
-/** Loading in tests: what stands between an envelope and `loadBatch`, with a slice taken for it. */
+/** Loading in tests: the steps between an envelope and `loadBatch`, with a slice claimed for it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../src/load/load.ts'
@@ -23,7 +23,7 @@ export interface Loading {
   readonly deadLetters?: readonly DeadLetter[]
 }
 
-/** Loads envelopes, of which none has another's key, as one batch. */
+/** Loads envelopes with distinct keys as one batch. */
 export function loadEnvelopes(
   session: Session,
   stream: Stream,
@@ -33,7 +33,7 @@ export function loadEnvelopes(
   return loadBatch(session, { stream, taken, lines: linesOf(stream, envelopes), deadLetters }, mode)
 }
 
-/** Rows of a query, as pg gives them. */
+/** Rows of a query, as returned by pg. */
 export async function rowsOf<Row extends object = Record<string, unknown>>(
   session: Session,
   statement: string,
@@ -42,10 +42,10 @@ export async function rowsOf<Row extends object = Record<string, unknown>>(
   return (await session.client.query<Row>(statement, [...values])).rows
 }
 
-/** Resolves when the session of that purpose waits for a lock. */
+/** Resolves when the session with that purpose waits for a lock. */
 export async function waitsForLock(session: Session, purpose: string): Promise<void> {
   for (let tries = 0; tries < 6_000; tries++) {
-    // Within a transaction Postgres shows what it showed first, unless asked to look again.
+    // Within a transaction Postgres shows its first snapshot of activity, unless asked to refresh it.
     await session.client.query('select pg_stat_clear_snapshot()')
     const waiting = await rowsOf(
       session,

@@ -1,4 +1,4 @@
-/** Records that are asked for: one request answers all who ask, so it has to answer the one who wants most. */
+/** Requested refetches: one fetch answers all requests for a record, so it must satisfy the strictest. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { takeDue } from '../../src/extract/conflicts/due-rows.ts'
 import { type Ask, askAgain } from '../../src/load/refetches.ts'
@@ -8,8 +8,8 @@ let scene: Scene
 
 beforeAll(async () => {
   scene = await openScene()
-  const submitted = { id: 'held', is_submitted: true, answers: [], updated_at: noonPlus(10) }
-  await scene.store([{ ...patientEvent('held', 10), source: 'response', data: submitted }])
+  const submitted = { id: 'stored', is_submitted: true, answers: [], updated_at: noonPlus(10) }
+  await scene.store([{ ...patientEvent('stored', 10), source: 'response', data: submitted }])
   await scene.drain()
 })
 
@@ -21,18 +21,18 @@ beforeEach(async () => {
   await scene.rows('delete from intake_ops.refetches')
 })
 
-const member = (seconds: number | null, id = 'held'): Ask => ({
+const member = (seconds: number | null, id = 'stored'): Ask => ({
   ...{ teamId: scene.teamId, stream: 'responses', id, reason: 'member', origin: `event:${seconds}` },
   since: seconds === null ? null : noonPlus(seconds),
 })
-const contested = (id = 'held'): Ask => ({ ...member(null, id), reason: 'contested' })
+const conflicting = (id = 'stored'): Ask => ({ ...member(null, id), reason: 'contested' })
 
 const waiting = () =>
   scene.rows(
     `select id, reason, extract(epoch from since - '2026-01-01T12:00:00Z')::int as since, asked::int from intake_ops.refetches`,
   )
 
-/** In one call, as of one batch of events; and one after the other. */
+/** In one call, like one batch of events; and one after the other. */
 const WAYS: readonly (readonly [string, (asks: readonly Ask[]) => Promise<unknown>])[] = [
   ['at once', (asks) => askAgain(scene.session.db, asks)],
   [
@@ -43,52 +43,52 @@ const WAYS: readonly (readonly [string, (asks: readonly Ask[]) => Promise<unknow
   ],
 ]
 
-describe.each(WAYS)('of two that ask %s for one record', (_, ask) => {
+describe.each(WAYS)('two requests %s for one record', (_, ask) => {
   it.each([
     [5, 20],
     [20, 5],
-  ])('since %i and since %i, the later time has to be answered', async (first, second) => {
+  ])('since %i and since %i require the later time', async (first, second) => {
     await ask([member(first), member(second)])
-    expect(await waiting()).toMatchObject([{ id: 'held', reason: 'member', since: 20 }])
+    expect(await waiting()).toMatchObject([{ id: 'stored', reason: 'member', since: 20 }])
   })
 
   it.each([
     [20, null],
     [null, 20],
-  ])('since %s and since %s, it is asked for whatever is held', async (first, second) => {
+  ])('since %s and since %s require a fetch whatever is stored', async (first, second) => {
     await ask([member(first), member(second)])
-    expect(await waiting()).toMatchObject([{ id: 'held', reason: 'member', since: null }])
+    expect(await waiting()).toMatchObject([{ id: 'stored', reason: 'member', since: null }])
   })
 
   it.each([
     ['first', [0, 1]],
     ['last', [1, 0]],
-  ] as const)('the one that doubts the record, coming %s, says why it is asked for', async (_way, order) => {
-    const asks = [contested('new'), member(20, 'new')]
+  ] as const)('with a conflict, requested %s, has the conflict as its reason', async (_way, order) => {
+    const asks = [conflicting('new'), member(20, 'new')]
     await ask(order.map((at) => asks[at]!))
     expect(await waiting()).toMatchObject([{ id: 'new', reason: 'contested', since: null }])
   })
 
-  it('two of another record leave it alone', async () => {
+  it('do not affect another record', async () => {
     await ask([member(20), member(30, 'a'), member(25, 'b'), member(15, 'a')])
     expect((await waiting()).map(({ id, since }) => `${id} ${since}`).sort()).toEqual([
       'a 30',
       'b 25',
-      'held 20',
+      'stored 20',
     ])
   })
 })
 
-it('nobody is asked who wants no more than what is held; the first moment beyond it is asked for', async () => {
+it('a request that the stored state satisfies is dropped; one for the next microsecond is not', async () => {
   expect(await askAgain(scene.session.db, [member(5), member(10)])).toBe(0)
   expect(await askAgain(scene.session.db, [member(11)])).toBe(1)
 })
 
-it('what is due is not taken where it came meanwhile, and is where a later state is wanted', async () => {
+it('a due refetch is not claimed if a request arrived in between, and is if a later state is wanted', async () => {
   const due = async (seconds: number) => {
     await scene.rows('delete from intake_ops.refetches')
     await scene.rows(
-      `insert into intake_ops.refetches (team_id, stream, id, reason, origin, since) values ($1, 'responses', 'held', 'member', 'event:x', $2)`,
+      `insert into intake_ops.refetches (team_id, stream, id, reason, origin, since) values ($1, 'responses', 'stored', 'member', 'event:x', $2)`,
       [scene.teamId, noonPlus(seconds)],
     )
     return (await takeDue(scene.session.db, scene.teamId, ['responses'], 10)).length

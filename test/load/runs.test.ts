@@ -1,4 +1,4 @@
-/** The history of runs: what is marked running is running, whoever looks and begins at the same time. */
+/** The history of runs: a run marked as running is running, whoever looks and starts at the same time. */
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { beginRun, finishRun, recordStream, type StreamReport } from '../../src/load/runs.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -23,7 +23,7 @@ async function runs(session: Session): Promise<unknown[]> {
   return (await rows(session)).map(({ status }) => status)
 }
 
-/** Calls `action` once, before `session` first asks for a lock; counts the locks asked for. */
+/** Calls `action` once, before `session` first asks for a lock; counts the requested locks. */
 function beforeLocking(session: Session, action: () => Promise<unknown>) {
   const query = session.client.query.bind(session.client) as (...words: unknown[]) => Promise<unknown>
   const called = { times: 0, locks: 0 }
@@ -44,8 +44,8 @@ async function killedRun(): Promise<string> {
   return await beginRun(gone, 'verify', {})
 }
 
-describe('a run that begins', () => {
-  test('is in the history at once, with what it was asked for', async () => {
+describe('a run that starts', () => {
+  test('is in the history at once, with its options', async () => {
     await using one = await open()
     const options = { streams: ['forms'], full: true }
     const runId = await beginRun(one, 'backfill', options)
@@ -58,7 +58,7 @@ describe('a run that begins', () => {
     ])
   })
 
-  test('locks its own number as long as its session lasts', async () => {
+  test('locks its own id as long as its session lasts', async () => {
     await using other = await open()
     {
       await using one = await open()
@@ -69,7 +69,7 @@ describe('a run that begins', () => {
     await expect.poll(() => tryLock(other, 'run', '1')).toBe(true)
   })
 
-  test('is not taken for interrupted by another that begins at the worst moment', async () => {
+  test('is not marked interrupted by another that starts at the worst time', async () => {
     await using one = await open()
     await using other = await open()
     const called = beforeLocking(one, () => beginRun(other, 'verify', {}))
@@ -81,7 +81,7 @@ describe('a run that begins', () => {
     expect(await runs(third)).toEqual(['running', 'running', 'running'])
   })
 
-  test('marks each run whose session ended as interrupted, says why, and leaves when it ended open', async () => {
+  test('marks each run whose session ended as interrupted, with the reason, and leaves its end unknown', async () => {
     await using one = await open()
     await beginRun(one, 'backfill', {})
     await killedRun()
@@ -95,7 +95,7 @@ describe('a run that begins', () => {
     expect(lives).toMatchObject({ error: null })
   })
 
-  test('leaves the lock of a run that it marked free, and its own alone taken', async () => {
+  test('frees the lock of a run that it marked, and keeps only its own', async () => {
     const killed = await killedRun()
     await using next = await open()
     let runId = ''
@@ -108,7 +108,7 @@ describe('a run that begins', () => {
     expect(await tryLock(other, 'run', runId)).toBe(false)
   })
 
-  test('leaves runs that ended as they ended, also one that ends while it looks', async () => {
+  test('does not change runs that ended, also one that ends while it looks', async () => {
     await using next = await open()
     await using ending = await open()
     await finishRun(next.db, await killedRun(), 'needs_attention', 'x')
@@ -123,14 +123,14 @@ describe('a run that begins', () => {
       }, PATIENCE)
     })
     await beginRun(next, 'backfill', {})
-    // Of the one that ended before, it asks for nothing.
+    // It takes no lock for the one that ended before.
     expect(called).toEqual({ times: 1, locks: 2 })
     expect(await runs(next)).toEqual(['needs_attention', 'succeeded', 'running'])
     expect((await rows(next)).map(({ error }) => error)).toEqual(['x', null, null])
   })
 })
 
-test('a run that ends says how, why and when in the clock of the warehouse, and no other run does', async () => {
+test('a run that ends records how, why and when on the clock of the warehouse, and changes no other run', async () => {
   await using one = await open()
   await using other = await open()
   const running = await beginRun(other, 'backfill', {})
@@ -148,7 +148,7 @@ test('a run that ends says how, why and when in the clock of the warehouse, and 
   expect((await rows(one))[2]).toMatchObject({ status: 'succeeded', error: null })
 })
 
-test('what a run did to a stream is noted by run, team and stream, each figure in its own column', async () => {
+test('the figures of a run are stored by run, team and stream, each in its own column', async () => {
   await using one = await open()
   const runId = await beginRun(one, 'backfill', {})
   const report: StreamReport = {

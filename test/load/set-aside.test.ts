@@ -1,4 +1,4 @@
-/** Laws 4 and 9: what Postgres refuses is set aside whole, its neighbours load, and no value leaks into intake_ops. */
+/** Laws 4 and 9: a record that Postgres rejects becomes a dead letter as a whole, the others load, and no value leaks into intake_ops. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
@@ -20,7 +20,7 @@ let teamId = 0
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  session = await openSession({ url: database.url, purpose: 'set aside' })
+  session = await openSession({ url: database.url, purpose: 'dead letters' })
 })
 
 afterAll(async () => {
@@ -36,7 +36,7 @@ const made = () => ({ teamId, stream: 'patients' as const, observedAt: at(0), or
 
 const person = (id: string) => recordEnvelope({ id, first_name: CANARY, patient_tags: [CANARY] }, made())
 
-/** Records past every check, of which Postgres refuses the key, the payload, or a child's key. */
+/** Records that pass every check, but whose key, payload or child's key Postgres rejects. */
 const REFUSED: readonly (readonly [string, string, (id: string) => Envelope])[] = [
   [
     'a key too long for its index',
@@ -74,7 +74,7 @@ async function load(
   return loadEnvelopes(session, patients, envelopes, { mode, taken, deadLetters })
 }
 
-const letters = () =>
+const deadLetters = () =>
   rowsOf<{
     record_id: string
     reason: string
@@ -105,31 +105,34 @@ const cases = REFUSED.flatMap(([name, state, refused]) =>
   (['straight', 'merge'] as const).map((mode) => ({ name, state, mode, refused })),
 )
 
-test.each(cases)('$name is set aside, and its batch mates load ($mode)', async ({ state, mode, refused }) => {
-  const mates = Array.from({ length: 10 }, (_, at) => person(`mate ${at}`))
-  const bad = refused('bad')
-  const result = await load([...mates.slice(0, 6), bad, ...mates.slice(6)], mode)
-  expect(result).toMatchObject({ changed: 10, deleted: 0, deadLetters: 1, conflicts: [] })
-  expect(await loadedIds()).toEqual(mates.map((mate) => mate.id))
-  expect(await letters()).toEqual([
-    expect.objectContaining({
-      record_id: bad.id,
-      origin: 'run:1 page:1',
-      reason: `the warehouse refused the record (SQLSTATE ${state})`,
-      status: 'waiting',
-      seen: '1',
-      body: bad.content!.text,
-    }),
-  ])
-})
+test.each(cases)(
+  '$name becomes a dead letter, and the rest of its batch loads ($mode)',
+  async ({ state, mode, refused }) => {
+    const mates = Array.from({ length: 10 }, (_, at) => person(`mate ${at}`))
+    const bad = refused('bad')
+    const result = await load([...mates.slice(0, 6), bad, ...mates.slice(6)], mode)
+    expect(result).toMatchObject({ changed: 10, deleted: 0, deadLetters: 1, conflicts: [] })
+    expect(await loadedIds()).toEqual(mates.map((mate) => mate.id))
+    expect(await deadLetters()).toEqual([
+      expect.objectContaining({
+        record_id: bad.id,
+        origin: 'run:1 page:1',
+        reason: `the warehouse refused the record (SQLSTATE ${state})`,
+        status: 'waiting',
+        seen: '1',
+        body: bad.content!.text,
+      }),
+    ])
+  },
+)
 
-test('several that are refused are set aside each by itself, and a batch of nothing else is no failure', async () => {
+test('several rejected records become a dead letter each, and a batch with no others is no failure', async () => {
   const bad = ['x', 'y', 'z'].map((id) => REFUSED[1]![2](id))
   const result = await load([bad[0]!, person('a'), bad[1]!, bad[2]!, person('b')], 'merge')
   expect(result).toMatchObject({ changed: 2, deadLetters: 3 })
-  expect((await letters()).map((letter) => letter.record_id)).toEqual(['x', 'y', 'z'])
+  expect((await deadLetters()).map((deadLetter) => deadLetter.record_id)).toEqual(['x', 'y', 'z'])
   expect(await load(bad, 'merge')).toMatchObject({ changed: 0, deadLetters: 3 })
-  expect((await letters()).map((letter) => letter.seen)).toEqual(['2', '2', '2'])
+  expect((await deadLetters()).map((deadLetter) => deadLetter.seen)).toEqual(['2', '2', '2'])
   expect(await loadedIds()).toEqual(['a', 'b'])
 })
 
@@ -139,42 +142,46 @@ const keyless = (body: unknown): DeadLetter => {
   return read.deadLetter
 }
 
-test('what could not be read is set aside once beside records that Postgres refuses, whatever is tried to load their neighbours', async () => {
-  const letter = keyless({ first_name: 'without a key' })
+test('an unreadable record becomes one dead letter, however often the batch around it is split', async () => {
+  const deadLetter = keyless({ first_name: 'without a key' })
   const batch = [person('a'), REFUSED[1]![2]('x'), person('b'), REFUSED[1]![2]('y')]
-  expect(await load(batch, 'merge', [letter])).toMatchObject({ changed: 2, deadLetters: 3 })
-  expect((await letters()).map(({ record_id, seen }) => [record_id, seen])).toEqual([
+  expect(await load(batch, 'merge', [deadLetter])).toMatchObject({ changed: 2, deadLetters: 3 })
+  expect((await deadLetters()).map(({ record_id, seen }) => [record_id, seen])).toEqual([
     [null, '1'],
     ['x', '1'],
     ['y', '1'],
   ])
 })
 
-test('the same thing set aside again is the same dead letter, another is another', async () => {
-  const letter = keyless({ first_name: CANARY })
-  await load([], 'merge', [letter], '1')
-  await load([], 'merge', [letter, letter], '2')
+test('the same content again is the same dead letter, other content is another', async () => {
+  const deadLetter = keyless({ first_name: CANARY })
+  await load([], 'merge', [deadLetter], '1')
+  await load([], 'merge', [deadLetter, deadLetter], '2')
   await load([], 'merge', [keyless({ first_name: `${CANARY} 2` })], '2')
-  expect((await letters()).map(({ seen, body }) => [seen, body])).toEqual([
+  expect((await deadLetters()).map(({ seen, body }) => [seen, body])).toEqual([
     ['3', `{"first_name":"${CANARY}"}`],
     ['1', `{"first_name":"${CANARY} 2"}`],
   ])
 })
 
-test('what a complete scan no longer meets is resolved, and waits anew when it comes back', async () => {
+test('a dead letter that a complete scan no longer finds is resolved, and waits again when it returns', async () => {
   const [stays, goes] = [keyless({ first_name: 'stays' }), keyless({ first_name: 'goes' })]
   await load([], 'merge', [stays, goes], '1')
   await load([], 'merge', [stays], '2')
   const place = { teamId, stream: 'patients' as const, runId: '2' }
   await resolveUnmet(session.db, place)
-  expect((await letters()).map((letter) => letter.status)).toEqual(['waiting', 'resolved'])
+  expect((await deadLetters()).map((deadLetter) => deadLetter.status)).toEqual(['waiting', 'resolved'])
   expect(await countWaiting(session.db, teamId, ['patients'])).toBe(1)
   expect(await countWaiting(session.db, teamId, ['forms'])).toBe(0)
   await load([], 'merge', [goes], '3')
-  expect((await letters()).map((letter) => letter.status)).toEqual(['waiting', 'resolved', 'waiting'])
+  expect((await deadLetters()).map((deadLetter) => deadLetter.status)).toEqual([
+    'waiting',
+    'resolved',
+    'waiting',
+  ])
 })
 
-test('intake_ops holds no value of a record: not in reasons, paths, fingerprints or anywhere', async () => {
+test('intake_ops contains no value of a record: not in reasons, paths, fingerprints or anywhere else', async () => {
   const drifting = recordEnvelope(
     {
       id: 'drifting',
@@ -192,7 +199,7 @@ test('intake_ops holds no value of a record: not in reasons, paths, fingerprints
     keyless({ first_name: CANARY }),
     keyless(CANARY),
   ])
-  const held = await rowsOf<{ line: string }>(
+  const rows = await rowsOf<{ line: string }>(
     session,
     `select to_jsonb(t)::text as line from intake_ops.dead_letters t where team_id = $1
      union all select to_jsonb(t)::text from intake_ops.problems t where team_id = $1
@@ -200,12 +207,12 @@ test('intake_ops holds no value of a record: not in reasons, paths, fingerprints
      union all select to_jsonb(t)::text from intake_ops.checkpoints t where team_id = $1`,
     [teamId],
   )
-  expect(held.length).toBeGreaterThan(8)
-  for (const { line } of held) expect(line).not.toContain(CANARY)
-  for (const { fingerprint } of await letters()) expect(fingerprint).toMatch(/^[0-9a-f]{64}$/)
+  expect(rows.length).toBeGreaterThan(8)
+  for (const { line } of rows) expect(line).not.toContain(CANARY)
+  for (const { fingerprint } of await deadLetters()) expect(fingerprint).toMatch(/^[0-9a-f]{64}$/)
 })
 
-test('problems and drift add up by path, whatever the place in an array, and once for each change', async () => {
+test('problems and drift add up by path, at any position in an array, once per change', async () => {
   const record = { id: 'a', patient_tags: [1, 2, { name: 'x' }], date_birth: 'never', mood: 'good' }
   await load([recordEnvelope(record, made()), recordEnvelope({ ...record, id: 'b' }, made())], 'merge')
   const counted = (table: string) =>
@@ -224,7 +231,7 @@ test('problems and drift add up by path, whatever the place in an array, and onc
   ])
 })
 
-test('the keys of free maps are counted as one, and stand in the row’s own problems alone', async () => {
+test('the keys of free maps are counted as one, and are only in the row’s own problems', async () => {
   const counted = async (table: string, what: string) =>
     (
       await rowsOf<{ line: string }>(
@@ -259,8 +266,8 @@ test('the keys of free maps are counted as one, and stand in the row’s own pro
   expect(row?.paths).toEqual(expect.arrayContaining([`custom_fields.${CANARY}`]))
 })
 
-test('names that differ beyond what a table of paths keeps are counted together', async () => {
-  // Cut there, each of the two characters would leave its first half, and Postgres stores neither.
+test('names that differ only beyond the length limit of paths are counted together', async () => {
+  // Cut at the limit, each of the two characters would leave a lone surrogate, which Postgres cannot store.
   const long = 'é'.repeat(198)
   const record = { id: 'a', [`${long}😀one`]: 1, [`${long}🧑two`]: 2, [`${long}plain`]: 3 }
   expect(await load([recordEnvelope(record, made())], 'merge')).toMatchObject({ changed: 1 })

@@ -1,4 +1,4 @@
-/** Law 3: effect and acknowledgement commit together, and a worker whose slice was taken over changes nothing. */
+/** Law 3: effect and acknowledgement commit together, and a worker whose slice was claimed by another changes nothing. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { IntakeError } from '../../src/core/errors.ts'
 import { settleSlice, type TakenSlice } from '../../src/load/slice.ts'
@@ -37,7 +37,7 @@ const person = (id: string) =>
 
 const LETTER = { recordId: null, origin: 'run:1 page:1', reason: 'has no id', body: '{}' }
 
-/** How many rows of the team each table that a batch writes holds. */
+/** Number of rows of the team in each table that a batch writes. */
 async function written(session: Session): Promise<Record<string, number>> {
   const tables = [
     'intake.patients',
@@ -65,7 +65,7 @@ const NOTHING = {
 const lost = expect.objectContaining({ code: 'slice_lost', verdict: 'stop' }) as IntakeError
 
 test.each(['straight', 'merge'] as const)(
-  'a worker whose slice was taken over writes nothing at all (%s)',
+  'a worker whose slice was claimed by another writes nothing (%s)',
   async (mode) => {
     const stale = await takeWhole(one, patients, teamId)
     const current = await takeWhole(two, patients, teamId)
@@ -78,7 +78,7 @@ test.each(['straight', 'merge'] as const)(
   },
 )
 
-test('a worker that is paused in the middle of its batch, while another takes over, rolls back wholly', async () => {
+test('a worker that is paused during its batch while another claims the slice rolls back completely', async () => {
   await using stranger = await openSession({ url: database.url, purpose: 'stranger' })
   const stale = await takeWhole(one, patients, teamId)
   await stranger.client.query('begin')
@@ -102,7 +102,7 @@ test('a worker that is paused in the middle of its batch, while another takes ov
   })
 })
 
-test('a settled cursor is what the next taker goes on from', async () => {
+test('the next worker continues from a settled cursor', async () => {
   const taken = await takeWhole(one, patients, teamId)
   expect(taken.cursor).toBeNull()
   await settleSlice(one.db, taken, { scanned_at: at(1) })
@@ -121,7 +121,7 @@ test('a stale worker does not move the cursor', async () => {
   await expect(settleSlice(two.db, current, { place: 3 })).rejects.toEqual(lost)
 })
 
-test('a slice that nobody took belongs to nobody', async () => {
+test('a slice that was never claimed belongs to no worker', async () => {
   const taken: TakenSlice = {
     teamId,
     stream: 'patients',

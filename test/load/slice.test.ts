@@ -1,4 +1,4 @@
-/** Taking, asking for and settling a slice: one key, one epoch, and nothing of any other team, stream or slice. */
+/** Claiming, reading and settling a slice: one key, one epoch, and no other team, stream or slice. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { StreamName } from '../../src/core/streams.ts'
 import {
@@ -57,8 +57,8 @@ const checkpoints = () =>
 
 const lost = { code: 'slice_lost', verdict: 'stop' }
 
-describe('taking', () => {
-  test('a slice for the first time makes its checkpoint: epoch one, no cursor', async () => {
+describe('claiming', () => {
+  test('a slice for the first time creates its checkpoint: epoch one, no cursor', async () => {
     const taken = await takeSlice(one.db, key({ slice: 's' }), '7')
     expect(taken).toEqual({
       ...key({ slice: 's' }),
@@ -72,7 +72,7 @@ describe('taking', () => {
     ])
   })
 
-  test('it again raises the epoch by one, names the new run, and returns the cursor that was settled', async () => {
+  test('it again raises the epoch by one, stores the new run, and returns the settled cursor', async () => {
     const first = await takeSlice(one.db, key(), '7')
     await settleSlice(one.db, first, { newest: '2026', deep: [1] })
     await rowsOf(one, `update intake_ops.checkpoints set updated_at = '2020-01-01' where team_id = $1`, [
@@ -97,7 +97,7 @@ describe('taking', () => {
     expect((await checkpoints()).filter((row) => !own(row))).toEqual(before)
   })
 
-  test('it is dated by the clock of the warehouse, first and again', async () => {
+  test('it sets the time on the clock of the warehouse, first and again', async () => {
     for (let nth = 0; nth < 2; nth++) {
       await one.client.query('begin')
       const [began] = await rowsOf<{ at: string }>(one, 'select now()::text as at')
@@ -108,8 +108,8 @@ describe('taking', () => {
   })
 })
 
-describe('asking for the cursor', () => {
-  test('takes nothing: the epoch and the worker stay', async () => {
+describe('reading the cursor', () => {
+  test('claims nothing: the epoch and the worker stay', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     expect(await cursorOf(two.db, key())).toBeNull()
     await settleSlice(one.db, taken, { place: 1 })
@@ -118,7 +118,7 @@ describe('asking for the cursor', () => {
     expect(await checkpoints()).toEqual(before)
   })
 
-  test('is null for what was never taken, whatever other teams, streams and slices have', async () => {
+  test('returns null for a slice that was never claimed, whatever other teams, streams and slices have', async () => {
     for (const each of neighbours())
       await settleSlice(one.db, await takeSlice(one.db, each, '1'), { place: 1 })
     expect(await cursorOf(one.db, key())).toBeNull()
@@ -126,14 +126,14 @@ describe('asking for the cursor', () => {
   })
 })
 
-/** Slices that look like `taken`, of which none is the one that was taken. */
+/** Slices that resemble `taken` without being it. */
 const strangers = (taken: TakenSlice): readonly TakenSlice[] => [
   ...neighbours().map((each) => ({ ...taken, ...each })),
   { ...taken, epoch: String(Number(taken.epoch) - 1) },
   { ...taken, epoch: String(Number(taken.epoch) + 1) },
 ]
 
-describe('a slice is ours', () => {
+describe('a slice is owned', () => {
   test('only with its own team, stream, slice and epoch', async () => {
     await takeSlice(one.db, key(), '1')
     const taken = await takeSlice(one.db, key(), '2')
@@ -141,7 +141,7 @@ describe('a slice is ours', () => {
     for (const each of strangers(taken)) await expect(assertOurs(one.db, each)).rejects.toMatchObject(lost)
   })
 
-  test('for several transactions of its worker at once, while nobody else can take it', async () => {
+  test('for several transactions of its worker at once, while no other can claim it', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     await one.client.query('begin')
     await assertOurs(one.db, taken)
@@ -154,7 +154,7 @@ describe('a slice is ours', () => {
     expect(await takeSlice(two.db, key(), '2')).toMatchObject({ epoch: '2' })
   })
 
-  test('no more once it is lost, and the error says of which stream, what to do, and no more', async () => {
+  test('no longer once it is lost; the error names the stream and the hint, and no more', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     await takeSlice(two.db, key(), '2')
     await expect(assertOurs(one.db, taken)).rejects.toMatchObject({
@@ -166,7 +166,7 @@ describe('a slice is ours', () => {
 })
 
 describe('settling', () => {
-  test('moves the cursor of its own slice, dates it, and touches no other', async () => {
+  test('moves the cursor of its own slice, sets the time, and touches no other', async () => {
     for (const each of neighbours()) await takeSlice(one.db, each, '1')
     const taken = await takeSlice(one.db, key(), '1')
     await rowsOf(one, `update intake_ops.checkpoints set updated_at = '2020-01-01' where team_id = $1`, [
@@ -182,7 +182,7 @@ describe('settling', () => {
     expect(changed[0]!.updated_at).not.toContain('2020')
   })
 
-  test('fails, and moves nothing, for a slice that is not ours', async () => {
+  test('fails, and moves nothing, for a slice that is not owned', async () => {
     await takeSlice(one.db, key(), '1')
     const taken = await takeSlice(one.db, key(), '2')
     const before = await checkpoints()
@@ -192,7 +192,7 @@ describe('settling', () => {
     expect(await checkpoints()).toEqual(before)
   })
 
-  test('is undone with its transaction', async () => {
+  test('is rolled back with its transaction', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     await one.client.query('begin')
     await settleSlice(one.db, taken, { place: 1 })
@@ -200,7 +200,7 @@ describe('settling', () => {
     expect(await cursorOf(one.db, key())).toBeNull()
   })
 
-  test('may be repeated by the same worker: the last cursor stays, whole', async () => {
+  test('may be repeated by the same worker: the last cursor replaces the whole value', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     await settleSlice(one.db, taken, { place: 1 })
     await settleSlice(one.db, taken, { newest: null })

@@ -1,4 +1,4 @@
-/** The locks of streams: all that are asked for or an error that names who is in the way, and no others. */
+/** The locks of streams: all requested ones, or an error that names the other runs, and no lock else. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { lockStreams } from '../../src/load/stream-locks.ts'
 import { forms } from '../../src/streams/forms.ts'
@@ -11,7 +11,7 @@ import { rowsOf } from './loading.ts'
 
 const CLINIC = { teamId: 1, name: 'clinic' }
 const HOSPITAL = { teamId: 2, name: 'hospital' }
-/** Whose number begins as another's does. */
+/** A team whose number begins with another team's. */
 const ELEVENTH = { teamId: 11, name: 'eleventh' }
 
 let database: TestDatabase
@@ -41,7 +41,7 @@ const locks = async (session: Session) =>
     )
   )[0]!.locks
 
-test('every stream of every team asked for is locked, each once', async () => {
+test('every stream of every given team is locked, each once', async () => {
   await lockStreams(one, [patients, forms, packets], [CLINIC, HOSPITAL])
   expect(await locks(one)).toBe(6)
   for (const team of [CLINIC, HOSPITAL]) {
@@ -58,7 +58,7 @@ test('another stream, and the same stream of another team, is free', async () =>
   expect(await locks(two)).toBe(4)
 })
 
-test('an error names each stream that another run has, in order, and no other', async () => {
+test('an error names each stream that another run locks, in order, and no other', async () => {
   await lockStreams(one, [patients, packets], [CLINIC])
   await lockStreams(one, [forms], [HOSPITAL])
   await expect(lockStreams(two, [patients, forms, packets], [CLINIC, HOSPITAL])).rejects.toMatchObject({
@@ -71,7 +71,7 @@ test('an error names each stream that another run has, in order, and no other', 
   })
 })
 
-test('locks last as long as their session, and no transaction ends them', async () => {
+test('locks last as long as their session, whatever its transactions do', async () => {
   await one.client.query('begin')
   await lockStreams(one, [patients], [CLINIC])
   await one.client.query('rollback')
@@ -80,12 +80,12 @@ test('locks last as long as their session, and no transaction ends them', async 
   await expect.poll(() => lockStreams(two, [patients], [CLINIC]).then(() => 'free', String)).toBe('free')
 })
 
-test('the lock is that of `team number/stream`, which others may ask for by itself', async () => {
+test('the lock is that of `team number/stream`, which can be requested alone', async () => {
   expect(await tryLock(two, 'stream', '1/patients')).toBe(true)
   await expect(lockStreams(one, [patients], [CLINIC])).rejects.toThrow('patients of clinic')
 })
 
-test('nothing asked for is no error', async () => {
+test('an empty request is no error', async () => {
   await lockStreams(one, [], [CLINIC])
   await lockStreams(one, [patients], [])
   expect(await locks(one)).toBe(0)

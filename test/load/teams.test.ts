@@ -1,4 +1,4 @@
-/** The rows of intake.teams: one number a name, whoever asks first, and what the service calls its environment. */
+/** The rows of intake.teams: one number per name, whoever asks first, and the environment of the service. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { noteEnvironment, teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -38,7 +38,7 @@ test('a team gets a number when it is first named, and keeps it', async () => {
   ])
 })
 
-test('names differ by case, and asking for a known one writes nothing and uses up no number', async () => {
+test('names are case-sensitive, and a known name writes nothing and uses no number', async () => {
   const lower = await teamIdOf(session.db, 'clinic')
   const before = await teams('clinic')
   for (let nth = 0; nth < 3; nth++) expect(await teamIdOf(session.db, 'clinic')).toBe(lower)
@@ -46,7 +46,7 @@ test('names differ by case, and asking for a known one writes nothing and uses u
   expect(await teamIdOf(session.db, 'Clinic')).toBe(lower + 1)
 })
 
-test('two processes that name a new team at the same moment get the same number', async () => {
+test('two processes that name a new team at the same time get the same number', async () => {
   await using other = await openSession({ url: database.url, purpose: 'other' })
   await other.client.query('begin')
   const ids: number[] = [await teamIdOf(other.db, 'shared')]
@@ -58,7 +58,7 @@ test('two processes that name a new team at the same moment get the same number'
   expect(await teams('shared')).toMatchObject([{ team_id: ids[0] }])
 })
 
-test('what the service calls its environment is stored when it is a name, and ignored when it is not', async () => {
+test('the environment header is stored if it is a valid name, and ignored otherwise', async () => {
   const team = await teamIdOf(session.db, 'environments')
   const noted = async (said: string) => {
     await noteEnvironment(session.db, team, said)
@@ -71,7 +71,7 @@ test('what the service calls its environment is stored when it is a name, and ig
   expect(await noted('Ann Lee')).toBe('x'.repeat(40))
 })
 
-test('an environment is noted of its own team alone, and the same again writes nothing', async () => {
+test('an environment is stored only for its own team, and an unchanged one writes nothing', async () => {
   const [one, other] = [await teamIdOf(session.db, 'one'), await teamIdOf(session.db, 'other')]
   await noteEnvironment(session.db, other, 'sandbox')
   const before = await teams('other')

@@ -1,4 +1,4 @@
-/** The admin address answers in time, whatever the warehouse does, and tells nothing that is not ours. */
+/** The admin address answers in time, whatever the warehouse does, and exposes no data of the source. */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -10,7 +10,7 @@ import { openGlances } from '../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { startOwnTime } from '../support/own-time.ts'
 
-/** A way to Postgres that can be made to hang: what comes stays, and nothing is answered. */
+/** A connection to Postgres that can be stalled: bytes are kept, and nothing is answered. */
 async function startWay(url: string) {
   const { hostname, port } = new URL(url)
   const sockets = new Set<Socket>()
@@ -44,7 +44,7 @@ async function startWay(url: string) {
     hang: () => {
       hanging = true
     },
-    /** Bytes that were said since then. */
+    /** Bytes received since then. */
     swallowed: () => swallowed,
   }
 }
@@ -67,7 +67,7 @@ async function openScene(parts: Record<string, Trouble> = {}) {
   })
   return {
     ...{ warehouse, way },
-    /** Values are too old from now on. */
+    /** From now on values are older than allowed. */
     age() {
       later += 100_000_000
     },
@@ -85,14 +85,14 @@ async function openScene(parts: Record<string, Trouble> = {}) {
   }
 }
 
-it('is healthy and ready when all is well', async () => {
+it('is healthy and ready in normal operation', async () => {
   await using scene = await openScene({ drain: () => null })
   expect(await scene.get('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
   expect(await scene.get('/readyz')).toMatchObject({ status: 200, text: '{"ready":true,"reasons":[]}' })
   expect(await scene.get('/elsewhere')).toMatchObject({ status: 404, text: '{"detail":"Not found."}' })
 })
 
-it('says why it is not ready: a part, a schema that is behind, a database that is away', async () => {
+it('gives the reason when it is not ready: a part, pending migrations, an unreachable database', async () => {
   await using scene = await openScene({ drain: () => 'waits for the warehouse', ingest: () => null })
   expect(await scene.get('/readyz')).toMatchObject({
     status: 503,
@@ -106,7 +106,7 @@ it('says why it is not ready: a part, a schema that is behind, a database that i
   expect(away).toEqual(['database: cannot reach the warehouse, or lost the connection to it'])
 })
 
-it('answers within two seconds while the database hangs, and keeps the values it has', async () => {
+it('answers within two seconds while the database hangs, and keeps its last values', async () => {
   await using scene = await openScene()
   await query(scene.warehouse.url, "insert into intake.teams (name) values ('north')")
   const before = await scene.get('/metrics')
@@ -116,7 +116,7 @@ it('answers within two seconds while the database hangs, and keeps the values it
   const healthz = await scene.get('/healthz')
   expect(healthz).toMatchObject({ status: 200 })
   expect(healthz.seconds).toBeLessThan(0.5)
-  // Nobody was asked.
+  // No query was sent.
   expect(scene.way.swallowed()).toBe(0)
   const readyz = await scene.get('/readyz')
   expect(readyz.status).toBe(503)

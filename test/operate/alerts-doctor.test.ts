@@ -1,10 +1,10 @@
-/** `doctor` on alerts: whether somebody is told, and takes it. */
+/** The check of `doctor` for alerts: whether they are configured, signed and accepted. */
 import { expect, it, onTestFinished } from 'vitest'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { Variables } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
 
-it('says whether alerts are posted, signed, and taken', async () => {
+it('reports whether alerts are posted, signed and accepted', async () => {
   const warehouse = await openWarehouse()
   onTestFinished(() => warehouse.drop())
   const check = async (env: Variables = {}) => {
@@ -23,7 +23,7 @@ it('says whether alerts are posted, signed, and taken', async () => {
     status: 'warning',
     detail: expect.stringContaining('signature'),
   })
-  const signed = { ...address, INTAKE_ALERT_SECRET: 'sixteen letters and more' }
+  const signed = { ...address, INTAKE_ALERT_SECRET: 'sixteen characters and more' }
   expect(await check(signed)).toMatchObject({ status: 'ok', detail: expect.stringContaining('signed') })
   await query(
     warehouse.url,

@@ -1,4 +1,4 @@
-/** One post of alerts, to a receiver that takes its time. */
+/** One post of alerts to a slow receiver. */
 import { expect, test } from 'vitest'
 import { post } from '../../src/operate/alerts/post.ts'
 import { collecting } from '../support/garbage.ts'
@@ -6,7 +6,7 @@ import { openReceiver } from './alerts-receiver.ts'
 
 const never = () => new AbortController().signal
 
-test('a receiver that never answers is given up when its time is over, and it is named', async () => {
+test('a receiver that never answers is abandoned after its timeout, with an error that names it', async () => {
   await using receiver = await openReceiver()
   receiver.answer('hang')
   using _ = collecting()
@@ -19,7 +19,7 @@ test('a receiver that never answers is given up when its time is over, and it is
   expect(receiver.posts).toHaveLength(1)
 })
 
-test('whoever stops a post does not wait for its receiver', async () => {
+test('stopping a post does not wait for its receiver', async () => {
   await using receiver = await openReceiver()
   receiver.answer('hang')
   const stop = new AbortController()

@@ -1,4 +1,4 @@
-/** Whoever is alerted: a server that keeps what was posted to it, and answers as a test says. */
+/** A receiver of alerts: a server that keeps the posts, and answers as a test sets. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isSigned } from '../../src/core/signature.ts'
@@ -16,18 +16,18 @@ export interface Posted {
 
 export interface AlertReceiver extends AsyncDisposable {
   readonly url: string
-  /** All that came, refused ones among them. */
+  /** All posts, rejected ones included. */
   readonly posts: readonly Posted[]
-  /** What came since the last time this was asked. */
+  /** Posts since the last call. */
   taken(): readonly Posted[]
-  /** From now on; "hang" never answers. */
+  /** The answer from now on; "hang" never answers. */
   answer(status: number | 'hang', headers?: Readonly<Record<string, string>>): void
 }
 
 export async function openReceiver(): Promise<AlertReceiver> {
   const posts: Posted[] = []
   let next: { status: number | 'hang'; headers?: Readonly<Record<string, string>> } = { status: 204 }
-  let told = 0
+  let taken = 0
   const take = async (request: IncomingMessage, response: ServerResponse) => {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer)
@@ -49,8 +49,8 @@ export async function openReceiver(): Promise<AlertReceiver> {
     url: `http://127.0.0.1:${port}/hooks/a-token?of=ours`,
     posts,
     taken() {
-      const since = posts.slice(told)
-      told = posts.length
+      const since = posts.slice(taken)
+      taken = posts.length
       return since
     },
     answer(status, headers) {
@@ -63,7 +63,7 @@ export async function openReceiver(): Promise<AlertReceiver> {
   }
 }
 
-/** What a post tells, in short. */
+/** The alerts of a post in short form. */
 export function shortOf({ document }: Posted): readonly string[] {
   return document.alerts.map(({ status, cause, team, stream }) =>
     [status, cause, team, stream].filter((each) => each !== null).join(' '),

@@ -1,4 +1,4 @@
-/** Alerts of those who look by themselves: `serve` while it runs, and each command that runs something at its end. */
+/** Alerts from the processes that look for them: `serve` while it runs, and other commands at their end. */
 import pino from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -19,12 +19,12 @@ async function openAll() {
     await scene[Symbol.asyncDispose]()
   })
   const env: Variables = { ...scene.env, INTAKE_ALERT_URL: receiver.url, INTAKE_ALERT_SECRET: SECRET }
-  const told = () => receiver.taken().map(shortOf)
-  return { receiver, scene, env, told }
+  const posted = () => receiver.taken().map(shortOf)
+  return { receiver, scene, env, posted }
 }
 
-it('a backfill from cron, without serve, tells that it failed, once, and that the next one did not', async () => {
-  const { receiver, env, told } = await openAll()
+it('a backfill from cron, without serve, posts once that it failed, and that the next one did not', async () => {
+  const { receiver, env, posted } = await openAll()
   const wrong = { ...env, INTAKE_API_SECRET: 'not the secret' }
   const [failed, again] = [await runCommand(['backfill'], wrong), await runCommand(['backfill'], wrong)]
   expect([failed.code, again.code]).toEqual([1, 1])
@@ -34,47 +34,47 @@ it('a backfill from cron, without serve, tells that it failed, once, and that th
   expect(shortOf(posts[0]!)).toContain('raised backfill_failed default patients')
   expect(posts[0]!.document.text.split('\n')).toHaveLength(1)
   expect(`${failed.stderr}${posts[0]!.body}`).not.toContain('not the secret')
-  told()
+  posted()
   expect((await runCommand(['backfill', '--dry-run'], env)).code).toBe(0)
-  expect(told()).toEqual([])
+  expect(posted()).toEqual([])
   expect((await runCommand(['backfill'], env)).code).toBe(0)
-  const cleared = told()
+  const cleared = posted()
   expect(cleared).toHaveLength(1)
   expect(cleared[0]).toContain('cleared backfill_failed default patients')
 })
 
-it('verify tells what differs, and its repair that it is over; replay tells of itself', async () => {
-  const { scene, env, told } = await openAll()
+it('verify posts differences, and its repair clears them; replay posts its own failure', async () => {
+  const { scene, env, posted } = await openAll()
   expect((await runCommand(['backfill'], env)).code).toBe(0)
   await scene.query(
     "update intake.patients set first_name = 'changed by hand' where id = (select min(id) from intake.patients)",
   )
   expect((await runCommand(['verify', '--streams', 'patients'], env)).code).toBe(4)
-  expect(told()).toEqual([['raised verify_differs default patients']])
+  expect(posted()).toEqual([['raised verify_differs default patients']])
   expect((await runCommand(['verify', '--streams', 'patients', '--repair'], env)).code).toBe(0)
-  expect(told()).toEqual([['cleared verify_differs default patients']])
+  expect(posted()).toEqual([['cleared verify_differs default patients']])
   const failed = `insert into intake_ops.runs (kind, status, options, finished_at)
     values ('replay', 'failed', '{"teams":["default"]}', now())`
   await scene.query(failed)
   expect((await runCommand(['verify', '--streams', 'patients'], env)).code).toBe(0)
-  expect(told()).toEqual([['raised replay_failed default']])
+  expect(posted()).toEqual([['raised replay_failed default']])
   expect((await runCommand(['replay', '--streams', 'forms'], env)).code).toBe(0)
-  expect(told()).toEqual([['cleared replay_failed default']])
+  expect(posted()).toEqual([['cleared replay_failed default']])
 })
 
-it('a receiver that refuses changes nothing of how a run ends', async () => {
-  const { receiver, env, told } = await openAll()
+it('a receiver that rejects posts does not change how a run ends', async () => {
+  const { receiver, env, posted } = await openAll()
   receiver.answer(500)
   const ended = await runCommand(['backfill'], { ...env, INTAKE_API_SECRET: 'not the secret' })
   expect(ended.code).toBe(1)
   expect(ended.stderr).toContain('INTAKE_ALERT_URL did not accept the alerts: it responded 500')
-  expect(told()).toHaveLength(3)
+  expect(posted()).toHaveLength(3)
   const well = await runCommand(['backfill', '--json'], env)
   expect([well.code, JSON.parse(well.stdout).status]).toEqual([0, 'succeeded'])
 })
 
-it('serve tells of what waits in the inbox and when it is drained; of two, one does; it stops while a post hangs', async () => {
-  const { receiver, scene, told } = await openAll()
+it('serve posts an old inbox and when it is drained; of two processes, one does; it stops while a post hangs', async () => {
+  const { receiver, scene, posted } = await openAll()
   await scene.query("insert into intake.teams (name) values ('default')")
   await scene.query(
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body)
@@ -89,7 +89,7 @@ it('serve tells of what waits in the inbox and when it is drained; of two, one d
     alerts: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: 26 },
   }
   const both = await Promise.all([openServe(options), openServe(options)])
-  await expect.poll(told).toEqual([['raised inbox_old default']])
+  await expect.poll(posted).toEqual([['raised inbox_old default']])
   const raised = async (at: number) => {
     const text = await (await fetch(`${both[at]!.admin}/metrics`)).text()
     return text.includes('intake_alerts_raised{team="default",cause="inbox_old"} 1')
@@ -97,11 +97,11 @@ it('serve tells of what waits in the inbox and when it is drained; of two, one d
   await expect.poll(async () => [await raised(0), await raised(1)]).toEqual([true, true])
   receiver.answer('hang')
   await scene.query("update intake_raw.inbox set status = 'done', settled_at = now()")
-  await expect.poll(told).toEqual([['cleared inbox_old default']])
+  await expect.poll(posted).toEqual([['cleared inbox_old default']])
   await Promise.all(both.map((serving) => serving.close()))
-  // Nobody took it: the next who looks tells it again, with the same id.
+  // Not accepted: the next round posts it again, with the same id.
   receiver.answer(200)
   await using _third = await openServe(options)
-  await expect.poll(told).toEqual([['cleared inbox_old default']])
+  await expect.poll(posted).toEqual([['cleared inbox_old default']])
   expect(new Set(receiver.posts.flatMap(({ document }) => document.alerts.map(({ id }) => id))).size).toBe(1)
 })

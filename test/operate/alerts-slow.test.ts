@@ -1,4 +1,4 @@
-/** Looks for alerts that take too long: what is told of everything else does not wait for them. */
+/** Checks for alerts that take too long do not delay the alerts of other causes. */
 import pino from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -34,19 +34,19 @@ async function openScene(webhookChecks: WebhookChecks) {
     url,
     run,
     late: () => late.flat(),
-    /** What one round tells, in short. */
-    async told() {
+    /** The alerts that one round posts, in short form. */
+    async posted() {
       await runRound(options, { thorough: true, insist: false })
       return receiver.taken().flatMap(shortOf)
     },
-    /** Events came to this team until a day ago, and none since. */
+    /** Events arrived for this team until a day ago, and none since. */
     silence: (team: string) =>
       run(
         `insert into intake_ops.events_received (team_id, hour, events, last_at)
          select team_id, date_trunc('hour', now()) - make_interval(hours => ago), 30, now() - make_interval(hours => ago)
          from intake.teams, generate_series(30, 300) as ago where name = '${team}'`,
       ),
-    letter: (team: string) =>
+    deadLetter: (team: string) =>
       run(
         `insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason)
          select team_id, 'forms', 'f', 'x', 'page', 'r' from intake.teams where name = '${team}'`,
@@ -56,7 +56,7 @@ async function openScene(webhookChecks: WebhookChecks) {
         `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
          select team_id, 'e', '\\x00', current_date, now() - interval '1 hour', '{}' from intake.teams where name = '${team}'`,
       ),
-    /** Nobody can read the table until the function that is returned is called. */
+    /** Locks the table until the returned function is called. */
     async lock(table: string) {
       const session = await connect(url)
       await session.query('begin')
@@ -66,27 +66,27 @@ async function openScene(webhookChecks: WebhookChecks) {
   }
 }
 
-it('deliveries that cannot be compared keep nothing else from being told, and clear nothing', async () => {
+it('deliveries that cannot be compared block no other alert, and clear none', async () => {
   const scene = await openScene(openWebhookChecks({ inboxDays: 30, eachMs: 200 }))
   await scene.silence('north')
-  expect(await scene.told()).toEqual(['raised webhooks_silent north'])
+  expect(await scene.posted()).toEqual(['raised webhooks_silent north'])
   const unlock = await scene.lock('intake.webhook_deliveries')
-  await scene.letter('south')
+  await scene.deadLetter('south')
   await scene.oldEvent('west')
-  expect((await scene.told()).toSorted()).toEqual([
+  expect((await scene.posted()).toSorted()).toEqual([
     'raised dead_letters south forms',
     'raised inbox_old west',
   ])
   expect(scene.late()).toEqual(TEAMS.map((team) => `webhooks of ${team}`))
   await unlock()
   await scene.run("update intake_ops.events_received set last_at = now(), hour = hour + interval '30 hours'")
-  expect(await scene.told()).toEqual(['cleared webhooks_silent north'])
+  expect(await scene.posted()).toEqual(['cleared webhooks_silent north'])
 })
 
-it('the deliveries of one team take long to compare: the others are judged, and it is named in the log', async () => {
+it('when the deliveries of one team take long to compare, the others are checked and the team is named in the log', async () => {
   const scene = await openScene(openWebhookChecks({ inboxDays: 30, eachMs: 500 }))
   for (const team of TEAMS) await scene.silence(team)
-  // A row of the team is as slow as millions of them.
+  // A single row of the team is as slow as millions.
   await scene.run('alter table intake.webhook_deliveries rename to all_deliveries')
   await scene.run(
     `create view intake.webhook_deliveries as
@@ -96,11 +96,11 @@ it('the deliveries of one team take long to compare: the others are judged, and 
     `insert into intake.all_deliveries (team_id, id, event_id, webhook_config_id, created_at, _version, _origin)
      select team_id, 'd', 'slow', 'c', now(), now(), 'test' from intake.teams where name = 'north'`,
   )
-  expect(await scene.told()).toEqual(['raised webhooks_silent south', 'raised webhooks_silent west'])
+  expect(await scene.posted()).toEqual(['raised webhooks_silent south', 'raised webhooks_silent west'])
   expect(scene.late()).toEqual(['webhooks of north'])
 })
 
-it('teams that there was no time for come first the next time', async () => {
+it('teams that were skipped for lack of time come first in the next round', async () => {
   const checks = openWebhookChecks({ inboxDays: 30, eachMs: 300, allMs: 300 })
   const scene = await openScene(checks)
   const unlock = await scene.lock('intake.webhook_deliveries')
@@ -111,17 +111,17 @@ it('teams that there was no time for come first the next time', async () => {
   expect(judged.map(({ team }) => team)).toEqual(['south', 'west', 'north'])
 })
 
-it('dead letters that cannot be counted keep nothing else from being told', async () => {
+it('dead letters that cannot be counted block no other alert', async () => {
   const scene = await openScene(openWebhookChecks({ inboxDays: 30 }))
   const unlock = await scene.lock('intake_ops.dead_letters')
   await scene.oldEvent('west')
   await scene.silence('south')
-  expect((await scene.told()).toSorted()).toEqual(['raised inbox_old west', 'raised webhooks_silent south'])
+  expect((await scene.posted()).toSorted()).toEqual(['raised inbox_old west', 'raised webhooks_silent south'])
   expect(scene.late()).toEqual(['dead_letters'])
   await unlock()
 })
 
-it('what the looks were permitted does not bound the statements after them', async () => {
+it('the timeout of the checks does not apply to later statements', async () => {
   const scene = await openScene(openWebhookChecks({ inboxDays: 30 }))
   await using session = await openSession({
     url: scene.url,

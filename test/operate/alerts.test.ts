@@ -1,4 +1,4 @@
-/** Alerts, as who is alerted sees them: over real HTTP, from a real warehouse whose tables say what is wrong. */
+/** Alerts as the receiver sees them: over real HTTP, from a real warehouse with failures in its tables. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import pino from 'pino'
@@ -29,14 +29,14 @@ async function openScene(settings: Partial<AlertSettings> = {}) {
     settings: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: 26, ...settings },
   }
   const round = () => runRound(options, { thorough: true, insist: false })
-  /** What one round tells, each post in short. */
-  const told = async () => {
+  /** The alerts that one round posts, in short form. */
+  const posted = async () => {
     const outcome = await round()
     const posts = receiver.taken().map(shortOf)
     expect([outcome, posts.length]).toEqual(posts.length === 0 ? ['quiet', 0] : ['posted', 1])
     return posts.flat()
   }
-  return { url, receiver, options, round, told, said, query: query.bind(null, url) }
+  return { url, receiver, options, round, posted, said, query: query.bind(null, url) }
 }
 
 type Scene = Awaited<ReturnType<typeof openScene>>
@@ -49,7 +49,7 @@ interface RunOptions {
   readonly finished?: boolean
 }
 
-/** A run of team north, over the streams with the statuses that they have. Returns its number. */
+/** A run of team north over streams with these statuses. Returns its id. */
 async function plantRun(scene: Scene, options: RunOptions = {}): Promise<string> {
   const { kind = 'backfill', status = 'succeeded', streams = {}, hoursAgo = 0, finished = true } = options
   const asked = JSON.stringify({ teams: ['north'], streams: Object.keys(streams) })
@@ -71,30 +71,30 @@ async function plantRun(scene: Scene, options: RunOptions = {}): Promise<string>
   return run!.run_id
 }
 
-describe('a cause', () => {
-  it('is told once, however long it lasts, and once when it is over', async () => {
+describe('an alert', () => {
+  it('is posted once, however long it lasts, and once when it is cleared', async () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed', forms: 'succeeded' } })
-    expect(await scene.told()).toEqual(['raised backfill_failed north patients'])
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
+    expect(await scene.posted()).toEqual([])
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed', forms: 'succeeded' } })
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
     await plantRun(scene, { streams: { patients: 'succeeded', forms: 'succeeded' } })
-    expect(await scene.told()).toEqual(['cleared backfill_failed north patients'])
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual(['cleared backfill_failed north patients'])
+    expect(await scene.posted()).toEqual([])
     const [raised, cleared] = scene.receiver.posts.map(({ document }) => document.alerts[0]!)
     expect(cleared!.id).toBe(raised!.id)
     expect(cleared!.cleared_at).not.toBeNull()
-    // Another time is another alert.
+    // A new occurrence is a new alert.
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
-    expect(await scene.told()).toEqual(['raised backfill_failed north patients'])
+    expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
     expect(scene.receiver.posts.at(-1)!.document.alerts[0]!.id).not.toBe(raised!.id)
   })
 
-  it('is posted as JSON that says what to do, signed over its bytes, one post for all of a moment', async () => {
+  it('is posted as JSON with a hint, signed over its bytes, in one post per round', async () => {
     const scene = await openScene()
     const run = await plantRun(scene, { status: 'failed', streams: { patients: 'failed', forms: 'failed' } })
-    await scene.told()
+    await scene.posted()
     const { headers, path, document, isSigned } = scene.receiver.posts[0]!
     expect(isSigned).toBe(true)
     expect(path).toBe('/hooks/a-token?of=ours')
@@ -113,14 +113,14 @@ describe('a cause', () => {
     })
   })
 
-  it('is posted unsigned where there is no secret to sign it with', async () => {
+  it('is posted unsigned if there is no secret', async () => {
     const scene = await openScene({ secret: null })
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
-    expect(await scene.told()).toHaveLength(1)
+    expect(await scene.posted()).toHaveLength(1)
     expect(scene.receiver.posts[0]!.headers).not.toHaveProperty('x-service-signature')
   })
 
-  it('that several processes find at once is told by one of them', async () => {
+  it('that several processes find at once is posted by one of them', async () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
     const outcomes = await Promise.all(Array.from({ length: 5 }, scene.round))
@@ -128,18 +128,18 @@ describe('a cause', () => {
     expect(scene.receiver.posts).toHaveLength(1)
   })
 
-  it('of a team that another process looks after is left to it', async () => {
+  it('of a team that another process checks is left to that process', async () => {
     const scene = await openScene()
     await scene.query(
       `insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
        select team_id, 'patients', 'x', 'page', 'why' from intake.teams where name <> 'north'`,
     )
-    expect(await scene.told()).toEqual(['raised dead_letters south patients'])
+    expect(await scene.posted()).toEqual(['raised dead_letters south patients'])
   })
 })
 
 describe('a receiver', () => {
-  it('that is away, refuses or redirects is asked again later, and told then; the log does not show where it is', async () => {
+  it('that is unreachable, rejects or redirects gets the alert again later; the log does not show its URL', async () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
     scene.receiver.answer(500)
@@ -161,19 +161,19 @@ describe('a receiver', () => {
       'select attempts, extract(epoch from due_at - now())::float8 as seconds from intake_ops.alerts',
     )) as [{ attempts: number; seconds: number }]
     expect(attempts).toBe(3)
-    // The pause doubles: half a minute, one, two.
+    // The pause doubles: 30 seconds, one minute, two.
     expect(seconds).toBeGreaterThan(60)
     expect(seconds).toBeLessThan(130)
     await due()
     scene.receiver.answer(200)
-    expect(await scene.told()).toEqual(['raised backfill_failed north patients'])
+    expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
     const lines = scene.said.map((line) => JSON.parse(line) as { msg: string; code?: string })
     expect(lines.map(({ code }) => code)).toEqual([...Array<string>(3).fill('alerts_refused'), undefined])
     expect(lines[0]!.msg).toContain('it responded 500')
     expect(scene.said.join('')).not.toMatch(/a-token|hooks|127\.0\.0\.1/)
   })
 
-  it('is not told what came and went while it was away', async () => {
+  it('does not get alerts that were raised and cleared while it was unreachable', async () => {
     const scene = await openScene()
     scene.receiver.answer(503)
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
@@ -182,10 +182,10 @@ describe('a receiver', () => {
     expect(await scene.round()).toBe('quiet')
   })
 
-  it('is not told again of what is wrong again before it could be told that it was over', async () => {
+  it('gets no second raise when a cause returns before its end could be posted', async () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
-    expect(await scene.told()).toHaveLength(1)
+    expect(await scene.posted()).toHaveLength(1)
     scene.receiver.answer(503)
     await plantRun(scene, { streams: { patients: 'succeeded' } })
     expect(await scene.round()).toBe('failed')
@@ -194,12 +194,12 @@ describe('a receiver', () => {
     scene.receiver.answer(200)
     await plantRun(scene, { streams: { patients: 'succeeded' } })
     scene.receiver.taken()
-    expect(await scene.told()).toEqual(['cleared backfill_failed north patients'])
+    expect(await scene.posted()).toEqual(['cleared backfill_failed north patients'])
   })
 })
 
-describe('what is wrong', () => {
-  it('a run that needs a person, one whose process is gone, and none that a person stopped', async () => {
+describe('causes', () => {
+  it('a run that needs attention or whose process died raises an alert, and a run that was stopped does not', async () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'needs_attention', streams: { patients: 'needs_attention' } })
     await plantRun(scene, {
@@ -210,7 +210,7 @@ describe('what is wrong', () => {
     })
     await scene.query("delete from intake_ops.run_streams where stream = 'forms'")
     await plantRun(scene, { status: 'interrupted', streams: { packets: 'interrupted' } })
-    expect(await scene.told()).toEqual([
+    expect(await scene.posted()).toEqual([
       'raised backfill_failed north forms',
       'raised backfill_needs_attention north patients',
     ])
@@ -218,26 +218,26 @@ describe('what is wrong', () => {
       status: 'interrupted',
       streams: { patients: 'interrupted', forms: 'interrupted' },
     })
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
   })
 
-  it('a stream that no backfill has come to for longer than it may', async () => {
+  it('a stream without a recent backfill raises an alert', async () => {
     const scene = await openScene()
     await plantRun(scene, { streams: { patients: 'succeeded', forms: 'succeeded' }, hoursAgo: 27 })
     await plantRun(scene, { streams: { forms: 'succeeded' }, hoursAgo: 3 })
-    expect(await scene.told()).toEqual(['raised backfill_overdue north patients'])
+    expect(await scene.posted()).toEqual(['raised backfill_overdue north patients'])
     expect(scene.receiver.posts[0]!.document.alerts[0]!.text).toBe('no backfill has ended for 27 hours')
     await plantRun(scene, { streams: { patients: 'succeeded' } })
-    expect(await scene.told()).toEqual(['cleared backfill_overdue north patients'])
+    expect(await scene.posted()).toEqual(['cleared backfill_overdue north patients'])
   })
 
-  it('nothing is overdue where that is off', async () => {
+  it('nothing is overdue if that check is off', async () => {
     const scene = await openScene({ maxAgeHours: null })
     await plantRun(scene, { streams: { patients: 'succeeded' }, hoursAgo: 1_000 })
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
   })
 
-  it('a verification that differs, until one is equal or has mended it', async () => {
+  it('a verification with differences raises an alert, until one is equal or has repaired them', async () => {
     const scene = await openScene()
     const verified = async (missing: number, repaired: number) => {
       const run = await plantRun(scene, {
@@ -255,24 +255,24 @@ describe('what is wrong', () => {
       return run
     }
     const run = await verified(2, 0)
-    expect(await scene.told()).toEqual(['raised verify_differs north patients'])
+    expect(await scene.posted()).toEqual(['raised verify_differs north patients'])
     const { text } = scene.receiver.posts[0]!.document.alerts[0]!
     expect(text).toBe(`tables differ from the service: 2 missing, 1 extra, 0 different (run ${run})`)
     await verified(2, 3)
-    expect(await scene.told()).toEqual(['cleared verify_differs north patients'])
+    expect(await scene.posted()).toEqual(['cleared verify_differs north patients'])
     await plantRun(scene, { kind: 'verify', streams: { patients: '' }, status: 'failed' })
-    expect(await scene.told()).toEqual(['raised verify_failed north patients'])
+    expect(await scene.posted()).toEqual(['raised verify_failed north patients'])
   })
 
-  it('a replay that failed, as a whole', async () => {
+  it('a failed replay raises an alert for the whole team', async () => {
     const scene = await openScene()
     await plantRun(scene, { kind: 'replay', streams: { patients: '', forms: '' }, status: 'failed' })
-    expect(await scene.told()).toEqual(['raised replay_failed north'])
+    expect(await scene.posted()).toEqual(['raised replay_failed north'])
     await plantRun(scene, { kind: 'replay', streams: { patients: '', forms: '' } })
-    expect(await scene.told()).toEqual(['cleared replay_failed north'])
+    expect(await scene.posted()).toEqual(['cleared replay_failed north'])
   })
 
-  it('an inbox that is older than the limit, until it is well below it', async () => {
+  it('an inbox older than the limit raises an alert, until it is well below the limit', async () => {
     const scene = await openScene()
     await scene.query(
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
@@ -281,19 +281,19 @@ describe('what is wrong', () => {
     )
     const age = (minutes: number) =>
       scene.query('update intake_raw.inbox set received_at = now() - make_interval(mins => $1)', [minutes])
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
     await age(6)
-    expect(await scene.told()).toEqual(['raised inbox_old north'])
+    expect(await scene.posted()).toEqual(['raised inbox_old north'])
     expect(scene.receiver.posts[0]!.document.alerts[0]!.text).toBe(
       '1 event in the inbox, the oldest for 6 minutes',
     )
     await age(4)
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
     await age(2)
-    expect(await scene.told()).toEqual(['cleared inbox_old north'])
+    expect(await scene.posted()).toEqual(['cleared inbox_old north'])
   })
 
-  it('webhooks that have fallen silent, when it is looked for', async () => {
+  it('silent webhooks raise an alert in a thorough round', async () => {
     const scene = await openScene()
     await scene.query(
       `insert into intake_ops.events_received (team_id, hour, events, last_at)
@@ -301,18 +301,18 @@ describe('what is wrong', () => {
        from intake.teams, generate_series(30, 300) as ago where name = 'north'`,
     )
     expect(await runRound(scene.options, { thorough: false, insist: false })).toBe('quiet')
-    expect(await scene.told()).toEqual(['raised webhooks_silent north'])
+    expect(await scene.posted()).toEqual(['raised webhooks_silent north'])
     await scene.query(
       `insert into intake_ops.events_received (team_id, hour, events, last_at)
        select team_id, date_trunc('hour', now()) - make_interval(hours => ago), 30, now() - make_interval(hours => ago)
        from intake.teams, generate_series(0, 29) as ago where name = 'north'`,
     )
-    // Nothing is over because nobody looked.
+    // A round that does not check clears nothing.
     expect(await runRound(scene.options, { thorough: false, insist: false })).toBe('quiet')
-    expect(await scene.told()).toEqual(['cleared webhooks_silent north'])
+    expect(await scene.posted()).toEqual(['cleared webhooks_silent north'])
   })
 
-  it('drift, again for what comes new, and over when it did not come for a week', async () => {
+  it('drift raises an alert, again for new drift, and clears it a week after it was last seen', async () => {
     const scene = await openScene()
     const drift = (path: string) =>
       scene.query(
@@ -321,21 +321,21 @@ describe('what is wrong', () => {
         [path],
       )
     await drift(CANARY)
-    expect(await scene.told()).toEqual(['raised drift north patients'])
+    expect(await scene.posted()).toEqual(['raised drift north patients'])
     await scene.query('update intake_ops.drift set count = 2, last_seen = now()')
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
     await drift(`${CANARY}-2`)
-    expect(await scene.told()).toEqual(['raised drift north patients'])
+    expect(await scene.posted()).toEqual(['raised drift north patients'])
     expect(scene.receiver.posts[1]!.document.alerts[0]!.figures).toEqual({ fields: 2 })
     await scene.query("update intake_ops.drift set last_seen = now() - interval '8 days'")
-    expect(await scene.told()).toEqual(['cleared drift north patients'])
+    expect(await scene.posted()).toEqual(['cleared drift north patients'])
     await scene.query('update intake_ops.drift set last_seen = now()')
-    expect(await scene.told()).toEqual([])
+    expect(await scene.posted()).toEqual([])
     await drift(`${CANARY}-3`)
-    expect(await scene.told()).toEqual(['raised drift north patients'])
+    expect(await scene.posted()).toEqual(['raised drift north patients'])
   })
 
-  it('what a run that goes on may still change is told when it has ended', async () => {
+  it('findings that a running run may still change are posted when it has ended', async () => {
     const scene = await openScene()
     const run = await plantRun(scene, {
       streams: { patients: '' },
@@ -351,18 +351,18 @@ describe('what is wrong', () => {
     )
     const process = await connect(scene.url)
     await process.query('select pg_advisory_lock(7204312, hashtext($1))', [run])
-    expect(await scene.told()).toEqual(['raised dead_letters north forms'])
+    expect(await scene.posted()).toEqual(['raised dead_letters north forms'])
     await process.end()
     await expect
       .poll(async () => (await scene.query('select from pg_locks where classid = 7204312')).length)
       .toBe(0)
-    expect(await scene.told()).toEqual([
+    expect(await scene.posted()).toEqual([
       'raised backfill_failed north patients',
       'raised dead_letters north patients',
     ])
   })
 
-  it('nothing of a record: no id, path, reason or note stands in a post or in the log', async () => {
+  it('no id, path, reason or note of a record is in a post or in the log', async () => {
     const scene = await openScene()
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
     await scene.query(
@@ -373,7 +373,7 @@ describe('what is wrong', () => {
       `insert into intake_ops.drift (team_id, stream, path, type, count)
        select team_id, 'packets', '${CANARY}', 'string', 1 from intake.teams where name = 'north'`,
     )
-    expect(await scene.told()).toHaveLength(3)
+    expect(await scene.posted()).toHaveLength(3)
     expect(scene.receiver.posts.map(({ body }) => body.toString()).join('')).not.toContain(CANARY)
     expect(scene.said.join('')).not.toContain(CANARY)
     expect(JSON.stringify(await scene.query('select * from intake_ops.alerts'))).not.toContain(CANARY)

@@ -1,4 +1,4 @@
-/** What a cell of an export may say of an answer. */
+/** The possible texts of an answer in a cell of an export. */
 import { expect, it } from 'vitest'
 import { agrees, NOTHING } from '../../src/reconcile/verify/deep/cell-of.ts'
 
@@ -8,14 +8,14 @@ const answered = (...answers: (string | null)[][]) => ({
   answers: answers.map((values) => ({ values })),
 })
 
-it('an answer of nothing is an empty cell, and no other', () => {
+it('an unanswered question is an empty cell, and no other is', () => {
   for (const sheet of [NOTHING, answered([null]), answered([])]) {
     expect(agrees('', column('short_text'), sheet)).toBe(true)
     expect(agrees('x', column('short_text'), sheet)).toBe(false)
   }
 })
 
-it('choices and a free text are joined; a repeated question is the last answer, or all of them', () => {
+it('choices and a free text are joined; a repeated question gives the last answer, or all of them', () => {
   expect(
     agrees('Cane, Other, my own', column('multiple_choice'), answered(['Cane', 'Other', 'my own'])),
   ).toBe(true)
@@ -25,7 +25,7 @@ it('choices and a free text are joined; a repeated question is the last answer, 
   expect(agrees('; b', column('short_text'), answered([null], ['b']))).toBe(true)
 })
 
-it('a tick is a tick in any words, and no tick is none', () => {
+it('a ticked box is recognized in any wording, and an unticked one is empty', () => {
   for (const word of ['confirmed', 'True', 'yes']) {
     expect(agrees(word, column('checkbox'), answered(['true']))).toBe(true)
     expect(agrees(word, column('checkbox'), answered(['false']))).toBe(false)
@@ -34,11 +34,11 @@ it('a tick is a tick in any words, and no tick is none', () => {
     expect(agrees(word, column('checkbox'), answered(['false']))).toBe(true)
 })
 
-it('the kind of line ends makes no difference', () => {
+it('line endings make no difference', () => {
   expect(agrees('a\r\nb', column('long_text'), answered(['a\nb']))).toBe(true)
 })
 
-it('a cell of a table is found by its title, or all of them stand in lines; without texts nothing is said', () => {
+it('a cell of a matrix is found by its title, or all cells are lines of one text; without texts nothing is decided', () => {
   const cells = [
     { row: 'Aspirin', column: 'Dose', value: '81 mg' },
     { row: 'Aspirin', column: 'Times', value: 'daily' },
@@ -52,7 +52,7 @@ it('a cell of a table is found by its title, or all of them stand in lines; with
   expect(agrees('81 mg', column('matrix', 'Q - Aspirin - Dose'), untold)).toBe(null)
 })
 
-it('files are their names, signatures those who signed', () => {
+it('files are their names, signatures the names of the signers', () => {
   expect(agrees('a.png, b.png', column('file'), { ...NOTHING, files: ['a.png', 'b.png'] })).toBe(true)
   expect(agrees('Ann', column('signature'), { ...NOTHING, signers: ['Ann'] })).toBe(true)
   expect(agrees('', column('signature'), { ...NOTHING, signers: ['Ann'] })).toBe(false)

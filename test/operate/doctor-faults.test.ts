@@ -1,6 +1,5 @@
 /**
- * Faults as they happen, each planted for real and alone: `doctor` names that one and no other, says what to do, and
- * ends with 1 where something failed.
+ * Real faults, one at a time: `doctor` names this one and no other, gives a hint, and exits with 1 if a check failed.
  */
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
@@ -41,7 +40,7 @@ afterAll(async () => {
   await warehouse.drop()
 })
 
-/** What is changed for it, and how it is undone; the warehouse is its own. */
+/** Applies the fault, and undoes it; the warehouse belongs to the test. */
 interface Planted {
   readonly env?: Variables
   readonly undo?: () => Promise<unknown>
@@ -50,7 +49,7 @@ interface Planted {
 interface Fault {
   readonly fault: string
   readonly plant: (url: string) => Promise<Planted>
-  /** The checks that are not ok, with what the first says. */
+  /** The checks that are not ok, with the detail of the first. */
   readonly wrong: readonly string[]
   readonly says: RegExp
   readonly hint: RegExp
@@ -248,7 +247,7 @@ const FAULTS: readonly Fault[] = [
   },
 ]
 
-/** A login that the test makes, and how it reaches the warehouse. */
+/** A login that the test creates, and its connection string. */
 async function loginWith(url: string, ...grants: readonly string[]): Promise<Planted> {
   await onServer(`create role ${LOGIN()} login password 'x'`)
   for (const grant of grants) await query(url, `${grant} to ${LOGIN()}`)
@@ -285,7 +284,7 @@ describe('doctor names', () => {
     }
   })
 
-  it('nothing, to a login that has intake_loader alone, on a day whose partition the owner made', async () => {
+  it('nothing, for a login with only intake_loader, on a day whose partition the owner created', async () => {
     await using own = await createTestDatabase()
     await query(own.url, "insert into intake.teams (name, environment) values ('default', 'production')")
     await query(own.url, 'select intake_raw.add_inbox_day(current_date, 0)')

@@ -1,4 +1,4 @@
-/** What `doctor` makes of a base URL behind which something else answers, or nobody in time. */
+/** `doctor` with a base URL where another server answers, or none in time. */
 import type http from 'node:http'
 import pino from 'pino'
 import { expect, test } from 'vitest'
@@ -32,7 +32,7 @@ test.each<[string, Answering]>([
     'a page for browsers',
     (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
   ],
-])('200 with %s takes no credentials: the base URL is to be checked', async (_, answering) => {
+])('200 with %s proves no credentials: the base URL is questioned', async (_, answering) => {
   const [credentials, ...others] = await look(answering)
   expect(credentials).toMatchObject({ name: 'credentials', status: 'failed' })
   expect(credentials!.hint).toMatch(/INTAKE_BASE_URL/)
@@ -40,7 +40,7 @@ test.each<[string, Answering]>([
 })
 
 test.each([404, 410])(
-  '%i of a list says that the base URL leads elsewhere, not that the list is deleted',
+  '%i for a list is reported as a wrong base URL, not as a deleted list',
   async (status) => {
     const [credentials] = await look((_, response) => json(response, { detail: 'Not found.' }, status))
     expect(credentials).toEqual({
@@ -59,7 +59,7 @@ test('a list without a form is a list', async () => {
   expect(credentials).toMatchObject({ status: 'ok' })
 })
 
-test('a service that never answers is named when its time is over', async () => {
+test('a service that never answers is reported after the timeout', async () => {
   using _ = collecting()
   const [credentials] = await look(() => {}, 1_500)
   expect(credentials).toMatchObject({
@@ -68,7 +68,7 @@ test('a service that never answers is named when its time is over', async () => 
   })
 })
 
-test('a team that is throttled says nothing about its credentials', async () => {
+test('a throttled team gives no result about its credentials', async () => {
   const [credentials, ...others] = await look(
     (_, response) => json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '1' }),
     1_500,
@@ -81,14 +81,14 @@ test('a team that is throttled says nothing about its credentials', async () => 
   expect(others).toEqual([])
 })
 
-test('every team is asked before any has answered: one that hangs keeps no other waiting', async () => {
-  const held: http.ServerResponse[] = []
+test('requests of all teams are sent before any is answered: one that hangs delays no other', async () => {
+  const unanswered: http.ServerResponse[] = []
   const teams = ['one', 'two', 'three']
   await using service = await startService((_, response) => {
-    held.push(response)
-    // The last answers for all; without it each would be waited for until its time is over.
-    if (held.length === teams.length)
-      for (const each of held) json(each, { count: 0, next: null, results: [] })
+    unanswered.push(response)
+    // The last request answers all; sequential requests would each wait for their timeout.
+    if (unanswered.length === teams.length)
+      for (const each of unanswered) json(each, { count: 0, next: null, results: [] })
   })
   const checks = await runChecks({
     ...{ url: null, dataDir: null, encryptionKey: null, cron: null, clock: systemClock },

@@ -1,4 +1,4 @@
-/** `doctor` names the cause of each fault that is planted, and of no other. */
+/** `doctor` reports the cause of each planted fault, and no other. */
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
 import { stripVTControlCharacters } from 'node:util'
@@ -52,7 +52,7 @@ interface Doctored {
   readonly code: number | null
   readonly output: string
   readonly checks: readonly Check[]
-  /** Those that are not ok, by name. */
+  /** Checks that are not ok, by name. */
   readonly wrong: Readonly<Record<string, Check>>
 }
 
@@ -64,7 +64,7 @@ async function doctor(changes: Variables = {}): Promise<Doctored> {
   return { code, output, checks, wrong: Object.fromEntries(wrong.map((check) => [check.name, check])) }
 }
 
-test('where all is right, nothing is found and the exit code is 0', async () => {
+test('without a fault, nothing is reported and the exit code is 0', async () => {
   const { code, checks, wrong, output } = await doctor()
   expect(wrong).toEqual({})
   expect(code).toBe(0)
@@ -86,7 +86,7 @@ test('where all is right, nothing is found and the exit code is 0', async () => 
     expect(output).not.toContain(secret)
 })
 
-test('for people there is a line for each, which fits 80 columns, with what to do below it', async () => {
+test('without --json each check is a line of at most 80 columns, with its hint below', async () => {
   const { INTAKE_API_KEY: _, ...rest } = env
   const ended = await runCommand(
     ['doctor'],
@@ -101,7 +101,7 @@ test('for people there is a line for each, which fits 80 columns, with what to d
   expect(shown).toMatch(/\d+ ok, \d+ warnings?, 1 failed\n$/)
 })
 
-describe('of the service', () => {
+describe('faults of the service:', () => {
   test('missing credentials', async () => {
     const { wrong, code } = await doctor({ INTAKE_BASE_URL: '', INTAKE_API_KEY: '', INTAKE_API_SECRET: '' })
     expect([code, Object.keys(wrong)]).toEqual([1, ['credentials']])
@@ -134,7 +134,7 @@ describe('of the service', () => {
     expect(wrong.environment!.detail).toBe('the warehouse was loaded from sandbox, and this is production')
   })
 
-  test('an address where nobody answers', async () => {
+  test('an unreachable host', async () => {
     const { wrong, code } = await doctor({ INTAKE_BASE_URL: 'http://127.0.0.1:9' })
     expect([code, Object.keys(wrong)]).toEqual([1, ['credentials']])
     expect(wrong.credentials!.detail).toContain('127.0.0.1:9')
@@ -164,7 +164,7 @@ describe('of the service', () => {
   })
 })
 
-describe('of the warehouse', () => {
+describe('faults of the warehouse:', () => {
   const onServer = async (text: string) => await query(inject('testServer').url, text)
   const nameOf = (url: string) => new URL(url).pathname.slice(1)
   const withUrl = (change: (url: URL) => void) => {
@@ -173,7 +173,7 @@ describe('of the warehouse', () => {
     return { DATABASE_URL: url.href }
   }
 
-  test('a server that is not there; what needs none is looked at all the same', async () => {
+  test('an unreachable server; checks that do not need it run all the same', async () => {
     const { wrong, code, checks } = await doctor(
       withUrl((url) => {
         url.port = '9'
@@ -193,7 +193,7 @@ describe('of the warehouse', () => {
     expect(wrong.database!.detail).toBe('the warehouse database does not exist')
   })
 
-  test('a database that is behind', async () => {
+  test('a database with pending migrations', async () => {
     await using empty = await createTestDatabase({ empty: true })
     const { wrong, code } = await doctor({ DATABASE_URL: empty.url })
     expect([code, Object.keys(wrong)]).toEqual([1, ['schema']])
@@ -223,7 +223,7 @@ describe('of the warehouse', () => {
     }
   })
 
-  test('a login that may not write, and roles without their grants', async () => {
+  test('a login without write privileges, and roles without their grants', async () => {
     await using own = await createTestDatabase()
     const login = `${inject('testServer').prefix}reader`
     await onServer(`create role ${login} login password 'x'`)
@@ -250,11 +250,11 @@ describe('of the warehouse', () => {
     }
   })
 
-  test('a pooler that lends connections by transaction', async () => {
+  test('a pooler that lends connections per transaction', async () => {
     await using first = await openSession({ url: warehouse.url, purpose: 'test' })
     await using second = await openSession({ url: warehouse.url, purpose: 'test' })
     expect(await pooledCheck(first, second)).toMatchObject({ status: 'ok' })
-    // As with such a pooler, the second asks on the connection that the first has just given back.
+    // As with such a pooler, the second session uses the connection that the first returned.
     expect(await pooledCheck(first, first)).toMatchObject({
       status: 'failed',
       hint: expect.stringContaining('session mode'),
@@ -284,7 +284,7 @@ describe('of the warehouse', () => {
   })
 })
 
-describe('of webhooks', () => {
+describe('faults of webhooks:', () => {
   async function store(key: string): Promise<void> {
     await using session = await openSession({ url: warehouse.url, purpose: 'test' })
     const place = { teamId: 1, configId: 'c-1' }
@@ -296,7 +296,7 @@ describe('of webhooks', () => {
     expect([code, Object.keys(wrong)]).toEqual([0, ['webhook secret']])
   })
 
-  test('secrets that were encrypted with another key, or of which the key is missing', async () => {
+  test('secrets that were encrypted with another key, or whose key is missing', async () => {
     await store(randomBytes(32).toString('base64'))
     const other = await doctor({ INTAKE_WEBHOOK_SECRETS: '' })
     expect([other.code, Object.keys(other.wrong)]).toEqual([1, ['webhook secret', 'encryption key']])
@@ -308,7 +308,7 @@ describe('of webhooks', () => {
     expect([right.code, right.wrong]).toEqual([0, {}])
   })
 
-  test('events that nobody drains', async () => {
+  test('events that no process drains', async () => {
     await query(
       warehouse.url,
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
@@ -319,7 +319,7 @@ describe('of webhooks', () => {
     expect(wrong.inbox!.detail).toContain('the oldest for 120 minutes')
   })
 
-  test('a port that another program holds', async () => {
+  test('a port that another program uses', async () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
     try {
@@ -333,8 +333,8 @@ describe('of webhooks', () => {
   })
 })
 
-describe('of the settings', () => {
-  test('a schedule that names no moment, and one that is none', async () => {
+describe('settings:', () => {
+  test('a schedule without a time, and an invalid schedule', async () => {
     for (const INTAKE_CRON of ['0 0 31 2 *', 'every night']) {
       const { code, wrong } = await doctor({ INTAKE_CRON })
       expect([code, Object.keys(wrong)]).toEqual([1, ['configuration']])
@@ -344,7 +344,7 @@ describe('of the settings', () => {
     expect(checks.find(({ name }) => name === 'schedule')!.detail).toMatch(/^30 3 \* \* \*: next at \d{4}-/)
   })
 
-  test('a Node that is too old, or looked after no longer', () => {
+  test('a Node that is too old, or past its end of life', () => {
     expect(nodeCheck('v18.20.0', '2026-01-01')).toMatchObject({ status: 'failed' })
     expect(nodeCheck('v20.18.3', '2026-01-01')).toMatchObject({ status: 'failed' })
     expect(nodeCheck('v20.19.4', '2026-01-01')).toMatchObject({ status: 'ok' })
@@ -353,7 +353,7 @@ describe('of the settings', () => {
     expect(nodeCheck('v23.1.0', '2026-06-01')).toMatchObject({ status: 'warning' })
   })
 
-  test('without any warehouse none is made, and that is said', async () => {
+  test('without any warehouse none is created, and the report says so', async () => {
     const { DATABASE_URL: _, ...rest } = env
     const ended = await runCommand(['doctor', '--json'], rest)
     const { checks } = JSON.parse(ended.stdout) as { checks: readonly Check[] }

@@ -1,4 +1,4 @@
-/** Rows of exports that name a patient otherwise than by the id, and events that only mention one. */
+/** Rows of exports that name a patient other than by id, and events that only mention one. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { loadFile } from '../../src/load/exports/load-file.ts'
@@ -67,7 +67,7 @@ const LINES = [
   'p-2,Ann,Lee,ann@example.com,,,False,another patient of the same name',
 ].join('\n')
 
-test('rows go that name the patient by the external id or by name and address, and stay gone', async () => {
+test('rows that name the patient by external id, or by name and address, are removed and stay removed', async () => {
   await patient('p-1', {
     external_id: 'EHR-1',
     first_name: 'Ann',
@@ -84,7 +84,7 @@ test('rows go that name the patient by the external id or by name and address, a
     `select problems::text as file, (select _problems::text from intake.exports) as entry from intake_raw.export_files`,
   )
   expect(JSON.stringify(problems)).not.toContain('not a time')
-  // The same file, and another that tells of the patient again.
+  // The same file, and another that contains the patient again.
   await load(LINES)
   expect(await rows()).toEqual(left)
   await load(`20,Cy,Lee,c@example.com,,,True,new\n${LINES}`)
@@ -96,7 +96,7 @@ test('rows go that name the patient by the external id or by name and address, a
   expect(await bytes()).not.toMatch(/EHR-1|another number|another spelling/)
 })
 
-test('a file that cannot be read is not kept as bytes once somebody was erased', async () => {
+test('a file that cannot be read is not kept as bytes once a patient was erased', async () => {
   await patient('p-1', { first_name: 'Ann' })
   await scene.session.client.query(
     `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
@@ -112,7 +112,7 @@ test('a file that cannot be read is not kept as bytes once somebody was erased',
   expect(await scene.rows('select from intake_raw.export_chunks')).toEqual([])
 })
 
-test('an event that waits and only mentions the patient is still loaded; one that is done goes', async () => {
+test('a pending event that only mentions the patient is still loaded; one that is done is removed', async () => {
   const id = '0f0e0d0c-0000-4000-8000-000000000001'
   await patient(id, { first_name: 'Ann' })
   await scene.store([patientEvent('p-2', 3, { first_name: 'Bea', address: `c/o ${id}` })])
@@ -126,7 +126,7 @@ test('an event that waits and only mentions the patient is still loaded; one tha
   expect(await scene.inbox()).toEqual({})
 })
 
-test('numbers as ids: the patient 12 is not the form 12, and 12 in a body is no patient', async () => {
+test('with numbers as ids, patient 12 is not form 12, and 12 in a body is not a patient', async () => {
   await patient('12', { first_name: 'Ann' })
   const record = {
     id: '12',

@@ -1,4 +1,4 @@
-/** One patient is erased everywhere, stays erased whatever comes later, and nobody else is touched. */
+/** An erased patient is removed everywhere and stays erased, whatever arrives later; no other patient is touched. */
 import { createHash } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -15,7 +15,7 @@ let scene: Scene
 let patient: string
 let responses: readonly string[]
 let another: string
-/** What must be nowhere: the id, a text of the patient's, and the ids of what was theirs. */
+/** Texts that must be nowhere: the id, a text of the patient, and the ids of the patient's records. */
 let texts: readonly string[]
 
 const api = async (method: string, path: string, body?: object) => {
@@ -80,7 +80,7 @@ beforeAll(async () => {
   scene = await openScene({ patients: 12, forms: 3, packets: 2, documents: 1, responses: 20 })
   const first = await scene.backfill()
   expect(first.code).toBe(0)
-  // The patient with most of everything.
+  // The patient with the most records.
   const [most] = await query<{ id: string }>(
     scene.url,
     `select patient_id as id from intake.responses r
@@ -96,7 +96,7 @@ beforeAll(async () => {
     custom_fields: { plan: CANARY },
   })
   await scene.backfill('--full')
-  // A second state, so that the first is history.
+  // A second state, so that the first is in the history.
   await api('PATCH', `/v2/patients/${patient}`, { last_name: `${CANARY} two` })
   await scene.backfill('--full')
   responses = (
@@ -114,7 +114,7 @@ beforeAll(async () => {
     packetResponse('packet-of-another', [another]),
   )
   await drain()
-  // Events of every kind: loaded, set aside, unreadable, and waiting.
+  // Events of every kind: loaded, dead-lettered, unreadable, and pending.
   await store(
     event('patient', await api('GET', `/v2/patients/${patient}`)),
     event('response', await api('GET', `/v2/responses/${responses[0]}`)),
@@ -135,8 +135,8 @@ afterAll(async () => {
   await scene?.[Symbol.asyncDispose]()
 })
 
-test('before, the patient is in every kind of table', async () => {
-  const held = await tablesHolding(scene.url, texts)
+test('before the erasure, the patient is in every kind of table', async () => {
+  const found = await tablesHolding(scene.url, texts)
   for (const table of [
     'intake.patients',
     'intake.patient_custom_fields',
@@ -151,12 +151,12 @@ test('before, the patient is in every kind of table', async () => {
     'intake_raw.set_aside',
     'intake_ops.refetches',
   ]) {
-    expect.soft(held[table] ?? 0, table).toBeGreaterThan(0)
+    expect.soft(found[table] ?? 0, table).toBeGreaterThan(0)
   }
 })
 
-describe('asked to erase', () => {
-  test('an id that the warehouse does not know, it fails and notes nothing', async () => {
+describe('erase', () => {
+  test('of an unknown id fails and records nothing', async () => {
     const ended = await run('erase', 'patient', 'nobody-of-this-name', '--yes', '--json')
     expect(ended.code).toBe(1)
     expect(ended.output).not.toContain('nobody-of-this-name')
@@ -164,14 +164,14 @@ describe('asked to erase', () => {
     expect(await query(scene.url, 'select from intake_ops.erasures')).toEqual([])
   })
 
-  test('off a terminal and without --yes, it does nothing and says what to add', async () => {
+  test('without a terminal and --yes does nothing and says what to add', async () => {
     const ended = await run('erase', 'patient', patient)
     expect(ended.code).toBe(2)
     expect(ended.stderr).toContain('--yes')
     expect(Object.keys(await tablesHolding(scene.url, [CANARY]))).toContain('intake.patients')
   })
 
-  test('the patient is nowhere afterwards, and every other row is as it was', async () => {
+  test('removes the patient from every table, and changes no other row', async () => {
     const rest = async () =>
       await query<{ line: string }>(
         scene.url,
@@ -208,9 +208,9 @@ describe('asked to erase', () => {
   })
 })
 
-describe('after that', () => {
-  test('a full backfill does not bring the patient back, and counts what it skipped', async () => {
-    // The files of exports are other ones too, so that they are read again.
+describe('after the erasure', () => {
+  test('a full backfill does not load the patient again, and counts the skipped records', async () => {
+    // The files of exports have changed too, so that they are read again.
     await api('PATCH', `/v2/patients/${patient}`, { last_name: `${CANARY} three` })
     const ended = await scene.backfill('--full', '--json')
     expect(ended.code).toBe(0)
@@ -219,8 +219,8 @@ describe('after that', () => {
     expect(streams.patients).toMatchObject({ erased: 1, changed: 0, deleted: 0 })
     expect(streams.responses.erased).toBe(responses.length)
     expect(streams.messages.erased).toBeGreaterThan(0)
-    const told = await scene.backfill('--full', '--dry-run')
-    expect(told.stdout).toContain('skipped, patient erased: 1 of patients')
+    const dryRun = await scene.backfill('--full', '--dry-run')
+    expect(dryRun.stdout).toContain('skipped, patient erased: 1 of patients')
     const [own] = await query<{ skipped: number }>(
       scene.url,
       'select skipped::int from intake_ops.erasures where hash = patient_hash',
@@ -228,7 +228,7 @@ describe('after that', () => {
     expect(own!.skipped).toBeGreaterThan(1)
   })
 
-  test('a verification finds nothing missing, and names nobody', async () => {
+  test('a verification finds nothing missing, and shows no name', async () => {
     const ended = await run('verify', '--json')
     expect(ended.stdout).not.toContain(patient)
     const { streams } = JSON.parse(ended.stdout)
@@ -250,7 +250,7 @@ describe('after that', () => {
     expect(await tables()).toEqual(before)
   })
 
-  test('events of every kind are skipped, and nothing of them stays in the inbox', async () => {
+  test('events of every kind are skipped, and the inbox keeps nothing of them', async () => {
     const [member] = responses
     await store(
       event('patient', await api('GET', `/v2/patients/${patient}`)),
@@ -271,7 +271,7 @@ describe('after that', () => {
     ])
   })
 
-  test('a response that is made later is skipped, and so is what tells of it by its id alone', async () => {
+  test('a response created later is skipped, as are events with only its id', async () => {
     const later = {
       ...(await api('GET', `/v2/responses/${another}`)),
       id: 'made-later',
@@ -287,7 +287,7 @@ describe('after that', () => {
     expect(await tablesHolding(scene.url, [...texts, 'made-later', 'packet-later'])).toEqual({})
   })
 
-  test('beside a backfill that is loading the patient, nothing of them is left either', async () => {
+  test('an erasure during a backfill that loads the patient leaves nothing behind', async () => {
     const [one] = await query<{ id: string }>(
       scene.url,
       `select patient_id as id from intake.responses where patient_id is not null and patient_id <> $1
@@ -302,28 +302,28 @@ describe('after that', () => {
         run('erase', 'patient', id, '--yes', ...(last_name === 'Twice' ? [] : ['--forget'])),
       ])
       expect([loading.code, erasing.code]).toEqual([0, 0])
-      // With a hash that is forgotten at once, what was being loaded may come after it.
+      // With a hash that is deleted at once, a running load may write the patient after the erasure.
       if (last_name === 'Twice') expect(await tablesHolding(scene.url, [id])).toEqual({})
       else await scene.backfill('--full')
     }
   })
 
-  test('whoever asks where the patient is, is told that they were erased', async () => {
+  test('explain reports that the patient was erased', async () => {
     const ended = await run('explain', 'patients', patient)
     expect([ended.code, ended.stderr]).toEqual([1, expect.stringContaining('was erased')])
     expect(ended.output).not.toContain(patient)
   })
 
-  test('erasing again finds nothing to remove, and is no failure', async () => {
+  test('a second erasure finds nothing to remove, and is no failure', async () => {
     const ended = await run('erase', 'patient', patient, '--yes', '--json')
     expect(ended.code).toBe(0)
     expect(JSON.parse(ended.stdout)).toMatchObject({ erased: { records: 0, events: 0 }, hash_kept: true })
   })
 
-  test('with --forget the hashes go too, and the next backfill loads the patient again', async () => {
+  test('with --forget the hashes are removed too, and the next backfill loads the patient again', async () => {
     const ended = await run('erase', 'patient', patient, '--yes', '--forget')
     expect(ended.code).toBe(0)
-    // The other patient's stay.
+    // The hashes of the other patient stay.
     const left = await query<{ patients: number; of: number }>(
       scene.url,
       `select count(*) filter (where hash = patient_hash)::int as patients, count(distinct patient_hash)::int as of

@@ -1,7 +1,7 @@
-/** Every row of every table as text, to look for what must not be in the warehouse any more. */
+/** Every row of every table as text, to search for data that must no longer be in the warehouse. */
 import { query } from '../e2e/support/scene.ts'
 
-/** Tables whose rows hold one of `texts`, in a text, in JSON or in bytes; each with the number of its rows. */
+/** Tables whose rows contain one of `texts`, in a text, in JSON or in bytes; each with the number of these rows. */
 export async function tablesHolding(
   url: string,
   texts: readonly string[],

@@ -1,4 +1,4 @@
-/** Lists longer than a portion, further: rows of an export held against responses, a log's forgotten entries, letters. */
+/** More lists that are longer than a portion: rows of exports compared with responses, expired log entries, dead letters. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
@@ -24,7 +24,7 @@ const run = (...words: string[]) =>
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString()
 const numbered = (count: number) => Array.from({ length: count }, (_, place) => place)
 
-it('verify --deep holds every row of an export against its response, those beyond the first two hundred too', async () => {
+it('verify --deep compares every row of an export with its response, also beyond the first two hundred', async () => {
   const ROWS = 530
   const form = { id: 'f', name: 'Intake' }
   service.records.forms.push({
@@ -65,7 +65,7 @@ it('verify --deep holds every row of an export against its response, those beyon
   )
 })
 
-it('entries that a log has forgotten are expected as they were, those beyond the first thousand too', async () => {
+it('entries that a log has dropped are expected unchanged, also beyond the first thousand', async () => {
   const ENTRIES = 2_300
   const idOf = (n: number) => `d${String(n).padStart(5, '0')}`
   service.records.webhookDeliveries.push(
@@ -95,7 +95,7 @@ it('entries that a log has forgotten are expected as they were, those beyond the
   )
 })
 
-it('of more dead letters than one run asks for again the rest are asked for by the next', async () => {
+it('a run fetches a limited number of dead letters, and the next run the rest', async () => {
   const LETTERS = 130
   const response = (id: string, second: number) => ({
     ...{ id, form: { id: 'f' }, patient: { id: 'p' }, is_submitted: true, answers: [], created_at: at(0) },
@@ -120,7 +120,7 @@ it('of more dead letters than one run asks for again the rest are asked for by t
   }
   expect(await state()).toEqual({ loaded: 1, waiting: LETTERS })
   service.interfere = ({ url: path }) => {
-    // What comes in a window has nothing to do with those that wait.
+    // Records that arrive in a window are independent of waiting ones.
     if (path.includes('submitted_after')) for (const id of old) service.unlisted.add(id)
     return false
   }

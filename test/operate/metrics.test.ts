@@ -1,4 +1,4 @@
-/** Metrics: counted as told, written as Prometheus reads them, with nothing personal in them. */
+/** Metrics have the right values, are in the Prometheus text format, and contain no personal data. */
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openGauges } from '../../src/operate/metrics/gauges.ts'
@@ -17,7 +17,7 @@ interface Metric {
   }[]
 }
 
-/** Reads the text format (version 0.0.4) strictly: a line that is not of it fails. */
+/** Reads the text format (version 0.0.4) strictly: an invalid line fails. */
 function parse(text: string): readonly Metric[] {
   const metrics: Metric[] = []
   expect(text.endsWith('\n')).toBe(true)
@@ -41,7 +41,7 @@ function parse(text: string): readonly Metric[] {
   return metrics
 }
 
-/** A warehouse with a team, and everything that can be counted or held counted and held once. */
+/** A warehouse with a team in which each countable thing occurs once. */
 async function everything(): Promise<readonly Metric[]> {
   await using warehouse = await openWarehouse()
   await query(warehouse.url, "insert into intake.teams (name) values ('north')")
@@ -104,7 +104,7 @@ async function everything(): Promise<readonly Metric[]> {
   return parse(await registry.metrics())
 }
 
-it('tells what was counted and what the warehouse holds', async () => {
+it('reports the counts of the process and the state of the warehouse', async () => {
   const metrics = await everything()
   const valueAt = (name: string, labels: Record<string, string> = {}) => {
     const samples = metrics.flatMap((metric) => metric.samples).filter((sample) => sample.name === name)
@@ -132,7 +132,7 @@ it('tells what was counted and what the warehouse holds', async () => {
   const ageOf = (stream: string) =>
     Date.now() / 1000 - valueAt('intake_last_success_timestamp_seconds', { ...team, stream })!
   expect(Math.abs(ageOf('patients'))).toBeLessThan(60)
-  // A run that failed since is no success, however new.
+  // A later failed run is no success, however recent.
   expect(valueAt('intake_last_run_ok', { ...team, stream: 'forms' })).toBe(0)
   expect(Math.abs(ageOf('forms') - 7_200)).toBeLessThan(60)
   expect(valueAt('intake_alerts_raised', { ...team, cause: 'inbox_old' })).toBe(1)
@@ -141,7 +141,7 @@ it('tells what was counted and what the warehouse holds', async () => {
   expect(valueAt('intake_webhook_events_last_day', team)).toBe(24)
 })
 
-it('is well-formed: help and type on each, units and _total at the end of names, labels from a small set', async () => {
+it('is well-formed: help and type for each metric, units and _total as suffixes, labels from a small set', async () => {
   const metrics = await everything()
   expect(new Set(metrics.map(({ name }) => name)).size).toBe(metrics.length)
   const samples = metrics.flatMap((metric) => metric.samples.map((sample) => ({ metric, ...sample })))
@@ -149,13 +149,13 @@ it('is well-formed: help and type on each, units and _total at the end of names,
     samples.length,
   )
   for (const { name, type, help, samples: own } of metrics) {
-    // What Node has none of at the moment has no samples.
-    const isTold = own.length > 0 || name.startsWith('intake_nodejs_')
-    expect([name, help.length > 10, isTold]).toEqual([name, true, true])
+    // Metrics of Node without a current value have no samples.
+    const hasSamples = own.length > 0 || name.startsWith('intake_nodejs_')
+    expect([name, help.length > 10, hasSamples]).toEqual([name, true, true])
     expect(name).toMatch(/^intake_[a-z_0-9]+[a-z]$/)
     expect([name, type]).toEqual([name, expect.stringMatching(/^(counter|gauge|histogram)$/)])
     expect([name, name.endsWith('_total')]).toEqual([name, type === 'counter'])
-    // What Prometheus adds by itself, the name of the type, and units that are not the base unit are out of place.
+    // No suffixes that Prometheus adds itself, no type names, no units other than base units.
     expect(name).not.toMatch(
       /_(?:count|sum|bucket|counter|gauge|histogram|milliseconds|ms|minutes|hours|days|kilobytes)$/,
     )
@@ -170,6 +170,6 @@ it('is well-formed: help and type on each, units and _total at the end of names,
   }
 })
 
-it('names no record and shows no body', async () => {
+it('contains no id of a record and no body', async () => {
   expect(JSON.stringify(await everything())).not.toContain('canary-7f3a')
 })

@@ -1,11 +1,11 @@
-/** A schedule of several teams: one whose run goes on skips the next moment, and only that one. */
+/** A schedule of several teams: a team whose run is still going skips the next scheduled time, and only that team. */
 import pino from 'pino'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openSchedule } from '../../src/operate/serve/schedule.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 
-it('a team whose run goes on is skipped, and named; a team that has ended is run at each moment', async () => {
+it('a team whose run is still going is skipped and named; a team that has finished runs at each scheduled time', async () => {
   await using warehouse = await openWarehouse()
   await query(warehouse.url, "insert into intake.teams (name) values ('slow'), ('quick')")
   const said: { msg: string; teams?: string[] }[] = []
@@ -30,6 +30,6 @@ it('a team whose run goes on is skipped, and named; a team that has ended is run
   const skipped = said.filter(({ msg }) => msg.startsWith('skipped: '))
   expect(skipped.length).toBeGreaterThanOrEqual(2)
   for (const { teams } of skipped) expect(teams).toEqual(['slow'])
-  // Closing waited for the run that went on.
+  // Closing waited for the run to finish.
   expect(stopped).toBe(1)
 })

@@ -1,4 +1,4 @@
-/** Each moment of the schedule is run once, by one process, and none of them ends it. */
+/** Each scheduled time is run once, by one process, and no failure ends the schedule. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
@@ -15,7 +15,7 @@ async function openTeams(...names: string[]) {
   return warehouse
 }
 
-/** A schedule that comes every second, and what it said. */
+/** A schedule that fires every second, and its log lines. */
 function everySecond(url: string, run: ScheduleOptions['run'], teams: readonly string[] = ['north']) {
   const said: string[] = []
   const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })
@@ -27,7 +27,7 @@ async function closeAll(...all: { readonly schedule: Schedule }[]): Promise<void
   await Promise.all(all.map(({ schedule }) => schedule.close()))
 }
 
-it('of many who want a moment one gets it, for each team; old ones are removed', async () => {
+it('of many processes that claim a scheduled time one gets it, for each team; old claims are removed', async () => {
   await using warehouse = await openTeams('north', 'south', 'east')
   const due = new Date(Math.floor(Date.now() / 60_000) * 60_000)
   await query(
@@ -41,7 +41,7 @@ it('of many who want a moment one gets it, for each team; old ones are removed',
   const got = await Promise.all(wanted.map((teams) => take(teams)))
   expect(got.flat().toSorted()).toEqual(['east', 'north', 'south'])
   expect(await take(['north'])).toEqual([])
-  // The next moment; whoever took it and did not hear so asks again.
+  // The next scheduled time; a process that claimed it and lost the answer asks again.
   const next = new Date(due.getTime() + 60_000)
   const by = randomUUID()
   expect(await take(['north'], by, next)).toEqual(['north'])
@@ -51,7 +51,7 @@ it('of many who want a moment one gets it, for each team; old ones are removed',
   expect(length).toBe(5)
 })
 
-it('three processes with one schedule run each moment once between them', async () => {
+it('three processes with one schedule run each scheduled time once', async () => {
   await using warehouse = await openTeams('north', 'south')
   const runs: string[] = []
   const all = [1, 2, 3].map(() =>
@@ -65,12 +65,12 @@ it('three processes with one schedule run each moment once between them', async 
   )
   await expect.poll(() => runs.length).toBeGreaterThanOrEqual(6)
   await closeAll(...all)
-  // Each row is a moment of a team.
+  // Each row is a scheduled time of a team.
   const taken = await query(warehouse.url, 'select from intake_ops.schedule_ticks')
   expect(runs).toHaveLength(taken.length)
 })
 
-it('a moment that comes during a run is skipped and said, and the next one after it is run', async () => {
+it('a scheduled time during a run is skipped and logged, and the next one after it is run', async () => {
   await using warehouse = await openTeams('north')
   let begun = 0
   let running = 0
@@ -89,7 +89,7 @@ it('a moment that comes during a run is skipped and said, and the next one after
   expect(most).toBe(1)
 })
 
-it('a run that fails is said, without what it failed at, and the next one is run', async () => {
+it('a failed run is logged without its cause, and the next one is run', async () => {
   await using warehouse = await openTeams('north')
   let begun = 0
   const one = everySecond(warehouse.url, async () => {
@@ -106,7 +106,7 @@ it('a run that fails is said, without what it failed at, and the next one is run
   expect(said).not.toContain('canary-7f3a')
 })
 
-it('closing tells the run under way to stop, and waits until it has', async () => {
+it('closing asks the current run to stop, and waits until it has', async () => {
   await using warehouse = await openTeams('north')
   const steps: string[] = []
   const one = everySecond(warehouse.url, async (_, signal) => {

@@ -1,6 +1,6 @@
 /**
- * Lists that are longer than a portion, wherever the warehouse is paged through: what comes after the first portion is
- * done as well as what is in it, once, and what is refused in between stops nothing.
+ * Lists that are longer than a portion, wherever the warehouse is paged through: everything after the first portion is
+ * processed too, exactly once, and a rejected item does not stop the rest.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -25,8 +25,8 @@ const idOf = (at: number) => `p${String(at).padStart(5, '0')}`
 const every = (count: number, from: number, to: number) =>
   Array.from({ length: count }, (_, at) => idOf(from + Math.floor((at * (to - from)) / count)))
 
-describe('of a stream with more records than any portion', () => {
-  /** More than are noted at once as seen (10,000), loaded in one batch or rebuilt in one portion (2,500). */
+describe('a stream with more records than any portion:', () => {
+  /** More than one portion of seen ids (10,000), one batch, and one portion of a rebuild (2,500). */
   const RECORDS = 10_400
   let service: LittleService
   let warehouse: TestDatabase
@@ -44,7 +44,7 @@ describe('of a stream with more records than any portion', () => {
         `select id from intake.patients where ${condition} order by id`,
       )
     ).map(({ id }) => id)
-  /** The ids that the service was asked for by themselves, since the last time. */
+  /** Ids that were fetched individually since the last call. */
   let looked = 0
   const askedFor = () => {
     const since = service.received.slice(looked)
@@ -66,7 +66,7 @@ describe('of a stream with more records than any portion', () => {
     await warehouse.drop()
   })
 
-  it('all that a scan noted as seen counts: an unchanged second run asks for nothing and deletes nothing', async () => {
+  it('all seen ids of a scan count: an unchanged second run fetches nothing by id and deletes nothing', async () => {
     askedFor()
     expect(await backfill()).toMatchObject({
       code: 0,
@@ -75,7 +75,7 @@ describe('of a stream with more records than any portion', () => {
     expect(askedFor()).toEqual([])
   })
 
-  it('replay mends what is wrong in each portion, and removes what nothing is behind, wherever it stands', async () => {
+  it('replay repairs wrong rows in each portion, and removes rows without a record, at any position', async () => {
     const wrong = every(90, 0, RECORDS)
     const lost = every(9, 1, RECORDS)
     await query(warehouse.url, `update intake.patients set last_name = 'wrong' where id = any($1)`, [wrong])
@@ -94,7 +94,7 @@ describe('of a stream with more records than any portion', () => {
     ])
   })
 
-  it('verify --repair mends more than a portion of differences, and tells those apart that cannot be had', async () => {
+  it('verify --repair repairs more than a portion of differences, and reports records that cannot be fetched', async () => {
     const changed = every(450, 100, RECORDS)
     const refused = new Set([changed[3], changed[230], changed[449]])
     await query(warehouse.url, `update intake.patients set last_name = 'wrong' where id = any($1)`, [changed])
@@ -115,10 +115,10 @@ describe('of a stream with more records than any portion', () => {
     expect(await ids(`last_name = 'wrong'`)).toEqual([])
   })
 
-  it('deletes are proved one by one beyond the first five hundred, those that are alive or refused among them', async () => {
+  it('deletes are proved one by one beyond the first five hundred, with live and refused ids among them', async () => {
     askedFor()
     const missing = every(1_260, 50, RECORDS)
-    // Of the first portion, of the last, and at the edge between them; some in a row.
+    // In the first portion, in the last, and at the border between them; some consecutive.
     const alive = new Set(missing.filter((_, at) => at % 7 === 0 || (at > 495 && at < 506)))
     const refused = new Set(missing.filter((_, at) => at % 50 === 3))
     const other = (set: ReadonlySet<string>) => (id: string) => !set.has(id)
@@ -139,7 +139,7 @@ describe('of a stream with more records than any portion', () => {
     expect(askedFor()).toEqual([...missing].sort())
     expect(figures).toMatchObject({ deleted: gone.length, dead_letters: refused.size, changed: 0 })
     expect(await ids('_deleted_at is not null')).toEqual([...gone].sort())
-    // What is listed no longer and yet alive is asked for each time; what is gone is not.
+    // Records that are not listed but exist are fetched each time; deleted ones are not.
     const again = await backfill('--allow-mass-delete')
     expect(askedFor()).toEqual(missing.filter(other(left)).sort())
     expect(again.figures).toMatchObject({ deleted: 0, changed: 0 })
@@ -149,7 +149,7 @@ describe('of a stream with more records than any portion', () => {
   })
 })
 
-it('erase finds a patient in more stored events than are read at once, and leaves the others', async () => {
+it('erase finds a patient in more stored events than one portion, and leaves the others', async () => {
   await using scene = await openScene()
   await scene.store([patientEvent('erased', 1)])
   await scene.drain()
@@ -162,7 +162,7 @@ it('erase finds a patient in more stored events than are read at once, and leave
       [scene.teamId, id, JSON.stringify({ source: 'response', event_type: 'updated', data }), from, to],
     )
   await store('theirs-', { patient: { id: 'erased' } }, 1, 700)
-  // The word stands in these too, so that they are looked at.
+  // These contain the text too, so that they are examined.
   await store('others-', { patient: { id: 'another' }, note: 'erased' }, 1, 650)
   await store('theirs-', { patient: { id: 'erased' } }, 701, 1_300)
   const ended = await runCommand(['erase', 'patient', 'erased', '--yes', '--json'], {
@@ -173,23 +173,23 @@ it('erase finds a patient in more stored events than are read at once, and leave
   expect(await scene.rows(`select count(*)::int from intake_raw.inbox`)).toEqual([{ count: 650 }])
 })
 
-it('bodies of settled dead letters are removed beyond the first thousand, and of those that wait none', async () => {
+it('bodies of settled dead letters are removed beyond the first thousand, those of waiting ones never', async () => {
   await using scene = await openScene()
   await scene.rows(
-    `with letters as (
+    `with inserted as (
        insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status, settled_at)
        select $1, 'patients', n::text, 'event:x', 'planted', case when n % 10 = 0 then 'waiting' else 'discarded' end,
          case when n % 10 = 0 then null when n % 10 = 1 then now() else now() - interval '31 days' end
        from generate_series(1, 3000) as n returning id
      )
-     insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from letters`,
+     insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from inserted`,
     [scene.teamId],
   )
   expect(await removeSettledBodies(scene.url, { days: 30, now: new Date() })).toBe(2_400)
   expect(await scene.rows('select count(*)::int from intake_raw.set_aside')).toEqual([{ count: 600 }])
 })
 
-it('replay --inbox drains each portion, the last and shortest too, in the order of storing', async () => {
+it('replay --inbox drains each portion, also the last and shortest, in the order of storing', async () => {
   await using scene = await openScene()
   const events = Array.from({ length: 23 }, (_, at) =>
     patientEvent(`p${at % 6}`, 1 + at, { city: `city ${at}`, updated_at: noonPlus(1 + at) }),
@@ -213,7 +213,7 @@ it('replay --inbox drains each portion, the last and shortest too, in the order 
   expect(await scene.asked()).toEqual([])
 })
 
-it('more records than are asked for in one round are asked for once each, whatever becomes of those between', async () => {
+it('more refetches than one round takes are made once each, whatever happens to some of them', async () => {
   await using scene = await openScene()
   await using service = await startLittleService()
   const all = Array.from({ length: 170 }, (_, at) => `p${at}`)
@@ -268,9 +268,9 @@ const sorted = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) =
 it('all dead letters are retried and discarded, however many there are', async () => {
   await using scene = await openScene()
   await using session = await openSession({ url: scene.url, purpose: 'test' })
-  const letters = Array.from({ length: 120 }, (_, at) => {
+  const deadLetters = Array.from({ length: 120 }, (_, at) => {
     const body = JSON.stringify(patient(`p${at}`))
-    // What cannot be tried stands among what can.
+    // Some that cannot be retried are among those that can.
     return {
       recordId: null,
       origin: 'run:1 page:1',
@@ -278,7 +278,7 @@ it('all dead letters are retried and discarded, however many there are', async (
       body: at % 40 === 7 ? `{${at}` : body,
     }
   })
-  await storeDeadLetters(session.db, { teamId: scene.teamId, stream: 'patients', runId: '1' }, letters)
+  await storeDeadLetters(session.db, { teamId: scene.teamId, stream: 'patients', runId: '1' }, deadLetters)
   const env = { DATABASE_URL: scene.url }
   const retried = await runCommand(['dead-letters', 'retry', '--all', '--json'], env)
   expect(retried.code, retried.output).toBe(4)

@@ -1,4 +1,4 @@
-/** Several `serve` on one warehouse, with a schedule of their own, share its moments and their team's budget. */
+/** Several `serve` processes on one warehouse, with the same schedule, share scheduled times and the budget of their team. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, it } from 'vitest'
@@ -40,7 +40,7 @@ function optionsOf(scene: Scene, more: Partial<ServeOptions>): ServeOptions {
   }
 }
 
-it('two of them backfill once a moment between them, only the teams that can be asked, under one budget each', async () => {
+it('two of them backfill once per scheduled time together, only teams with credentials, under one budget each', async () => {
   await using scene = await openScene({ patients: 0 })
   const taken: { names: string[]; budgets: unknown[] }[] = []
   const backfill: ServeOptions['backfill'] = async (teams) => {
@@ -54,7 +54,7 @@ it('two of them backfill once a moment between them, only the teams that can be 
   expect(both.every(({ next }) => next !== null)).toBe(true)
   await expect.poll(() => taken.length).toBeGreaterThanOrEqual(3)
   await Promise.all(both.map((serving) => serving.close()))
-  // Each row is a moment of a team.
+  // Each row is a scheduled time of a team.
   expect(await query(scene.url, 'select from intake_ops.schedule_ticks')).toHaveLength(taken.length)
   for (const { names, budgets } of taken) {
     expect(names).toEqual(['north'])
@@ -63,7 +63,7 @@ it('two of them backfill once a moment between them, only the teams that can be 
   expect(new Set(taken.flatMap(({ budgets }) => budgets)).size).toBeLessThanOrEqual(2)
 })
 
-it('closed twice, and closed while it backfills, it ends once and leaves nothing open', async () => {
+it('closed twice, and closed during a backfill, it ends once and leaves nothing open', async () => {
   await using scene = await openScene({ patients: 0 })
   const steps: string[] = []
   const backfill: ServeOptions['backfill'] = async (_, signal) => {
@@ -79,7 +79,7 @@ it('closed twice, and closed while it backfills, it ends once and leaves nothing
   await expect(fetch(serving.ingest!)).rejects.toThrow()
 })
 
-it('sessions that the warehouse ends are made anew, without a person', async () => {
+it('sessions that the warehouse ends are replaced automatically', async () => {
   await using scene = await openScene({ patients: 0 })
   const serving = await openServe(optionsOf(scene, {}))
   const sessions = `from pg_stat_activity
@@ -91,7 +91,7 @@ it('sessions that the warehouse ends are made anew, without a person', async () 
   await serving.close()
 })
 
-it('the scheduled backfill is a run as any other, told to the log by its figures', async () => {
+it('the scheduled backfill is an ordinary run, and its figures are logged', async () => {
   await using scene = await openScene({ patients: 12, responses: 12 })
   const said: string[] = []
   const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })

@@ -1,11 +1,11 @@
-/** Webhooks that stop are noticed: what was expected against what came. */
+/** Webhooks that stop are detected: expected events are compared with received ones. */
 import { describe, expect, it } from 'vitest'
 import { judgeSilence, type Signs } from '../../src/operate/health/silence.ts'
 import { readWebhooks } from '../../src/operate/health/team-status.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 
-/** A team that hears as much as ever. */
+/** A team that receives as many events as usual. */
 const STEADY: Signs = {
   lastEventAt: new Date('2026-03-02T09:00:00Z'),
   lastDay: 100,
@@ -48,7 +48,7 @@ describe('the verdict', () => {
       /no longer exists at the service/,
     ],
     ['replaced by another', { configurations: { active: 1, inactive: 0, gone: 1 } }, 'ok', /./],
-    ['not told of changes', { unreported: 7 }, 'silent', /found 7 changes that no event reported/],
+    ['changes without events', { unreported: 7 }, 'silent', /found 7 changes that no event reported/],
     [
       'too young',
       { dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
@@ -67,7 +67,7 @@ describe('the verdict', () => {
   })
 })
 
-/** One warehouse with a team `default` whose configuration `c-1` is ours. */
+/** A warehouse with a team `default` whose configuration `c-1` is ours. */
 async function openTeam() {
   const warehouse = await openWarehouse()
   const run = (text: string, values: unknown[] = []) =>
@@ -84,7 +84,7 @@ async function openTeam() {
   )
   return {
     run,
-    /** So many events an hour, over these hours before now. */
+    /** This many events per hour, over these hours before now. */
     heard: (from: number, to: number, events: number) =>
       run(
         `insert into intake_ops.events_received (team_id, hour, events, last_at)
@@ -123,7 +123,7 @@ async function openTeam() {
 }
 
 describe('a warehouse', () => {
-  it('knows nothing before an event came, and is fine while they come', async () => {
+  it('reports unknown before the first event, and ok while events arrive', async () => {
     await using team = await openTeam()
     expect(await team.verdict()).toMatchObject({ verdict: 'unknown', last_event_at: null })
     await team.heard(24 * 10, 0, 5)
@@ -133,7 +133,7 @@ describe('a warehouse', () => {
     })
   })
 
-  it('notices within hours that they stopped, by what came in the same hours a week ago', async () => {
+  it('detects within hours that they stopped, compared with the same hours a week ago', async () => {
     await using team = await openTeam()
     await team.heard(24 * 10, 7, 5)
     expect(await team.verdict()).toMatchObject({
@@ -142,15 +142,15 @@ describe('a warehouse', () => {
     })
   })
 
-  it('takes a night, or a weekend, that is empty every week for what it is', async () => {
+  it('accepts a night or weekend that is empty every week', async () => {
     await using team = await openTeam()
     await team.heard(24 * 14, 24 * 7 + 47, 5)
     await team.heard(24 * 7 - 1, 47, 5)
-    // Nothing for 47 hours; a week ago nothing came in the same hours.
+    // Nothing for 47 hours; a week ago nothing arrived in the same hours.
     expect(await team.verdict()).toMatchObject({ verdict: 'ok', events_last_day: 0 })
   })
 
-  it('misses what the service lists as sent to us and the inbox does not hold, and nothing else', async () => {
+  it('counts events that the service lists as sent to us and the inbox does not contain, and nothing else', async () => {
     await using team = await openTeam()
     await team.heard(24 * 10, 0, 5)
     await team.received('came')
@@ -171,7 +171,7 @@ describe('a warehouse', () => {
     )
   })
 
-  it('knows a configuration whose secret came by the environment by what reached the inbox', async () => {
+  it('recognizes a configuration whose secret came from the environment by its events in the inbox', async () => {
     await using team = await openTeam()
     await team.run('delete from intake_ops.webhook_secrets')
     await team.heard(24 * 10, 0, 5)
@@ -182,7 +182,7 @@ describe('a warehouse', () => {
     expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
   })
 
-  it('notices a configuration that was switched off or is gone', async () => {
+  it('detects a configuration that was disabled or deleted', async () => {
     await using team = await openTeam()
     await team.heard(24 * 10, 0, 5)
     await team.run('update intake.webhook_configs set is_active = false')
@@ -197,7 +197,7 @@ describe('a warehouse', () => {
     })
   })
 
-  it('notices that a backfill finds changes of which no event told, although the switch says on', async () => {
+  it('detects that a backfill finds changes without events although the configuration is active', async () => {
     await using team = await openTeam()
     await team.heard(24 * 3, 24 * 3, 5)
     const run = (ago: string, changed: number) =>
@@ -212,14 +212,14 @@ describe('a warehouse', () => {
       )
     await run('4 days', 900)
     await run('1 day', 6)
-    // An event came between the two: they were not silent then.
+    // An event arrived between the two: they were not silent then.
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
     await run('1 hour', 6)
     expect(await team.verdict()).toMatchObject({
       verdict: 'silent',
       reason: expect.stringMatching(/found 6 changes that no event reported/),
     })
-    // A configuration that sends only some kinds of events says nothing about the others.
+    // A configuration that sends only some kinds of events proves nothing about the others.
     await team.run("update intake.webhook_configs set sources = '{response}'")
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
   })

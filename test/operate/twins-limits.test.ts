@@ -1,4 +1,4 @@
-/** Two teams in one warehouse: what is counted, discarded or kept for a time is counted, discarded and kept of one. */
+/** Two teams in one warehouse: limits, discards and retention of one team do not affect the other. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
 import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
@@ -21,13 +21,13 @@ afterEach(async () => {
 const patientsOf = (count: number) =>
   Array.from({ length: count }, (_, at) => littlePatient(`p${String(at).padStart(4, '0')}`, 'first'))
 
-it('the guard against mass deletes goes by the live records of the stream and the team', async () => {
+it('the guard against mass deletes counts the live records of the stream and the team', async () => {
   const { url, north, south } = twins
   north.service.records.patients = patientsOf(60)
   south.service.records.patients = patientsOf(1_300)
   for (const { service } of [north, south]) service.pageSize = 500
   await twins.done([0], 'backfill', '--streams', 'patients')
-  // Fifty go without a person, of 1,300 sixty-five.
+  // Fifty are deleted without approval, and of 1,300 records sixty-five.
   north.service.records.patients = patientsOf(8)
   south.service.records.patients = patientsOf(1_240)
   await twins.done([4], 'backfill', '--full', '--streams', 'patients')
@@ -41,12 +41,12 @@ it('the guard against mass deletes goes by the live records of the stream and th
   ])
 })
 
-it('a discard is of one team: of the other the same thing waits, and is counted when it is met again', async () => {
+it('a discard applies to one team: the same dead letter of the other waits, and counts when it is seen again', async () => {
   const { url, north, south } = twins
   for (const { service } of [north, south]) service.records.patients = [NOBODY as never]
   await twins.done([4], 'backfill', '--streams', 'patients')
-  const [letter] = await deadLettersOf(url, north.teamId, 'waiting', 'has no id')
-  await twins.done([0], 'dead-letters', 'discard', String(letter))
+  const [deadLetter] = await deadLettersOf(url, north.teamId, 'waiting', 'has no id')
+  await twins.done([0], 'dead-letters', 'discard', String(deadLetter))
   const status = () =>
     query(url, 'select team_id, status, seen::int from intake_ops.dead_letters order by team_id')
   await twins.done([0], 'backfill', '--full', '--streams', 'patients', '--team', 'north')
@@ -62,7 +62,7 @@ it('a discard is of one team: of the other the same thing waits, and is counted 
   ])
 })
 
-it('what is old of one team goes, and everything of the other that is not stays', async () => {
+it('expired rows of one team are removed, and rows of the other that are not expired stay', async () => {
   const { url, north, south } = twins
   const day = '2026-01-05'
   await query(url, 'select intake_raw.add_inbox_day($1, 0)', [day])
@@ -71,13 +71,13 @@ it('what is old of one team goes, and everything of the other that is not stays'
     const [status, settled] = old ? ['discarded', '2026-01-06'] : ['waiting', null]
     await query(
       url,
-      `with letter as (
+      `with inserted as (
          insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason, status, settled_at)
          values ($1, 'patients', 'p', 'same', 'event:e', 'planted', $2, $3::timestamptz) returning id
-       ) insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from letter`,
+       ) insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from inserted`,
       [teamId, status, settled],
     )
-    // One in a day of its own, one in the partition of those that have none.
+    // One in a day of its own, one in the default partition.
     for (const received of [day, '2026-01-07']) {
       await query(
         url,
@@ -97,7 +97,7 @@ it('what is old of one team goes, and everything of the other that is not stays'
   for (let time = 0; time < 2; time += 1) await keepInboxDays(url, age)
   expect(await removeSettledBodies(url, age)).toBe(1)
   await dropOldCounts(url)
-  // Where an event stands, and so which transaction put it there, is the partition's business.
+  // The partition of an event, and thus the transaction that put it there, is not the team's.
   const moved = changesBetween(before, await rowsOfTeam(url, south.teamId)).filter(
     (line) => !/^[-+] intake_raw\.inbox /.test(line),
   )

@@ -1,6 +1,6 @@
 /**
- * Law 10 to the byte: two teams whose records, events, forms, questions, exports and dead letters have the same ids.
- * Whatever is done for one of them, every row of the other, in every table and view, is the one that it was.
+ * Law 10, byte by byte: two teams whose records, events, forms, questions, exports and dead letters have the same ids.
+ * An action for one of them leaves every row of the other, in every table and view, unchanged.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -15,9 +15,9 @@ import { changesBetween, rowsOfTeam, type TeamRows, tablesOfNoTeam } from '../su
 import {
   alertTwins,
   change,
+  deadLettersOf,
   ERASABLE,
   eventsOf,
-  deadLettersOf,
   openTwins,
   patientOf,
   silent,
@@ -39,37 +39,37 @@ afterAll(async () => {
   await twins[Symbol.asyncDispose]()
 })
 
-it('every table and view with a team holds rows of both', async () => {
+it('every table and view with a team has rows of both', async () => {
   const [north, south] = [twins.north, twins.south].map(({ teamId }) => rowsOfTeam(twins.url, teamId))
   const empty = async (rows: Promise<TeamRows>) =>
     [...(await rows)].flatMap(([name, lines]) => (lines.length === 0 ? [name] : []))
-  // Each form and each export has a view of its own team; and the runs so far were of both, and nobody was removed.
+  // Each form and each export has a view of its team; the runs so far were of both teams, and none was removed.
   const own =
     /^intake(_analytics|_exports)?\.(form|export)_(intake|north|south)|^intake_ops\.(runs|removed_teams)$/
   for (const rows of [north!, south!])
     expect((await empty(rows)).filter((name) => !own.test(name))).toEqual([])
 })
 
-it('what has no team is the warehouse’s own, and one can say why', async () => {
+it('every table without a team belongs to the warehouse, for a stated reason', async () => {
   expect(await tablesOfNoTeam(twins.url)).toEqual([
-    // Keys, one each; of the pseudonyms and of the hashes of who was erased.
+    // Keys, one each: of the pseudonyms and of the hashes of erased patients.
     'intake_ops.analytics_key',
     'intake_ops.erasure_key',
     'intake_ops.migrations',
     'intake_ops.migrations_lock',
     'intake_ops.view_files',
-    // How far the transactions of all were looked through.
+    // The progress of reading transactions of all teams.
     'intake_raw.answers_read',
   ])
 })
 
 interface Action {
   readonly what: string
-  /** Nothing of the team's own changes either. */
+  /** True if it changes nothing of its own team either. */
   readonly reads?: true
-  /** What it prints is about every team. */
+  /** True if its output covers both teams. */
   readonly saysBoth?: true
-  /** What has to be there for it to have something to do; the other's rows are noted after that. */
+  /** Prepares the state that the action needs; the rows of the other team are read after that. */
   prepare?(one: Twin): Promise<void>
   act(one: Twin): Promise<unknown>
 }
@@ -83,12 +83,12 @@ const command = (
 const own = (...words: readonly string[]) => {
   return command([0, 4], ({ name }) => [...words, '--team', name])
 }
-const letter = async ({ teamId }: Twin, reason: string) => {
+const deadLetterOf = async ({ teamId }: Twin, reason: string) => {
   const [id] = await deadLettersOf(twins.url, teamId, 'waiting', reason)
-  if (id === undefined) throw new Error(`no dead letter waits that "${reason}"`)
+  if (id === undefined) throw new Error(`no dead letterOf waits that "${reason}"`)
   return String(id)
 }
-/** The same of both teams, but for what it holds. */
+/** The same record for both teams, except for its content. */
 async function setAsideOfBoth(recordId: string | null): Promise<void> {
   rounds += 1
   await using session = await openSession({ url: twins.url, purpose: 'test' })
@@ -100,10 +100,10 @@ async function setAsideOfBoth(recordId: string | null): Promise<void> {
 }
 const later = (seconds: number) => new Date(Date.UTC(2026, 0, 4, 0, 0, seconds)).toISOString()
 
-/** Of each team others: what the other team has of them is there still. */
+/** Other records for each team: the other team's copies must stay. */
 const ERASED = { north: ['p6', 'p7'], south: ['p8', 'p13'] } as const
 
-/** Both teams' records of those who are erased wait to be asked for. */
+/** Refetches of erased patients' records are pending for both teams. */
 async function asksForErasable(): Promise<void> {
   await query(
     twins.url,
@@ -134,7 +134,7 @@ const ACTIONS: readonly Action[] = [
     act: command([0], async (one) => [
       'dead-letters',
       'show',
-      await letter(one, 'has no id'),
+      await deadLetterOf(one, 'has no id'),
       '--show-values',
     ]),
   },
@@ -148,7 +148,7 @@ const ACTIONS: readonly Action[] = [
     act: ({ drain }) => drain({ batch: 1, workers: 1 }),
   },
   {
-    what: 'the fetching of what its events left in doubt',
+    what: 'refetches after conflicting events',
     async act({ source, teamId }) {
       const teams = [{ ...source, teamId }]
       const options = { url: twins.url, teams, clock: systemClock, logger: silent, watch: unwatched }
@@ -212,7 +212,7 @@ const ACTIONS: readonly Action[] = [
   {
     what: 'replay',
     async prepare() {
-      // Of both: what is wrong with the other's is for the other's replay to repair.
+      // Both teams have faults: the other's are left for its own replay.
       await query(twins.url, `update intake.patients set city = 'wrong' where id = 'p3'`)
       await query(twins.url, `delete from intake.patient_tags where patient_id = 'p4'`)
       await query(twins.url, `delete from intake.responses where id = 'r2'`)
@@ -237,22 +237,22 @@ const ACTIONS: readonly Action[] = [
     act: command([0], async (one) => [
       'dead-letters',
       'retry',
-      await letter(one, 'an event that is not JSON'),
+      await deadLetterOf(one, 'an event that is not JSON'),
     ]),
   },
   {
     what: 'dead-letters retry, of a record that is asked for',
     prepare: () => setAsideOfBoth('p4'),
-    act: command([0], async (one) => ['dead-letters', 'retry', await letter(one, 'was planted')]),
+    act: command([0], async (one) => ['dead-letters', 'retry', await deadLetterOf(one, 'was planted')]),
   },
   {
     what: 'dead-letters retry, of a record that is read again',
     prepare: () => setAsideOfBoth(null),
-    act: command([0], async (one) => ['dead-letters', 'retry', await letter(one, 'was planted')]),
+    act: command([0], async (one) => ['dead-letters', 'retry', await deadLetterOf(one, 'was planted')]),
   },
   {
     what: 'dead-letters discard',
-    act: command([0], async (one) => ['dead-letters', 'discard', await letter(one, 'has no id')]),
+    act: command([0], async (one) => ['dead-letters', 'discard', await deadLetterOf(one, 'has no id')]),
   },
   { what: 'a backfill that meets again what was discarded', act: own('backfill', '--full') },
   {
@@ -296,8 +296,8 @@ const ACTIONS: readonly Action[] = [
   { what: 'a backfill after that', act: own('backfill', '--full') },
 ]
 
-describe.each(['north', 'south'] as const)('what is done for %s changes nothing of the other:', (name) => {
-  /** As the action before left it. */
+describe.each(['north', 'south'] as const)('an action for %s changes nothing of the other:', (name) => {
+  /** The rows after the previous action. */
   let known: { readonly mine: TeamRows; readonly others: TeamRows } | undefined
   const rows = async ({ teamId }: Twin) => rowsOfTeam(twins.url, teamId)
 
@@ -313,7 +313,7 @@ describe.each(['north', 'south'] as const)('what is done for %s changes nothing 
     const changes = changesBetween(before.mine, known.mine)
     if (reads) expect(changes).toEqual([])
     else expect(changes.length).toBeGreaterThan(0)
-    // Every value names its team, so that one of the other would show.
+    // Every value contains the name of its team, so that one of the other would show.
     if (typeof said === 'string' && !saysBoth) expect(said).not.toContain(other.name)
   })
 })

@@ -1,7 +1,7 @@
-/** Everything that is loaded, as text: for "as it was before". */
+/** All loaded rows as text, to compare with an earlier state. */
 import { query } from '../e2e/support/scene.ts'
 
-/** Every row of `intake` and of the records behind it, by table, but for the moment it was written. */
+/** Every row of `intake` and of the records behind it, by table, without the time of writing. */
 export async function wholeWarehouse(url: string): Promise<Record<string, readonly string[]>> {
   const tables = await query<{ name: string }>(
     url,
@@ -13,12 +13,12 @@ export async function wholeWarehouse(url: string): Promise<Record<string, readon
     ({ name }) => `select '${name}' as name, (to_jsonb(t) - '_loaded_at')::text as line from ${name} t`,
   )
   const rows = await query<{ name: string; line: string }>(url, `${text.join(' union all ')} order by 1, 2`)
-  const held: Record<string, string[]> = Object.fromEntries(tables.map(({ name }) => [name, []]))
-  for (const { name, line } of rows) held[name]!.push(line)
-  return held
+  const lines: Record<string, string[]> = Object.fromEntries(tables.map(({ name }) => [name, []]))
+  for (const { name, line } of rows) lines[name]!.push(line)
+  return lines
 }
 
-/** Empties the tables of `intake`, those of the teams aside. */
+/** Empties the tables of `intake`, except teams. */
 export async function emptyIntake(url: string): Promise<void> {
   const tables = await query<{ name: string }>(
     url,

@@ -1,5 +1,5 @@
 /**
- * Two teams in one warehouse whose records, events, forms, questions, exports and dead deadLetters have the same ids and
+ * Two teams in one warehouse whose records, events, forms, questions, exports and dead letters have the same ids and
  * different contents, to prove that work for one team does not change the other.
  *
  * Invariant: everything was loaded by the real pipeline, in the same way for both teams; every table that has rows of one
@@ -11,7 +11,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
 import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
-import { storeDeadLetters } from '../../src/load/dead-deadLetters.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { runRound } from '../../src/operate/alerts/round.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
@@ -133,7 +133,7 @@ const at = { created_at: CREATED, updated_at: '2026-01-02T00:00:00Z' }
 /** Patients that both teams have under the same ids: enough for a second page. */
 export const PATIENTS = 14
 
-/** Patients of both teams to whom records, events, dead deadLetters and verifications refer. */
+/** Patients of both teams to whom records, events, dead letters and verifications refer. */
 export const ERASABLE = ['p6', 'p7', 'p8', 'p13'] as const
 
 /** A patient as the service of this team shows it. */
@@ -288,7 +288,7 @@ const MOMENT = (seconds: number) => new Date(Date.UTC(2026, 0, 3, 0, 0, seconds)
 
 /**
  * Every kind of failure and every decision of a person, so that each table has rows of the team. Pending work stays
- * pending: events, dead deadLetters, records to be fetched, alerts.
+ * pending: events, dead letters, records to be fetched, alerts.
  */
 export async function troubleTwins(twins: Twins): Promise<void> {
   const { url, north, south, done } = twins
@@ -332,7 +332,7 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     await done([0], 'erase', 'patient', 'p12', '--yes', '--team', name)
     // Seen again, it no longer waits.
     const [deadLetter] = await deadLettersOf(url, teamId, 'waiting', 'an event whose record has no id')
-    await done([0], 'dead-deadLetters', 'discard', String(deadLetter))
+    await done([0], 'dead-letters', 'discard', String(deadLetter))
     for (const id of ERASABLE) change(service, id, { city: `${name} differs`, updated_at: MOMENT(95) })
     await setAsideOf(url, teamId, name)
   }
@@ -402,7 +402,7 @@ export async function alertTwins({ url }: Twins, teams: readonly string[]): Prom
   if (outcome !== 'posted') throw new Error(`a round with something to post was ${outcome}`)
 }
 
-/** Ids of a team's dead deadLetters with a status, whose reason begins with the given text. */
+/** Ids of a team's dead letters with a status, whose reason begins with the given text. */
 export async function deadLettersOf(
   url: string,
   teamId: number,

@@ -1,4 +1,4 @@
-/** What is held of an export and its files, and its problems and questions, beside another team's of the same id. */
+/** The stored state of an export and its files, problems and questions, with another team's export of the same id. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   dropFiles,
@@ -26,8 +26,8 @@ const entry = (id: string, more: object = {}) => ({ id, name: id, ...more })
 const keep = (teamId: number, isLoaded: boolean, over: Partial<ExportFile> = {}, problems: object[] = []) =>
   storeFile(rig.session.db, teamId, file(over), { isLoaded, problems: problems as never })
 
-describe('what is held', () => {
-  test('is the entry of its team that is alive, with the file that is loaded, and whether a later one is broken', async () => {
+describe('the stored state of an export', () => {
+  test('is the live entry of its team, with the loaded file and whether a later one is broken', async () => {
     await rig.hold(
       'exports',
       ['e', 'f', 'gone'].map((id) => entry(id)),
@@ -43,8 +43,8 @@ describe('what is held', () => {
     await keep(rig.teamId, true)
     await keep(rig.otherId, true, { hash: 'cd'.repeat(32), timezone: 'Asia/Tokyo' })
     await keep(rig.otherId, false, { hash: 'ef'.repeat(32) })
-    const held = await storedExports(rig.session.db, rig.teamId, ['e', 'f', 'g', 'gone', 'none'])
-    expect([...held]).toEqual([
+    const storedStates = await storedExports(rig.session.db, rig.teamId, ['e', 'f', 'g', 'gone', 'none'])
+    expect([...storedStates]).toEqual([
       [
         'e',
         {
@@ -68,7 +68,7 @@ describe('what is held', () => {
     ['other bytes', { hash: 'cd'.repeat(32) }, false],
     ['another version', { apiVersion: '' }, false],
     ['another zone', { timezone: 'Europe/Paris' }, false],
-  ])('needs no loading again only when nothing that counts differs: %s', (_, over, unchanged) => {
+  ])('is unchanged only when no relevant part differs: %s', (_, over, unchanged) => {
     const { hash, apiVersion, timezone, origin } = file()
     expect(isUnchanged({ hash, apiVersion, timezone, origin, hasRejected: false }, file(over))).toBe(
       unchanged,
@@ -77,7 +77,7 @@ describe('what is held', () => {
   })
 })
 
-test('files are forgotten of one export of one team: the one that is named, or both', async () => {
+test('files are removed for one export of one team: the given one, or both', async () => {
   const left = () =>
     rig.rows(
       'select team_id as team, export_id as id, is_loaded as loaded from intake_raw.export_files order by 1, 2, 3',
@@ -115,7 +115,7 @@ describe('problems of an export', () => {
       JSON.stringify(paths.map(problem)),
     ])
 
-  test('are those of its entry, then those of the file that is loaded, whichever came first', async () => {
+  test('are those of its entry, then those of the loaded file, whichever was stored first', async () => {
     await rig.hold(
       'exports',
       ['e', 'f', 'g', 'h'].map((id) => entry(id)),
@@ -140,7 +140,7 @@ describe('problems of an export', () => {
     expect(await pathsOf('e')).toEqual(before)
   })
 
-  test('are joined of the one export that is named, and of none that is gone', async () => {
+  test('are joined for the given export only, and for no deleted one', async () => {
     await rig.hold(
       'exports',
       ['e', 'f'].map((id) => entry(id)),
@@ -177,7 +177,7 @@ describe('the question of a column', () => {
       )
     ).map((row) => row.question)
 
-  test('is the one question of its form with that text, or the table that the title is a cell of', async () => {
+  test('is the only question of its form with that text, or the matrix to which the titled cell belongs', async () => {
     const questions = [
       question('q1', 'Age?'),
       question('q2', 'Twice?'),
@@ -230,7 +230,7 @@ describe('the question of a column', () => {
     expect(await matched('e', rig.otherId)).toEqual(['of-others'])
   })
 
-  test('is taken away when its form asks no such question any more, of the one export that is named', async () => {
+  test('is removed when its form no longer has the question, for the given export only', async () => {
     await rig.hold('forms', [{ id: 'f', questions: [question('q1', 'Age?')] }], ago(60))
     await rig.hold('exports', [entry('e', { form: { id: 'f' } }), entry('d', { form: { id: 'f' } })], ago(60))
     await columns('e', ['Age?'])

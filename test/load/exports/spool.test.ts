@@ -1,4 +1,4 @@
-/** A file on its way: measured, cut into chunks, kept byte for byte, and nothing of the file before it. */
+/** A file in transit: measured, cut into chunks, kept byte for byte, and free of the previous file. */
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ afterAll(async () => {
 async function* pieces(...all: readonly Buffer[]) {
   yield* all
 }
-/** Bytes of which no two chunks are alike. */
+/** Bytes without equal chunks. */
 const bytesOf = (length: number, seed = 0) =>
   Buffer.from(
     Uint32Array.from({ length: Math.ceil(length / 4) }, (_, at) => at * 2_654_435_761 + seed).buffer,
@@ -37,7 +37,7 @@ const chunksOf = async (spooled: Awaited<ReturnType<typeof spool>>) => {
 }
 
 test.each([0, 1, MIB - 1, MIB, MIB + 1, 8 * MIB, 8 * MIB + 1, 10 * MIB + 5])(
-  'of %i bytes every byte is in a chunk of a mebibyte, in order, however many stay in memory',
+  'every byte of a file of %i bytes is in a chunk of one mebibyte, in order, however many stay in memory',
   async (length) => {
     const bytes = bytesOf(length)
     const cut = Math.min(length, 700_001)
@@ -51,7 +51,7 @@ test.each([0, 1, MIB - 1, MIB, MIB + 1, 8 * MIB, 8 * MIB + 1, 10 * MIB + 5])(
   },
 )
 
-test('does not depend on how the file is cut, and empty pieces are nothing', async () => {
+test('does not depend on how the file is cut, and ignores empty pieces', async () => {
   const lengths = fc.array(fc.integer({ min: 0, max: 900_000 }), { minLength: 1, maxLength: 8 })
   await fc.assert(
     fc.asyncProperty(lengths, fc.nat(), async (cuts, seed) => {
@@ -74,7 +74,7 @@ test('does not depend on how the file is cut, and empty pieces are nothing', asy
   )
 })
 
-test('a second file takes the place of a larger one before it, in the table too', async () => {
+test('a second file replaces a larger one before it, in the table too', async () => {
   await spool(session, pieces(bytesOf(12 * MIB, 1)))
   const bytes = bytesOf(9 * MIB + 3, 2)
   const spooled = await spool(session, pieces(bytes))
@@ -93,13 +93,13 @@ test('a second file takes the place of a larger one before it, in the table too'
   expect(Buffer.concat(kept.map(({ body }) => body)).equals(bytes)).toBe(true)
 })
 
-test('without a session a file is measured alone', async () => {
+test('without a session a file is only measured', async () => {
   const bytes = bytesOf(3 * MIB)
   const spooled = await spool(null, pieces(bytes))
   expect(spooled).toEqual({ hash: sha(bytes), bytes: 3 * MIB, chunks: 0, first: [], last: bytes.at(-1) })
 })
 
-test('fails as its pieces fail', async () => {
+test('fails when its input fails', async () => {
   async function* broken() {
     yield bytesOf(10)
     throw new Error('broke off')

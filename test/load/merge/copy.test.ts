@@ -1,4 +1,4 @@
-/** Cells as COPY's text format takes them, whatever they hold, and lines sent through a login that policies bind. */
+/** Cells in COPY's text format, for any content, and COPY through a login with row-level policies. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sendCopy } from '../../../src/load/merge/copy.ts'
@@ -30,7 +30,7 @@ const cell = fc.option(
   ),
 )
 
-test('every cell comes back as it was, and none of its neighbours changes', async () => {
+test('every cell is read back unchanged, and no neighbour changes', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(cell, cell), { minLength: 1, maxLength: 20 }), async (rows) => {
       await session.client.query('truncate copied')
@@ -53,24 +53,24 @@ test.each<[string | null, string]>([
   expect(copyCell(value)).toBe(text)
 })
 
-test('cells are joined by one tab, and no cells are an empty line', () => {
+test('cells are joined by one tab, and no cells make an empty line', () => {
   expect(copyCells(['a', null, ''])).toBe('a\t\\N\t')
   expect(copyCells(['a'])).toBe('a')
   expect(copyCells([])).toBe('')
 })
 
-test('without lines nothing is run', async () => {
+test('without lines no statement runs', async () => {
   await sendCopy(session.client, 'copy nowhere (n) from stdin', Buffer.alloc(0))
 })
 
-test('what Postgres refuses is its error, and the session goes on', async () => {
+test('a rejection by Postgres is its error, and the session stays usable', async () => {
   const sent = sendCopy(session.client, 'copy pg_temp.copied (n, a, b) from stdin', Buffer.from('x\ta\tb\n'))
   await expect(sent).rejects.toMatchObject({ code: '22P02' })
   expect(await rowsOf(session, 'select 1 as one')).toEqual([{ one: 1 }])
 })
 
-describe('a login that policies bind', () => {
-  test('writes the same rows, with the defaults of columns that no line has, again and again', async () => {
+describe('a login with row-level policies', () => {
+  test('writes the same rows, with the defaults of columns that no line contains, repeatedly', async () => {
     const name = `copy_loader_${process.pid}_${Date.now()}`
     await session.client.query(`create role ${name} login password 'x' in role intake_loader`)
     try {
@@ -97,7 +97,7 @@ describe('a login that policies bind', () => {
 })
 
 describe('a text buffer', () => {
-  test('hands over what was appended, in order, and starts anew, whatever is given back and when', () => {
+  test('returns what was appended, in order, and starts again, whatever is given back and when', () => {
     const piece = fc.oneof(
       naughtyText.filter((text) => text.isWellFormed()),
       fc.constant('x'.repeat(70_000)),
@@ -111,18 +111,18 @@ describe('a text buffer', () => {
       fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
         const buffer = openTextBuffer()
         let expected = ''
-        const held: { taken: Buffer; text: string }[] = []
+        const taken: { taken: Buffer; text: string }[] = []
         for (const each of steps) {
           if (each.kind === 'append') {
             buffer.append(each.text)
             expected += each.text
           } else if (each.kind === 'take') {
-            held.push({ taken: buffer.take(), text: expected })
+            taken.push({ taken: buffer.take(), text: expected })
             expected = ''
-          } else if (held.length > 0) buffer.giveBack(held.shift()!.taken)
+          } else if (taken.length > 0) buffer.giveBack(taken.shift()!.taken)
           expect(buffer.length).toBe(Buffer.byteLength(expected))
-          // What was taken stays as it is until it is given back.
-          for (const { taken, text } of held) expect(taken.toString()).toBe(text)
+          // A taken buffer does not change until it is given back.
+          for (const each of taken) expect(each.taken.toString()).toBe(each.text)
         }
         expect(buffer.take().toString()).toBe(expected)
       }),
@@ -130,7 +130,7 @@ describe('a text buffer', () => {
     )
   })
 
-  test('of latin1 writes a byte for each character', () => {
+  test('in latin1 writes one byte per character', () => {
     const buffer = openTextBuffer('latin1')
     const text = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).join('')
     buffer.append(text)
@@ -139,7 +139,7 @@ describe('a text buffer', () => {
     expect(buffer.take().toString('latin1')).toBe(text + text)
   })
 
-  test('uses memory again that was given back', () => {
+  test('reuses memory that was given back', () => {
     const buffer = openTextBuffer()
     buffer.append('a')
     const first = buffer.take()
@@ -147,7 +147,7 @@ describe('a text buffer', () => {
     expect(first.toString()).toBe('a')
     const second = buffer.take()
     buffer.giveBack(first)
-    // The memory of `first` comes after that of the text under way.
+    // The memory of `first` follows that of the current text.
     buffer.append('c')
     buffer.take()
     buffer.append('d')

@@ -1,6 +1,6 @@
 /**
- * The merge of staged records: what wins, which records are in conflict, and that other teams, other streams and other
- * sessions change neither.
+ * The merge of staged records: which state wins, which records conflict, and that other teams, streams and sessions
+ * affect neither.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../../src/core/envelope.ts'
@@ -48,7 +48,7 @@ beforeEach(async () => {
 const EVENTS: From = { kind: 'events' }
 const ANSWERS: From = { kind: 'answers', askedAt: '2100-01-01T00:00:00Z' }
 const PAGES: From = { kind: 'pages', askedAt: '2100-01-01T00:00:00Z' }
-/** Asked for before anything that a test loads. */
+/** Requested before anything that a test loads. */
 const EARLY = '2020-01-01T00:00:00Z'
 
 async function write(
@@ -80,7 +80,7 @@ interface State {
   readonly gone?: boolean
 }
 
-/** Seconds. */
+/** In seconds. */
 function person(
   id: string,
   { seen, name = 'Ann', updated, origin = 'event:e', gone = false }: State,
@@ -211,7 +211,7 @@ describe('a conflict', () => {
     expect(conflicts).toEqual(isConflict ? [{ teamId: 1, id: 'a' }] : [])
   })
 
-  test('is not what only shares its id, in another team or in another stream of the transaction', async () => {
+  test('is not a state that only shares its id, in another team or in another stream of the transaction', async () => {
     await committed(one, patients, [person('a', { seen: 50 }), person('a', { seen: 10 }, 2)], {
       kind: 'empty',
     })
@@ -234,8 +234,8 @@ describe('a conflict', () => {
   })
 })
 
-describe('beside other records', () => {
-  test('the children of a record are replaced, and nobody else’s of the same id', async () => {
+describe('records of other teams and streams', () => {
+  test('keep their children when those of a record with the same id are replaced', async () => {
     await committed(
       one,
       patients,
@@ -258,7 +258,7 @@ describe('beside other records', () => {
     ])
   })
 
-  test('a loser leaves its tables as they are, and winners of the same id in another team are written', async () => {
+  test('a losing state leaves its tables unchanged, and winning states of the same id in another team are written', async () => {
     await committed(one, patients, [person('a', { seen: 50, name: 'stays' }), person('a', { seen: 1 }, 2)], {
       kind: 'empty',
     })
@@ -288,8 +288,8 @@ describe('beside other records', () => {
   })
 })
 
-describe('beside another session', () => {
-  test('a page that waited for an event to be loaded is judged by what the event left', async () => {
+describe('concurrent sessions', () => {
+  test('a page that waited while an event was loaded is compared with the state that the event left', async () => {
     await committed(one, patients, [person('a', { seen: 1 })], { kind: 'empty' })
     const [{ now }] = (await rowsOf<{ now: string }>(one, 'select clock_timestamp()::text as now')) as [
       { now: string },
@@ -306,7 +306,7 @@ describe('beside another session', () => {
     expect(await shown(one)).toEqual([{ team_id: 1, id: 'a', last_name: 'page' }])
   })
 
-  test('an event that waited loses to what was loaded meanwhile, and says so', async () => {
+  test('an event that waited loses to what was loaded in between, and reports it', async () => {
     await committed(one, patients, [person('a', { seen: 1 })], { kind: 'empty' })
     await one.client.query('begin')
     await write(one, patients, [person('a', { seen: 40, name: 'later' })], EVENTS)
@@ -321,7 +321,7 @@ describe('beside another session', () => {
     ['later', 40, 'first'],
     ['earlier', 20, 'second'],
   ])(
-    'a record that both insert is in conflict, and the greater state stays (the first is %s)',
+    'a record that both insert conflicts, and the greater state stays (the first is %s)',
     async (_, seen, stays) => {
       await one.client.query('begin')
       await write(one, patients, [person('a', { seen, name: 'first' })], EVENTS)
@@ -342,7 +342,7 @@ describe('beside another session', () => {
     },
   )
 
-  test('two that lock the same records in any order wait for each other and end', async () => {
+  test('two that lock the same records in any order wait for each other and finish', async () => {
     const ids = Array.from({ length: 40 }, (_, n) => `p${n}`)
     await committed(
       one,
@@ -403,7 +403,7 @@ describe('records that only events bring', () => {
     }
   })
 
-  test('a deletion does not undo a record that is shown by an older event but was seen after it', async () => {
+  test('a delete does not win over a record that an older event shows but that was seen later', async () => {
     for (const state of [packet(20, 3), packet(10, 5), gone(15)])
       await committed(one, packetResponses, [state], EVENTS)
     expect((await members()).map(({ id }) => id)).toEqual(['m10'])

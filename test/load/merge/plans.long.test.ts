@@ -1,9 +1,9 @@
 /**
- * What statements read of tables with a million rows: by the keys that they are given, and no more.
+ * Pages that statements read of tables with a million rows: those of the given keys, and no more.
  *
- * Real batches run through the real code, with statistics and without. The oldest Postgres is the harder judge (`npm run
- * test:oldest -- --config vitest.long.config.ts test/load/plans`): before version 18 a plan that has to read a staging
- * table, while reading tables whole is switched off, costs so much that all others seem equal.
+ * Real batches run through the real code, with and without statistics. The oldest Postgres is the strictest (`npm run
+ * test:oldest -- --config vitest.long.config.ts test/load/plans`): before version 18 a plan that must scan a staging
+ * table while sequential scans are off costs so much that all others seem equal.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -23,13 +23,13 @@ import { explainedUrl, type Plan, type Watching, watchPlans } from '../../suppor
 import { runCommand } from '../../support/run-command.ts'
 
 const STORED = 1_000_000
-/** Some portions or batches, of at most 2,500 records, and far from the whole. */
+/** Some portions or batches of at most 2,500 records, far from the whole table. */
 const MOST_ROWS = 10_000
 const TEAMS = [
   { name: 'default', teamId: 1 },
   { name: 'other', teamId: 2 },
 ]
-/** What compares all that was seen with all that is stored, once a run, reads all. */
+/** Statements that compare all seen ids with all stored ones, once per run, read everything. */
 const ONCE_A_RUN = [/^select current\.id, count\(\*\) over \(\) as total/, /^select count\(\*\) as live/]
 
 let database: TestDatabase
@@ -57,7 +57,7 @@ const run = (text: string, values: readonly unknown[] = []) => session.client.qu
 const idOf = (number: number) => `p${String(number).padStart(8, '0')}`
 const ID = `'p' || lpad(number::text, 8, '0')`
 
-/** A million patients with their children and their past, and as much of what stands beside them as years leave. */
+/** A million patients with their children and history, and other tables as large as after years of use. */
 async function fill(): Promise<void> {
   const tables = {
     'intake.patients': [
@@ -113,7 +113,7 @@ async function fill(): Promise<void> {
 let serial = 0
 const stampIn = (seconds: number) => new Date(Date.now() + seconds * 1_000).toISOString()
 
-/** Events of fifty patients: changed, in part, new, deleted, and older than what is there. */
+/** Events of fifty patients: changed, partial, new, deleted, and older than the stored state. */
 async function store(url: string, from: number): Promise<void> {
   const bodies: Buffer[] = []
   const add = (at: number, seconds: number, data: object, type = 'updated') => {
@@ -151,7 +151,7 @@ async function store(url: string, from: number): Promise<void> {
     teams: [{ ...TEAMS[0]!, secrets: known(SECRET) }],
     watch: { stored() {}, rejected() {}, committed() {} },
   })
-  // The last ones for a second time.
+  // The last ones a second time.
   for (const body of [...bodies, ...bodies.slice(-5)]) {
     expect((await post(ingester.url, body, { path: '/webhooks/default' })).status).toBe(200)
   }
@@ -175,7 +175,7 @@ async function refetch(url: string, from: number): Promise<void> {
   await refetcher.idle()
 }
 
-/** A list of which two batches changed, some of them against what events say. */
+/** A list in which two batches changed, some of them in conflict with events. */
 async function backfill(url: string, from: number): Promise<void> {
   await store(url, from)
   await drain(url)
@@ -214,7 +214,7 @@ function tooMuch(plans: readonly Plan[]): readonly string[] {
 }
 
 for (const statistics of [false, true]) {
-  test(`with ${statistics ? '' : 'no '}statistics, nothing but its own keys is read`, async () => {
+  test(`with ${statistics ? '' : 'no '}statistics, only its own keys are read`, async () => {
     if (statistics) await run('analyze')
     const url = explainedUrl(database.url)
     const from = 1 + serial

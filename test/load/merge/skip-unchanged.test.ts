@@ -1,4 +1,4 @@
-/** An unchanged record costs no write, unless an event that waits in the inbox still speaks for it (law 2). */
+/** An unchanged record costs no write, unless a pending event could still change it (law 2). */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Envelope } from '../../../src/core/envelope.ts'
@@ -33,14 +33,14 @@ async function load(envelopes: readonly Envelope[]) {
   return loadEnvelopes(scene.session, patients, envelopes, { mode: 'merge', taken })
 }
 
-/** A page read at this moment, as a scan loads it. */
+/** A page read at this time, as a scan loads it. */
 async function page(envelopes: readonly Envelope[]): Promise<readonly string[]> {
   const left = await withoutUnchanged(scene.session, envelopes)
   if (left.length > 0) await load(left)
   return left.map(({ id }) => id)
 }
 
-test('an unchanged record is loaded again while an event of it waits, and left out once that is drained', async () => {
+test('an unchanged record is loaded again while an event of it is pending, and skipped once that is drained', async () => {
   await load([seen('p1', 1), seen('p2', 1)])
   await scene.store([patientEvent('p1', 2)])
   expect(await page([seen('p1', 5), seen('p2', 5)])).toEqual(['p1'])
@@ -48,17 +48,17 @@ test('an unchanged record is loaded again while an event of it waits, and left o
   expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual([])
 })
 
-test('an event that was sent before a page was read does not undo it, whichever is loaded first', async () => {
+test('an event sent before a page was read does not undo it, whichever is loaded first', async () => {
   await load([seen('p1', 1, 'new')])
   await scene.store([patientEvent('p1', 2, { last_name: 'old' })])
-  // The page says what is held already: left out, its word would not stand above the event's.
+  // The page shows the stored state; if it were skipped, its observation would not outrank the event's.
   await page([seen('p1', 5, 'new')])
   await scene.drain()
   expect(await scene.rows('select last_name from intake.patients')).toEqual([{ last_name: 'new' }])
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('a page that was read before an event was loaded does not outdo it unasked, though the event bears an old time', async () => {
+test('a page read before an event was loaded does not win over it without a refetch, although the event has an old time', async () => {
   const taken = await takeWhole(scene.session, patients, scene.teamId)
   await scene.store([patientEvent('p1', 1, { last_name: 'newest' }), patientEvent('p2', 1)])
   await scene.drain()
@@ -76,7 +76,7 @@ test('a page that was read before an event was loaded does not outdo it unasked,
   expect(later).toMatchObject({ changed: 1, conflicts: [] })
 })
 
-test('events of another team, stream or record, and those that were set aside, speak for none', async () => {
+test('events of another team, stream or record, and dead-lettered ones, have no effect', async () => {
   await load([seen('p1', 1)])
   const other = await teamIdOf(scene.session.db, 'other')
   await scene.store([patientEvent('p1', 2)], { teamId: other })
@@ -92,7 +92,7 @@ test('events of another team, stream or record, and those that were set aside, s
   expect(await page([seen('p1', 5)])).toEqual([])
 })
 
-/** Pending events of as many records, which the page does not hold. */
+/** Pending events of as many records that are not in the page. */
 async function storeMany(teamId: number, source: string): Promise<void> {
   await scene.session.client.query(
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
@@ -102,7 +102,7 @@ async function storeMany(teamId: number, source: string): Promise<void> {
   )
 }
 
-test('6,000 events that wait for another team, another stream or other records cost an unchanged page no write', async () => {
+test('6,000 pending events of another team, another stream or other records cost an unchanged page no write', async () => {
   await load([seen('p1', 1), seen('p2', 1)])
   await storeMany(await teamIdOf(scene.session.db, 'other'), 'patient')
   await storeMany(scene.teamId, 'form')
@@ -112,7 +112,7 @@ test('6,000 events that wait for another team, another stream or other records c
   expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual(['p2'])
 })
 
-test('events that wait are looked up by the keys of the page, whatever the planner knows of the inbox', async () => {
+test('pending events are looked up by the keys of the page, whatever statistics the planner has', async () => {
   await storeMany(scene.teamId, 'patient')
   const planOf = async () => {
     const rows = await scene.rows<{ 'QUERY PLAN': string }>(

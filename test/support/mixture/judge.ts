@@ -90,7 +90,7 @@ function idIn(line: string | undefined): string {
   return String(row.id ?? row[key])
 }
 
-/** Every event is in the inbox once, with its exact bytes, and done; events that give no record are dead deadLetters. */
+/** Every event is in the inbox once, with its exact bytes, and done; events that give no record are dead letters. */
 async function inboxFaults(query: Query, { deliveries, lost }: Mixture): Promise<readonly string[]> {
   const keyOf = (team: string, eventId: string, hash: string) => `${team} ${eventId} ${hash}`
   const sent = new Set(
@@ -127,7 +127,7 @@ async function inboxFaults(query: Query, { deliveries, lost }: Mixture): Promise
   )
   for (const [team, count] of lost) {
     const found = deadLetters.find((row) => row.team === team)?.count ?? 0
-    if (found !== count) faults.push(`${found} dead deadLetters of ${team}, not ${count}`)
+    if (found !== count) faults.push(`${found} dead letters of ${team}, not ${count}`)
   }
   const asked = await query<{ count: number }>('select count(*)::int from intake_ops.refetches')
   if (asked[0]!.count > 0) faults.push(`${asked[0]!.count} records are still to be fetched`)
