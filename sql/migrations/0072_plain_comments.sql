@@ -33,7 +33,7 @@ comment on column intake_ops.dead_letters.last_seen_at is 'When it was last seen
 comment on column intake_ops.dead_letters.last_run_id is 'The run that last saw it.';
 
 comment on column intake_ops.problems.path is 'Path of the field, without array positions.';
-comment on column intake_ops.problems.reason is 'What was wrong; never contains a value.';
+comment on column intake_ops.problems.reason is 'Why it could not be read; never contains a value.';
 comment on column intake_ops.problems.first_seen is 'When it was first seen.';
 comment on column intake_ops.problems.last_seen is 'When it was last seen in a new or changed record.';
 comment on column intake_ops.problems.count is 'How often it was seen in new or changed records.';
@@ -327,7 +327,7 @@ comment on column intake_ops.alerts.mark is 'Number of distinct findings, for ca
 comment on column intake_ops.alerts.figures is 'Counts, and the number of the run, at the time of detection.';
 comment on column intake_ops.alerts.raised_at is 'When the alert was raised.';
 comment on column intake_ops.alerts.cleared_at is 'When the alert was cleared; null while it is active.';
-comment on column intake_ops.alerts.told is 'What was posted last: raised or cleared; null for nothing.';
+comment on column intake_ops.alerts.told is 'Kind of the last post: raised or cleared; null for none.';
 comment on column intake_ops.alerts.told_mark is 'Value of mark at that post.';
 comment on column intake_ops.alerts.told_at is 'When that post was answered 2xx.';
 comment on column intake_ops.alerts.attempts is 'Failed posts since then.';

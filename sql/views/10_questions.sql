@@ -10,11 +10,11 @@ comment on view intake.questions is 'Every question of every form, and how much 
 comment on column intake.questions.team_id is 'The team (intake.teams).';
 comment on column intake.questions.form_id is 'The form.';
 comment on column intake.questions.question_id is 'The question.';
-comment on column intake.questions.position is 'Its first place in the form.';
+comment on column intake.questions.position is 'First position of the question in the form.';
 comment on column intake.questions.question_text is 'Its text.';
 comment on column intake.questions.question_type is 'Its type, as the service names it.';
 comment on column intake.questions.kind is 'choice, number, checkbox, date, text, matrix, file, signature, none (asks nothing) or other.';
 comment on column intake.questions.concept is 'What it asks, across versions and languages: classify set --concept.';
-comment on column intake.questions.decided_by is 'type or person (classify); null where this wording was not decided on.';
-comment on column intake.questions.shows is 'nothing; structured (choices of the form, numbers, yes and no); or everything: texts, and of dates the year.';
+comment on column intake.questions.decided_by is 'type or person (classify); null if nobody decided on this wording.';
+comment on column intake.questions.shows is 'nothing; structured (choices of the form, numbers, yes and no); or everything (also texts, and the year of dates).';
 comment on column intake.questions.is_asked is 'False for a question that the form no longer has; its answers stay.';

@@ -24,5 +24,5 @@ comment on column intake.record_states.valid_from is 'Start of the period in whi
 comment on column intake.record_states.valid_to is 'End of that period; null for the current state.';
 comment on column intake.record_states.is_current is 'True for the current state.';
 comment on column intake.record_states.is_deleted is 'True from when the service no longer had the record.';
-comment on column intake.record_states.origin is 'Where this state came from: a page or fetch of a run, or an event.';
+comment on column intake.record_states.origin is 'Origin of this state: a page or fetch of a run, or an event.';
 comment on column intake.record_states.payload is 'The record as the service sent it; null when deleted.';

@@ -24,7 +24,7 @@ where t.team_id = any ((select intake_ops.teams_of(current_user::text))::smallin
 comment on view intake_analytics.freshness is 'One row per team and stream: how current the data is.';
 comment on column intake_analytics.freshness.team_id is 'The team (intake_analytics.teams).';
 comment on column intake_analytics.freshness.team is 'Name of the team.';
-comment on column intake_analytics.freshness.stream is 'What was loaded: patients, forms, responses and so on.';
+comment on column intake_analytics.freshness.stream is 'The stream: patients, forms, responses and so on.';
 comment on column intake_analytics.freshness.newest_record_at is 'Version of the newest record state.';
 comment on column intake_analytics.freshness.last_run_at is 'When the last successful run of the stream ended.';
 comment on column intake_analytics.freshness.lag is 'Time since then.';

@@ -350,7 +350,7 @@ export async function troubleTwins(twins: Twins): Promise<void> {
   }
 }
 
-/** Dead deadLetters with the ids of their records. */
+/** Dead letters with the ids of their records. */
 async function setAsideOf(url: string, teamId: number, name: Name): Promise<void> {
   await using session = await openSession({ url, purpose: 'test' })
   const deadLetters = ['p4', ...ERASABLE].map((recordId) => {

@@ -37,7 +37,7 @@ test('no COMMENT of the migrated schema contains a private word', async () => {
   expect(commented).toContain('schema intake')
   expect(commented).toContain('table column intake_ops.dead_letters.reason')
   expect(commented).toContain('view column intake_analytics.answers.patient')
-  expect(commented).toContain('function intake_ops.pseudonym(bytea,bytea,smallint,text)')
+  expect(commented.some((object) => object.startsWith('function intake_ops.pseudonym('))).toBe(true)
   expect(commented).toContain('table column intake_raw.inbox_rest.status')
 
   const folder = mkdtempSync(join(tmpdir(), 'intake-sync-comments-'))
