@@ -1,4 +1,4 @@
-/** An erasure beside loads that are under way; and files without rows of the erased, which are the same but for those. */
+/** An erasure during loads; and stored files without the rows of erased patients. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { hashesOf, noteErased, openErasures } from '../../src/load/erasures.ts'
@@ -17,7 +17,7 @@ import { ask } from '../support/sessions.ts'
 
 const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
 
-describe('beside loads', () => {
+describe('an erasure during loads', () => {
   let database: TestDatabase
   let loader: Session
   let eraser: Session
@@ -48,7 +48,7 @@ describe('beside loads', () => {
   }
   const write = (stream: typeof patients, lines: ReturnType<typeof linesFor>, from: From = READS) =>
     writeBatch(loader, { stream, lines, from })
-  const held = async (stream: string) =>
+  const idsOf = async (stream: string) =>
     (
       await eraser.client.query<{ id: string }>(
         'select id from intake_raw.records where stream = $1 order by 1',
@@ -56,7 +56,7 @@ describe('beside loads', () => {
       )
     ).rows.map(({ id }) => id)
 
-  test('an erasure is noted only when the loads that do not know of it have committed', async () => {
+  test('is recorded only after loads that do not know of it have committed', async () => {
     await loader.client.query('begin')
     await write(patients, linesFor('p-1', 'p-2'))
     let noted = false
@@ -69,27 +69,24 @@ describe('beside loads', () => {
     expect(noted).toBe(false)
     await loader.client.query('commit')
     await noting
-    // What it has to sweep is there to be seen.
-    expect(await held('patients')).toEqual(['p-1', 'p-2'])
+    // Their rows are visible to the sweep of the erasure.
+    expect(await idsOf('patients')).toEqual(['p-1', 'p-2'])
   })
 
   test.each<[string, From]>([
     ['merged', READS],
     ['straight', { kind: 'empty' }],
-  ])(
-    'lines that were made before it, and are written after (%s), lose what is the patient’s',
-    async (_, from) => {
-      const lines = linesFor('p-1', 'p-2', 'p-3')
-      await note('p-2')
-      await loader.client.query('begin')
-      const result = await write(patients, lines, from)
-      await loader.client.query('commit')
-      expect(result).toMatchObject({ changed: 2, deleted: 0 })
-      expect(await held('patients')).toEqual(['p-1', 'p-3'])
-      const { rows } = await eraser.client.query('select id from intake.patients order by 1')
-      expect(rows).toEqual([{ id: 'p-1' }, { id: 'p-3' }])
-    },
-  )
+  ])('lines made before it, and written after (%s), lose the rows of the patient', async (_, from) => {
+    const lines = linesFor('p-1', 'p-2', 'p-3')
+    await note('p-2')
+    await loader.client.query('begin')
+    const result = await write(patients, lines, from)
+    await loader.client.query('commit')
+    expect(result).toMatchObject({ changed: 2, deleted: 0 })
+    expect(await idsOf('patients')).toEqual(['p-1', 'p-3'])
+    const { rows } = await eraser.client.query('select id from intake.patients order by 1')
+    expect(rows).toEqual([{ id: 'p-1' }, { id: 'p-3' }])
+  })
 
   test.each([
     ['an id', { patient: 'p-1' }],
@@ -97,7 +94,7 @@ describe('beside loads', () => {
     ['an object with uid', { patient: { uid: 'p-1' } }],
     ['a sibling', { patient_id: 'p-1' }],
   ])(
-    'a response that names the patient as %s is skipped, and known by its own id from then on',
+    'a response that names the patient as %s is skipped, and is known by its own id from then on',
     async (_, named) => {
       await note('p-1')
       const reading = { teamId: 1, stream: 'responses' as const, observedAt: at(1) }
@@ -112,7 +109,7 @@ describe('beside loads', () => {
       await loader.client.query('begin')
       await write(responses, lines)
       await loader.client.query('commit')
-      expect(await held('responses')).toEqual(['r-2'])
+      expect(await idsOf('responses')).toEqual(['r-2'])
       await loader.client.query('begin')
       const bare = linesOf(responses, [
         recordEnvelope({ id: 'r-1', answers: [] }, { ...reading, observedAt: at(9) }),
@@ -124,11 +121,11 @@ describe('beside loads', () => {
     },
   )
 
-  test('what is set aside of the patient is nothing that is kept, readable or not; of others it is', async () => {
+  test('a dead letter of the patient is not kept, readable or not; one of another patient is', async () => {
     await note('patient-1')
     const event = (data: unknown) =>
       JSON.stringify({ id: 'e', event_type: 'updated', source: 'response', timestamp: 'never', data })
-    const letter = (recordId: string | null, body: string) => ({
+    const deadLetter = (recordId: string | null, body: string) => ({
       recordId,
       body,
       origin: 'test',
@@ -137,18 +134,18 @@ describe('beside loads', () => {
     await loader.client.query('begin')
     const place = { teamId: 1, runId: null }
     const ofPatients = [
-      letter('patient-1', 'null'),
-      letter(null, '{"id": "patient-1", cut'),
-      letter('patient-2', 'null'),
+      deadLetter('patient-1', 'null'),
+      deadLetter(null, '{"id": "patient-1", cut'),
+      deadLetter('patient-2', 'null'),
     ]
     const ofResponses = [
-      letter('r-1', '{"id": "r-1", "patient": {"id": "patient-1"}}'),
-      letter('r-2', event({ id: 'r-2', patient: 'patient-1' })),
-      letter('r-3', event({ id: 'r-3', patient: 'patient-2' })),
+      deadLetter('r-1', '{"id": "r-1", "patient": {"id": "patient-1"}}'),
+      deadLetter('r-2', event({ id: 'r-2', patient: 'patient-1' })),
+      deadLetter('r-3', event({ id: 'r-3', patient: 'patient-2' })),
     ]
     expect(await storeDeadLetters(loader.db, { ...place, stream: 'patients' }, ofPatients)).toBe(1)
     expect(await storeDeadLetters(loader.db, { ...place, stream: 'responses' }, ofResponses)).toBe(1)
-    const unread = [letter(null, 'patient-1 wrote'), letter(null, 'nobody wrote')]
+    const unread = [deadLetter(null, 'patient-1 wrote'), deadLetter(null, 'nobody wrote')]
     expect(await storeDeadLetters(loader.db, { ...place, stream: 'inbox' }, unread)).toBe(1)
     await loader.client.query('commit')
     const { rows } = await eraser.client.query(
@@ -161,7 +158,7 @@ describe('beside loads', () => {
     ])
   })
 
-  test('an erasure waits for no load of another team, and lets none wait', async () => {
+  test('waits for no load of another team, and blocks none', async () => {
     await loader.client.query('begin')
     await write(patients, linesFor('p-1'))
     await noteIn(2, 'p-1')
@@ -174,23 +171,23 @@ describe('beside loads', () => {
     await eraser.client.query('commit')
   })
 
-  test('records of a team are not checked because somebody of another team was erased', async () => {
+  test('records of a team are not checked because of an erasure in another team', async () => {
     await noteIn(2, 'p-1')
     expect(await openErasures(loader.db, 1)).toBeNull()
     expect(await openErasures(loader.db, 2)).toMatchObject({ teamId: 2 })
   })
 
-  test('a patient of the same id in another team is another patient', async () => {
+  test('a patient with the same id in another team is another patient', async () => {
     await note('p-1')
     await loader.client.query('begin')
     const envelope = recordEnvelope({ id: 'p-1' }, { teamId: 2, stream: 'patients', observedAt: at(1) })
     await writeBatch(loader, { stream: patients, lines: linesOf(patients, [envelope]), from: READS })
     await loader.client.query('commit')
-    expect(await held('patients')).toEqual(['p-1'])
+    expect(await idsOf('patients')).toEqual(['p-1'])
   })
 })
 
-describe('of files', () => {
+describe('an erasure in files', () => {
   const HEAD = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,q,q\n'
   const CSV = [
     HEAD,
@@ -232,13 +229,13 @@ describe('of files', () => {
     ['a JSON string', asJson(CSV), true],
     ['a JSON string with a lone surrogate', asJson(`${CSV}\ud83d`), true],
   ])(
-    'what is kept of a file (%s) gives the rows that the file gave without the erased ones',
+    'the kept part of a file (%s) gives the rows of the whole file without the erased ones',
     async (_, bytes, isJson) => {
       const kept = await piecesOf(bytes, isJson, 'p-2')
       expect(kept.includes('p-2') || kept.includes('Bo')).toBe(false)
       expect(linesIn(kept, isJson, null)).toEqual(linesIn(bytes, isJson, 'p-2'))
       expect(linesIn(kept, isJson, null)[0]).toMatch(/\t1\tp-1\t[\s\S]*\t5\tp-3\t/)
-      // Again, of another: nothing of the first comes back.
+      // Again for another patient: nothing of the first returns.
       const twice = await piecesOf(kept, isJson, 'p-3')
       expect(linesIn(twice, isJson, null)[0]).not.toMatch(/p-[23]/)
     },
