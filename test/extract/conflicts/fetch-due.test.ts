@@ -1,0 +1,100 @@
+/** Due requests that a run meets: it fetches those of its own team and stream, and ends even while others arrive. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
+import type { StreamName } from '../../../src/core/streams.ts'
+import { fetchDue } from '../../../src/extract/conflicts/round.ts'
+import { askAgain } from '../../../src/load/refetches.ts'
+import { json } from '../../api/support/service.ts'
+import { openRig, type Rig } from '../support/reading.ts'
+
+let rig: Rig
+beforeEach(async () => {
+  rig = await openRig()
+})
+afterEach(() => rig[Symbol.asyncDispose]())
+
+const person = (id: string) => ({ id, first_name: 'A' })
+const ids = (count: number) => Array.from({ length: count }, (_, at) => `p${String(at).padStart(3, '0')}`)
+
+async function ask(wanted: readonly string[], stream: StreamName = 'patients', teamId = rig.teamId) {
+  await askAgain(
+    rig.session.db,
+    wanted.map((id) => ({ teamId, stream, id, reason: 'partial', origin: 'event:e', since: null })),
+  )
+}
+const clock: Clock = {
+  now: systemClock.now,
+  sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal),
+}
+const fetchAll = async () => fetchDue(await rig.source('patients', { clock }))
+const fetched = () => rig.service.received.map(({ url }) => url.split('/').at(-1)!).sort()
+const left = async () =>
+  (await rig.rows<{ id: string }>('select id from intake_ops.refetches order by team_id, stream, id')).map(
+    ({ id }) => id,
+  )
+const loaded = async () =>
+  (await rig.rows<{ id: string }>('select id from intake.patients order by id')).map(({ id }) => id)
+
+test.each([0, 1, 50, 51, 101])('of %i due each is fetched once, loaded and settled', async (count) => {
+  rig.service.records.patients = ids(count).map(person)
+  await ask(ids(count))
+  await fetchAll()
+  expect(fetched()).toEqual(ids(count))
+  expect(await loaded()).toEqual(ids(count))
+  expect(await left()).toEqual([])
+})
+
+test('what is not due yet, and what is of another team or stream, stays', async () => {
+  rig.service.records.patients = ['now', 'soon', 'other'].map(person)
+  await ask(['now', 'soon'])
+  await ask(['other'], 'patients', rig.otherId)
+  await ask(['form'], 'forms')
+  await rig.rows(`update intake_ops.refetches set due_at = now() + interval '1 minute' where id = 'soon'`)
+  await fetchAll()
+  expect(fetched()).toEqual(['now'])
+  expect((await left()).sort()).toEqual(['form', 'other', 'soon'])
+})
+
+test('it ends although each request leads to another', async () => {
+  rig.service.records.patients = ids(400).map(person)
+  await ask(ids(60))
+  let next = 60
+  rig.service.interfere = (request, response) => {
+    const record = person(request.url.split('/').at(-1)!)
+    void ask([ids(400)[next++]!]).then(() => json(response, record))
+    return true
+  }
+  await fetchAll()
+  // Those that were due when it began, at most a round more.
+  expect(fetched().length).toBeGreaterThanOrEqual(60)
+  expect(fetched().length).toBeLessThanOrEqual(110)
+  expect((await left()).length).toBe(60)
+})
+
+test('a service that fails every request is left after one round, and each is due again later', async () => {
+  await ask(ids(60))
+  rig.service.interfere = (_, response) => {
+    json(response, {}, 503)
+    return true
+  }
+  await fetchAll()
+  expect(new Set(fetched()).size).toBeLessThanOrEqual(50)
+  expect(await left()).toHaveLength(60)
+  const [{ failures } = { failures: 0 }] = await rig.rows<{ failures: number }>(
+    'select count(*)::int as failures from intake_ops.refetches where failures = 1 and due_at > now()',
+  )
+  expect(failures).toBeGreaterThan(0)
+})
+
+test('refused credentials are thrown, and each request stays due', async () => {
+  await ask(['a', 'b'])
+  rig.service.interfere = (_, response) => {
+    json(response, {}, 403)
+    return true
+  }
+  await expect(fetchAll()).rejects.toMatchObject({ verdict: 'stop', status: 403 })
+  expect(await rig.rows('select id, due_at <= now() as due from intake_ops.refetches order by id')).toEqual([
+    { id: 'a', due: true },
+    { id: 'b', due: true },
+  ])
+})

@@ -1,0 +1,177 @@
+/** One stream of a run, whatever happens: a report, never an exception, and a reason that a person can act on. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { type BackfillOptions, type OpenTeam, openTeam } from '../../src/extract/backfill-options.ts'
+import { runStream } from '../../src/extract/run-stream.ts'
+import { EVERYTHING } from '../../src/extract/scan/window.ts'
+import type { Progress } from '../../src/extract/source.ts'
+import { cursorOf, takeSlice } from '../../src/load/slice.ts'
+import { streamNamed } from '../../src/streams/catalogue.ts'
+import { json } from '../api/support/service.ts'
+import { silent } from '../ingest/drain/scene.ts'
+import { openRig, type Rig } from './support/reading.ts'
+
+let rig: Rig
+let team: OpenTeam
+let stop: AbortController
+let progress: [string, string, Progress][]
+beforeEach(async () => {
+  rig = await openRig()
+  stop = new AbortController()
+  progress = []
+  team = openTeam(
+    {
+      ...{ name: 'default', teamId: rig.teamId, baseUrl: rig.service.url },
+      ...{ apiKey: 'key', apiSecret: 'secret', apiVersion: 'v2.1', concurrency: 4 },
+    },
+    { clock: quick, random: () => 0.001, logger: silent, signal: stop.signal },
+  )
+})
+afterEach(async () => {
+  await team[Symbol.asyncDispose]()
+  await rig[Symbol.asyncDispose]()
+})
+
+const quick = {
+  now: systemClock.now,
+  sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 5), signal),
+}
+const person = (id: string) => ({ id, first_name: 'A' })
+const KEY = { stream: 'patients', slice: '' } as const
+
+function options(over: Partial<BackfillOptions> = {}): BackfillOptions {
+  return {
+    ...{ url: rig.url, teams: [], streams: [], allowMassDelete: false, window: EVERYTHING },
+    ...{ dry: false, migrated: true, clock: quick, random: () => 0.001, logger: silent, signal: stop.signal },
+    onProgress: (name, stream, each) => void progress.push([name, stream, each]),
+    ...over,
+  }
+}
+const run = (over: Partial<BackfillOptions> = {}, runId: string | null = '7') =>
+  runStream({ options: options(over), team, stream: streamNamed('patients')!, loaders: rig.loaders, runId })
+const stored = () => rig.rows('select id from intake.patients order by id')
+const answerAll = (status: number, headers: Record<string, string> = {}) => {
+  rig.service.interfere = (_, response) => {
+    json(response, { detail: 'no' }, status, headers)
+    return true
+  }
+}
+
+test('reports what was read and loaded, and the progress under the names of team and stream', async () => {
+  rig.service.records.patients = ['a', 'b', 'c'].map(person)
+  rig.service.pageSize = 2
+  const report = await run()
+  expect(report).toMatchObject({ status: 'succeeded', note: null, requests: 2, throttled: 0 })
+  expect(report).toMatchObject({
+    fetched: 3,
+    changed: 3,
+    unchanged: 0,
+    deleted: 0,
+    deadLetters: 0,
+    problems: 0,
+  })
+  expect(report.seconds).toBeGreaterThan(0)
+  expect(await stored()).toEqual([{ id: 'a' }, { id: 'b' }, { id: 'c' }])
+  expect(progress.at(-1)).toEqual(['default', 'patients', { fetched: 3, expected: 3 }])
+  expect(await cursorOf(rig.session.db, { ...KEY, teamId: rig.teamId })).toMatchObject({ steady: true })
+  expect(await run()).toMatchObject({ status: 'succeeded', changed: 0, unchanged: 3 })
+})
+
+test('what needs a person needs attention, and the note says why', async () => {
+  const many = Array.from({ length: 52 }, (_, at) => person(`p${at}`))
+  rig.service.records.patients = many
+  await run()
+  rig.service.records.patients = many.slice(51)
+  const report = await run()
+  expect(report).toMatchObject({ status: 'needs_attention', deleted: 0 })
+  expect(report.note).toContain('--allow-mass-delete')
+  expect(await run({ allowMassDelete: true })).toMatchObject({ status: 'succeeded', note: null, deleted: 51 })
+})
+
+test.each([401, 403])('%i fails the stream with its hint, and ends the team', async (status) => {
+  answerAll(status)
+  const report = await run()
+  expect(report).toMatchObject({ status: 'failed', fetched: 0 })
+  expect(report.note).toContain(' — ')
+  expect(team.signal.aborted).toBe(true)
+  expect(stop.signal.aborted).toBe(false)
+  // Another stream of the team asks for nothing more.
+  const before = rig.service.received.length
+  expect(await run()).toMatchObject({ status: 'failed', note: report.note, requests: 0 })
+  expect(rig.service.received.length).toBe(before)
+})
+
+test('another refusal fails this stream alone', async () => {
+  answerAll(405)
+  expect(await run()).toMatchObject({ status: 'failed' })
+  expect(team.signal.aborted).toBe(false)
+  rig.service.interfere = () => false
+  rig.service.records.patients = [person('a')]
+  expect(await run()).toMatchObject({ status: 'succeeded', fetched: 1 })
+})
+
+test('a failure in the middle keeps what was loaded, and moves no cursor', async () => {
+  rig.service.records.patients = ['a', 'b', 'c'].map(person)
+  rig.service.pageSize = 2
+  rig.service.interfere = ({ url }, response) => {
+    if (!url.includes('page=2')) return false
+    json(response, { detail: 'no' }, 405)
+    return true
+  }
+  expect(await run()).toMatchObject({ status: 'failed', requests: 2 })
+  expect(await cursorOf(rig.session.db, { ...KEY, teamId: rig.teamId })).toBeNull()
+  rig.service.interfere = () => false
+  expect(await run()).toMatchObject({ status: 'succeeded', fetched: 3 })
+  expect(await stored()).toHaveLength(3)
+})
+
+test('one that is stopped is interrupted, and is no failure', async () => {
+  rig.service.interfere = (_, response) => {
+    stop.abort(new Error('SIGTERM'))
+    json(response, { detail: 'no' }, 500)
+    return true
+  }
+  expect(await run()).toMatchObject({
+    status: 'interrupted',
+    note: 'stopped by a signal; the next run goes on',
+  })
+})
+
+test('a worker whose slice another took meanwhile fails, and loads nothing', async () => {
+  rig.service.records.patients = [person('a')]
+  rig.service.interfere = (request, response) => {
+    void takeSlice(rig.session.db, { ...KEY, teamId: rig.teamId }, '8').then(() => {
+      rig.service.interfere = () => false
+      json(response, { count: 1, next: null, previous: null, results: [person('a')] })
+    })
+    return request.method === 'GET'
+  }
+  const report = await run()
+  expect(report.status).toBe('failed')
+  expect(report.note).toContain('another worker has taken over patients')
+  expect(await stored()).toEqual([])
+})
+
+test('a dry run compares and counts, takes no slice and writes nothing', async () => {
+  await rig.hold(
+    'patients',
+    [person('a'), { ...person('b'), first_name: 'old' }],
+    '2026-01-01T00:00:00.000000Z' as never,
+  )
+  const before = await rig.rows('select stream, epoch, cursor from intake_ops.checkpoints')
+  rig.service.records.patients = ['a', 'b', 'c'].map(person)
+  expect(await run({ dry: true }, null)).toMatchObject({
+    status: 'succeeded',
+    fetched: 3,
+    changed: 2,
+    unchanged: 1,
+  })
+  expect(await rig.rows('select stream, epoch, cursor from intake_ops.checkpoints')).toEqual(before)
+  expect(await stored()).toHaveLength(2)
+})
+
+test('a warehouse that cannot be reached is a failed stream, and no exception', async () => {
+  const report = await run({ url: 'postgres://127.0.0.1:9/none' })
+  expect(report).toMatchObject({ status: 'failed', requests: 0 })
+  expect(report.note).not.toContain('127.0.0.1:9/none')
+})

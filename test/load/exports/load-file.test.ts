@@ -1,0 +1,196 @@
+/** A file in its tables: whole or not at all, in the place of the one before, beside another team's of the same id. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
+import type { ExportFile } from '../../../src/load/exports/export-file.ts'
+import { loadFile, rejectFile } from '../../../src/load/exports/load-file.ts'
+import { spool } from '../../../src/load/exports/spool.ts'
+import { type TakenSlice, takeSlice } from '../../../src/load/slice.ts'
+import { ago, openRig, type Rig } from '../../extract/support/reading.ts'
+
+let rig: Rig
+let taken: TakenSlice
+beforeEach(async () => {
+  rig = await openRig()
+  for (const team of [rig.teamId, rig.otherId])
+    await rig.hold('exports', [{ id: 'e', name: 'E' }], ago(60), team)
+  taken = await take(rig.teamId)
+})
+afterEach(() => rig[Symbol.asyncDispose]())
+
+const take = (teamId: number, runId = '1') =>
+  takeSlice(rig.session.db, { teamId, stream: 'exports', slice: '' }, runId)
+
+const HEADER = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Mood,Pain\r\n'
+const row = (id: string, mood: string, pain = '3') =>
+  `${id},A,B,a@example.com,2026-01-02 03:04:05,2026-01-02 04:00:00,false,${mood},${pain}\r\n`
+const MALFORMED = `${HEADER}"c1,A,B\r\n`
+
+async function spooled(text: string, over: Partial<ExportFile> = {}): Promise<ExportFile> {
+  const { last: _, ...measures } = await spool(
+    rig.session,
+    (async function* () {
+      yield Buffer.from(text)
+    })(),
+  )
+  return {
+    ...measures,
+    ...{ exportId: 'e', isJsonString: false, apiVersion: 'v2.1', timezone: 'UTC', observedAt: ago(0) },
+    origin: 'run:1 file',
+    ...over,
+  }
+}
+const load = async (text: string, by: TakenSlice = taken) => loadFile(rig.session, by, await spooled(text))
+const reject = async (text: string, reason = 'broken', by: TakenSlice = taken) =>
+  rejectFile(rig.session, by, await spooled(text), reason)
+
+const cells = async (teamId = rig.teamId) =>
+  (
+    await rig.rows<{ cell: string }>(
+      `select row_number || ':' || position || '=' || value as cell from intake.export_cells
+       where team_id = $1 and export_id = 'e' order by row_number, position`,
+      [teamId],
+    )
+  ).map(({ cell }) => cell)
+const count = async (table: string, teamId = rig.teamId) => {
+  const [found] = await rig.rows<{ count: number }>(`select count(*)::int from ${table} where team_id = $1`, [
+    teamId,
+  ])
+  return found!.count
+}
+const files = (teamId = rig.teamId) =>
+  rig.rows(
+    `select is_loaded as loaded, encode(hash, 'hex') as hash, bytes::int,
+       (select coalesce(sum(octet_length(body)), 0)::int from intake_raw.export_chunks chunk
+        where (chunk.team_id, chunk.export_id, chunk.is_loaded) = (file.team_id, file.export_id, file.is_loaded)) as kept
+     from intake_raw.export_files file where team_id = $1 order by is_loaded desc`,
+    [teamId],
+  )
+const letters = () =>
+  rig.rows(
+    `select record_id as id, reason, seen::int, convert_from(body, 'UTF8')::jsonb as body
+     from intake_ops.dead_letters letter join intake_raw.set_aside kept on kept.dead_letter_id = letter.id
+     order by letter.id`,
+  )
+
+describe('loading', () => {
+  test('fills columns, rows and cells, and keeps the bytes', async () => {
+    const text = HEADER + row('c1', 'good') + row('c2', '', '5')
+    expect(await load(text)).toEqual({ rows: 2, cells: 3, problems: 0 })
+    expect(await cells()).toEqual(['1:8=good', '1:9=3', '2:9=5'])
+    expect(await rig.rows('select position, title from intake.export_columns order by position')).toEqual([
+      { position: 8, title: 'Mood' },
+      { position: 9, title: 'Pain' },
+    ])
+    expect(await files()).toMatchObject([{ loaded: true, bytes: text.length, kept: text.length }])
+  })
+
+  test('a second file replaces the first, shorter or longer; the second time the same is the same', async () => {
+    await load(HEADER + row('c1', 'good') + row('c2', 'bad'))
+    for (let times = 0; times < 2; times++) {
+      await load(HEADER + row('c3', 'fair'))
+      expect(await cells()).toEqual(['1:8=fair', '1:9=3'])
+      expect([await count('intake.export_rows'), (await files()).length]).toEqual([1, 1])
+    }
+    await load(HEADER)
+    expect([await cells(), await count('intake.export_rows'), await count('intake.export_columns')]).toEqual([
+      [],
+      0,
+      2,
+    ])
+  })
+
+  test('the same export of another team stays as it was', async () => {
+    const other = await take(rig.otherId)
+    await load(HEADER + row('c1', 'other'), other)
+    await load(HEADER + row('c1', 'own'))
+    await load(HEADER)
+    expect(await cells(rig.otherId)).toEqual(['1:8=other', '1:9=3'])
+    expect(await files(rig.otherId)).toHaveLength(1)
+  })
+
+  test('times are read in the zone of the file, in this transaction alone', async () => {
+    await loadFile(rig.session, taken, await spooled(HEADER + row('c1', 'good'), { timezone: 'Asia/Tokyo' }))
+    expect(
+      await rig.rows(
+        `select sent_at at time zone 'UTC' = '2026-01-01 18:04:05' as sent from intake.export_rows`,
+      ),
+    ).toEqual([{ sent: true }])
+    const [zone] = await rig.rows<{ TimeZone: string }>('show timezone')
+    expect(zone!.TimeZone).not.toBe('Asia/Tokyo')
+  })
+
+  test('a malformed file is thrown, and changes nothing', async () => {
+    await load(HEADER + row('c1', 'good'))
+    const before = [await cells(), await files(), await count('intake.export_rows')]
+    await expect(load(MALFORMED)).rejects.toMatchObject({ code: 'malformed_file' })
+    expect([await cells(), await files(), await count('intake.export_rows')]).toEqual(before)
+  })
+
+  test('by a worker whose slice another has taken it changes nothing', async () => {
+    await load(HEADER + row('c1', 'good'))
+    await take(rig.teamId, '2')
+    await expect(load(HEADER + row('c1', 'late'))).rejects.toMatchObject({ code: 'slice_lost' })
+    await expect(reject(MALFORMED)).rejects.toMatchObject({ code: 'slice_lost' })
+    expect(await cells()).toEqual(['1:8=good', '1:9=3'])
+    expect([await letters(), await files()]).toMatchObject([[], [{ loaded: true }]])
+  })
+
+  test('cells that cannot be read as a time are problems of the export, and the rest is loaded', async () => {
+    const text = HEADER + row('c1', 'good').replace('2026-01-02 03:04:05', 'yesterday')
+    expect(await load(text)).toEqual({ rows: 1, cells: 2, problems: 1 })
+    const [entry] = await rig.rows<{ problems: { original: unknown }[] }>(
+      'select _problems as problems from intake.exports where team_id = $1',
+      [rig.teamId],
+    )
+    expect(entry!.problems).toMatchObject([{ original: 'yesterday' }])
+    const noted = await rig.rows('select stream, path, count::int from intake_ops.problems')
+    expect(noted).toMatchObject([{ stream: 'exports', count: 1 }])
+    await load(HEADER + row('c1', 'good'))
+    expect(await rig.rows('select _problems from intake.exports where team_id = $1', [rig.teamId])).toEqual([
+      { _problems: null },
+    ])
+  })
+})
+
+describe('rejecting', () => {
+  test('keeps the bytes and a dead letter that names them, beside the loaded file', async () => {
+    await load(HEADER + row('c1', 'good'))
+    await reject(MALFORMED)
+    const { hash } = await spooled(MALFORMED)
+    expect(await files()).toMatchObject([
+      { loaded: true },
+      { loaded: false, hash, bytes: MALFORMED.length, kept: MALFORMED.length },
+    ])
+    expect(await letters()).toEqual([
+      { id: 'e', reason: 'broken', seen: 1, body: { export_id: 'e', sha256: hash, bytes: MALFORMED.length } },
+    ])
+    expect(await cells()).toEqual(['1:8=good', '1:9=3'])
+  })
+
+  test('the same file again is counted, another replaces it', async () => {
+    await reject(MALFORMED)
+    await reject(MALFORMED)
+    expect([(await files()).length, (await letters()).map(({ seen }) => seen)]).toEqual([1, [2]])
+    await reject(`${MALFORMED}more`)
+    expect(await files()).toMatchObject([{ loaded: false, bytes: MALFORMED.length + 4 }])
+    expect((await letters()).map(({ seen }) => seen)).toEqual([2, 1])
+  })
+
+  test('a file that loads afterwards ends it; that of another team stays', async () => {
+    const other = await take(rig.otherId)
+    await reject(MALFORMED)
+    await reject(MALFORMED, 'broken', other)
+    await load(HEADER + row('c1', 'good'))
+    expect(await files()).toMatchObject([{ loaded: true }])
+    expect(await files(rig.otherId)).toMatchObject([{ loaded: false, kept: MALFORMED.length }])
+  })
+
+  test('where a patient of the team was erased, only the hash is kept: the bytes cannot be searched', async () => {
+    const erasures = await hashesOf(rig.session.db, rig.teamId)
+    await noteErased(rig.session.db, erasures, 'p', [{ stream: 'patients', id: 'p' }])
+    await reject(MALFORMED)
+    await reject(MALFORMED, 'broken', await take(rig.otherId))
+    expect(await files()).toMatchObject([{ loaded: false, bytes: MALFORMED.length, kept: 0 }])
+    expect(await files(rig.otherId)).toMatchObject([{ kept: MALFORMED.length }])
+  })
+})
