@@ -14,6 +14,7 @@ import { addControlRoutes, addOpenApiRoute } from './http/control-routes.ts'
 import { openEnvironment } from './http/environment.ts'
 import type { Environment } from './http/exchange.ts'
 import { RequestLog } from './http/request-log.ts'
+import { DECLARED_ROUTES } from './http/resources/declared.ts'
 import { EXPORT_ROUTES } from './http/resources/exports.ts'
 import { FORM_ROUTES } from './http/resources/forms.ts'
 import { MESSAGE_ROUTES } from './http/resources/messages.ts'
@@ -72,6 +73,7 @@ const ROUTES: readonly Route[] = [
   ...MESSAGE_ROUTES,
   ...EXPORT_ROUTES,
   ...WEBHOOK_ROUTES,
+  ...DECLARED_ROUTES,
 ]
 
 /** Starts the emulator. Throws `EmulatorOptionError` for an invalid option. */

@@ -17,7 +17,9 @@ const RESOURCES = [
   'events',
   'uploads',
 ] as const
-export type Resource = (typeof RESOURCES)[number]
+type KnownResource = (typeof RESOURCES)[number]
+/** Declared resources (src/emulator/resources) have names of their own. */
+export type Resource = KnownResource | (string & {})
 
 export type JsonRecord = Readonly<Record<string, unknown>>
 
@@ -71,7 +73,7 @@ export function failure(status: number, detail: string, field?: string): Failure
   return { type: 'failure', status, detail, ...(field === undefined ? {} : { field }) }
 }
 
-export const NOT_FOUND: Readonly<Record<Resource, string>> = {
+export const NOT_FOUND: Readonly<Record<KnownResource, string>> = {
   patients: 'Patient not found.',
   forms: 'Form not found.',
   packets: 'Packet not found.',
@@ -83,4 +85,8 @@ export const NOT_FOUND: Readonly<Record<Resource, string>> = {
   webhooks: 'Webhook config not found.',
   events: 'Webhook event not found.',
   uploads: 'Batch upload not found.',
+}
+
+export function notFound(resource: Resource): string {
+  return (NOT_FOUND as { readonly [name: string]: string })[resource] ?? 'Not found.'
 }

@@ -7,7 +7,9 @@
 import { stamp } from '../clock.ts'
 import type { JsonRecord } from '../http/answer.ts'
 import { showEventData } from '../http/resources/show.ts'
+import { declaredAs } from '../resources/catalogue.ts'
 import type { Shape } from '../shapes/shape.ts'
+import type { Table } from '../world/table.ts'
 import type { EventSource, World, WorldEvent } from '../world/world.ts'
 import type { EventType } from './webhook-configs.ts'
 
@@ -120,7 +122,8 @@ export class Subjects {
 /** No world has so many patients. */
 const NOBODY = 2 ** 31 + 1
 
-function tableOf(world: World, source: EventSource) {
+function tableOf(world: World, source: EventSource): Table<Row> {
+  if (declaredAs(source) !== undefined) return world.declared(source) as unknown as Table<Row>
   return {
     patient: world.patients,
     form: world.forms,
@@ -128,5 +131,5 @@ function tableOf(world: World, source: EventSource) {
     document: world.documents,
     response: world.responses,
     packet_response: world.packetResponses,
-  }[source]
+  }[source] as Table<Row>
 }

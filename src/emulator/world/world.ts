@@ -5,9 +5,11 @@
  * at run time is reported to every subscriber after it can be read.
  */
 import { type ServiceClock, stamp } from '../clock.ts'
+import { DECLARED } from '../resources/catalogue.ts'
+import type { DeclaredRow } from '../resources/declared.ts'
 import type { Timeline } from '../timeline.ts'
 import { type Key, keyOf } from './draw.ts'
-import type { IdSpace } from './id-space.ts'
+import { IdSpace } from './id-space.ts'
 import type { Document, Form, Message, Packet, PacketResponse, Patient, Response } from './records.ts'
 import type { Person } from './seeded/make-patient.ts'
 import { makeMessage, makePacketResponse } from './seeded/make-response.ts'
@@ -28,15 +30,14 @@ export interface Sources {
 
 export type Source = keyof Sources
 
-export const EVENT_SOURCES = [
-  'patient',
-  'form',
-  'packet',
-  'document',
-  'response',
-  'packet_response',
-] as const satisfies readonly Source[]
-export type EventSource = (typeof EVENT_SOURCES)[number]
+const OWN_SOURCES = ['patient', 'form', 'packet', 'document', 'response', 'packet_response'] as const
+/** Those with a type of their own; declared resources have further ones at run time. */
+export type EventSource = (typeof OWN_SOURCES)[number]
+
+export const EVENT_SOURCES: readonly EventSource[] = [
+  ...OWN_SOURCES,
+  ...DECLARED.map(({ source }) => source as EventSource),
+]
 
 /** One change of one record. */
 export type WorldEvent = {
@@ -59,6 +60,7 @@ export class World {
   readonly messages: Table<Message>
   readonly responses: Table<Response>
   readonly packetResponses: Table<PacketResponse>
+  readonly #declared: ReadonlyMap<string, Table<DeclaredRow>>
   readonly #subscribers = new Set<(event: WorldEvent) => void>()
 
   constructor(
@@ -89,6 +91,24 @@ export class World {
       visits.packetResponses,
       (at) => makePacketResponse(seed, at),
     )
+    const seeded = { key: this.key, patients: { ids: patients.ids, count: seed.sizes.patients } }
+    this.#declared = new Map(
+      DECLARED.map(({ source, size, make }) => {
+        const ids = new IdSpace(keyOf(...path, source))
+        const row = (index: number) => make(ids.idAt(index), index, seeded)
+        return [
+          source,
+          this.#open(source as Source, ids, size(seeded), row as never) as unknown as Table<DeclaredRow>,
+        ]
+      }),
+    )
+  }
+
+  /** The records of a declared resource. */
+  declared(source: string): Table<DeclaredRow> {
+    const table = this.#declared.get(source)
+    if (table === undefined) throw new RangeError(`no resource is declared with the source "${source}"`)
+    return table
   }
 
   /** The service's time as an ISO 8601 stamp. */

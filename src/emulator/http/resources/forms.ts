@@ -6,13 +6,13 @@
  */
 import type { Row, Table } from '../../world/table.ts'
 import type { World } from '../../world/world.ts'
-import { failure, type JsonRecord, NOT_FOUND, type Resource } from '../answer.ts'
+import { failure, type JsonRecord, notFound, type Resource } from '../answer.ts'
 import { type Route, showingOf } from '../call.ts'
 import { listPage } from '../paging.ts'
 import { type Showing, showDocument, showForm, showPacket } from './show.ts'
 
 /** List and retrieval of one read-only resource. */
-function readOnly<T extends Row>(
+export function readOnly<T extends Row>(
   resource: Resource,
   tableOf: (world: World) => Table<T>,
   show: (row: T, showing: Showing) => JsonRecord,
@@ -31,7 +31,7 @@ function readOnly<T extends Row>(
           const table = tableOf(call.world)
           const id = call.shape.id(call.params.id ?? '', table.ids)
           const row = id === undefined ? undefined : table.get(id)
-          if (row === undefined) return failure(404, NOT_FOUND[resource])
+          if (row === undefined) return failure(404, notFound(resource))
           return { type: 'record', status: 200, resource, record: show(row, showingOf(call)) }
         },
       },

@@ -5,6 +5,7 @@
  * deleted or missing. A response keeps the wording that it was asked with.
  */
 import { createHash } from 'node:crypto'
+import { declaredAs } from '../../resources/catalogue.ts'
 import type {
   Document,
   ESignature,
@@ -139,5 +140,7 @@ export function showEventData(
   row: WorldEvent['row'],
   showing: Showing,
 ): { resource: Resource; record: JsonRecord } {
+  const declared = declaredAs(source)
+  if (declared !== undefined) return { resource: declared.resource, record: { ...row } }
   return { resource: RESOURCE_OF[source], record: SHOW[source](row as never, showing) }
 }

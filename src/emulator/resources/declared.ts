@@ -1,0 +1,28 @@
+/**
+ * A read-only resource that one file declares: its list, its records by id and its webhook events follow
+ * (docs/adding-a-resource.md).
+ */
+import type { JsonRecord } from '../http/answer.ts'
+import type { Key } from '../world/draw.ts'
+import type { IdSpace } from '../world/id-space.ts'
+import type { Row } from '../world/table.ts'
+
+/** What the rows of a seeded world are made from. */
+export interface Seeded {
+  /** For draws; differs by seed, environment and team. */
+  readonly key: Key
+  readonly patients: { readonly ids: IdSpace; readonly count: number }
+}
+
+export type DeclaredRow = Row & JsonRecord
+
+export interface DeclaredResource {
+  /** Last part of its path `/v2/…`, and name of its rows in shapes. */
+  readonly resource: string
+  /** `source` of its events. */
+  readonly source: string
+  /** Number of seeded rows. */
+  readonly size: (seeded: Seeded) => number
+  /** The seeded row at `index`, in the default shape; the same at every call. */
+  readonly make: (id: string, index: number, seeded: Seeded) => DeclaredRow
+}
