@@ -4,15 +4,8 @@ select t.team_id, t.name as team, newest.stream, newest.newest_record_at, last_r
 from intake.teams t
 cross join lateral (
   values
-    ('patients', (select max(_version) from intake.patients x where x.team_id = t.team_id)),
-    ('forms', (select max(_version) from intake.forms x where x.team_id = t.team_id)),
-    ('packets', (select max(_version) from intake.packets x where x.team_id = t.team_id)),
-    ('documents', (select max(_version) from intake.documents x where x.team_id = t.team_id)),
-    ('responses', (select max(_version) from intake.responses x where x.team_id = t.team_id)),
-    ('packet_responses', (select max(_version) from intake.packet_responses x where x.team_id = t.team_id)),
-    ('messages', (select max(_version) from intake.messages x where x.team_id = t.team_id)),
-    ('exports', (select max(_version) from intake.exports x where x.team_id = t.team_id))
-) as newest (stream, newest_record_at)
+    -- each stream: its name and newest version (src/analytics/stream-views.ts)
+  ) as newest (stream, newest_record_at)
 left join lateral (
   select max(run.finished_at) as at
   from intake_ops.run_streams part

@@ -1,5 +1,5 @@
 /**
- * The views of sql/views, recreated when their files change.
+ * The views of sql/views and of the declarations of streams, recreated when their text changes.
  *
  * Invariant: all views match their files, or none was changed; views of users that depend on ours are never dropped. A
  * view whose file did not change costs one comparison.
@@ -12,6 +12,7 @@ import { IntakeError } from '../core/errors.ts'
 import { SQL_FOLDER, sqlFile } from '../warehouse/migrations.ts'
 import { sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import { streamViews, withStreams } from './stream-views.ts'
 
 interface ViewFile {
   readonly name: string
@@ -91,16 +92,16 @@ async function changedOf(db: Kysely<Warehouse>, files: readonly ViewFile[]): Pro
   return files.filter(({ name, hash }) => made.get(name) !== hash.toString('hex'))
 }
 
-/** In the order of their names: a view is made after those that it reads. */
+/** In the order of their names: a view is made after those that it reads; those of streams read tables only. */
 async function viewFiles(): Promise<readonly ViewFile[]> {
   const names = (await readdir(fileURLToPath(new URL('views/', SQL_FOLDER)))).filter((name) =>
     /^\d\d_\w+\.sql$/.test(name),
   )
-  return await Promise.all(
-    names.sort().map(async (name) => {
-      const text = await sqlFile(`views/${name}`)
-      const view = /create or replace view (\w+\.\w+)/.exec(text)![1]!
-      return { name, text, view, hash: createHash('sha256').update(text).digest() }
-    }),
+  const files = await Promise.all(
+    names.sort().map(async (name) => ({ name, text: withStreams(await sqlFile(`views/${name}`)) })),
   )
+  return [...files, ...streamViews()].map(({ name, text }) => {
+    const view = /create or replace view (\w+\.\w+)/.exec(text)![1]!
+    return { name, text, view, hash: createHash('sha256').update(text).digest() }
+  })
 }

@@ -16,7 +16,7 @@ import { outcomeOf } from './http/outcome.ts'
 import { endKnownBy, type Streamed, unpackedStream } from './http/read-stream.ts'
 import { DEFAULT_TIMEOUTS, openWire, type Timeouts, type Wire } from './http/wire.ts'
 import { type PagesOptions, type Scan, scanPages } from './paging/pages.ts'
-import { type Paths, pathsWith } from './paths.ts'
+import { type Endpoint, type Paths, pathsWith } from './paths.ts'
 
 export interface ClientOptions {
   /** URL of the service; a path in it is the prefix of every request's path. */
@@ -27,8 +27,10 @@ export interface ClientOptions {
   readonly apiVersion: string
   /** Most requests in flight, of all streams together. */
   readonly concurrency: number
-  /** Overrides of `DEFAULT_PATHS`. */
+  /** Overrides of `DEFAULT_PATHS` and of the paths of `endpoints`. */
   readonly paths?: { readonly [name: string]: string }
+  /** Paths beyond `DEFAULT_PATHS`: the lists and records of streams. */
+  readonly endpoints?: readonly Endpoint[]
   /** Overrides of `DEFAULT_BODY_KEYS`, the body keys that the specification does not show. */
   readonly bodyKeys?: { readonly [name: string]: string }
   /** `page_size` of the first request of a list; not sent if undefined. */
@@ -56,6 +58,8 @@ export interface ClientOptions {
 
 export interface Client {
   readonly paths: Paths
+  /** The path to request for an endpoint: its own, or the team's. */
+  pathOf(endpoint: Endpoint): string
   readonly bodyKeys: { readonly [name: string]: string }
   /** The requested version; empty if none is sent. */
   readonly apiVersion: string
@@ -153,8 +157,10 @@ export function openClient(options: ClientOptions): Client {
     await wire.close()
   }
 
+  const paths: { readonly [name: string]: string } & Paths = pathsWith(options.paths, options.endpoints)
   const client: Client = {
-    paths: pathsWith(options.paths),
+    paths,
+    pathOf: ({ name, path }) => paths[name] ?? path,
     bodyKeys: options.bodyKeys ?? {},
     apiVersion: options.apiVersion,
     pageSize: options.pageSize,

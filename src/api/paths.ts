@@ -1,6 +1,6 @@
 /**
- * Every path of the service, in one table (specification, section 4; those it does not show are guesses that the
- * configuration's `paths` corrects).
+ * The paths that the typed client requests (specification, section 4; those it does not show are guesses that the
+ * configuration's `paths` corrects). The pipeline reads the paths of its streams from their declarations (src/streams).
  *
  * Invariant: an id never leaves its own segment of a path. It is percent-encoded, and `.` and `..`, which encoding
  * does not change and a server may resolve, are refused.
@@ -41,15 +41,31 @@ export const DEFAULT_BODY_KEYS = {
 export type PathName = keyof typeof DEFAULT_PATHS
 export type Paths = { readonly [name in PathName]: string }
 
-/** The default table with the team's own paths over it. Throws `UsageError` for an unknown name or an unusable path. */
-export function pathsWith(overrides: { readonly [name: string]: string } = {}): Paths {
-  const paths: { [name: string]: string } = { ...DEFAULT_PATHS }
+/** A path of the service, and the name under which the configuration's `paths` replaces it. */
+export interface Endpoint {
+  readonly name: string
+  readonly path: string
+}
+
+/**
+ * The default table, and the paths of `endpoints`, with the team's own paths over them. Throws `UsageError` for an unknown
+ * name or an unusable path.
+ */
+export function pathsWith(
+  overrides: { readonly [name: string]: string } = {},
+  endpoints: readonly Endpoint[] = [],
+): Paths {
+  const defaults: { readonly [name: string]: string } = {
+    ...DEFAULT_PATHS,
+    ...Object.fromEntries(endpoints.map(({ name, path }) => [name, path])),
+  }
+  const paths = { ...defaults }
   for (const [name, path] of Object.entries(overrides)) {
-    const standard = Object.hasOwn(DEFAULT_PATHS, name) ? DEFAULT_PATHS[name as PathName] : undefined
+    const standard = Object.hasOwn(defaults, name) ? defaults[name] : undefined
     if (standard === undefined) {
       throw new UsageError(
         `paths.${name} is not a path of the service`,
-        `Use one of: ${Object.keys(DEFAULT_PATHS).join(', ')}.`,
+        `Use one of: ${Object.keys(defaults).join(', ')}.`,
         'paths',
       )
     }
@@ -62,7 +78,7 @@ export function pathsWith(overrides: { readonly [name: string]: string } = {}): 
     }
     paths[name] = path
   }
-  return paths as Paths
+  return paths as { readonly [name: string]: string } & Paths
 }
 
 /** Why a path cannot be requested, or null. */

@@ -7,6 +7,7 @@ import { type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
 import { UsageError } from '../core/errors.ts'
+import { ENDPOINTS } from '../streams/catalogue.ts'
 import { type Context, openLogger } from './context.ts'
 
 /** The team that `--team` names, or the only one. Throws `UsageError`. */
@@ -30,6 +31,7 @@ export function openService(
   const { name: _name, webhookSecrets: _secrets, timezone: _zone, ...connection } = team
   return openClient({
     ...connection,
+    endpoints: ENDPOINTS,
     clock: systemClock,
     random: Math.random,
     logger: openLogger(context, config),

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { RateLimit } from '../api/budget/limit.ts'
 import { DEFAULT_BODY_KEYS, pathsWith } from '../api/paths.ts'
 import { UsageError } from '../core/errors.ts'
+import { ENDPOINTS } from '../streams/catalogue.ts'
 import { durationShape, printableKey, rateLimitShape, type Settings } from './settings.ts'
 
 const names = z.record(z.string(), z.string())
@@ -126,7 +127,7 @@ function checkedUrl(text: string, variable: string, allowHttp: boolean): string 
 function checkedPaths(paths: Readonly<Record<string, string>>, variable: string): Record<string, string> {
   for (const [name, path] of Object.entries(paths)) {
     try {
-      pathsWith({ [name]: path })
+      pathsWith({ [name]: path }, ENDPOINTS)
     } catch (error) {
       const { message, hint } = error as UsageError
       const place = `${variable}.${printableKey(name)}`

@@ -7,6 +7,7 @@ import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/streams.ts'
 import { lockStreams } from '../load/stream-locks.ts'
 import { bringBack, isRemovedError, teamIdOf } from '../load/teams.ts'
+import { ENDPOINTS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -83,7 +84,15 @@ export function openTeam(
   setMaxListeners(0, signal)
   const { name, teamId, timezone = 'UTC', ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }
-  const client = openClient({ ...connection, ...version, clock, random, logger, signal })
+  const client = openClient({
+    ...connection,
+    ...version,
+    endpoints: ENDPOINTS,
+    clock,
+    random,
+    logger,
+    signal,
+  })
   return {
     name,
     teamId,

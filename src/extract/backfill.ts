@@ -180,7 +180,7 @@ async function finishTeam(
   { client }: OpenTeam,
 ): Promise<number> {
   // Forms may have been read after the files whose columns ask their questions.
-  if (runId !== null && options.streams.some((stream) => stream.reading?.kind === 'exports')) {
+  if (runId !== null && options.streams.some((stream) => stream.reading?.kind === 'files')) {
     await notebook.add(() => matchQuestions(control.db, team.teamId))
   }
   const { environment } = client

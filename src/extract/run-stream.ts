@@ -130,6 +130,6 @@ async function readByItsWay(source: Source, session: Session, options: SliceOpti
   if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
   // Whole lists are read whatever the checkpoint is; an invalid one is reported and replaced all the same.
   const checkpoint = readCheckpoint(source.taken.cursor, instantOf(source.clock.now()))
-  const note = await (reading?.kind === 'exports' ? readExports : readList)(source, session, options)
+  const note = await (reading?.kind === 'files' ? readExports : readList)(source, session, options)
   return checkpoint.kind === 'good' ? note : joined(everythingNote(checkpoint.reason), note)
 }

@@ -9,7 +9,7 @@ import { referenceId } from '../core/identifiers.ts'
 import { isObject, parseJson } from '../core/json.ts'
 import { INBOX, type StreamOrInbox } from '../core/streams.ts'
 import type { DeadLetter } from '../normalize/dead-letter.ts'
-import { streamNamed, streamOfSource } from '../streams/catalogue.ts'
+import { PERSONS, streamNamed, streamOfSource } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import { namedIn, type Subject } from '../streams/subjects.ts'
 import { openSession } from '../warehouse/connect.ts'
@@ -90,7 +90,7 @@ function subjectsOfRecord(stream: Stream, record: unknown): BodySubjects {
 /** Possible patient ids in a body that cannot be parsed; shorter words are no ids. */
 function wordsIn(body: Buffer): BodySubjects {
   const words = new Set(body.toString('utf8').match(/[\w.:-]{8,100}/g) ?? [])
-  return { own: null, others: [...words].map((id) => ({ stream: 'patients', id })) }
+  return { own: null, others: [...words].map((id) => ({ stream: PERSONS.name, id })) }
 }
 
 /*

@@ -8,6 +8,7 @@
  */
 import { createHmac } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
+import { FILES, PERSONS } from '../streams/catalogue.ts'
 import type { Subject } from '../streams/subjects.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
@@ -80,7 +81,7 @@ export async function allErased(
 
 /** The subject for a client id of an export, which may differ from the patient's id. */
 export function clientCalled(name: string): Subject {
-  return { stream: 'exports', id: `client ${name}` }
+  return { stream: FILES.name, id: `client ${name}` }
 }
 
 export interface Skipped {
@@ -119,7 +120,7 @@ export async function noteErased(
   patient: string,
   subjects: readonly Subject[],
 ): Promise<number> {
-  const patientHash = erasures.hashOf({ stream: 'patients', id: patient })
+  const patientHash = erasures.hashOf({ stream: PERSONS.name, id: patient })
   const hashes = subjects.map(erasures.hashOf).sort()
   return await db.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${LOCK}::int, ${erasures.teamId}::int)`.execute(transaction)

@@ -7,6 +7,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/streams.ts'
 import { type Instant, laterOf } from '../core/time.ts'
+import { ALL_STREAMS } from '../streams/catalogue.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 /**
@@ -23,7 +24,7 @@ export interface Ask {
   readonly reason: RefetchReason
   /** Of the event that asks. */
   readonly origin: string
-  /** For a member: if the stored record was submitted at this time or later, it is not fetched. */
+  /** For a member: if the stored record includes the change of this time, it is not fetched. */
   readonly since: Instant | null
 }
 
@@ -66,10 +67,20 @@ export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Pro
   return Number(numAffectedRows ?? 0n)
 }
 
-/** True if the record `stored` was submitted at the time in `column` or later, and needs no fetch. */
+/** True if the record `stored` includes the change of the time in `column`, and needs no fetch. */
 export function isKnownSince(column: string): RawBuilder<unknown> {
-  return sql`stored.version >= ${sql.ref(column)} and stored.payload ->> 'is_submitted' = 'true'`
+  return sql`stored.version >= ${sql.ref(column)} and ${IS_SETTLED}`
 }
+
+/** By the field that the declaration of the record's stream names. */
+const IS_SETTLED = sql`case stored.stream ${sql.join(
+  ALL_STREAMS.flatMap(({ name, settledBy }) =>
+    settledBy === undefined
+      ? []
+      : [sql`when ${sql.lit(name)} then stored.payload ->> ${sql.lit(settledBy)} = 'true'`],
+  ),
+  sql` `,
+)} else false end`
 
 function onceEach(asks: readonly Ask[]): Iterable<Ask> {
   const byKey = new Map<string, Ask>()

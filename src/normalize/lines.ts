@@ -11,7 +11,8 @@ import type { Problem } from '../core/problem.ts'
 import type { Cell } from '../streams/parts/cell.ts'
 import type { Stream } from '../streams/stream.ts'
 import { copyCell, copyCells } from './copy-text.ts'
-import { type MappedRecord, mapRecord, withoutPositions } from './map.ts'
+import { type MappedRecord, mapRecord } from './map.ts'
+import { withoutPositions } from './safe-paths.ts'
 import { openTextBuffer } from './text-buffer.ts'
 
 export interface BatchLines {

@@ -8,9 +8,8 @@ import { isLosslessNumber, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { Cell } from '../streams/parts/cell.ts'
 import { cellsOf } from '../streams/parts/parts.ts'
-import { withoutForeignNames } from '../streams/parts/record-paths.ts'
-import { OF_RESPONSES, withoutForeignKeys } from '../streams/parts/response-paths.ts'
 import type { Stream } from '../streams/stream.ts'
+import { withoutPositions } from './safe-paths.ts'
 
 export interface MappedRecord {
   /** Cells of the stream's columns. */
@@ -42,20 +41,6 @@ export function mapRecord(stream: Stream, payload: JsonObject, earlier: readonly
       drift.push({ path: withoutPositions(problem.path), type: typeOf(problem.original) })
   }
   return { root, children, extra, problems, drift }
-}
-
-/** Maps whose keys are data and may contain dots. Below one, only known field names at the end of a path are kept. */
-const FREE_MAPS =
-  /(^|\.)(custom_fields|input_fields)\.(?:.*?(\.(?:name|label|field_type|type|required|page))?)$/s
-
-/** A path without array positions and keys of free maps: `patient_tags[].name`, `input_fields.*.page`. */
-export function withoutPositions(path: string): string {
-  const ours = withoutForeignKeys(path).replace(
-    FREE_MAPS,
-    (_, before: string, map: string, field: string | undefined) =>
-      map === 'input_fields' ? `${before}${map}.*${field ?? ''}` : `${before}${map}.*`,
-  )
-  return (OF_RESPONSES.test(ours) ? ours : withoutForeignNames(ours)).replace(/\[\d+\]/g, '[]')
 }
 
 function unknownFields(stream: Stream, payload: JsonObject, drift: Drift[]): string | null {

@@ -43,12 +43,17 @@ function fieldItems(value: unknown, problems: Problem[]): readonly Item[] {
 export const documents: Stream = {
   name: 'documents',
   source: 'document',
-  list: 'documents',
-  one: 'document',
+  list: { name: 'documents', path: '/v2/documents' },
+  one: { name: 'document', path: '/v2/documents/{id}' },
   table: 'documents',
   columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
   children: [inputFields],
   otherFields: ['input_fields'],
+  safeNames: ['field_id', 'field_type', 'required', 'page'],
+  // An object is keyed by the names of the fields, which people type.
+  freeMaps: { input_fields: ['name', 'label', 'field_type', 'type', 'required', 'page'] },
+  // Messages and responses show its id.
+  analysts: { views: [] },
   isOrdered: (record) => isObject(record.input_fields),
   isSummary: (record, apiVersion) => apiVersion !== '' && !('input_fields' in record),
 }

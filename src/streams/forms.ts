@@ -72,11 +72,16 @@ function choiceRows(question: Question, problems: Problem[]): Cell[][] {
 export const forms: Stream = {
   name: 'forms',
   source: 'form',
-  list: 'forms',
-  one: 'form',
+  list: { name: 'forms', path: '/v2/forms' },
+  one: { name: 'form', path: '/v2/forms/{id}' },
   table: 'forms',
   columns: [text('name'), text('text'), column('boolean', 'enabled'), time('created_at'), time('updated_at')],
   children: [questions, choices],
   otherFields: ['questions', 'pages', 'sections', 'rows'],
+  safeNames: [
+    ...['pages', 'sections', 'rows', 'questions', 'question_type', 'question_subtype', 'help_text'],
+    ...['order', 'sort_order', 'choices', 'question_choices'],
+  ],
+  analysts: { views: ['form_completion'] },
   isSummary: (record) => !holdsQuestions(record),
 }

@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import { type Cell, readCell } from './parts/cell.ts'
 import { objectOf } from './parts/parts.ts'
-import { type Column, column, firstOf, type Stream, text, time } from './stream.ts'
+import { type Column, firstOf, reference, type Stream, text, time } from './stream.ts'
 
 /** A status is text, or an object with the text under one of these keys. */
 const IN_STATUS = ['status', 'name', 'value']
@@ -49,14 +49,15 @@ const scheduledAt: Column = {
 export const messages: Stream = {
   name: 'messages',
   source: 'message',
-  list: 'messages',
-  one: 'message',
+  sourceIsGuess: true,
+  list: { name: 'messages', path: '/v2/messages' },
+  one: { name: 'message', path: '/v2/messages/{id}' },
   table: 'messages',
   columns: [
-    column('reference', 'patient_id', 'patient'),
-    column('reference', 'form_id', 'form'),
-    column('reference', 'packet_id', 'packet'),
-    column('reference', 'document_id', 'document'),
+    reference('patient_id', 'patients', 'patient'),
+    reference('form_id', 'forms', 'form'),
+    reference('packet_id', 'packets', 'packet'),
+    reference('document_id', 'documents', 'document'),
     text('message_type'),
     text('preferred_delivery_method'),
     text('target_email'),
@@ -70,6 +71,8 @@ export const messages: Stream = {
   ],
   children: [],
   otherFields: [],
+  safeNames: ['scheduled_at'],
+  analysts: { views: ['message_outcomes'] },
   // Only a message fetched by id is documented to have its content (section 4.2).
   isSummary: (record) => !('content' in record),
 }

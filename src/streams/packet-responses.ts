@@ -8,7 +8,7 @@ import type { JsonObject } from '../core/json.ts'
 import { parseInstant } from '../core/time.ts'
 import { type Cell, readCell } from './parts/cell.ts'
 import { itemsOf } from './parts/parts.ts'
-import { type Child, type Column, column, type Related, type Stream, time } from './stream.ts'
+import { type Child, type Column, column, type Related, reference, type Stream, time } from './stream.ts'
 
 const activity: Column = {
   name: 'activity',
@@ -24,6 +24,7 @@ const members: Child = {
   table: 'packet_response_members',
   parent: 'packet_response_id',
   columns: ['position', 'response_id'],
+  references: { response_id: 'responses' },
   rows: (record, problems) =>
     itemsOf(record.responses, 'responses', problems)
       .filter((item) => item.value !== '')
@@ -46,7 +47,7 @@ export const packetResponses: Stream = {
   one: null,
   table: 'packet_responses',
   columns: [
-    column('reference', 'packet_id', 'packet'),
+    reference('packet_id', 'packets', 'packet'),
     column('boolean', 'is_submitted'),
     time('submitted_at'),
     column('boolean', 'is_archived'),
@@ -58,6 +59,7 @@ export const packetResponses: Stream = {
   ],
   children: [members],
   otherFields: ['responses'],
+  analysts: { views: ['packet_progress'] },
   isSummary: (record) => !('is_submitted' in record),
   changes: stampedMembers,
 }

@@ -7,6 +7,7 @@ const forms: Child = {
   table: 'packet_forms',
   parent: 'packet_id',
   columns: ['position', 'form_id'],
+  references: { form_id: 'forms' },
   rows: (record, problems) =>
     itemsOf(record.forms, 'forms', problems)
       .filter((item) => item.value !== '')
@@ -16,11 +17,13 @@ const forms: Child = {
 export const packets: Stream = {
   name: 'packets',
   source: 'packet',
-  list: 'packets',
-  one: 'packet',
+  list: { name: 'packets', path: '/v2/packets' },
+  one: { name: 'packet', path: '/v2/packets/{id}' },
   table: 'packets',
   columns: [text('name'), text('text'), time('created_at'), time('updated_at')],
   children: [forms],
   otherFields: ['forms'],
+  safeNames: ['forms', 'form', 'form_id'],
+  analysts: { views: ['packet_progress'] },
   isSummary: (record) => !('forms' in record),
 }

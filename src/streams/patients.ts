@@ -77,8 +77,8 @@ function customFieldRows(fields: JsonObject, problems: Problem[]): Cell[][] {
 export const patients: Stream = {
   name: 'patients',
   source: 'patient',
-  list: 'patients',
-  one: 'patient',
+  list: { name: 'patients', path: '/v2/patients' },
+  one: { name: 'patient', path: '/v2/patients/{id}' },
   table: 'patients',
   columns: [
     text('external_id'),
@@ -99,4 +99,12 @@ export const patients: Stream = {
   ],
   children: [emergencyContacts, tags, customFields],
   otherFields: ['emergency_contact', 'patient_tags', 'custom_fields'],
+  safeNames: [
+    ...['first_name', 'last_name', 'email', 'phone_number', 'relationship', 'external_id'],
+    ...['address', 'address2', 'city', 'state', 'zipcode', 'color'],
+  ],
+  freeMaps: { custom_fields: [] },
+  objects: ['emergency_contact'],
+  person: { alias: ['external_id'], same: ['email', 'first_name', 'last_name'] },
+  analysts: { views: ['patients'] },
 }

@@ -9,21 +9,22 @@ import { responseAnswers } from './parts/response-answers.ts'
 import { cleansedResponse } from './parts/response-cleansing.ts'
 import { responseFiles, responseSignatures } from './parts/response-files.ts'
 import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './parts/response-parts.ts'
-import { column, type Stream, time } from './stream.ts'
+import { safeResponsePath } from './parts/response-paths.ts'
+import { column, reference, type Stream, time } from './stream.ts'
 
 export const responses: Stream = {
   name: 'responses',
   source: 'response',
-  list: 'responses',
-  one: 'response',
+  list: { name: 'responses', path: '/v2/responses' },
+  one: { name: 'response', path: '/v2/responses/{id}' },
   reading: { kind: 'windows', parameter: 'submitted_after', field: 'submitted_at' },
   table: 'responses',
   columns: [
-    column('reference', 'patient_id', 'patient'),
-    column('reference', 'form_id', 'form'),
+    reference('patient_id', 'patients', 'patient'),
+    reference('form_id', 'forms', 'form'),
     formName,
-    column('reference', 'packet_id', 'packet'),
-    column('reference', 'document_id', 'document'),
+    reference('packet_id', 'packets', 'packet'),
+    reference('document_id', 'documents', 'document'),
     column('boolean', 'is_submitted'),
     column('boolean', 'is_skipped'),
     column('boolean', 'is_archived'),
@@ -33,6 +34,9 @@ export const responses: Stream = {
   ],
   children: [responseAnswers, matrixCells, responseFiles, responseSignatures],
   otherFields: ['answers', ...CELL_FIELDS, ...FILE_FIELDS, ...SIGNATURE_FIELDS],
+  safePath: safeResponsePath,
+  settledBy: 'is_submitted',
+  analysts: { views: ['responses', 'answers', 'matrix_answers'] },
   // A service that leaves out what is empty leaves it out by id too: such a record is whole once it was fetched.
   isSummary: (record) => !('answers' in record),
   isOrdered: ({ answers }) => isObject(answers),

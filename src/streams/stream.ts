@@ -2,7 +2,7 @@
  * A stream: data that declares how records of one resource are keyed, read and mapped to tables. The stages (extract,
  * load, verify …) receive a stream; none of them asks which one it is.
  */
-import type { PathName } from '../api/paths.ts'
+import type { Endpoint } from '../api/paths.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Problem } from '../core/problem.ts'
 import type { StreamName } from '../core/streams.ts'
@@ -14,6 +14,8 @@ export interface Column {
   readonly name: string
   readonly type: CellType
   readonly from: readonly string[]
+  /** The stream whose records the cell names by id. */
+  readonly to?: StreamName
   /** Reads the cell if its value may be nested inside a field; `path` is that of the record. */
   readonly read?: (record: JsonObject, path: string, problems: Problem[]) => Cell
 }
@@ -25,6 +27,8 @@ export interface Child {
   readonly parent: string
   /** Columns after team and parent, in the order of the cells of a row. */
   readonly columns: readonly string[]
+  /** The streams whose records its columns name by id. */
+  readonly references?: { readonly [column: string]: StreamName }
   /** The record's rows. */
   readonly rows: (record: JsonObject, problems: Problem[]) => readonly (readonly Cell[])[]
 }
@@ -39,19 +43,43 @@ export type Reading =
       /** Field of a record that the parameter filters. */
       readonly field: string
     }
-  /** A list of files, each read as a whole. */
-  | { readonly kind: 'exports' }
+  /** A list of files, each read as a whole (extract/exports, load/exports). */
+  | {
+      readonly kind: 'files'
+      /** The stream whose records the rows of a file repeat. */
+      readonly rowsOf: StreamName
+      /** Their tables in schema `intake`, keyed by team, id of the file and `key`. */
+      readonly tables: readonly FileTable[]
+    }
+
+export interface FileTable {
+  readonly table: string
+  readonly key: readonly string[]
+  /** Columns after team and id, in the order of their lines. */
+  readonly columns: readonly string[]
+}
+
+/** What analysts see of a stream. */
+export type Analysts =
+  /** Views of sql/views, where values need more than being shown: a birth date becomes a year. */
+  | { readonly views: readonly string[] }
+  /** Columns of the root table, shown as they are in `intake_analytics.<table>`; the migration makes that view. */
+  | { readonly columns: readonly string[] }
+  /** Nothing: it describes the service, not its patients, and is not in `freshness` either. */
+  | 'nothing'
 
 export interface Stream {
   readonly name: StreamName
   /** `source` of its webhook events (specification, section 6); absent if there are none. */
   readonly source?: string
-  /** Name of the path that lists its records; null if only webhooks deliver them. */
-  readonly list: PathName | null
-  /** Key of the records in a list response, if it is not the name of the path. */
+  /** True for a source that the specification does not list: its silence is no sign of a fault. */
+  readonly sourceIsGuess?: boolean
+  /** The path that lists its records; null if only webhooks deliver them. */
+  readonly list: Endpoint | null
+  /** Key of the records in a list response, if it is not the name of the stream. */
   readonly listedAs?: string
-  /** Name of the path of one record by id; null if the service has none, so that no record can be proved gone. */
-  readonly one: PathName | null
+  /** The path of one record, with `{id}`; null if the service has none, so that no record can be proved gone. */
+  readonly one: Endpoint | null
   /** How it is read; absent: the whole list each time. */
   readonly reading?: Reading
   /** Root table in schema `intake`, keyed by team and id. */
@@ -60,6 +88,23 @@ export interface Stream {
   readonly children: readonly Child[]
   /** Fields that children read or that need no column; all other fields are unknown. */
   readonly otherFields: readonly string[]
+  /**
+   * Names of fields below the top-level ones, which paths in logs, problems and drift may contain; any other name may be
+   * data, and becomes `*`.
+   */
+  readonly safeNames?: readonly string[]
+  /** Fields whose keys are data, each with the names that may stand at the end of a path below it. */
+  readonly freeMaps?: { readonly [field: string]: readonly string[] }
+  /** Returns a path without data if it needs rules of its own, else null. Called with any path; idempotent. */
+  readonly safePath?: (path: string) => string | null
+  /** Top-level fields that are objects with fixed names, besides references: `explain` names what changed in them. */
+  readonly objects?: readonly string[]
+  /**
+   * Present if its records are persons, whose data `erase` removes: the records of every stream that names one, and the rows
+   * of files. Files may call a person by another id: by one of the columns `alias`, or anything if all of `same` are equal.
+   */
+  readonly person?: { readonly alias: readonly string[]; readonly same: readonly string[] }
+  readonly analysts: Analysts
   /**
    * True for a list entry that lacks fields of the record fetched by id, given the requested API version. Absent if lists
    * are known to contain whole records.
@@ -83,6 +128,8 @@ export interface Stream {
   readonly entryAt?: (record: JsonObject) => Instant | null
   /** Records of another stream that this state changed; they are fetched by id, because the state does not contain them. */
   readonly changes?: (record: JsonObject) => Related | null
+  /** Field that is true once a record includes the change that `Related.since` dates. */
+  readonly settledBy?: string
 }
 
 /** True if the stream has no fetch that could order two states: then `updated_at` decides (law 2). */
@@ -94,8 +141,8 @@ export interface Related {
   readonly stream: StreamName
   readonly ids: readonly string[]
   /**
-   * The time of the change, from the record: a stored record that is submitted and was read then or later needs no fetch.
-   * Null if the record has none.
+   * The time of the change, from the record: a stored record that was read then or later, and whose `settledBy` is true,
+   * needs no fetch. Null if the record has none.
    */
   readonly since: Instant | null
 }
@@ -110,6 +157,11 @@ export function time(name: string, ...aliases: string[]): Column {
 
 export function column(type: CellType, name: string, ...aliases: string[]): Column {
   return { name, type, from: [name, ...aliases] }
+}
+
+/** A column with the id of a record of another stream: bare, or in an object. */
+export function reference(name: string, to: StreamName, ...aliases: string[]): Column {
+  return { name, type: 'reference', from: [name, ...aliases], to }
 }
 
 /** The first of the fields that is present and not null, with its name. */

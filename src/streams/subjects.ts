@@ -1,11 +1,12 @@
 /**
- * The patients that a record refers to: by the columns of its tables that name a patient, or a response of a patient.
+ * The persons that a record refers to: by the columns of its tables that name a person, or a record of a person.
  *
- * Invariant: derived from the stream's declaration alone, so that a new stream is covered; the record itself is always
- * one of its subjects.
+ * Invariant: derived from the declarations alone, so that a new stream is covered; the record itself is always one of its
+ * subjects.
  */
 import type { JsonObject } from '../core/json.ts'
 import type { StreamName } from '../core/streams.ts'
+import { ALL_STREAMS, PERSONS } from './catalogue.ts'
 import type { Cell } from './parts/cell.ts'
 import { cellsOf } from './parts/parts.ts'
 import type { Column, Stream } from './stream.ts'
@@ -16,7 +17,10 @@ export interface Subject {
   readonly id: string
 }
 
-const NAMES: Readonly<Record<string, StreamName>> = { patient_id: 'patients', response_id: 'responses' }
+/** Streams whose records belong to a person: a column of their root table names one. */
+export const OF_PERSONS: ReadonlySet<StreamName> = new Set(
+  ALL_STREAMS.filter(({ columns }) => columns.some(({ to }) => to === PERSONS.name)).map(({ name }) => name),
+)
 
 /** A column by its place among those of its table, after the key. */
 export interface NamingColumn {
@@ -30,16 +34,18 @@ export function namingColumns(stream: Pick<Stream, 'columns' | 'children'>): {
   readonly children: readonly (readonly NamingColumn[])[]
 } {
   return {
-    root: naming(stream.columns.map(({ name }) => name)),
-    children: stream.children.map(({ columns }) => naming(columns)),
+    root: naming(stream.columns.map(({ to }) => to)),
+    children: stream.children.map(({ columns, references }) =>
+      naming(columns.map((name) => references?.[name])),
+    ),
   }
 }
 
-function naming(columns: readonly string[]): readonly NamingColumn[] {
-  return columns.flatMap((name, at) => {
-    const names = NAMES[name]
-    return names === undefined ? [] : [{ at, names }]
-  })
+/** `to`: the streams that the columns name. */
+function naming(to: readonly (StreamName | undefined)[]): readonly NamingColumn[] {
+  return to.flatMap((names, at) =>
+    names === PERSONS.name || (names !== undefined && OF_PERSONS.has(names)) ? [{ at, names }] : [],
+  )
 }
 
 /** The subjects of a payload, except the record itself. */

@@ -8,9 +8,9 @@ import { column, type Stream, text, time } from './stream.ts'
 
 export const webhookConfigs: Stream = {
   name: 'webhook_configs',
-  list: 'webhookConfigs',
+  list: { name: 'webhookConfigs', path: '/v2/webhooks' },
   listedAs: 'webhooks',
-  one: 'webhookConfig',
+  one: { name: 'webhookConfig', path: '/v2/webhooks/{id}' },
   table: 'webhook_configs',
   columns: [
     text('target_url'),
@@ -22,6 +22,7 @@ export const webhookConfigs: Stream = {
   children: [],
   // Orders the states of a configuration, and has no column.
   otherFields: ['updated_at'],
+  analysts: 'nothing',
   cleanse: (input) => withoutSecrets(input, 0),
 }
 

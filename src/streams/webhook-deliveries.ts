@@ -7,7 +7,7 @@
 import type { JsonObject } from '../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../core/time.ts'
 import { readCell } from './parts/cell.ts'
-import { column, type Stream, text, time } from './stream.ts'
+import { column, reference, type Stream, text, time } from './stream.ts'
 
 /** Attempts with the same time are ordered by number, a microsecond apart. */
 function attemptedAt({ created_at, attempts }: JsonObject): Instant | null {
@@ -19,13 +19,13 @@ function attemptedAt({ created_at, attempts }: JsonObject): Instant | null {
 
 export const webhookDeliveries: Stream = {
   name: 'webhook_deliveries',
-  list: 'webhookDeliveries',
+  list: { name: 'webhookDeliveries', path: '/v2/webhooks/events' },
   listedAs: 'events',
   one: null,
   table: 'webhook_deliveries',
   columns: [
     column('reference', 'event_id', 'event'),
-    column('reference', 'webhook_config_id', 'webhook_config'),
+    reference('webhook_config_id', 'webhook_configs', 'webhook_config'),
     text('event_type'),
     text('source'),
     text('status'),
@@ -37,5 +37,6 @@ export const webhookDeliveries: Stream = {
   ],
   children: [],
   otherFields: [],
+  analysts: 'nothing',
   entryAt: attemptedAt,
 }

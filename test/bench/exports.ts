@@ -112,6 +112,7 @@ function fileClient(pieces: () => Iterable<Buffer>): Client {
     concurrency: 4,
     bodyKeys: {},
     paths: pathsWith(),
+    pathOf: ({ path }: { readonly path: string }) => path,
     pages: () => Object.assign(scan(), { outcome }) as Scan,
     stream: async () => ({
       ...times,

@@ -68,6 +68,7 @@ function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: num
   const client = {
     apiVersion: 'v2.1',
     paths: pathsWith(),
+    pathOf: ({ path }: { readonly path: string }) => path,
     pages: () => Object.assign(scan(), { outcome }) as Scan,
   }
   return client as unknown as Client

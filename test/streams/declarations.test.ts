@@ -1,9 +1,11 @@
 /** The tables, what the streams declare and what the contract promises are one and the same; and all is commented. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
+import { DEFAULT_PATHS } from '../../src/api/paths.ts'
+import { ALL_STREAMS, ENDPOINTS, STREAM_NAMES } from '../../src/streams/catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
-import { EXPECTED_TABLES, type ExpectedTable } from './expected-tables.ts'
+import type { ExpectedTable } from './expected-tables.ts'
+import { TABLES } from './fixtures/all.ts'
 
 let database: TestDatabase
 let client: pg.Client
@@ -41,7 +43,7 @@ async function tablesOf(schema: string): Promise<Record<string, ExpectedTable>> 
   return Object.fromEntries(rows.map(({ name, columns, key }) => [name, { key: key ?? [], columns }]))
 }
 
-test.each(Object.entries(EXPECTED_TABLES))(
+test.each(Object.entries(TABLES))(
   'intake.%s has the columns, types and key of the contract',
   async (name, expected) => {
     expect((await tablesOf('intake'))[name]).toEqual(expected)
@@ -59,7 +61,7 @@ test('every table of intake but teams belongs to a stream, and every stream has 
   const declared = [...ofRecords, ...OF_FILES]
   const there = Object.keys(await tablesOf('intake')).filter((name) => name !== 'teams')
   expect(there.sort()).toEqual(declared.sort())
-  expect(Object.keys(EXPECTED_TABLES).sort()).toEqual(there)
+  expect(Object.keys(TABLES).sort()).toEqual(there)
 })
 
 test.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))(
@@ -133,4 +135,60 @@ test('every schema, table and column has a comment', async () => {
   expect(
     rows.filter(({ comment }) => comment === null || comment.trim().length < 5).map(({ name }) => name),
   ).toEqual([])
+})
+
+test('the typed client requests the same paths', () => {
+  const declared = Object.fromEntries(ENDPOINTS.map(({ name, path }) => [name, path]))
+  const both = Object.entries(DEFAULT_PATHS).filter(([name]) => name in declared)
+  expect(both.length).toBeGreaterThan(10)
+  expect(Object.fromEntries(both)).toMatchObject(
+    Object.fromEntries(both.map(([name]) => [name, declared[name]])),
+  )
+})
+
+test('every reference names a stream, and a path by id takes an id', () => {
+  const named = ALL_STREAMS.flatMap(({ columns, children }) => [
+    ...columns.flatMap(({ to }) => to ?? []),
+    ...children.flatMap(({ references = {} }) => Object.values(references)),
+  ])
+  expect(named.filter((name) => !STREAM_NAMES.includes(name))).toEqual([])
+  for (const { one, list } of ALL_STREAMS) {
+    if (one !== null) expect(one.path).toContain('{id}')
+    if (list !== null) expect(list.path).not.toContain('{id}')
+  }
+})
+
+test.each(
+  ALL_STREAMS.flatMap(({ name, table, children, analysts, reading }) => {
+    const tables = [table, ...children.map((child) => child.table)]
+    const files = reading?.kind === 'files' ? reading.tables.map((file) => file.table) : []
+    const views = analysts === 'nothing' ? [] : 'views' in analysts ? analysts.views : [table]
+    return views.map((view) => ({ name, view, tables: [...tables, ...files] }))
+  }),
+)('analysts see $name in $view', async ({ view, tables }) => {
+  const { rows } = await client.query<{ table: string }>(
+    `with recursive used as (
+       select ('intake_analytics.' || $1)::regclass::oid as relation
+       union
+       select d.refobjid from used join pg_rewrite r on r.ev_class = used.relation
+       join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+     )
+     select relname as table from used join pg_class c on c.oid = used.relation
+     where relnamespace = 'intake'::regnamespace`,
+    [view],
+  )
+  expect(rows.map(({ table }) => table).filter((table) => tables.includes(table))).not.toEqual([])
+})
+
+test('freshness has every stream that analysts see', async () => {
+  const { rows } = await client.query<{ definition: string }>(
+    `select pg_get_viewdef('intake_analytics.freshness') as definition`,
+  )
+  const lines = rows[0]!.definition.matchAll(
+    /'(\w+)'::text,\s*\( SELECT max\(x\._version\) AS max\s+FROM (?:intake\.)?(\w+) x/g,
+  )
+  const expected = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing')
+  expect([...lines].map(([, name, table]) => [name, table])).toEqual(
+    expected.map(({ name, table }) => [name, table]),
+  )
 })

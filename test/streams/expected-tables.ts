@@ -1,4 +1,7 @@
-/** The tables that the contract promises for the streams built so far, written out by hand. */
+/**
+ * The tables that the contract promises, written out by hand; the fixtures of a stream that came later say what its own
+ * are (`tables`).
+ */
 
 const meta = {
   _version: 'timestamp with time zone',
@@ -10,8 +13,8 @@ const meta = {
   _problems: 'jsonb',
 } as const
 
-const texts = (...names: string[]) => Object.fromEntries(names.map((name) => [name, 'text']))
-const times = (...names: string[]) =>
+export const texts = (...names: string[]) => Object.fromEntries(names.map((name) => [name, 'text']))
+export const times = (...names: string[]) =>
   Object.fromEntries(names.map((name) => [name, 'timestamp with time zone']))
 
 export interface ExpectedTable {
@@ -20,12 +23,12 @@ export interface ExpectedTable {
   readonly columns: Readonly<Record<string, string>>
 }
 
-const root = (columns: Record<string, string>): ExpectedTable => ({
+export const root = (columns: Record<string, string>): ExpectedTable => ({
   key: ['team_id', 'id'],
   columns: { team_id: 'smallint', id: 'text', ...columns, ...meta },
 })
 
-const child = (key: readonly string[], columns: Record<string, string>): ExpectedTable => ({
+export const child = (key: readonly string[], columns: Record<string, string>): ExpectedTable => ({
   key: ['team_id', ...key],
   columns: { team_id: 'smallint', ...columns },
 })

@@ -2,13 +2,13 @@
 import { describe, expect, test } from 'vitest'
 import { canonicalText } from '../../src/core/canonical.ts'
 import { parseText } from '../../src/core/json.ts'
-import { mapRecord, withoutPositions } from '../../src/normalize/map.ts'
+import { mapRecord } from '../../src/normalize/map.ts'
+import { withoutPositions } from '../../src/normalize/safe-paths.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import type { Cell } from '../../src/streams/parts/cell.ts'
 import type { Stream } from '../../src/streams/stream.ts'
-import { EXPECTED_TABLES } from './expected-tables.ts'
 import { type Fixture, loadedOf, type Row, readFixture } from './fixture.ts'
-import { FIXTURES } from './fixtures/all.ts'
+import { FIXTURES, TABLES } from './fixtures/all.ts'
 
 /** A cell, and a value as a fixture promises it, in one form. */
 function comparable(value: unknown, type: string): unknown {
@@ -33,13 +33,13 @@ function arrayText(value: unknown): string {
 }
 
 function rowOf(table: string, columns: readonly string[], cells: readonly Cell[]): Row {
-  const types = EXPECTED_TABLES[table]!.columns
+  const types = TABLES[table]!.columns
   expect(cells).toHaveLength(columns.length)
   return Object.fromEntries(columns.map((column, at) => [column, comparable(cells[at], types[column]!)]))
 }
 
 function promisedRow(table: string, columns: readonly string[], row: Row): Row {
-  const types = EXPECTED_TABLES[table]!.columns
+  const types = TABLES[table]!.columns
   expect(columns).toEqual(expect.arrayContaining(Object.keys(row)))
   return Object.fromEntries(columns.map((column) => [column, comparable(row[column], types[column]!)]))
 }
@@ -53,9 +53,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
 
   test('declares every column of its tables, each as its type, and no other', () => {
     const own = stream.columns.map((column) => column.name)
-    const declared = Object.keys(EXPECTED_TABLES[stream.table]!.columns).filter(
-      (each) => !each.startsWith('_'),
-    )
+    const declared = Object.keys(TABLES[stream.table]!.columns).filter((each) => !each.startsWith('_'))
     expect(['team_id', 'id', ...own].sort()).toEqual(declared.sort())
     const types = {
       text: 'text',
@@ -71,11 +69,11 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
       texts: 'text[]',
     } as const
     for (const column of stream.columns) {
-      const type = EXPECTED_TABLES[stream.table]!.columns[column.name]
+      const type = TABLES[stream.table]!.columns[column.name]
       expect({ ...types, ...others }[column.type], column.name).toBe(type)
     }
     for (const child of stream.children) {
-      const columns = Object.keys(EXPECTED_TABLES[child.table]!.columns)
+      const columns = Object.keys(TABLES[child.table]!.columns)
       expect(['team_id', child.parent, ...child.columns].sort()).toEqual(columns.sort())
     }
   })

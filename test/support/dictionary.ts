@@ -5,6 +5,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import type pg from 'pg'
+import { ALL_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
 
 interface Column {
   readonly relation: string
@@ -26,31 +27,42 @@ const READ = `
   where c.relnamespace = $1::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
   order by c.relname, a.attnum`
 
-/** References between tables. No foreign key enforces them, because events arrive in any order. */
-const RELATIONS = [
-  ['teams', '||--o{', 'patients', 'team_id'],
-  ['patients', '||--o| ', 'patient_emergency_contacts', 'patient_id'],
-  ['patients', '||--o{', 'patient_tags', 'patient_id'],
-  ['patients', '||--o{', 'patient_custom_fields', 'patient_id'],
-  ['patients', '||--o{', 'responses', 'patient_id'],
-  ['patients', '||--o{', 'messages', 'patient_id'],
-  ['forms', '||--o{', 'form_questions', 'form_id'],
-  ['form_questions', '||--o{', 'question_choices', 'question_position'],
-  ['forms', '||--o{', 'responses', 'form_id'],
-  ['forms', '||--o{', 'exports', 'form_id'],
-  ['packets', '||--o{', 'packet_forms', 'packet_id'],
-  ['packets', '||--o{', 'packet_responses', 'packet_id'],
-  ['packet_responses', '||--o{', 'packet_response_members', 'packet_response_id'],
-  ['documents', '||--o{', 'document_input_fields', 'document_id'],
-  ['responses', '||--o{', 'response_answers', 'response_id'],
-  ['responses', '||--o{', 'response_matrix_cells', 'response_id'],
-  ['responses', '||--o{', 'response_files', 'response_id'],
-  ['responses', '||--o{', 'response_signatures', 'response_id'],
-  ['exports', '||--o{', 'export_columns', 'export_id'],
-  ['exports', '||--o{', 'export_rows', 'export_id'],
-  ['export_rows', '||--o{', 'export_cells', 'row_number'],
-  ['webhook_configs', '||--o{', 'webhook_deliveries', 'webhook_config_id'],
-] as const
+/** From the declarations. No foreign key enforces them, because events arrive in any order. */
+const RELATIONS: readonly (readonly [from: string, kind: string, to: string, label: string])[] =
+  ALL_STREAMS.flatMap(({ table, columns, children, reading }) => [
+    ...columns.flatMap(({ name, to }) =>
+      to === undefined ? [] : [[streamNamed(to)!.table, '||--o{', table, name] as const],
+    ),
+    ...children.map((child) => [table, '||--o{', child.table, child.parent] as const),
+    ...children.flatMap((child) =>
+      Object.entries(child.references ?? {}).map(
+        ([name, to]) => [streamNamed(to)!.table, '||--o{', child.table, name] as const,
+      ),
+    ),
+    ...(reading?.kind === 'files' ? reading.tables : []).map(
+      (file) => [table, '||--o{', file.table, 'export_id'] as const,
+    ),
+  ])
+
+function streams(): string {
+  const code = (texts: readonly string[]) => texts.map((text) => `\`${text}\``).join(', ')
+  const rows = ALL_STREAMS.map((stream) => {
+    const { name, table, children, source, list, one, analysts } = stream
+    const files = stream.reading?.kind === 'files' ? stream.reading.tables : []
+    const read = list === null ? 'webhooks only' : one === null ? 'its list' : 'its list, and by id'
+    const views = analysts === 'nothing' ? [] : 'views' in analysts ? analysts.views : [table]
+    return [
+      code([name]),
+      code([table, ...children.map((child) => child.table), ...files.map((file) => file.table)]),
+      read,
+      source === undefined ? '' : code([source]),
+      code(views),
+    ]
+  })
+  const head = ['Stream', 'Tables', 'Read from', 'Event source', 'Views that show it']
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}
 
 export async function dictionary(client: pg.Client, introduction: string): Promise<string> {
   const analytics = (await client.query<Column>(READ, ['intake_analytics'])).rows
@@ -59,6 +71,9 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
   const tables = intake.filter(({ kind }) => kind !== 'v')
   return `${[
     introduction.trimEnd(),
+    '## Streams',
+    'From their declarations in `src/streams`.',
+    streams(),
     '## Worked questions',
     'The tests run each query against the emulator and compare the result with the emulator’s own records.',
     questions(),

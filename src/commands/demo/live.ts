@@ -12,6 +12,7 @@ import { IntakeError } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
 import type { Emulator } from '../../emulator/server.ts'
 import { openServe, type Serving } from '../../operate/serve/serve.ts'
+import { ENDPOINTS } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { demoTeam, REWORDED_FORM } from './service.ts'
 
@@ -34,7 +35,13 @@ const ANYWHERE = { host: '127.0.0.1', port: 0 } as const
 /** Starts `serve` and subscribes it to all events of the service. */
 export async function openLive({ url, service, logger }: LiveOptions): Promise<Serving> {
   const team = demoTeam(service)
-  await using client = openClient({ ...team, clock: systemClock, random: Math.random, logger })
+  await using client = openClient({
+    ...team,
+    endpoints: ENDPOINTS,
+    clock: systemClock,
+    random: Math.random,
+    logger,
+  })
   // Creating the webhook returns the secret that the receiver needs; the receiver's address is known only once it runs.
   const { record } = await createWebhookConfig(client, { target_url: 'http://127.0.0.1:9/webhooks' })
   const reading = recordId(record)

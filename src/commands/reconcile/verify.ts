@@ -5,7 +5,7 @@ import { readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { type VerifySummary, verify } from '../../reconcile/verify/verify.ts'
-import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
 import { alertsAtEnd } from '../backfill/alerts-at-end.ts'
 import { openProgress } from '../backfill/progress.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
@@ -57,8 +57,13 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     )
   }
   const names = streams.map(({ name }) => name)
-  if (options.deep && !(names.includes('responses') && names.includes('exports'))) {
-    throw new UsageError('--deep needs the streams responses and exports', 'name both in --streams', '--deep')
+  const compared = [FILES.reading.rowsOf, FILES.name]
+  if (options.deep && !compared.every((name) => names.includes(name))) {
+    throw new UsageError(
+      `--deep needs the streams ${compared.join(' and ')}`,
+      'name both in --streams',
+      '--deep',
+    )
   }
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)

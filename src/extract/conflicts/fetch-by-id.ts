@@ -87,7 +87,7 @@ export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promis
 
 async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSignal): Promise<Fetched> {
   const { client, serviceClock, meter, stream, failedFetches } = by
-  const template = client.paths[stream.one!]
+  const template = client.pathOf(stream.one!)
   let refusal: Answer | undefined
   const onRefusal = (answer: Answer) => {
     refusal = answer

@@ -14,7 +14,7 @@ import type { IntakeError } from '../../core/errors.ts'
 import { openNotifier } from '../../core/notifier.ts'
 import type { StreamName } from '../../core/streams.ts'
 import { openLoaders } from '../../load/loaders.ts'
-import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import { ALL_STREAMS, ENDPOINTS } from '../../streams/catalogue.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { TeamSource } from '../backfill-options.ts'
 import type { FailedFetches } from '../source.ts'
@@ -69,7 +69,12 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     const { name: _name, teamId: _teamId, timezone: _timezone, ...connection } = team
     return openWorker(
       team,
-      openClient({ ...connection, ...version, clock, random, logger, signal: closing.signal }),
+      openClient({
+        ...connection,
+        ...version,
+        endpoints: ENDPOINTS,
+        ...{ clock, random, logger, signal: closing.signal },
+      }),
       clock,
     )
   })

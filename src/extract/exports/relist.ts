@@ -19,8 +19,8 @@ export async function relist(
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} ${purpose}` }
   const wanted = new Set(ids)
   const found = new Map<string, Envelope>()
-  const resource = stream.listedAs ?? stream.list!
-  for await (const page of client.pages(client.paths[stream.list!], { resource, meter, signal })) {
+  const resource = stream.listedAs ?? stream.name
+  for await (const page of client.pages(client.pathOf(stream.list!), { resource, meter, signal })) {
     serviceClock.sample(page)
     const observedAt = serviceClock.observedAt(page.startedAt) as Instant
     for (const value of page.records) {

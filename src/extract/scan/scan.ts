@@ -67,14 +67,14 @@ export async function scanStream(
   const { query, dated, satisfies } = request
   let unkeyed = 0
   let newest: Instant | null = null
-  const resource = stream.listedAs ?? stream.list!
+  const resource = stream.listedAs ?? stream.name
   const idsRepeat = stream.entryAt !== undefined
   const options: PagesOptions = {
     ...{ resource, meter, signal, idsRepeat },
     ...(query === undefined ? {} : { query }),
     ...(satisfies === undefined ? {} : { fits: (record) => !isObject(record) || satisfies(record) }),
   }
-  const pages = client.pages(client.paths[stream.list!], options)
+  const pages = client.pages(client.pathOf(stream.list!), options)
   for await (const page of pages) {
     serviceClock.sample(page)
     const entries = await readPage(source, page)

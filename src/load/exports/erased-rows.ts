@@ -5,6 +5,7 @@
  * numbers of the service's own file. All other records of a rewritten file have the same cells.
  */
 import { type Kysely, sql } from 'kysely'
+import { PERSONS } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures.ts'
 import { decodedCell } from './cell-text.ts'
@@ -39,7 +40,7 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
       return met
     },
     isErased(id) {
-      const hashes = [{ stream: 'patients', id } as const, clientCalled(id)].map(erasures.hashOf)
+      const hashes = [{ stream: PERSONS.name, id }, clientCalled(id)].map(erasures.hashOf)
       const hash = hashes.find((each) => erased.has(each))
       if (hash === undefined) return false
       const times = (skipped.get(hash)?.times ?? 0) + 1

@@ -2,6 +2,7 @@
 import { finished } from 'node:stream/promises'
 import type pg from 'pg'
 import { from as copyFrom } from 'pg-copy-streams'
+import { ALL_STREAMS } from '../../streams/catalogue.ts'
 
 /** Runs `statement` (`copy … from stdin`) with `lines`; does nothing without lines. */
 export async function sendCopy(client: pg.Client, statement: string, lines: Buffer): Promise<void> {
@@ -39,7 +40,8 @@ async function isBound(client: pg.Client): Promise<boolean> {
   const known = bound.get(client)
   if (known !== undefined) return known
   const { rows } = await client.query<{ bound: boolean }>(
-    `select coalesce(row_security_active(to_regclass('intake.patients')), false) as bound`,
+    `select coalesce(row_security_active(to_regclass($1)), false) as bound`,
+    [`intake.${ALL_STREAMS[0]!.table}`],
   )
   bound.set(client, rows[0]!.bound)
   return rows[0]!.bound

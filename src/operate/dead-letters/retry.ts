@@ -143,7 +143,7 @@ async function start(session: Session, deadLetter: Waiting, stream: Stream | und
     ])
     return { id, outcome: 'asked' }
   }
-  if (stream.reading?.kind === 'exports' && origin.endsWith(' file'))
+  if (stream.reading?.kind === 'files' && origin.endsWith(' file'))
     return notPossible(id, 'the next backfill fetches the files of exports again')
   return await loadBody(session, deadLetter, stream)
 }

@@ -1,7 +1,7 @@
 /**
  * Checks of one team's service: credentials, environment and clock.
  *
- * Invariant: requests only the list of forms, which contains no health data.
+ * Invariant: requests only the list of a stream whose records name no person, so that it contains no health data.
  */
 import type { Logger } from 'pino'
 import { type ClientOptions, openClient } from '../../api/client.ts'
@@ -11,6 +11,8 @@ import { openServiceClock, type ServiceClock } from '../../api/service-clock.ts'
 import type { Clock } from '../../core/clock.ts'
 import { deadlineIn } from '../../core/deadline.ts'
 import { IntakeError } from '../../core/errors.ts'
+import { ENDPOINTS, PERSONS, STREAMS } from '../../streams/catalogue.ts'
+import { OF_PERSONS } from '../../streams/subjects.ts'
 import { type Check, failed, ok, warning } from './check.ts'
 
 export interface ServiceTeam
@@ -34,6 +36,7 @@ export interface ServiceCheckOptions {
 }
 
 const LIMIT_MS = 20_000
+const HARMLESS = STREAMS.find(({ name }) => name !== PERSONS.name && !OF_PERSONS.has(name))!
 const WRONG_URL = 'check INTAKE_BASE_URL: the server there does not have the paths of the service'
 const WARN_SECONDS = 60
 const FAIL_SECONDS = 300
@@ -48,14 +51,23 @@ export async function checkService(
   const { signal } = deadline
   const serviceClock = openServiceClock()
   const giveUpAfterMs = limitMs
-  await using client = openClient({ ...connection, giveUpAfterMs, clock, logger, signal, random: () => 0 })
+  await using client = openClient({
+    ...connection,
+    endpoints: ENDPOINTS,
+    giveUpAfterMs,
+    clock,
+    logger,
+    signal,
+    random: () => 0,
+  })
   let failure: unknown = null
   try {
     const onRefusal = serviceClock.sample
-    const path = client.paths.forms
+    const path = client.pathOf(HARMLESS.list!)
     const response = await client.get(path, { onRefusal })
     serviceClock.sample(response)
-    if (readList(response.body, response.headers, 'forms', path) === null) failure = noList(path)
+    const resource = HARMLESS.listedAs ?? HARMLESS.name
+    if (readList(response.body, response.headers, resource, path) === null) failure = noList(path)
   } catch (error) {
     options.signal.throwIfAborted()
     const isThrottled = client.totals.throttled > 0 && client.totals.throttled === client.totals.requests

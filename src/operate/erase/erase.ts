@@ -10,6 +10,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
 import { clientCalled, type Erasures, erasedAmong, hashesOf, noteErased } from '../../load/erasures.ts'
+import { PERSONS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -35,7 +36,7 @@ export async function previewErasure(url: string, patient: Patient): Promise<Era
     const { db } = session
     const found = await findRecords(db, patient)
     const erasures = await hashesOf(db, patient.teamId)
-    const own = erasures.hashOf({ stream: 'patients', id: patient.id })
+    const own = erasures.hashOf({ stream: PERSONS.name, id: patient.id })
     const erasedBefore = (await erasedAmong(db, [own])).size > 0
     if (!erasedBefore && !(await isKnown(db, patient, found))) throw unknownPatient()
     return { found, erasedBefore }
@@ -107,7 +108,7 @@ async function removeAll(
 }
 
 async function forgetHashes(db: Kysely<Warehouse>, erasures: Erasures, { id }: Patient): Promise<void> {
-  const own = erasures.hashOf({ stream: 'patients', id })
+  const own = erasures.hashOf({ stream: PERSONS.name, id })
   await sql`delete from intake_ops.erasures where patient_hash = decode(${own}, 'hex')`.execute(db)
 }
 
@@ -129,6 +130,6 @@ function unknownPatient(): IntakeError {
   return new IntakeError('the warehouse has no data of a patient with this id', {
     code: 'unknown_patient',
     verdict: 'stop',
-    hint: 'check the id, and set --team; the id is the one of the service (intake.patients.id)',
+    hint: `check the id, and set --team; the id is the one of the service (intake.${PERSONS.table}.id)`,
   })
 }

@@ -8,7 +8,7 @@
 import { type Kysely, sql } from 'kysely'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import { subjectsOfBody } from '../../load/erased-dead-letters.ts'
-import { streamNamed } from '../../streams/catalogue.ts'
+import { PERSONS, streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Patient } from './find.ts'
@@ -67,5 +67,5 @@ async function removeDeadLetters(db: Kysely<Warehouse>, patient: Patient): Promi
 function isOfPatient(stream: Stream | undefined, body: Buffer, { id }: Patient): boolean {
   const { own, others } = subjectsOfBody(stream, body)
   const all = own === null ? others : [own, ...others]
-  return all.some((subject) => subject.stream === 'patients' && subject.id === id)
+  return all.some((subject) => subject.stream === PERSONS.name && subject.id === id)
 }

@@ -6,7 +6,8 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
-import { streamNamed } from '../../streams/catalogue.ts'
+import { forgetResponses } from '../../reconcile/verify/deep/channels.ts'
+import { FILES, streamNamed } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Found, Patient } from './find.ts'
 
@@ -98,16 +99,8 @@ async function removeFromVerifications(
         select from jsonb_array_elements(different_ids) as listed where listed ->> 'id' = any(${ids})
       )
     )`.execute(db)
-  if (stream !== 'responses') return
-  await sql`
-    update intake_ops.verifications set deep = jsonb_set(deep, '{differences}', coalesce((
-      select jsonb_agg(listed order by place)
-      from jsonb_array_elements(deep -> 'differences') with ordinality as each (listed, place)
-      where coalesce(listed ->> 'response_id', '') <> all(${ids})
-    ), '[]'))
-    where team_id = ${teamId} and exists (
-      select from jsonb_array_elements(deep -> 'differences') as listed where listed ->> 'response_id' = any(${ids})
-    )`.execute(db)
+  if (stream !== FILES.reading.rowsOf) return
+  await forgetResponses(db, teamId, all)
 }
 
 async function affected(result: Promise<{ readonly numAffectedRows?: bigint }>): Promise<number> {

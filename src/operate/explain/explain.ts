@@ -12,6 +12,7 @@ import { isObject, type JsonObject, parseText } from '../../core/json.ts'
 import { parseInstant } from '../../core/time.ts'
 import { readEvent } from '../../ingest/drain/read-event.ts'
 import { erasedAmong, hashesOf } from '../../load/erasures.ts'
+import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { stampsDecide } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -105,8 +106,16 @@ function changesBetween(before: JsonObject, after: JsonObject, path = ''): reado
   })
 }
 
-/** Objects whose keys are field names. The keys of other objects may be values, so a change names only the object. */
-const NESTED: ReadonlySet<string> = new Set(['emergency_contact', 'patient', 'form', 'packet', 'document'])
+/**
+ * Objects whose keys are field names: records that a reference names, and those that declarations name. The keys of other
+ * objects may be values, so a change names only the object.
+ */
+const NESTED: ReadonlySet<string> = new Set(
+  ALL_STREAMS.flatMap(({ columns, objects = [] }) => [
+    ...columns.flatMap(({ to, from }) => (to === undefined ? [] : from)),
+    ...objects,
+  ]),
+)
 
 function explainedEvent(
   { body, ...event }: StoredEvent,

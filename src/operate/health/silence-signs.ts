@@ -152,8 +152,10 @@ async function readDeliveries(
   return rows
 }
 
-/** Event sources whose records backfills read too (specification, section 6). */
-const SOURCES = ['patient', 'form', 'packet', 'document', 'response']
+/** Streams that backfills read too, and whose events are certain (specification, section 6). */
+const ANNOUNCED = ALL_STREAMS.filter(
+  ({ source, sourceIsGuess, list }) => source !== undefined && sourceIsGuess !== true && list !== null,
+)
 
 /**
  * Counts the changes that the newest backfill found although webhooks should have reported them: no event arrived since
@@ -163,7 +165,6 @@ async function readUnreported(
   db: Kysely<Warehouse>,
   ids: readonly number[],
 ): Promise<readonly { team_id: number; unreported: number }[]> {
-  const streams = ALL_STREAMS.filter(({ source }) => source !== undefined && SOURCES.includes(source))
   const { rows } = await sql<{ team_id: number; unreported: number }>`
     with part as (
       select part.team_id, part.stream, part.changed + part.deleted as found,
@@ -171,7 +172,7 @@ async function readUnreported(
         lead(run.started_at) over newest_first as before_at
       from intake_ops.run_streams part join intake_ops.runs run using (run_id)
       where part.team_id = any (${ids}::smallint[]) and run.kind = 'backfill' and part.status in ('succeeded', 'needs_attention')
-        and part.stream = any (${streams.map(({ name }) => name)}::text[])
+        and part.stream = any (${ANNOUNCED.map(({ name }) => name)}::text[])
       window newest_first as (partition by part.team_id, part.stream order by run.run_id desc)
     )
     select part.team_id, sum(part.found)::int as unreported
@@ -181,7 +182,7 @@ async function readUnreported(
       join intake_ops.webhook_secrets secret on (secret.team_id, secret.config_id) = (config.team_id, config.id)
       where config.team_id = part.team_id and secret.retired_at is null
         and config._deleted_at is null and config.is_active is not false and config.created_at < part.before_at
-        and config.sources @> ${SOURCES}::text[]
+        and config.sources @> ${ANNOUNCED.map(({ source }) => source)}::text[]
         and config.event_types @> '{created,updated,deleted}'
     ) and not exists (
       select from intake_ops.events_received received

@@ -9,7 +9,7 @@ import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 export interface ExpectedTable {
-  /** The table itself, `intake.patients`. */
+  /** The table itself, with its schema. */
   readonly name: string
   /** The temporary table. */
   readonly expected: string
@@ -41,19 +41,6 @@ const RECORD = [
   ...['hash', 'origin', 'payload', 'as_it_came', 'problems'],
 ]
 
-const FILES = [
-  ['export_columns', ['position'], ['position', 'title', 'question_id']],
-  [
-    'export_rows',
-    ['row_number'],
-    [
-      ...['row_number', 'client_id', 'first_name', 'last_name', 'email'],
-      ...['sent_at', 'completed_at', 'archived'],
-    ],
-  ],
-  ['export_cells', ['row_number', 'position'], ['row_number', 'position', 'value']],
-] as const
-
 /** Describes the tables of a stream; the keys of the children are those of the warehouse. */
 export async function describeTables({ db }: Session, stream: Stream): Promise<ExpectedTables> {
   const { rows } = await sql<{ name: string; key: string[] }>`
@@ -78,8 +65,8 @@ export async function describeTables({ db }: Session, stream: Stream): Promise<E
       return described('intake', table, parent, key, [parent, ...columns])
     }),
     files:
-      stream.reading?.kind === 'exports'
-        ? FILES.map(([table, key, columns]) =>
+      stream.reading?.kind === 'files'
+        ? stream.reading.tables.map(({ table, key, columns }) =>
             described('intake', table, 'export_id', key, ['export_id', ...columns]),
           )
         : [],

@@ -1,6 +1,7 @@
 /** Stores the result of a verification in intake_ops.verifications: ids and names, no value. */
 import { sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
+import { FILES } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Channels } from './deep/channels.ts'
 import type { StreamVerified } from './verify-stream.ts'
@@ -40,5 +41,5 @@ export async function storeChannels(
 ): Promise<void> {
   await sql`
     update intake_ops.verifications set deep = ${JSON.stringify(channels)}::jsonb
-    where run_id = ${runId} and team_id = ${teamId} and stream = 'exports'`.execute(db)
+    where run_id = ${runId} and team_id = ${teamId} and stream = ${FILES.name}`.execute(db)
 }

@@ -16,8 +16,7 @@ import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
 import { takeSlice, untakenSlice } from '../../load/slice.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { teamIdOf } from '../../load/teams.ts'
-import { formExports } from '../../streams/exports.ts'
-import { responses } from '../../streams/responses.ts'
+import { FILES, streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -146,7 +145,7 @@ async function verifyTeam(
   } catch (error) {
     // The step after the last stream compares exports with responses.
     const unread = options.streams.slice(results.length).map(({ name }) => name)
-    const failed = unread.length > 0 ? unread : ['exports' as const]
+    const failed = unread.length > 0 ? unread : [FILES.name]
     const kept = results.filter(({ stream }) => !failed.includes(stream))
     results.splice(0, results.length, ...kept)
     for (const stream of failed)
@@ -194,7 +193,7 @@ async function channelsOf(run: Run): Promise<Channels> {
   const first = await compareChannels(session, team.teamId, options.signal)
   let channels = first
   if (first.differences.length > 0) {
-    for (const stream of [responses, formExports]) {
+    for (const stream of [streamNamed(FILES.reading.rowsOf)!, FILES]) {
       const tables = await describeTables(session, stream)
       const taken = untakenSlice({ teamId: team.teamId, stream: stream.name, slice: '' }, runId)
       const source = sourceOf(options, team, { stream, taken, loaders: run.loaders })

@@ -26,12 +26,14 @@ const LISTED = new RegExp(`^((?:${LISTS.join('|')})\\[\\d*\\]${NAMED})(.*)$`, 's
 const KEYED = new RegExp(`^answers\\..*?((?:\\[\\d*\\])?${NAMED})$`, 's')
 
 /** A path into answers or parts. */
-export const OF_RESPONSES = new RegExp(`^(?:${LISTS.join('|')})(?:[.[]|$)`)
+const OF_RESPONSES = new RegExp(`^(?:${LISTS.join('|')})(?:[.[]|$)`)
 
 /** A longer path consists of keys that are data, and matching it would be slow. */
 const LONGEST = 1000
 
-export function withoutForeignKeys(path: string): string {
+/** Null for a path that leads elsewhere. */
+export function safeResponsePath(path: string): string | null {
+  if (!OF_RESPONSES.test(path)) return null
   if (path.length > LONGEST && path.startsWith('answers.')) return 'answers.*'
   return path
     .replace(KEYED, 'answers.*$1')

@@ -6,8 +6,9 @@
  * Invariant: both sides are the expected tables of this run, read from the source. A difference is reported by response
  * and column position, never by a value. A column whose question is unknown is counted, not compared.
  */
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Session } from '../../../warehouse/connect.ts'
+import type { Warehouse } from '../../../warehouse/tables.ts'
 import { agrees, type ComparedColumn, NOTHING } from './cell-of.ts'
 import { type ClientRow, nextRows, prepareRows, unlistedResponses } from './client-rows.ts'
 
@@ -125,4 +126,22 @@ function differencesOf(row: ClientRow, columns: readonly Column[]): InRow {
     }
   })
   return each.reduce((least, other) => (other.found.length < least.found.length ? other : least))
+}
+
+/** Removes these responses from the stored differences of earlier comparisons. */
+export async function forgetResponses(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  all: readonly string[],
+): Promise<void> {
+  const ids = sql`${[...all]}::text[]`
+  await sql`
+    update intake_ops.verifications set deep = jsonb_set(deep, '{differences}', coalesce((
+      select jsonb_agg(listed order by place)
+      from jsonb_array_elements(deep -> 'differences') with ordinality as each (listed, place)
+      where coalesce(listed ->> 'response_id', '') <> all(${ids})
+    ), '[]'))
+    where team_id = ${teamId} and exists (
+      select from jsonb_array_elements(deep -> 'differences') as listed where listed ->> 'response_id' = any(${ids})
+    )`.execute(db)
 }
