@@ -3,7 +3,8 @@
  * code that brought them.
  *
  * - no row was invented: each state held, superseded ones too, is one that the source had at or after the moment at
- *   which it is said to have been read; what is said to be gone was gone;
+ *   which it is said to have been read, less the lag of asynchronous senders, or a part of one that an event contained;
+ *   what is said to be gone was gone;
  * - nothing acknowledged is missing: its bytes are in the inbox, done once all is at rest; and where the newest state of
  *   a record was told by an event, that state is held, unless it is gone since;
  * - what the service said is not there, when it was asked about a record in doubt, is held as deleted;
@@ -14,7 +15,7 @@
 import type { BackfillSummary } from '../../src/extract/backfill.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { type Held, heldOf, isBefore, keyOf, standing } from './held.ts'
-import { comparable, type History } from './history.ts'
+import { comparable, type History, type State } from './history.ts'
 import { judgeEnd } from './judge-end.ts'
 import { openPacketJudge } from './judge-packets.ts'
 import type { Lane, Team } from './lane.ts'
@@ -78,9 +79,11 @@ export function openChecker(options: CheckerOptions): Checker {
         continue
       }
       const text = comparable(row.payload)
-      const same = states.filter((state) => state.text === text)
+      const isPart = isEvent(row) && sender.partial.has(key)
+      const same = states.filter((state) => state.text === text || (isPart && contains(state, row.payload)))
+      const lag = isEvent(row) && plan.asynchronous > 0 ? plan.lagMicros : 0
       if (same.length === 0) note(`${what}: no state that the source ever had`)
-      else if (!same.some(({ to }) => to === null || to >= observed))
+      else if (!same.some(({ to }) => to === null || to >= observed - lag))
         note(`${what}: a state that was over when it is said to have been observed`)
     }
   }
@@ -100,11 +103,14 @@ export function openChecker(options: CheckerOptions): Checker {
   }
 
   async function judgeInbox(when: string, settled: boolean): Promise<void> {
-    const rows = await lane.query<{ hash: string; right: boolean; status: string }>(
-      `select encode(body_hash, 'hex') as hash, sha256(body) = body_hash as right, status from intake_raw.inbox where team_id = $1`,
+    const rows = await lane.query<{ hash: string; right: boolean; status: string; attempts: number }>(
+      `select encode(body_hash, 'hex') as hash, sha256(body) = body_hash as right, status, attempts
+       from intake_raw.inbox where team_id = $1`,
       [team.teamId],
     )
     const stored = new Map(rows.map((row) => [row.hash, row]))
+    if (rows.some(({ attempts }) => attempts > 0))
+      note(`${when}: an event could not be loaded, and was tried alone`)
     for (const { hash, eventId } of sender.acknowledged) {
       const row = stored.get(hash)
       if (row === undefined || !row.right)
@@ -153,6 +159,8 @@ export function openChecker(options: CheckerOptions): Checker {
       const [, , name, id] = path.split('/')
       const stream = streams.find((each) => each === name)
       if (stream === undefined || (stream === 'responses' && hasPackets)) continue
+      // A request for the rest of a partial record proves no delete.
+      if (sender.partial.has(keyOf(stream, id!))) continue
       if (newest.get(keyOf(stream, id!))?.deleted !== true)
         note(`${when}: ${stream} ${id} is not there, as the service answered, and is not held as deleted`)
     }
@@ -204,6 +212,20 @@ export function openChecker(options: CheckerOptions): Checker {
       if (kind === 'everything') await judgeEnd({ lane, team, service }, streams, told)
     },
   }
+}
+
+/** From an event, and not from the answer to a request that it led to. */
+function isEvent({ origin }: Held): boolean {
+  return origin.startsWith('event:') && !origin.endsWith(' refetch')
+}
+
+/** True when the state has every field of the payload, with its value. */
+function contains({ text }: State, payload: unknown): boolean {
+  if (text === null) return false
+  const whole = JSON.parse(text) as Record<string, unknown>
+  return Object.entries(payload as object).every(
+    ([name, value]) => name in whole && comparable(whole[name]) === comparable(value),
+  )
 }
 
 function isSubmitted({ text }: { readonly text: string | null }): boolean {

@@ -200,10 +200,11 @@ export class SimulatedClient extends EventEmitter {
 
   #noteDrained(text: string, label: string, result: unknown): void {
     if (label === 'drain take') {
-      this.#taken = (result as pg.QueryResult).rowCount ?? 0
-      if (this.#taken > 0) this.#at.drained(this.actor, 'taken', this.#taken)
+      const teamIds = (result as pg.QueryResult<{ teamId: number }>).rows.map(({ teamId }) => teamId)
+      this.#taken += teamIds.length
+      if (teamIds.length > 0) this.#at.taken(this.actor, teamIds)
     } else if (/^(?:commit|rollback)/i.test(text)) {
-      if (this.#taken > 0 && text === 'commit') this.#at.drained(this.actor, 'committed', this.#taken)
+      if (this.#taken > 0 && text === 'commit') this.#at.drained(this.#taken)
       this.#taken = 0
     }
   }

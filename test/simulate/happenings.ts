@@ -8,13 +8,28 @@ import type { Offer } from './scheduler.ts'
 const DAY_MS = 86_400_000
 
 export function offersOf(scene: Scene): readonly Offer[] {
-  const { phase, plan, sender, serves } = scene
+  const { phase, plan, serves } = scene
   if (phase === 'over') return []
-  const offers: Offer[] = [...sender.offers()]
+  const offers: Offer[] = [...events(scene)]
   if (serves.started < plan.serves)
     offers.push({ label: 'serve starts', weight: 0.5, act: () => serves.start() })
   if (isRough(scene)) offers.push(...troubles(scene))
   return offers
+}
+
+/** Beside the same events where each is sent by itself: a drain takes what was stored while it wrote the last batch. */
+const POURING = 6
+
+function events(scene: Scene): readonly Offer[] {
+  const { plan, teams, left } = scene
+  const keepsBack = plan.together > 1 && plan.script === null && isRough(scene)
+  if (keepsBack && !scene.isPouring && left.changes > 0) {
+    const due = teams.reduce((sum, { sender }) => sum + sender.due, 0)
+    if (due < plan.together) return []
+  }
+  const offers = teams.flatMap(({ sender }) => sender.offers())
+  scene.isPouring = keepsBack && offers.length > 0
+  return scene.isPouring ? offers.map((offer) => ({ ...offer, weight: offer.weight * POURING })) : offers
 }
 
 /** True when all that was to happen has happened. */
@@ -22,7 +37,7 @@ export function isSpent({ left, runs }: Scene): boolean {
   return left.changes === 0 && left.backfills === 0 && left.leaps === 0 && !runs.isReading
 }
 
-function troubles({ scheduler, choice, changes, runs, processes, left }: Scene): readonly Offer[] {
+function troubles({ scheduler, choice, teams, runs, processes, left }: Scene): readonly Offer[] {
   const offers: Offer[] = []
   const may = (what: keyof Left, label: string, weight: number, act: () => void) => {
     if (left[what] === 0) return
@@ -32,7 +47,10 @@ function troubles({ scheduler, choice, changes, runs, processes, left }: Scene):
     }
     offers.push({ label, weight, act: count })
   }
-  may('changes', 'something changes', 0.15, () => scheduler.note(changes.next()))
+  may('changes', 'something changes', 0.15, () => {
+    const { changes, network } = teams.length === 1 ? teams[0]! : choice.one(teams)
+    scheduler.note(`${network.name}${changes.next()}`)
+  })
   if (!runs.isReading) {
     may('backfills', 'a backfill starts', 0.1, () => runs.start(choice.chance(0.3) ? 'everything' : 'new'))
     may('leaps', 'days pass', 0.05, () => scheduler.leap((1 + choice.below(6)) * DAY_MS))

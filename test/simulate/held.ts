@@ -37,10 +37,21 @@ export function keyOf(stream: SimulatedStream, id: string): string {
   return `${stream} ${id}`
 }
 
-/** The order in which the merge has them. */
+/** The order in which the merge has them: packet responses, which nobody can fetch, by their own stamps. */
 export function isBefore(a: Held, b: Held): boolean {
+  const [updatedA, updatedB] = [stampOf(a), stampOf(b)]
+  if (updatedA !== null && updatedB !== null) {
+    if (updatedA !== updatedB) return updatedA < updatedB
+    return a.observed === b.observed ? a.hash < b.hash : a.observed < b.observed
+  }
   if (a.version !== b.version) return a.version < b.version
   if (a.deleted !== b.deleted) return b.deleted
   if (a.observed !== b.observed) return a.observed < b.observed
   return a.hash < b.hash
+}
+
+/** As the emulator writes it, with microseconds: text is compared. */
+function stampOf({ stream, payload }: Held): string | null {
+  if (stream !== 'packet_responses') return null
+  return (payload as { updated_at: string } | null)?.updated_at ?? null
 }

@@ -11,6 +11,8 @@ import type { Actor, Scheduler } from './scheduler.ts'
 import type { Service, ServiceAnswer } from './service.ts'
 
 export interface NetworkOptions {
+  /** Of the team, in the trace; empty where there is only one. */
+  readonly name: string
   readonly scheduler: Scheduler
   readonly service: Service
   readonly history: History
@@ -45,7 +47,7 @@ const FAULTS = [
 const OUTAGE = ['lost', 'refused', 'failing'] as const
 
 export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
-  const { scheduler, service, history, choice } = options
+  const { name, scheduler, service, history, choice } = options
 
   function send(target: string, signals: readonly AbortSignal[]): Promise<WireAnswer> {
     return new Promise((resolve, reject) => {
@@ -59,12 +61,12 @@ export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
       }
       const faults = options.isCutOff() ? OUTAGE : FAULTS
       const fault = choice.chance(options.faultiness()) ? choice.one(faults) : null
-      if (fault !== null) scheduler.note(`GET ${target}: ${fault}`)
+      if (fault !== null) scheduler.note(`${name}GET ${target}: ${fault}`)
       const back = (label: string, action: () => void) =>
-        scheduler.call(actor, `GET ${target} ${label}`, async () => end(action))
+        scheduler.call(actor, `${name}GET ${target} ${label}`, async () => end(action))
       const lost = () =>
         back('is lost', () => reject(Object.assign(new Error('reset'), { code: 'ECONNRESET' })))
-      scheduler.call(actor, `GET ${target} arrives`, async () => {
+      scheduler.call(actor, `${name}GET ${target} arrives`, async () => {
         if (fault === 'lost') return void lost()
         if (fault === 'refused' || fault === 'busy' || fault === 'failing')
           return void back('is refused', () => resolve(whole(refusal(fault))))

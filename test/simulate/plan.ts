@@ -1,6 +1,6 @@
 /** What a seed is about: how large the world is, who runs, how much changes and what goes wrong. */
 import type { Sizes } from '../../src/emulator/world/seeded/seed.ts'
-import type { Choice } from './choice.ts'
+import { type Choice, openChoice } from './choice.ts'
 import { type SimulatedStream, STREAMS } from './history.ts'
 
 /** What luck alone brings too seldom (`scripts.ts`). */
@@ -10,6 +10,15 @@ export type ScriptName = (typeof SCRIPTS)[number]
 export interface Plan {
   /** Played among all that is left to chance; null when all is. */
   readonly script: ScriptName | null
+  /** Teams in the warehouse, whose records and events have the same ids. */
+  readonly teams: number
+  /** How likely the sender of an event reads the record at its change and stamps the event up to `lagMicros` later. */
+  readonly asynchronous: number
+  readonly lagMicros: number
+  /** How likely an event contains only a part of its record. */
+  readonly partial: number
+  /** Events of all teams that are kept back until so many can be sent, and are then sent one right after the other. */
+  readonly together: number
   readonly streams: readonly SimulatedStream[]
   /** Of which events tell. */
   readonly told: readonly SimulatedStream[]
@@ -49,12 +58,24 @@ const LIKELY: Readonly<Record<SimulatedStream, number>> = {
   packet_responses: 0.25,
 }
 
-export function drawPlan(choice: Choice): Plan {
-  const plan = drawFree(choice)
+export function drawPlan(seed: number, choice: Choice): Plan {
+  const plan = { ...drawFree(choice), ...drawMixture(openChoice(~seed)) }
   return choice.chance(0.35) ? { ...plan, ...drawScripted(choice) } : plan
 }
 
-function drawFree(choice: Choice): Plan {
+type Mixture = Pick<Plan, 'teams' | 'asynchronous' | 'lagMicros' | 'partial' | 'together'>
+
+function drawMixture(choice: Choice): Mixture {
+  return {
+    teams: choice.one([1, 2, 2, 3]),
+    asynchronous: choice.one([0, 0.3, 0.6]),
+    lagMicros: choice.one([50, 3_000, 300_000, 3_000_000]),
+    partial: choice.one([0, 0, 0.1, 0.3]),
+    together: choice.one([1, 1, 6, 15]),
+  }
+}
+
+function drawFree(choice: Choice): Omit<Plan, keyof Mixture> {
   const drawn = drawStreams(choice)
   const hasPackets = drawn.includes('packet_responses')
   const serves = choice.one(hasPackets ? [1, 1, 2] : [0, 1, 1, 1, 1, 2, 2])
@@ -126,10 +147,27 @@ function drawScripted(choice: Choice): Partial<Plan> {
     }
     case 'an overtaken event': {
       // Sent again, or changed again, it would be mended.
-      const once = { changes: 0, dropped: 0, repeated: 0, statementFaults: 0 }
+      const once = {
+        changes: 0,
+        dropped: 0,
+        repeated: 0,
+        statementFaults: 0,
+        teams: 1,
+        asynchronous: 0,
+        partial: 0,
+      }
       return { ...quiet, ...responses, ...once, sizes, serves: 2, makingMicros: 2_000 }
     }
     case 'a late event':
-      return { ...quiet, ...responses, changes: 0, sizes, serves: 1 + choice.below(2), dropped: 0 }
+      return {
+        ...quiet,
+        ...responses,
+        changes: 0,
+        sizes,
+        serves: 1 + choice.below(2),
+        dropped: 0,
+        partial: 0,
+        asynchronous: 0,
+      }
   }
 }

@@ -22,7 +22,6 @@ import { ORIGIN, VERSION } from './service.ts'
 import type { SimulatedWarehouse } from './warehouse.ts'
 
 const logger = pino({ enabled: false })
-const NO_WATCH = { committed() {}, drained() {}, refetched() {}, defect() {} }
 
 export interface Serve {
   readonly actor: Actor
@@ -32,12 +31,17 @@ export interface Serve {
 }
 
 export interface ProcessOptions {
-  readonly team: { readonly name: string; readonly teamId: number }
+  readonly teams: readonly SimulatedTeam[]
   readonly streams: readonly SimulatedStream[]
-  readonly network: NetworkOptions
   readonly warehouse: SimulatedWarehouse
   readonly concurrency: number
   readonly pageSize: number | undefined
+  readonly note: (fault: string) => void
+}
+
+export interface SimulatedTeam {
+  readonly team: { readonly name: string; readonly teamId: number }
+  readonly network: NetworkOptions
 }
 
 export interface Processes {
@@ -57,8 +61,14 @@ const USUAL: WindowOptions = { lookbackDays: 2, sweepDays: 7, full: false, since
 const RealClient = pg.Client
 
 export function openProcesses(options: ProcessOptions): Processes {
-  const { team, network, warehouse, concurrency, pageSize } = options
-  const { scheduler, choice } = network
+  const { teams, warehouse, concurrency, pageSize, note } = options
+  const { scheduler, choice } = warehouse
+  const watch = {
+    committed() {},
+    drained() {},
+    refetched() {},
+    defect: (kind: string) => note(`a defect of the code: ${kind}`),
+  }
   const actors = new Map<string, Actor>()
   const running = new Set<Actor>()
   const listed = options.streams.map((name) => streamNamed(name)!).filter((stream) => stream.list !== null)
@@ -75,7 +85,7 @@ export function openProcesses(options: ProcessOptions): Processes {
 
   const urlOf = (actor: Actor) => `postgres://simulated/warehouse?process=${encodeURIComponent(actor.name)}`
 
-  function source(actor: Actor): TeamSource {
+  function source(actor: Actor, { team, network }: SimulatedTeam): TeamSource {
     return {
       name: team.name,
       baseUrl: ORIGIN,
@@ -117,28 +127,28 @@ export function openProcesses(options: ProcessOptions): Processes {
       const url = urlOf(actor)
       const refetcher = openRefetcher({
         url,
-        teams: [{ ...source(actor), teamId: team.teamId }],
+        teams: teams.map((each) => ({ ...source(actor, each), teamId: each.team.teamId })),
         clock,
         random: choice.share,
         logger,
-        watch: NO_WATCH,
+        watch,
       })
       const drain = openDrain({
         url,
-        teams: [{ ...team, apiVersion: VERSION }],
+        teams: teams.map(({ team }) => ({ ...team, apiVersion: VERSION })),
         clock,
         logger,
-        watch: NO_WATCH,
+        watch,
         onAsked: refetcher.wake,
       })
-      const storing = openInbox({ url, clock, logger, watch: NO_WATCH, onStored: drain.wake, limits: LIMITS })
+      const storing = openInbox({ url, clock, logger, watch, onStored: drain.wake, limits: LIMITS })
       return { actor, ready: storing.then((inbox) => ({ actor, inbox, drain, refetcher })) }
     },
     async backfill(actor, kind) {
       try {
         return await backfill({
           url: urlOf(actor),
-          teams: [source(actor)],
+          teams: teams.map((each) => source(actor, each)),
           streams: listed,
           allowMassDelete: false,
           window: kind === 'everything' ? EVERYTHING : USUAL,

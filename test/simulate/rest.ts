@@ -10,12 +10,13 @@ export const MOST_CHOICES = 20_000
 
 /** Waits until nothing is to be done any more by those who take events. */
 export async function comeToRest(scene: Scene): Promise<void> {
-  const { plan, scheduler, sender, serves, lane, team } = scene
-  for (let told = -1; told !== sender.acknowledged.length || (await lane.asked(team)).size > 0; ) {
-    if (told >= 0) scheduler.leap(10_000)
-    const isServed = () => serves.ready.length === plan.serves && sender.waiting === 0
-    await scheduler.run(isServed, MOST_CHOICES)
-    told = sender.acknowledged.length
+  const { plan, scheduler, teams, serves } = scene
+  const areSent = () => teams.every(({ sender }) => sender.waiting === 0)
+  const acknowledged = () => teams.reduce((sum, { sender }) => sum + sender.acknowledged.length, 0)
+  for (let before = -1; before !== acknowledged() || (await isAnyAsked(scene)); ) {
+    if (before >= 0) scheduler.leap(10_000)
+    await scheduler.run(() => serves.ready.length === plan.serves && areSent(), MOST_CHOICES)
+    before = acknowledged()
     let idle = 0
     for (const { drain, refetcher } of serves.ready) {
       void drain
@@ -25,20 +26,25 @@ export async function comeToRest(scene: Scene): Promise<void> {
           idle += 1
         })
     }
-    await scheduler.run(() => idle === plan.serves && sender.waiting === 0, MOST_CHOICES)
+    await scheduler.run(() => idle === plan.serves && areSent(), MOST_CHOICES)
   }
+}
+
+async function isAnyAsked({ lane, teams }: Scene): Promise<boolean> {
+  for (const { team } of teams) if ((await lane.asked(team)).size > 0) return true
+  return false
 }
 
 /**
  * The runs by which everything is brought: one as usual first, in some seeds, and one that reads everything. A run that
  * was ended holds its streams until the server has noticed.
  */
-export async function readAll({ plan, scheduler, warehouse, runs, checker }: Scene): Promise<void> {
+export async function readAll({ plan, scheduler, warehouse, runs, teams }: Scene): Promise<void> {
   await scheduler.run(() => warehouse.forsaken === 0, MOST_CHOICES)
   for (const kind of plan.usualFirst ? (['new', 'everything'] as const) : (['everything'] as const)) {
     const run = runs.start(kind)
     scheduler.note(`a run that reads ${kind}`)
     await scheduler.run(() => run.over, MOST_CHOICES)
-    await checker.afterRun(kind, run.summary)
+    for (const { checker } of teams) await checker.afterRun(kind, run.summary)
   }
 }

@@ -1,6 +1,5 @@
 /** The runs of `backfill`, one at a time, and how each ended. */
 import type { BackfillSummary } from '../../src/extract/backfill.ts'
-import type { Checker } from './checker.ts'
 import type { Processes } from './processes.ts'
 import type { Actor, Scheduler } from './scheduler.ts'
 
@@ -20,9 +19,9 @@ export interface Runs {
 export function openRuns(options: {
   readonly processes: Processes
   readonly scheduler: Scheduler
-  readonly checker: Checker
+  readonly note: (fault: string) => void
 }): Runs {
-  const { processes, scheduler, checker } = options
+  const { processes, scheduler, note } = options
   let current: Run | null = null
   return {
     get isReading() {
@@ -40,7 +39,7 @@ export function openRuns(options: {
         (error) => {
           run.over = true
           scheduler.note(`${actor.name} failed: ${error.code ?? error.message}`)
-          if (error.code === 'internal') checker.note(`a run failed by a fault of its own: ${error.message}`)
+          if (error.code === 'internal') note(`a run failed by a fault of its own: ${error.message}`)
         },
       )
       current = run

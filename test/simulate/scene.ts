@@ -6,9 +6,9 @@
 import { type Changes, openChanges } from './changes.ts'
 import { type Checker, openChecker } from './checker.ts'
 import { type Choice, openChoice } from './choice.ts'
-import { openHistory } from './history.ts'
+import { type History, openHistory } from './history.ts'
 import type { Lane, Team } from './lane.ts'
-import type { Heard } from './network.ts'
+import type { Heard, NetworkOptions } from './network.ts'
 import { drawPlan, type Plan } from './plan.ts'
 import { openProcesses, type Processes } from './processes.ts'
 import { openRuns, type Runs } from './runs.ts'
@@ -24,6 +24,20 @@ export interface Drained {
   readonly takers: Actor[]
   /** Events that were committed. */
   events: number
+  /** Batches with events of several teams. */
+  mixed: number
+}
+
+/** One team: its source, what happens there, and who watches its rows. */
+export interface TeamScene {
+  readonly team: Team
+  readonly service: Service
+  readonly history: History
+  readonly network: NetworkOptions
+  readonly heard: Heard
+  readonly changes: Changes
+  readonly sender: Sender
+  readonly checker: Checker
 }
 
 /** How much of what befalls a seed is still to come. */
@@ -33,18 +47,17 @@ export interface Scene {
   readonly plan: Plan
   readonly choice: Choice
   readonly scheduler: Scheduler
-  readonly service: Service
   readonly lane: Lane
-  readonly team: Team
+  readonly teams: readonly TeamScene[]
+  /** The team that a script is about. */
+  readonly first: TeamScene
   readonly warehouse: SimulatedWarehouse
   readonly processes: Processes
   readonly serves: Serves
   readonly runs: Runs
-  readonly changes: Changes
-  readonly sender: Sender
-  readonly checker: Checker
-  readonly heard: Heard
   readonly drained: Drained
+  /** True while events that were kept back are sent. */
+  isPouring: boolean
   /** A process that is seldom given its turn. */
   dawdler: Actor | null
   readonly left: Left
@@ -64,32 +77,24 @@ export function isRough({ phase, weather }: Scene): boolean {
 
 export async function openScene(seed: number, lane: Lane): Promise<Scene> {
   const choice = openChoice(seed)
-  const plan = drawPlan(choice)
+  const plan = drawPlan(seed, choice)
   const scheduler = openScheduler(choice, START + choice.below(1_000_000))
-  const team = await lane.newTeam()
-  const service = openService(scheduler, {
-    seed,
-    sizes: plan.sizes,
-    pageSize: plan.servicePage,
-    skewMicros: plan.skewMicros,
-  })
-  const history = openHistory(service, plan.streams)
-  const during = (probability: number) => () => (isRough(scene) ? probability : 0)
-  const isCutOff = () => scene.phase === 'chaos' && scene.weather === 'cut off'
-  const heard: Heard = { answers: 0, gone: new Set() }
-  const drained: Drained = { takers: [], events: 0 }
+  const drained: Drained = { takers: [], events: 0, mixed: 0 }
   const left = { changes: plan.changes, backfills: plan.backfills, kills: plan.kills, leaps: plan.leaps }
 
   const warehouse: SimulatedWarehouse = {
     scheduler,
     choice,
     backends: lane.backends,
-    faultiness: during(plan.statementFaults),
+    faultiness: () => (isRough(scene) ? plan.statementFaults : 0),
     dawdling: () => (scene.phase === 'chaos' ? plan.dawdling : 0),
     isDawdling: (actor) => actor === scene.dawdler,
-    drained: (actor, what, events) => {
-      if (what === 'taken') drained.takers.push(actor)
-      else drained.events += events
+    taken(actor, teamIds) {
+      drained.takers.push(actor)
+      if (new Set(teamIds).size > 1) drained.mixed += 1
+    },
+    drained(events) {
+      drained.events += events
     },
     clients: new Set(),
     forsaken: 0,
@@ -106,48 +111,64 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
       processes.kill(actor)
     },
   }
-  const network = {
-    ...{ scheduler, service, history, choice, isCutOff, heard },
-    faultiness: () => (isCutOff() ? 1 : isRough(scene) ? plan.networkFaults : 0),
-  }
+  const sources = []
+  for (let place = 0; place < plan.teams; place++)
+    sources.push(openSource(await lane.newTeam(), place, { seed, plan, choice, scheduler, at: () => scene }))
   const processes = openProcesses({
-    ...{ team, network, warehouse },
-    ...{ streams: plan.streams, concurrency: plan.concurrency, pageSize: plan.askedPage },
+    ...{ teams: sources, warehouse, streams: plan.streams },
+    ...{ concurrency: plan.concurrency, pageSize: plan.askedPage },
+    note: (fault) => teams[0]!.checker.note(fault),
   })
-  const changes = openChanges(service.world, choice, plan.streams)
   const serves = openServes(processes)
-  const sender = openSender({
-    ...{ teamId: team.teamId, scheduler, service, history, choice, streams: plan.told },
-    makingMicros: plan.makingMicros,
-    dropped: () => (scene.phase === 'chaos' ? plan.dropped : 0),
-    repeated: during(plan.repeated),
-    receiver: () => {
-      const quick = serves.ready.filter(({ actor }) => actor !== scene.dawdler)
-      return quick.length === 0 ? null : choice.one(quick)
-    },
+  const receiver = () => {
+    const quick = serves.ready.filter(({ actor }) => actor !== scene.dawdler)
+    return quick.length === 0 ? null : choice.one(quick)
+  }
+  const teams = sources.map((source) => {
+    const { team, service, history, heard } = source
+    const changes = openChanges(service.world, choice, plan.streams)
+    const sender = openSender({
+      ...{ teamId: team.teamId, scheduler, service, history, choice, streams: plan.told, receiver },
+      ...{ makingMicros: plan.makingMicros, lagMicros: plan.lagMicros },
+      dropped: () => (scene.phase === 'chaos' ? plan.dropped : 0),
+      repeated: () => (isRough(scene) ? plan.repeated : 0),
+      asynchronous: () => (isRough(scene) ? plan.asynchronous : 0),
+      partial: () => (isRough(scene) ? plan.partial : 0),
+    })
+    const checker = openChecker({ lane, team, history, service, plan, sender, heard })
+    return { ...source, changes, sender, checker }
   })
-  const checker = openChecker({ lane, team, history, service, plan, sender, heard })
-  const runs = openRuns({ processes, scheduler, checker })
+  const runs = openRuns({ processes, scheduler, note: (fault) => teams[0]!.checker.note(fault) })
   const scene: Scene = {
-    ...{
-      plan,
-      choice,
-      scheduler,
-      service,
-      lane,
-      team,
-      warehouse,
-      processes,
-      serves,
-      runs,
-      changes,
-      sender,
-      checker,
-    },
-    ...{ heard, drained, left },
+    ...{ plan, choice, scheduler, lane, teams, warehouse, processes, serves, runs, drained, left },
+    first: teams[0]!,
     dawdler: null,
+    isPouring: false,
     phase: 'chaos',
     weather: 'as planned',
   }
   return scene
+}
+
+interface Circumstances {
+  readonly seed: number
+  readonly plan: Plan
+  readonly choice: Choice
+  readonly scheduler: Scheduler
+  readonly at: () => Scene
+}
+
+/** The source of a team, and the way to it. All teams of a seed have the same ids, with other contents. */
+function openSource(team: Team, place: number, { seed, plan, choice, scheduler, at }: Circumstances) {
+  const service = openService(scheduler, {
+    ...{ seed, place, sizes: plan.sizes },
+    ...{ pageSize: plan.servicePage, skewMicros: plan.skewMicros },
+  })
+  const history = openHistory(service, plan.streams)
+  const heard: Heard = { answers: 0, gone: new Set() }
+  const isCutOff = () => at().phase === 'chaos' && at().weather === 'cut off'
+  const faultiness = () => (isCutOff() ? 1 : isRough(at()) ? plan.networkFaults : 0)
+  const name = plan.teams === 1 ? '' : `team ${place + 1} `
+  const network = { name, scheduler, service, history, choice, isCutOff, heard, faultiness }
+  return { team, service, history, heard, network }
 }

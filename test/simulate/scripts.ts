@@ -48,7 +48,7 @@ function* nights(scene: Scene): Script {
     // What is newer than a cursor that moved makes its window seem whole.
     for (let some = choice.one([0, 1, 1, 1, 2]); some > 0; some--) submitOne(scene)
     scheduler.leap(choice.below(22) * HOUR_MS)
-    const since = scene.service.world.clock.now()
+    const since = scene.first.service.world.clock.now()
     const run = yield* calmRun(scene, 'new')
     if (run !== null) yield { kind: 'night', run, since }
     scene.weather = 'as planned'
@@ -60,7 +60,8 @@ function* nights(scene: Scene): Script {
  * none that is read, and count and number agree all the same.
  */
 function* shiftingPages(scene: Scene): Script {
-  const { choice, scheduler, heard, runs } = scene
+  const { choice, scheduler, runs } = scene
+  const { heard } = scene.first
   yield* calmRun(scene, 'everything')
   scheduler.leap(HOUR_MS)
   const run = runs.start('everything')
@@ -78,7 +79,8 @@ function* shiftingPages(scene: Scene): Script {
  * no event tells. The later one is in slow hands by then.
  */
 function* overtakenEvent(scene: Scene): Script {
-  const { scheduler, sender, serves, plan, drained, service } = scene
+  const { scheduler, serves, plan, drained } = scene
+  const { sender, service } = scene.first
   const { world } = service
   yield wait('all serve', () => serves.ready.length === plan.serves)
   const [first, ...others] = shuffled(scene, knownResponses(scene))
@@ -111,7 +113,8 @@ function* overtakenEvent(scene: Scene): Script {
  * told so, or, where the response was deleted and no event said so, that there is none: that answer is the only sign.
  */
 function* lateEvent(scene: Scene): Script {
-  const { choice, scheduler, sender, serves, plan, service } = scene
+  const { choice, scheduler, serves, plan } = scene
+  const { sender, service } = scene.first
   const { world } = service
   yield wait('all serve', () => serves.ready.length === plan.serves)
   const response = choice.one(knownResponses(scene))
@@ -146,7 +149,8 @@ function* calmRun(scene: Scene, kind: 'everything' | 'new'): Generator<Step, Run
 
 /** Ended in the middle of its pages, or cut off from the service. */
 function* brokenRun(scene: Scene): Generator<Step, void, void> {
-  const { choice, heard, runs, processes } = scene
+  const { choice, runs, processes } = scene
+  const { heard } = scene.first
   const [run, before, some] = [runs.start('new'), heard.answers, choice.one([0, 1, 1, 1, 2, 3])]
   yield wait('some pages were read', () => run.over || heard.answers - before >= some)
   if (!run.over && choice.chance(0.85)) processes.kill(run.actor)
@@ -157,13 +161,13 @@ function* brokenRun(scene: Scene): Generator<Step, void, void> {
 }
 
 /** True once an event of the record was acknowledged after now. */
-function newsOf({ sender }: Scene, id: string): () => boolean {
+function newsOf({ first: { sender } }: Scene, id: string): () => boolean {
   const before = sender.acknowledged.length
   return () => sender.acknowledged.slice(before).some((told) => told.id === id)
 }
 
 /** Those of patients who are there; the world of a script has some. */
-function knownResponses({ service }: Scene): readonly Response[] {
+function knownResponses({ first: { service } }: Scene): readonly Response[] {
   const { responses, patients } = service.world
   return responses.slice(0, responses.size).filter(({ patient }) => patients.get(patient) !== undefined)
 }
@@ -178,12 +182,12 @@ function touch(world: World, { id }: Response): void {
   world.responses.update(id, (old) => ({ ...old, is_archived: !old.is_archived, updated_at }))
 }
 
-function rename({ choice, service }: Scene, { patient }: Response): void {
+function rename({ choice, first: { service } }: Scene, { patient }: Response): void {
   const [last_name, updated_at] = [`Renamed ${choice.below(1000)}`, service.world.now()]
   service.world.patients.update(patient, (old) => ({ ...old, last_name, updated_at }))
 }
 
-function openOne({ choice, service }: Scene): Response | undefined {
+function openOne({ choice, first: { service } }: Scene): Response | undefined {
   const { patients, forms } = service.world
   const [patient] = patients.slice(choice.below(Math.max(1, patients.size)), 1)
   const [form] = forms.slice(0, 1)
@@ -193,7 +197,7 @@ function openOne({ choice, service }: Scene): Response | undefined {
 }
 
 function submitOne(scene: Scene): void {
-  const { world } = scene.service
+  const { world } = scene.first.service
   const response = openOne(scene)
   if (response === undefined) return
   const draw = new Draw(keyOf('submitted', response.id), 0)
@@ -202,7 +206,8 @@ function submitOne(scene: Scene): void {
 }
 
 function shift(scene: Scene): void {
-  const { plan, service, scheduler } = scene
+  const { plan, scheduler } = scene
+  const { service } = scene.first
   const { world } = service
   scheduler.note('the first goes, and another comes')
   if (plan.streams.includes('responses')) {

@@ -7,11 +7,13 @@
  * What an event shows is of its timestamp or later, but for a record that is gone.
  */
 import { hash } from 'node:crypto'
+import { stamp } from '../../src/emulator/clock.ts'
 import { Subjects, writeEvent } from '../../src/emulator/webhooks/envelope.ts'
 import type { WorldEvent } from '../../src/emulator/world/world.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
 import type { Inbox } from '../../src/ingest/inbox/inbox.ts'
 import type { Choice } from './choice.ts'
+import { keyOf } from './held.ts'
 import type { History, SimulatedStream } from './history.ts'
 import type { Actor, Offer, Scheduler } from './scheduler.ts'
 import { type Service, VERSION } from './service.ts'
@@ -40,6 +42,12 @@ export interface SenderOptions {
   readonly streams: readonly SimulatedStream[]
   /** Most microseconds from a change to the event that tells of it, which bears the time of its making. */
   readonly makingMicros: number
+  /** Most microseconds from the reading of a record to the stamp of its event, where its sender is asynchronous. */
+  readonly lagMicros: number
+  /** How likely an event is read at its change and stamped later, in any order. */
+  readonly asynchronous: () => number
+  /** How likely an event contains only a part of its record; those of packet responses are always whole. */
+  readonly partial: () => number
   /** How likely an event is never sent. */
   readonly dropped: () => number
   /** How likely an answer is lost, or an acknowledged event is sent again. */
@@ -51,6 +59,10 @@ export interface Sender {
   readonly acknowledged: readonly Acknowledged[]
   /** Events that are still to be acknowledged. */
   readonly waiting: number
+  /** Events that can be sent now. */
+  readonly due: number
+  /** Records, by `keyOf`, of which an acknowledged event contained only a part. */
+  readonly partial: ReadonlySet<string>
   /** Of a record: events to come are kept back, or never sent. */
   treat(id: string, how: 'kept back' | 'never sent' | 'as usual'): void
   /** Sends what was kept back, and soon. */
@@ -62,6 +74,8 @@ interface Delivery {
   readonly number: number
   readonly event: Parameters<typeof writeEvent>[0]
   readonly stream: SimulatedStream
+  /** What an asynchronous sender read, and the stamp that the event would have had otherwise. */
+  early: { readonly data: unknown; readonly updatedAt: string; readonly usualAt: number } | null
   /** Whom it is with. */
   with: Actor | null
   notBefore: number
@@ -94,6 +108,8 @@ export function openSender(options: SenderOptions): Sender {
   const treated = new Map<string, 'kept back' | 'never sent'>()
   /** When the last event of each record was made. */
   const lastMade = new Map<string, number>()
+  const lastUpdated = new Map<string, string>()
+  const partial = new Set<string>()
   let events = 0
 
   world.subscribe((change) => {
@@ -104,9 +120,17 @@ export function openSender(options: SenderOptions): Sender {
 
   function tell(change: Occurrence): void {
     const { source, id } = change
+    for (const delivery of waiting) if (delivery.event.subject.id === id) readLater(delivery, change)
+    // Of two states of one moment their own stamps show no order.
+    const isOfOneMoment = lastUpdated.get(id) === change.row.updated_at
+    lastUpdated.set(id, change.row.updated_at)
     if (change.type === 'deleted') {
       // What was still to be told of a record is not made up after it is gone.
-      for (const { event } of waiting) if (event.subject.id === id) event.at = Math.min(event.at, change.at)
+      for (const { event, early, stream } of waiting) {
+        // Where the record can be fetched, a stamp after the deletion is a conflict.
+        const staysLate = early !== null && stream !== 'packet_responses'
+        if (event.subject.id === id && !staysLate) event.at = Math.min(event.at, change.at)
+      }
     }
     if (treated.get(id) === 'never sent' || choice.chance(options.dropped())) return
     const at = madeAt(change)
@@ -115,15 +139,66 @@ export function openSender(options: SenderOptions): Sender {
     if (source === 'packet_response' && type === 'updated' && isTakenIn(id, at)) return
     events += 1
     const late = choice.chance(0.3) ? choice.below(3_000_000) : 0
+    const event = { id: `event-${events}`, type, subject: subjects.retain(source, change.row), at }
+    const early = type === 'deleted' || isOfOneMoment ? null : readEarly(event, change)
     waiting.add({
       number: events,
-      event: { id: `event-${events}`, type, subject: subjects.retain(source, change.row), at },
+      event,
       stream: STREAM_OF[source],
+      early,
       with: null,
-      notBefore: scheduler.now() + at - change.at + late,
+      notBefore: scheduler.now() + event.at - change.at + late,
       attempts: 0,
       weight: treated.get(id) === 'kept back' ? null : USUAL,
     })
+  }
+
+  /** Reads the record now and stamps the event later, whatever the stamps of other events. */
+  function readEarly(event: Delivery['event'], { at }: Occurrence): Delivery['early'] {
+    if (options.asynchronous() === 0 || !choice.chance(options.asynchronous())) return null
+    const { data } = rendered(event) as {
+      readonly data: { readonly id: string; readonly updated_at: string }
+    }
+    const usualAt = event.at
+    event.at = at + 1 + choice.below(options.lagMicros)
+    return { data, updatedAt: data.updated_at, usualAt }
+  }
+
+  /** Two states of one moment have no order that their own stamps show: the first is not read early. */
+  function readLater(delivery: Delivery, { type, row, at }: Occurrence): void {
+    const { early, attempts, event } = delivery
+    const updatedAt = type === 'deleted' ? stamp(at) : row.updated_at
+    if (early === null || attempts > 0 || early.updatedAt !== updatedAt) return
+    event.at = early.usualAt
+    delivery.early = null
+  }
+
+  function rendered(event: Delivery['event']): { readonly data: unknown } {
+    return JSON.parse(writeEvent(event, { world, shape, subjects, version: VERSION }).toString('utf8'))
+  }
+
+  /** What is sent: the record as it is now, or as it was read early; whole or in part. */
+  function bodyOf({ event, stream, early, attempts }: Delivery): {
+    body: Buffer
+    data: unknown
+    whole: boolean
+  } {
+    const usual = writeEvent(event, { world, shape, subjects, version: VERSION })
+    const envelope = JSON.parse(usual.toString('utf8')) as { data: Record<string, unknown> }
+    history.tellOfGone(stream, event.subject.id, envelope.data)
+    const isEarly = early !== null && attempts === 0 && envelope.data.updated_at !== early.updatedAt
+    const data = (isEarly ? early.data : envelope.data) as Record<string, unknown>
+    const whole =
+      stream === 'packet_responses' || options.partial() === 0 || !choice.chance(options.partial())
+    if (whole && !isEarly) return { body: usual, data, whole }
+    const sent = whole ? data : partOf(data)
+    return { body: Buffer.from(JSON.stringify({ ...envelope, data: sent })), data: sent, whole }
+  }
+
+  function partOf(data: Record<string, unknown>): Record<string, unknown> {
+    if (choice.chance(0.3)) return { id: data.id }
+    const kept = (name: string) => name === 'id' || name === 'updated_at' || choice.chance(0.6)
+    return Object.fromEntries(Object.entries(data).filter(([name]) => kept(name)))
   }
 
   /** In the order of the changes of each record. */
@@ -142,21 +217,21 @@ export function openSender(options: SenderOptions): Sender {
     if (before === undefined || !choice.chance(0.5)) return false
     before.notBefore = Math.max(before.notBefore, scheduler.now() + at - world.clock.now())
     before.event.at = at
+    before.early = null
     return true
   }
 
   function send(delivery: Delivery, { actor, inbox }: Receiver): void {
     const { event, stream, number } = delivery
     history.look()
-    const body = writeEvent(event, { world, shape, subjects, version: VERSION })
-    const { data } = JSON.parse(body.toString('utf8')) as { data: unknown }
-    history.tellOfGone(stream, event.subject.id, data)
+    const { body, data, whole } = bodyOf(delivery)
     delivery.with = actor
     delivery.attempts += 1
     scheduler.call(actor, `event ${number} (${event.type} ${stream}) arrives`, async () => {
       inbox.store(readEvent(teamId, body)).then(
         (outcome) => {
           const told = { eventId: event.id, stream, id: event.subject.id, type: event.type, data }
+          if (!whole) partial.add(keyOf(stream, event.subject.id))
           acknowledged.push({ hash: hash('sha256', body, 'hex'), ...told })
           delivery.with = null
           const again = choice.chance(options.repeated())
@@ -173,11 +248,22 @@ export function openSender(options: SenderOptions): Sender {
     })
   }
 
+  function due(): readonly Delivery[] {
+    return [...waiting].filter(
+      (each) =>
+        (each.with === null || !each.with.alive) && each.weight !== null && each.notBefore <= scheduler.now(),
+    )
+  }
+
   return {
     acknowledged,
     get waiting() {
       return waiting.size
     },
+    get due() {
+      return due().length
+    },
+    partial,
     treat(id, how) {
       if (how === 'as usual') treated.delete(id)
       else treated.set(id, how)
@@ -192,18 +278,14 @@ export function openSender(options: SenderOptions): Sender {
     offers() {
       const to = receiver()
       if (to === null) return []
-      const due = [...waiting].filter(
-        (each) =>
-          (each.with === null || !each.with.alive) &&
-          each.weight !== null &&
-          each.notBefore <= scheduler.now(),
-      )
       // The oldest few: the service sends in some order, after all.
-      return due.slice(0, 4).map((each) => ({
-        label: `event ${each.number} is sent`,
-        weight: each.weight ?? USUAL,
-        act: () => send(each, to),
-      }))
+      return due()
+        .slice(0, 4)
+        .map((each) => ({
+          label: `event ${each.number} is sent`,
+          weight: each.weight ?? USUAL,
+          act: () => send(each, to),
+        }))
     },
   }
 }

@@ -17,6 +17,7 @@ import { shapeNamed } from '../../src/emulator/shapes/catalogue.ts'
 import type { Shape } from '../../src/emulator/shapes/shape.ts'
 import { Timeline } from '../../src/emulator/timeline.ts'
 import type { Sizes } from '../../src/emulator/world/seeded/seed.ts'
+import type { Row, Table } from '../../src/emulator/world/table.ts'
 import { World } from '../../src/emulator/world/world.ts'
 import type { Scheduler } from './scheduler.ts'
 
@@ -40,7 +41,7 @@ export interface Service {
 
 export function openService(
   scheduler: Scheduler,
-  options: { seed: number; sizes: Sizes; pageSize: number; skewMicros: number },
+  options: { seed: number; place: number; sizes: Sizes; pageSize: number; skewMicros: number },
 ): Service {
   // The emulator waits in vain for what is taken back, where ours rejects.
   const ours = scheduler.clockOf(null)
@@ -57,6 +58,7 @@ export function openService(
     clock,
     new Timeline(clock, real),
   )
+  differ(world, options.place)
   const shape = shapeNamed('default', String(options.seed))
 
   async function answer(target: string): Promise<ServiceAnswer> {
@@ -84,6 +86,40 @@ export function openService(
     return { status, body, headers: { ...headers, date: new Date(clock.now() / 1000).toUTCString() } }
   }
   return { world, shape, answer }
+}
+
+/** Worlds of one seed have the same ids; from the second team on, every record and its children have other contents. */
+function differ(world: World, place: number): void {
+  if (place === 0) return
+  const renamed = (name: string) => `${name} of ${place}`
+  for (const { id } of rowsOf(world.patients))
+    world.patients.update(id, (old) => ({
+      ...old,
+      last_name: renamed(old.last_name),
+      emergency_contact: { first_name: renamed('Contact'), relationship: 'parent' },
+      patient_tags: [...old.patient_tags, { name: renamed('tag'), color: '#000000' }].slice(-1 - place),
+      custom_fields: { ...old.custom_fields, place: renamed('here') },
+    }))
+  for (const { id } of rowsOf(world.responses))
+    world.responses.update(id, (old) => ({
+      ...old,
+      form_name: renamed(old.form_name ?? ''),
+      answers: old.answers.slice(0, -place),
+    }))
+  for (const { id } of rowsOf(world.forms))
+    world.forms.update(id, (old) => ({
+      ...old,
+      name: renamed(old.name),
+      questions: old.questions.slice(0, -place),
+    }))
+  for (const { id } of rowsOf(world.packets))
+    world.packets.update(id, (old) => ({ ...old, name: renamed(old.name) }))
+  for (const { id } of rowsOf(world.documents))
+    world.documents.update(id, (old) => ({ ...old, name: renamed(old.name) }))
+}
+
+function rowsOf<T extends Row>(table: Table<T>): readonly T[] {
+  return table.slice(0, table.size)
 }
 
 function handlerOf(path: string): { handler: Handler; params: Record<string, string> } {

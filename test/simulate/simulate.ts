@@ -22,55 +22,56 @@ export interface Outcome {
   readonly trace: readonly string[]
   readonly plan: Plan
   readonly choices: number
+  /** Batches of the drain with events of several teams. */
+  readonly mixed: number
 }
 
 export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
   const scene = await openScene(seed, lane)
-  const { plan, scheduler, checker, processes } = scene
+  const { plan, scheduler, teams, processes, drained } = scene
   const script = playScript(scene)
   scheduler.offer(() => (scene.phase === 'chaos' ? script.offers() : []))
   scheduler.offer(() => offersOf(scene))
   try {
     await play(scene, script)
   } catch (error) {
-    checker.note(error instanceof Error ? error.message : String(error))
+    scene.first.checker.note(error instanceof Error ? error.message : String(error))
   } finally {
     scene.phase = 'over'
     processes.close()
     await scheduler.run(() => lane.backends.taken === 0, MOST_CHOICES)
   }
   const { trace } = scheduler
-  return { seed, plan, faults: checker.faults, trace, choices: trace.length }
+  const faults = teams.flatMap(({ checker }, place) =>
+    checker.faults.map((fault) => (teams.length === 1 ? fault : `team ${place + 1}: ${fault}`)),
+  )
+  return { seed, plan, faults, trace, choices: trace.length, mixed: drained.mixed }
 }
 
 async function play(scene: Scene, script: Playing): Promise<void> {
-  const { plan, scheduler, checker, left } = scene
+  const { plan, scheduler, teams, left } = scene
   await until(scene, script, () => left.changes <= plan.changes / 2)
-  await checker.look('in the midst')
+  for (const { checker } of teams) await checker.look('in the midst')
   await until(scene, script, () => isSpent(scene) && script.isOver)
   scene.phase = 'rest'
   scene.dawdler = null
   scheduler.note('rest')
   // What the service had still to do by itself is done.
   scheduler.leap(60_000)
-  await checker.look('in between')
+  for (const { checker } of teams) await checker.look('in between')
   if (plan.serves > 0) {
     await comeToRest(scene)
-    await checker.afterRest()
+    for (const { checker } of teams) await checker.afterRest()
   }
   await readAll(scene)
 }
 
 /** Each night that a script tells of is judged on the way. */
-async function until(
-  { scheduler, checker }: Scene,
-  script: Playing,
-  isReached: () => boolean,
-): Promise<void> {
+async function until({ scheduler, teams }: Scene, script: Playing, isReached: () => boolean): Promise<void> {
   for (;;) {
     await scheduler.run(() => script.night !== null || isReached(), MOST_CHOICES)
     if (script.night === null) return
-    await checker.afterNight(script.night)
+    for (const { checker } of teams) await checker.afterNight(script.night)
     script.judged()
   }
 }

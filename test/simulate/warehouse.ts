@@ -17,8 +17,10 @@ export interface SimulatedWarehouse {
   readonly dawdling: () => number
   /** True of a process that dawdles over all that it does. */
   readonly isDawdling: (actor: Actor) => boolean
-  /** Called when a drain took so many events off the inbox, and when it committed them. */
-  readonly drained: (actor: Actor, what: 'taken' | 'committed', events: number) => void
+  /** Called when a drain took events of these teams, one for each, off the inbox. */
+  readonly taken: (actor: Actor, teamIds: readonly number[]) => void
+  /** Called when a drain committed so many events. */
+  readonly drained: (events: number) => void
   readonly clients: Set<SimulatedClient>
   /** Sessions whose client is gone, which the server has yet to notice. */
   forsaken: number
