@@ -37,6 +37,8 @@ function event(told: Told): StoredEvent {
     id,
     first_name: name,
     last_name: 'B',
+    // Without it a packet is a summary.
+    ...(source === 'packet' ? { forms: [] } : {}),
     ...(updated === null ? {} : { updated_at: at(updated) }),
   }
   const body = { id: `e${events}`, timestamp: at(stamp), event_type: type, source, data: told.data ?? data }
