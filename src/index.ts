@@ -39,8 +39,17 @@ export {
   type PatientFilters,
   replacePatient,
 } from './api/resources/patients.ts'
-export type { CallOptions, FilterOptions, Got, ListOptions } from './api/resources/resource.ts'
+export type {
+  CallOptions,
+  FilterOptions,
+  Got,
+  GotNone,
+  ListOptions,
+  TypedPage,
+  TypedScan,
+} from './api/resources/resource.ts'
 export { getResponse, listResponses, type ResponseFilters } from './api/resources/responses.ts'
+export type { FieldProblem } from './api/resources/typed.ts'
 export {
   changeWebhookConfig,
   createWebhookConfig,

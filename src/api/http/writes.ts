@@ -4,10 +4,11 @@
  * Invariant: a write answered with 2xx is never an error, whatever the body. The client never retries a write whose
  * outcome is unknown, and its error says so.
  */
+import type { z } from 'zod'
 import { IntakeError } from '../../core/errors.ts'
 import type { Client } from '../client.ts'
 import type { PathName } from '../paths.ts'
-import { type CallOptions, type Got, getById, recordIn } from '../resources/resource.ts'
+import { type CallOptions, type Got, type GotNone, getById, gotFrom } from '../resources/resource.ts'
 
 /** A body and, if it is not JSON, its type. */
 export interface Sent {
@@ -16,14 +17,15 @@ export interface Sent {
 }
 
 /** POSTs to a list's path. `record` is null if the answer is 2xx and contains no record. */
-export async function create<Shape>(
+export async function create<Schema extends z.ZodType>(
   client: Client,
   path: PathName,
+  schema: Schema,
   sent: Sent,
   options: CallOptions = {},
-): Promise<Got<Shape | null>> {
+): Promise<Got<z.output<Schema>> | GotNone> {
   const answer = await client.request('POST', client.paths[path], { ...options, ...sent })
-  return { record: recordIn(answer.body) as Shape | null, answer }
+  return gotFrom(answer, schema) ?? { record: null, raw: null, problems: [], answer }
 }
 
 /**
@@ -31,22 +33,22 @@ export async function create<Shape>(
  * returns the answer of that fetch. Throws `ApiError`: `gone` if the id is unknown, `dead_letter` if the body is
  * refused, `stop` if it is unknown whether the change took effect.
  */
-export async function update<Shape>(
+export async function update<Schema extends z.ZodType>(
   client: Client,
   method: 'PUT' | 'PATCH',
   path: PathName,
+  schema: Schema,
   id: string,
   body: object,
   options: CallOptions = {},
   readPath: PathName = path,
-): Promise<Got<Shape>> {
+): Promise<Got<z.output<Schema>>> {
   const template = client.paths[path]
   const answer = await client.request(method, template, { ...options, params: { id }, body })
-  const record = recordIn(answer.body)
-  if (record !== null && (record.id ?? record.uid ?? null) !== null)
-    return { record: record as Shape, answer }
+  const got = gotFrom(answer, schema)
+  if (got !== null && (got.raw.id ?? got.raw.uid ?? null) !== null) return got
   try {
-    return await getById<Shape>(client, readPath, id, options)
+    return await getById(client, readPath, schema, id, options)
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error
     throw new IntakeError(

@@ -7,13 +7,13 @@
 
 import type { Answer, Client, StreamOptions } from '../client.ts'
 import type { Streamed } from '../http/read-stream.ts'
-import type { Scan } from '../paging/pages.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
-import { type CallOptions, type ListOptions, list } from './resource.ts'
+import { Export } from '../shapes/export.ts'
+import { type CallOptions, type ListOptions, list, type TypedScan } from './resource.ts'
 
 /** `GET /v2/export-csv` (section 4.5): pages of the exports available to the team. */
-export function listExports(client: Client, options?: ListOptions): Scan {
-  return list(client, 'exports', 'exports', options)
+export function listExports(client: Client, options?: ListOptions): TypedScan<Export> {
+  return list(client, 'exports', 'exports', Export, options)
 }
 
 /**

@@ -4,16 +4,15 @@
  * Invariant: reads only; every call goes through the client's shared request budget.
  */
 import type { Client } from '../client.ts'
-import type { Scan } from '../paging/pages.ts'
-import type { Form } from '../shapes/form.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
+import { Form } from '../shapes/form.ts'
+import { type CallOptions, type Got, getById, type ListOptions, list, type TypedScan } from './resource.ts'
 
 /** `GET /v2/forms` (section 4.3): pages of forms; entries may lack their questions. */
-export function listForms(client: Client, options?: ListOptions): Scan {
-  return list(client, 'forms', 'forms', options)
+export function listForms(client: Client, options?: ListOptions): TypedScan<Form> {
+  return list(client, 'forms', 'forms', Form, options)
 }
 
 /** `GET /v2/forms/{id}` (section 4.3): one form; verdict `gone` when there is none of this id. */
 export function getForm(client: Client, id: string, options?: CallOptions): Promise<Got<Form>> {
-  return getById<Form>(client, 'form', id, options)
+  return getById(client, 'form', Form, id, options)
 }

@@ -5,15 +5,22 @@
  */
 import type { Client } from '../client.ts'
 import { create, remove, update } from '../http/writes.ts'
-import type { Scan } from '../paging/pages.ts'
-import type {
+import {
   Message,
-  MessageChanges,
-  MessageFields,
+  type MessageChanges,
+  type MessageFields,
   ScheduledMessage,
-  ScheduledMessageChanges,
+  type ScheduledMessageChanges,
 } from '../shapes/message.ts'
-import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
+import {
+  type CallOptions,
+  type FilterOptions,
+  type Got,
+  type GotNone,
+  getById,
+  listFiltered,
+  type TypedScan,
+} from './resource.ts'
 
 /** Ids, and the values of a message's own fields; a service may ignore those it does not know. */
 export interface MessageFilters {
@@ -29,8 +36,8 @@ export interface MessageFilters {
 }
 
 /** `GET /v2/messages` (section 4.2): pages of messages. Rows must be checked against `filters` by the caller. */
-export function listMessages(client: Client, options?: FilterOptions<MessageFilters>): Scan {
-  return listFiltered(client, 'messages', 'messages', options)
+export function listMessages(client: Client, options?: FilterOptions<MessageFilters>): TypedScan<Message> {
+  return listFiltered(client, 'messages', 'messages', Message, options)
 }
 
 /**
@@ -42,13 +49,13 @@ export function sendMessage(
   client: Client,
   fields: MessageFields,
   options?: CallOptions,
-): Promise<Got<Message | null>> {
-  return create<Message>(client, 'messages', { body: fields }, options)
+): Promise<Got<Message> | GotNone> {
+  return create(client, 'messages', Message, { body: fields }, options)
 }
 
 /** `GET /v2/messages/{id}` (section 4.2): one message; verdict `gone` when there is none of this id. */
 export function getMessage(client: Client, id: string, options?: CallOptions): Promise<Got<Message>> {
-  return getById<Message>(client, 'message', id, options)
+  return getById(client, 'message', Message, id, options)
 }
 
 /**
@@ -62,7 +69,7 @@ export function changeMessage(
   fields: MessageChanges,
   options?: CallOptions,
 ): Promise<Got<Message>> {
-  return update<Message>(client, 'PUT', 'message', id, fields, options)
+  return update(client, 'PUT', 'message', Message, id, fields, options)
 }
 
 /** `DELETE /v2/messages/{id}` (sections 3.1 and 4.2): cancels a message that is not sent yet. Throws as `changeMessage`. */
@@ -80,7 +87,7 @@ export function changeScheduledMessage(
   fields: ScheduledMessageChanges,
   options?: CallOptions,
 ): Promise<Got<ScheduledMessage>> {
-  return update<ScheduledMessage>(client, 'PATCH', 'scheduledMessage', id, fields, options, 'message')
+  return update(client, 'PATCH', 'scheduledMessage', ScheduledMessage, id, fields, options, 'message')
 }
 
 /** `PATCH /v2/messages/{id}/scheduled` (section 3.1) with status `cancelled`. Returns and throws as `changeScheduledMessage`. */

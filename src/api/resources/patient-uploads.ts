@@ -7,8 +7,8 @@
 import type { Client } from '../client.ts'
 import { multipartOf } from '../http/multipart.ts'
 import { create } from '../http/writes.ts'
-import type { PatientUpload } from '../shapes/patient-upload.ts'
-import { type CallOptions, type Got, getById } from './resource.ts'
+import { PatientUpload } from '../shapes/patient-upload.ts'
+import { type CallOptions, type Got, type GotNone, getById } from './resource.ts'
 
 export interface UploadFile {
   /** The name sent to the service, which accepts only names that end with `.csv`. */
@@ -25,8 +25,8 @@ export async function uploadPatients(
   client: Client,
   file: UploadFile,
   options?: CallOptions,
-): Promise<Got<PatientUpload | null>> {
-  return create<PatientUpload>(client, 'patientUploads', await multipartOf('file', file, 'text/csv'), options)
+): Promise<Got<PatientUpload> | GotNone> {
+  return create(client, 'patientUploads', PatientUpload, await multipartOf('file', file, 'text/csv'), options)
 }
 
 /**
@@ -38,5 +38,5 @@ export function getPatientUpload(
   id: string,
   options?: CallOptions,
 ): Promise<Got<PatientUpload>> {
-  return getById<PatientUpload>(client, 'patientUpload', id, options)
+  return getById(client, 'patientUpload', PatientUpload, id, options)
 }

@@ -6,9 +6,16 @@
  */
 import type { Client } from '../client.ts'
 import { create, remove, update } from '../http/writes.ts'
-import type { Scan } from '../paging/pages.ts'
-import type { Patient, PatientFields } from '../shapes/patient.ts'
-import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
+import { Patient, type PatientFields } from '../shapes/patient.ts'
+import {
+  type CallOptions,
+  type FilterOptions,
+  type Got,
+  type GotNone,
+  getById,
+  listFiltered,
+  type TypedScan,
+} from './resource.ts'
 
 /** The filters' names are not shown in the specification; a service may ignore those it does not know. */
 export interface PatientFilters {
@@ -21,13 +28,13 @@ export interface PatientFilters {
 }
 
 /** `GET /v2/patients` (section 4.1): pages of patients. Rows must be checked against `filters` by the caller. */
-export function listPatients(client: Client, options?: FilterOptions<PatientFilters>): Scan {
-  return listFiltered(client, 'patients', 'patients', options)
+export function listPatients(client: Client, options?: FilterOptions<PatientFilters>): TypedScan<Patient> {
+  return listFiltered(client, 'patients', 'patients', Patient, options)
 }
 
 /** `GET /v2/patients/{id}` (section 4.1): one patient; verdict `gone` when there is none of this id. */
 export function getPatient(client: Client, id: string, options?: CallOptions): Promise<Got<Patient>> {
-  return getById<Patient>(client, 'patient', id, options)
+  return getById(client, 'patient', Patient, id, options)
 }
 
 /**
@@ -39,8 +46,8 @@ export function createPatient(
   client: Client,
   fields: PatientFields,
   options?: CallOptions,
-): Promise<Got<Patient | null>> {
-  return create<Patient>(client, 'patients', { body: fields }, options)
+): Promise<Got<Patient> | GotNone> {
+  return create(client, 'patients', Patient, { body: fields }, options)
 }
 
 /**
@@ -53,7 +60,7 @@ export function replacePatient(
   fields: PatientFields,
   options?: CallOptions,
 ): Promise<Got<Patient>> {
-  return update<Patient>(client, 'PUT', 'patient', id, fields, options)
+  return update(client, 'PUT', 'patient', Patient, id, fields, options)
 }
 
 /**
@@ -67,7 +74,7 @@ export function changePatient(
   fields: Partial<PatientFields>,
   options?: CallOptions,
 ): Promise<Got<Patient>> {
-  return update<Patient>(client, 'PATCH', 'patient', id, fields, options)
+  return update(client, 'PATCH', 'patient', Patient, id, fields, options)
 }
 
 /** `DELETE /v2/patients/{id}` (section 4.1): verdict `gone` when there is none of this id. */

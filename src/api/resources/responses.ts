@@ -4,9 +4,15 @@
  * Invariant: reads only; every call goes through the client's shared request budget.
  */
 import type { Client } from '../client.ts'
-import type { Scan } from '../paging/pages.ts'
-import type { Response } from '../shapes/response.ts'
-import { type CallOptions, type FilterOptions, type Got, getById, listFiltered } from './resource.ts'
+import { Response } from '../shapes/response.ts'
+import {
+  type CallOptions,
+  type FilterOptions,
+  type Got,
+  getById,
+  listFiltered,
+  type TypedScan,
+} from './resource.ts'
 
 /** Ids and dates; whether the dates' bounds are inclusive, and in which zone a day is meant, is not shown. */
 export interface ResponseFilters {
@@ -23,11 +29,11 @@ export interface ResponseFilters {
  * `GET /v2/responses` (section 4.4): pages of responses, which may be summaries without `answers`. Rows must be
  * checked against `filters` by the caller.
  */
-export function listResponses(client: Client, options?: FilterOptions<ResponseFilters>): Scan {
-  return listFiltered(client, 'responses', 'responses', options)
+export function listResponses(client: Client, options?: FilterOptions<ResponseFilters>): TypedScan<Response> {
+  return listFiltered(client, 'responses', 'responses', Response, options)
 }
 
 /** `GET /v2/responses/{id}` (section 4.4): one response, whole; verdict `gone` when there is none of this id. */
 export function getResponse(client: Client, id: string, options?: CallOptions): Promise<Got<Response>> {
-  return getById<Response>(client, 'response', id, options)
+  return getById(client, 'response', Response, id, options)
 }

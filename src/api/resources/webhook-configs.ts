@@ -8,14 +8,21 @@
 import type { Answer, Client } from '../client.ts'
 import { MissingSecretError } from '../errors.ts'
 import { create, remove, update } from '../http/writes.ts'
-import type { Scan } from '../paging/pages.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
-import type { CreatedWebhookConfig, WebhookConfig, WebhookConfigFields } from '../shapes/webhook-config.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list } from './resource.ts'
+import { CreatedWebhookConfig, WebhookConfig, type WebhookConfigFields } from '../shapes/webhook-config.ts'
+import {
+  type CallOptions,
+  type Got,
+  getById,
+  gotFrom,
+  type ListOptions,
+  list,
+  type TypedScan,
+} from './resource.ts'
 
 /** Lists the team's configurations (section 4.6), without their secrets. */
-export function listWebhookConfigs(client: Client, options?: ListOptions): Scan {
-  return list(client, 'webhookConfigs', 'webhooks', options)
+export function listWebhookConfigs(client: Client, options?: ListOptions): TypedScan<WebhookConfig> {
+  return list(client, 'webhookConfigs', 'webhooks', WebhookConfig, options)
 }
 
 /**
@@ -28,13 +35,11 @@ export async function createWebhookConfig(
   fields: WebhookConfigFields,
   options?: CallOptions,
 ): Promise<Got<CreatedWebhookConfig>> {
-  const { record, answer } = await create<WebhookConfig>(client, 'webhookConfigs', { body: fields }, options)
-  const secret = record?.signature_secret
-  if (record === null || typeof secret !== 'string' || secret === '') {
-    const id = record?.id ?? record?.uid ?? null
-    throw new MissingSecretError(client.paths.webhookConfigs, id === null ? null : String(id))
-  }
-  return { record: record as CreatedWebhookConfig, answer }
+  const made = await create(client, 'webhookConfigs', WebhookConfig, { body: fields }, options)
+  const created = gotFrom(made.answer, CreatedWebhookConfig)
+  if (created !== null) return created
+  const id = made.record?.id ?? made.record?.uid ?? null
+  throw new MissingSecretError(client.paths.webhookConfigs, id === null ? null : String(id))
 }
 
 /** One configuration by id (section 4.6), without its secret; verdict `gone` if the id is unknown. */
@@ -43,7 +48,7 @@ export function getWebhookConfig(
   id: string,
   options?: CallOptions,
 ): Promise<Got<WebhookConfig>> {
-  return getById<WebhookConfig>(client, 'webhookConfig', id, options)
+  return getById(client, 'webhookConfig', WebhookConfig, id, options)
 }
 
 /** Full update by id, with PUT (section 4.6). Returns the changed configuration; throws as `changeWebhookConfig`. */
@@ -53,7 +58,7 @@ export function replaceWebhookConfig(
   fields: WebhookConfigFields,
   options?: CallOptions,
 ): Promise<Got<WebhookConfig>> {
-  return update<WebhookConfig>(client, 'PUT', 'webhookConfig', id, fields, options)
+  return update(client, 'PUT', 'webhookConfig', WebhookConfig, id, fields, options)
 }
 
 /**
@@ -67,7 +72,7 @@ export function changeWebhookConfig(
   fields: Partial<WebhookConfigFields>,
   options?: CallOptions,
 ): Promise<Got<WebhookConfig>> {
-  return update<WebhookConfig>(client, 'PATCH', 'webhookConfig', id, fields, options)
+  return update(client, 'PATCH', 'webhookConfig', WebhookConfig, id, fields, options)
 }
 
 /** Deletes by id, which stops all future events to it (section 4.6); verdict `gone` if the id is unknown. */

@@ -87,7 +87,7 @@ async function send(
     refusal = answer
   }
   try {
-    return uploadState((await uploadPatients(client, file, { meter, onRefusal })).record)
+    return uploadState((await uploadPatients(client, file, { meter, onRefusal })).raw)
   } catch (error) {
     if (context.signal.aborted && meter.requests > meter.throttled) {
       context.stderr.write('interrupted: whether the service accepted the file is not known\n')
@@ -156,7 +156,7 @@ async function follow(
 /** Null if the service does not know the upload or returns no record of it. */
 async function look(client: Client, id: string, signal: AbortSignal): Promise<UploadState | null> {
   try {
-    return uploadState((await getPatientUpload(client, id, { signal })).record)
+    return uploadState((await getPatientUpload(client, id, { signal })).raw)
   } catch (error) {
     if ((error instanceof ApiError && error.verdict === 'gone') || error instanceof ShapeError) return null
     throw error

@@ -39,10 +39,10 @@ export async function updateWebhook(context: Context, id: string, options: Updat
     throw new UsageError('nothing to change was given', 'use --url, --events, --sources or --active')
   }
   await using client = openService(context, config, team)
-  const { record } = await (options.replace
+  const { raw } = await (options.replace
     ? replaceWebhookConfig(client, id, { target_url: required(target_url), ...others })
     : changeWebhookConfig(client, id, { ...(target_url === undefined ? {} : { target_url }), ...others }))
-  const after = shownConfig(record)
+  const after = shownConfig(raw)
   if (options.json) printJson(context, after)
   else context.stdout.write(`updated\n${table(linesOf(after))}`)
 }

@@ -66,10 +66,10 @@ async function create(
   fields: Parameters<typeof createWebhookConfig>[1],
 ): Promise<{ configId: string; secret: string; created: ShownConfig }> {
   try {
-    const { record } = await createWebhookConfig(client, fields)
-    const reading = recordId(record)
+    const { record, raw } = await createWebhookConfig(client, fields)
+    const reading = recordId(raw)
     if (reading.kind !== 'id') throw new MissingSecretError(client.paths.webhookConfigs, null)
-    return { configId: reading.id, secret: record.signature_secret, created: shownConfig(record) }
+    return { configId: reading.id, secret: record.signature_secret, created: shownConfig(raw) }
   } catch (error) {
     if (error instanceof ApiError && !error.outcomeKnown) throw outcomeUnknown(error)
     if (!(error instanceof MissingSecretError)) throw error

@@ -26,7 +26,7 @@ export async function listWebhooks(context: Context, options: OneOptions): Promi
   const team = oneTeam(config, options.team)
   await using client = openService(context, config, team)
   const records: JsonObject[] = []
-  for await (const page of listWebhookConfigs(client)) records.push(...page.records.filter(isObject))
+  for await (const page of listWebhookConfigs(client)) records.push(...page.raw.filter(isObject))
   const stored = await storedSecrets(context, config, team.name)
   const rows = records.map(shownConfig).map((row) => ({
     ...row,
@@ -57,7 +57,7 @@ export async function listEvents(context: Context, options: EventsOptions): Prom
   let newest: Delivery[] = []
   let seen = 0
   for await (const page of listWebhookDeliveries(client)) {
-    for (const record of page.records.filter(isObject)) {
+    for (const record of page.raw.filter(isObject)) {
       const at = parseInstant(shown(record.created_at ?? record.timestamp)) ?? ''
       newest.push({ at, place: seen++, record })
     }

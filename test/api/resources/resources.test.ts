@@ -14,7 +14,7 @@ interface Call {
   readonly body?: unknown
 }
 
-async function all(scan: library.Scan): Promise<void> {
+async function all(scan: library.TypedScan<unknown>): Promise<void> {
   for await (const _ of scan);
 }
 
@@ -232,14 +232,14 @@ describe('what the specification does not show can be set', () => {
   })
 })
 
-describe('a record comes as the service gave it', () => {
+describe('a record comes as its type says, and as the service gave it', () => {
   const odd = {
     uid: 7,
     unheard_of: { of: [1] },
     answers: { q1: 'x' },
     form: null,
     packet: 'p',
-    status: { status: 'sent' },
+    is_active: true,
   }
 
   test.each([
@@ -257,6 +257,8 @@ describe('a record comes as the service gave it', () => {
     await using heard = clientOf(service.url)
     const got = (await CALLS[name]!.does(heard.client)) as library.Got<object>
     expect(got.record).toEqual(odd)
+    expect(got.raw).toEqual(odd)
+    expect(got.problems).toEqual([])
     expect(got.answer.status).toBe(200)
   })
 
@@ -264,6 +266,62 @@ describe('a record comes as the service gave it', () => {
     await using service = await startService((_, response) => json(response, { data: odd }, 201))
     await using heard = clientOf(service.url)
     expect((await library.createPatient(heard.client, {})).record).toEqual(odd)
+  })
+
+  test.each([
+    ['getPatient', { first_name: 5 }, 'first_name', 'string'],
+    ['createPatient', { patient_tags: 'VIP' }, 'patient_tags', 'array'],
+    ['changePatient', { email: ['a@b.example'] }, 'email', 'string'],
+    ['getMessage', { patient: true }, 'patient', 'string or number or object'],
+    ['sendMessage', { sent_at: 1700000000 }, 'sent_at', 'string'],
+    ['cancelScheduledMessage', { scheduled_at: {} }, 'scheduled_at', 'string'],
+    ['getForm', { enabled: 'yes' }, 'enabled', 'boolean'],
+    ['getPacket', { forms: 3 }, 'forms', 'array'],
+    ['getDocument', { input_fields: 'none' }, 'input_fields', 'array or object'],
+    ['getResponse', { is_skipped: 0 }, 'is_skipped', 'boolean'],
+    ['getPatientUpload', { total_rows: '12' }, 'total_rows', 'number'],
+    ['changeWebhookConfig', { event_types: 'created' }, 'event_types', 'array'],
+    ['createWebhookConfig', { is_active: 'true' }, 'is_active', 'boolean'],
+  ])('by %s without a field of another type: %j', async (name, wrong, path, expected) => {
+    const given = { id: 'x', signature_secret: 's', unheard_of: 1 }
+    await using service = await startService((_, response) => json(response, { ...given, ...wrong }))
+    await using heard = clientOf(service.url)
+    const got = (await CALLS[name]!.does(heard.client)) as library.Got<object>
+    expect(got.record).toEqual(given)
+    expect(got.raw).toEqual({ ...given, ...wrong })
+    expect(got.problems).toEqual([{ path, expected }])
+  })
+
+  test.each([
+    ['listPatients', library.listPatients],
+    ['listMessages', library.listMessages],
+    ['listForms', library.listForms],
+    ['listPackets', library.listPackets],
+    ['listDocuments', library.listDocuments],
+    ['listResponses', library.listResponses],
+    ['listExports', library.listExports],
+    ['listWebhookConfigs', library.listWebhookConfigs],
+    ['listWebhookDeliveries', library.listWebhookDeliveries],
+  ])('by %s, page by page', async (_, list) => {
+    const rows = [{ id: 1, created_at: 7, more: [] }, null, { uid: 'b' }]
+    await using service = await startService((_, response) => json(response, rows))
+    await using heard = clientOf(service.url)
+    const scan: library.TypedScan<object> = list(heard.client)
+    const pages = []
+    for await (const page of scan) pages.push(page)
+    expect(pages).toMatchObject([
+      {
+        number: 1,
+        records: [{ id: 1, more: [] }, { uid: 'b' }],
+        raw: rows,
+        problems: [
+          { path: '0.created_at', expected: 'string' },
+          { path: '1', expected: 'object' },
+        ],
+      },
+    ])
+    expect(pages[0]!.records[0]).not.toHaveProperty('created_at')
+    expect(scan.outcome).toMatchObject({ complete: true, records: 3 })
   })
 
   test('an export in JSON is kept whole, whatever it is', async () => {
