@@ -6,7 +6,9 @@
  */
 import { type Kysely, sql } from 'kysely'
 import { UsageError } from '../core/errors.ts'
+import { teamsAskedFor } from '../core/which-team.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import { readTeams, type WarehouseTeam } from '../warehouse/teams.ts'
 
 export interface Access {
   readonly login: string
@@ -25,7 +27,7 @@ export interface Granted {
 }
 
 export async function grantAccess(db: Kysely<Warehouse>, login: string, team: string): Promise<Granted> {
-  const teamId = await teamNamed(db, team)
+  const { teamId } = await teamNamed(db, team, 'TEAM')
   const { rows: roles } = await sql<{ has_role: boolean }>`
     select exists (
       select from pg_roles granted
@@ -47,7 +49,7 @@ export async function grantAccess(db: Kysely<Warehouse>, login: string, team: st
 
 /** False when there was nothing to revoke. The login may be gone already. */
 export async function revokeAccess(db: Kysely<Warehouse>, login: string, team: string): Promise<boolean> {
-  const teamId = await teamNamed(db, team)
+  const { teamId } = await teamNamed(db, team, 'TEAM')
   const { rows } = await sql`
     delete from intake_ops.access where login = ${login} and team_id = ${teamId} returning login`.execute(db)
   return rows.length > 0
@@ -62,23 +64,11 @@ export async function listAccess(db: Kysely<Warehouse>): Promise<readonly Access
   return rows
 }
 
-export async function teamNames(db: Kysely<Warehouse>): Promise<readonly string[]> {
-  const rows = await db.selectFrom('intake.teams').select('name').orderBy('name').execute()
-  return rows.map(({ name }) => name)
-}
-
-/** The number of a team. Throws `UsageError`, which lists the known names. */
-export async function teamNamed(db: Kysely<Warehouse>, name: string): Promise<number> {
-  const team = await db
-    .selectFrom('intake.teams')
-    .select('team_id')
-    .where('name', '=', name)
-    .executeTakeFirst()
-  if (team !== undefined) return team.team_id
-  const names = await teamNames(db)
-  throw new UsageError(
-    'TEAM is no team of this warehouse',
-    names.length === 0 ? 'run intake-sync backfill first' : `use one of: ${names.join(', ')}`,
-    'TEAM',
-  )
+/** The team that `argument` names. Throws `UsageError`. */
+export async function teamNamed(
+  db: Kysely<Warehouse>,
+  name: string,
+  argument: string,
+): Promise<WarehouseTeam> {
+  return teamsAskedFor(await readTeams(db), name, 'warehouse', argument)[0]!
 }

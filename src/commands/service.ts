@@ -6,19 +6,13 @@
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
-import { UsageError } from '../core/errors.ts'
+import { teamAskedFor } from '../core/which-team.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'
 import { type Context, openLogger } from './context.ts'
 
 /** The team that `--team` names, or the only one. Throws `UsageError`. */
 export function oneTeam(config: Config, name: string | undefined): TeamConfig {
-  const teams = requireTeams(config, name)
-  if (teams.length === 1) return teams[0]!
-  throw new UsageError(
-    '--team is needed: the configuration holds several teams',
-    `use one of: ${teams.map((team) => team.name).join(', ')}`,
-    '--team',
-  )
+  return teamAskedFor(requireTeams(config, name), name, 'configuration')
 }
 
 /** Opens a client that the command's signal aborts, unless `own` has another signal. */

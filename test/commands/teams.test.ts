@@ -101,7 +101,7 @@ it.each([
     2,
     /south is in the configuration: the next run would create it\s+again/,
   ],
-  ['an unknown team', ['nobody', '--keep-data'], 1, /not a team of this warehouse.*\n.*north, south/s],
+  ['an unknown team', ['nobody', '--keep-data'], 1, /NAME names no team of the warehouse.*\n.*north, south/s],
 ])('%s: nothing is removed', async (_, words, code, said) => {
   const ended = await alone('teams', 'remove', ...words)
   expect(ended.code).toBe(code)

@@ -4,10 +4,9 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'
 import { explain } from '../../operate/explain/explain.ts'
-import { findTeam } from '../../operate/serve/find-team.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { openSession } from '../../warehouse/connect.ts'
+import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { explainDocument, explainText } from './explain-text.ts'
 
@@ -30,7 +29,7 @@ export function explainCommand(context: Context): Command {
       const config = readConfig(context.env)
       await using warehouse = await openWarehouse(context, config)
       await requireMigrated(warehouse.url)
-      const team = await teamOf(warehouse.url, options.team)
+      const team = await warehouseTeam(warehouse.url, options.team)
       const version = config.teams.find((each) => each.name === team.name)?.apiVersion ?? 'v2.1'
       const explained = await explain(warehouse.url, { teamId: team.teamId, stream, id }, version)
       const about = { team: team.name, stream: stream.name, id, withValues: options.showValues === true }
@@ -44,9 +43,4 @@ function streamCalled(name: string): Stream {
   if (stream !== undefined) return stream
   const known = ALL_STREAMS.map((each) => each.name).join(', ')
   throw new UsageError(`there is no stream "${name}"`, `use one of: ${known}`, 'stream')
-}
-
-async function teamOf(url: string, name: string | undefined) {
-  await using session = await openSession({ url, purpose: 'explain' })
-  return await findTeam(session.db, name)
 }

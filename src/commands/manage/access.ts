@@ -1,10 +1,11 @@
 /** `intake-sync access`: which logins see which teams. */
 import { Command } from 'commander'
-import { grantAccess, listAccess, revokeAccess, teamNames } from '../../analytics/access.ts'
+import { grantAccess, listAccess, revokeAccess } from '../../analytics/access.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { readTeams } from '../../warehouse/teams.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { printable } from '../terminal/printable.ts'
 import { fittedTable } from '../terminal/terminal.ts'
@@ -48,7 +49,7 @@ export function accessCommand(context: Context): Command {
 }
 
 async function printAccess(context: Context, db: Session['db'], json: true | undefined): Promise<void> {
-  const teams = await teamNames(db)
+  const teams = (await readTeams(db)).map(({ name }) => name)
   const access = await listAccess(db)
   const everybody = teams.length < 2
   if (json) {

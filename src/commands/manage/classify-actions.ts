@@ -180,7 +180,7 @@ async function scopeOf(
   { team, form }: { readonly team?: string | undefined; readonly form?: string | undefined },
 ): Promise<Scope> {
   return {
-    ...(team === undefined ? {} : { teamId: await teamNamed(db, team) }),
+    ...(team === undefined ? {} : { teamId: (await teamNamed(db, team, '--team')).teamId }),
     ...(form === undefined ? {} : { form }),
   }
 }

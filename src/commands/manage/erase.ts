@@ -4,8 +4,7 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { type Erased, type ErasurePreview, erase, previewErasure } from '../../operate/erase/erase.ts'
-import { findTeam } from '../../operate/serve/find-team.ts'
-import { openSession } from '../../warehouse/connect.ts'
+import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { agrees, type Keyboard } from '../terminal/ask.ts'
 import { printable } from '../terminal/printable.ts'
@@ -42,7 +41,7 @@ async function erasePatient(
   await using warehouse = await openWarehouse(context, readConfig(context.env))
   const { url } = warehouse
   await requireMigrated(url)
-  const team = await teamOf(url, options.team)
+  const team = await warehouseTeam(url, options.team)
   const patient = { teamId: team.teamId, id }
   const sighting = await previewErasure(url, patient)
   if (options.yes !== true && !(await agrees(context, keyboard(), question(id, team.name, sighting)))) {
@@ -52,11 +51,6 @@ async function erasePatient(
   const removed = await erase({ url, patient, forget: options.forget === true, clock: systemClock })
   if (options.json) printJson(context, documentOf(team.name, removed, options))
   else context.stdout.write(textOf(context, removed, options))
-}
-
-async function teamOf(url: string, name: string | undefined) {
-  await using session = await openSession({ url, purpose: 'erase' })
-  return await findTeam(session.db, name)
 }
 
 function question(id: string, team: string, { found, erasedBefore }: ErasurePreview): string {

@@ -10,6 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { SIGNATURE_HEADER } from '../../core/signature.ts'
+import { teamOfRequest } from '../../core/which-team.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { readEvent } from '../inbox/event.ts'
 import { openInbox } from '../inbox/inbox.ts'
@@ -60,8 +61,8 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
   const limits: IngestLimits = { ...LIMITS, ...options.limits }
   const inFlight = openInFlight(limits, teams.length)
   const refusals = openRefusalLog(clock, logger)
-  const byName = new Map(teams.map((team) => [team.name, team]))
-  const unnamed = teams.length === 1 ? teams[0] : byName.get('default')
+  const names = teams.map(({ name }) => name)
+  const byName = new Map([undefined, ...names].map((name) => [name, teamOfRequest(teams, name)]))
   await Promise.all(teams.map((team) => lookForSecrets(team, logger)))
   const inbox = await openInbox({
     url,
@@ -109,9 +110,9 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     refusals.add(reason)
   }
   const endpoint = openEndpoint(limits, {
-    teams: [...byName.keys()],
+    teams: names,
     receive(request, response, name) {
-      const team = name === undefined ? unnamed : byName.get(name)
+      const team = byName.get(name)
       receive(request, response, team).catch((error) => {
         const { message, code } = warehouseError(error)
         logger.error({ code }, `an event could not be taken: ${message}`)

@@ -3,9 +3,9 @@
  *
  * Invariant: a team that exceeds its limit is left out. Teams that were not reached come first in the next call.
  */
-import { type Kysely, sql } from 'kysely'
-import { isRemoved } from '../../load/teams.ts'
+import type { Kysely } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import { readTeams } from '../../warehouse/teams.ts'
 import { withinBudget } from '../../warehouse/within-budget.ts'
 import { readWebhooks, type WebhookStatus } from './team-status.ts'
 
@@ -56,10 +56,7 @@ export function openWebhookChecks({
   }
 }
 
-async function teamNames(db: Kysely<Warehouse>): Promise<string[]> {
-  const { rows } = await sql<{ name: string }>`
-    select name from intake.teams where not ${isRemoved(sql.ref('teams.team_id'))} order by team_id`.execute(
-    db,
-  )
-  return rows.map(({ name }) => name)
+async function teamNames(db: Kysely<Warehouse>): Promise<readonly string[]> {
+  const teams = (await readTeams(db)).filter(({ isRemoved }) => !isRemoved)
+  return teams.sort((a, b) => a.teamId - b.teamId).map(({ name }) => name)
 }

@@ -10,13 +10,15 @@
 import { type Kysely, sql } from 'kysely'
 import { refreshAnalytics } from '../../analytics/refresh.ts'
 import type { Clock } from '../../core/clock.ts'
-import { IntakeError, verdictOf } from '../../core/errors.ts'
+import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
+import { teamsAskedFor } from '../../core/which-team.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { isLocked, tryLock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import { readTeams } from '../../warehouse/teams.ts'
 import { refreshStatistics } from '../erase/refresh-statistics.ts'
 import { deleteRows, type WithRetries } from './delete-rows.ts'
 
@@ -77,17 +79,13 @@ export async function removeTeam({ url, name, data, clock, signal }: RemoveOptio
 }
 
 async function knownTeam(db: Kysely<Warehouse>, name: string): Promise<number> {
-  const rows = await db.selectFrom('intake.teams').select(['team_id', 'name']).orderBy('name').execute()
-  const team = rows.find((row) => row.name === name)
-  if (team !== undefined) return team.team_id
-  throw new IntakeError('NAME is not a team of this warehouse', {
-    code: 'unknown_team',
-    verdict: 'stop',
-    hint:
-      rows.length === 0
-        ? 'the warehouse has no team yet'
-        : `use one of: ${rows.map((row) => row.name).join(', ')}`,
-  })
+  try {
+    return teamsAskedFor(await readTeams(db), name, 'warehouse', 'NAME')[0]!.teamId
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    const { message, hint = '' } = error
+    throw new IntakeError(message, { code: 'unknown_team', verdict: 'stop', hint })
+  }
 }
 
 /** A verification takes no lock on streams, so it could store findings of a removed team when it ends. */

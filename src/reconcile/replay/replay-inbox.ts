@@ -17,7 +17,7 @@ import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { teamsNamed } from './known-teams.ts'
+import { teamsToReplay } from './teams.ts'
 
 export interface InboxReplayOptions {
   /** Of the warehouse. */
@@ -60,7 +60,7 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
   const { url, clock, logger, signal, since, streams, versions, onProgress, portion = PORTION } = options
   await using session = await openSession({ url, purpose: 'replay --inbox' })
   try {
-    const teams = await teamsNamed(session, options.team)
+    const teams = await teamsToReplay(session, options.team)
     const asked = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
     const runId = await beginRun(session, 'replay', { ...asked, teams: teams.map(({ name }) => name) })
     const teamIds = teams.map(({ teamId }) => teamId)

@@ -15,8 +15,9 @@ import { lockStreams } from '../../load/stream-locks.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { type KnownTeam, teamsNamed } from './known-teams.ts'
+import type { WarehouseTeam } from '../../warehouse/teams.ts'
 import { type Replayed, replayStream } from './replay-stream.ts'
+import { teamsToReplay } from './teams.ts'
 
 export interface ReplayOptions {
   /** Of the warehouse. */
@@ -50,7 +51,7 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
   const { url, clock, logger, streams } = options
   await using session = await openSession({ url, purpose: 'replay' })
   try {
-    const teams = await teamsNamed(session, options.team)
+    const teams = await teamsToReplay(session, options.team)
     await lockStreams(session, streams, teams)
     const asked = { streams: streams.map(({ name }) => name), teams: teams.map(({ name }) => name) }
     const runId = await beginRun(session, 'replay', asked)
@@ -81,7 +82,7 @@ async function replayed(
   { clock, signal, logger, onProgress }: ReplayOptions,
   session: Session,
   loaders: Loaders,
-  { teamId, name }: KnownTeam,
+  { teamId, name }: WarehouseTeam,
   stream: Stream,
 ): Promise<ReplayReport> {
   const begun = clock.now()

@@ -1,0 +1,62 @@
+/**
+ * Which team is meant, by a request or by a command: the one place that decides it.
+ *
+ * Invariant: nothing guesses among several teams, and an error lists those that could be meant. After that, a team is
+ * its number in the warehouse.
+ */
+import { UsageError } from './errors.ts'
+
+interface Named {
+  readonly name: string
+}
+
+/** Where the teams are listed. */
+export type Listed = 'configuration' | 'warehouse'
+
+/** The team of `POST /webhooks/{name}`; without a name, the only team, or the one named `default`. */
+export function teamOfRequest<Team extends Named>(
+  teams: readonly Team[],
+  name: string | undefined,
+): Team | undefined {
+  if (name === undefined && teams.length === 1) return teams[0]
+  return teams.find((team) => team.name === (name ?? 'default'))
+}
+
+/** Every team, or the one that an argument names. Throws `UsageError` if there is none. */
+export function teamsAskedFor<Team extends Named>(
+  teams: readonly Team[],
+  name: string | undefined,
+  listed: Listed,
+  argument = '--team',
+): readonly Team[] {
+  if (name === undefined) return teams
+  const named = teams.filter((team) => team.name === name)
+  if (named.length > 0) return named
+  throw new UsageError(
+    listed === 'configuration'
+      ? `${argument} names no configured team`
+      : `${argument} names no team of the warehouse`,
+    teams.length === 0 ? NONE_YET : `use one of: ${namesOf(teams)}`,
+    argument,
+  )
+}
+
+/** The team that `--team` names, or the only one. Throws `UsageError`. */
+export function teamAskedFor<Team extends Named>(
+  teams: readonly Team[],
+  name: string | undefined,
+  listed: Listed,
+): Team {
+  const [team, ...others] = teamsAskedFor(teams, name, listed)
+  if (team === undefined) throw new UsageError('the warehouse has no team yet', NONE_YET, '--team')
+  if (others.length === 0) return team
+  const where =
+    listed === 'configuration' ? 'the configuration holds several teams' : 'the warehouse has several teams'
+  throw new UsageError(`--team is needed: ${where}`, `use one of: ${namesOf(teams)}`, '--team')
+}
+
+const NONE_YET = 'run: intake-sync backfill'
+
+function namesOf(teams: readonly Named[]): string {
+  return teams.map((team) => team.name).join(', ')
+}

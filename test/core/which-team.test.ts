@@ -1,0 +1,73 @@
+/** Which team is meant, and what is said when none is or several are. */
+import { describe, expect, test } from 'vitest'
+import { UsageError } from '../../src/core/errors.ts'
+import { teamAskedFor, teamOfRequest, teamsAskedFor } from '../../src/core/which-team.ts'
+
+const teams = (...names: readonly string[]) => names.map((name, at) => ({ name, number: at + 1 }))
+
+function errorOf(work: () => unknown): UsageError {
+  try {
+    work()
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError)
+    return error as UsageError
+  }
+  throw new Error('a team was found')
+}
+
+describe('a request', () => {
+  test.each<[string, readonly string[], string | undefined, string | undefined]>([
+    ['without a name is for the only team', ['north'], undefined, 'north'],
+    ['without a name is for the one named default', ['north', 'default'], undefined, 'default'],
+    ['without a name is for nobody among others', ['north', 'south'], undefined, undefined],
+    ['without a name is for nobody if there is nobody', [], undefined, undefined],
+    ['is for the team that it names', ['north', 'south'], 'south', 'south'],
+    ['is not for the only team if it names another', ['north'], 'south', undefined],
+    ['is not for default if it names another', ['north', 'default'], 'south', undefined],
+    ['names a team to the letter', ['north'], 'North', undefined],
+  ])('%s', (_, names, name, expected) => {
+    expect(teamOfRequest(teams(...names), name)?.name).toBe(expected)
+  })
+})
+
+describe('a command', () => {
+  test('without --team is for every team, or needs to be for one', () => {
+    expect(teamsAskedFor(teams('a', 'b'), undefined, 'warehouse')).toEqual(teams('a', 'b'))
+    expect(teamsAskedFor([], undefined, 'warehouse')).toEqual([])
+    expect(teamAskedFor(teams('a'), undefined, 'warehouse').name).toBe('a')
+    expect(errorOf(() => teamAskedFor(teams('a', 'b'), undefined, 'warehouse'))).toMatchObject({
+      message: '--team is needed: the warehouse has several teams',
+      hint: 'use one of: a, b',
+      variable: '--team',
+    })
+    expect(errorOf(() => teamAskedFor(teams('a', 'b'), undefined, 'configuration'))).toMatchObject({
+      message: '--team is needed: the configuration holds several teams',
+      hint: 'use one of: a, b',
+    })
+    expect(errorOf(() => teamAskedFor([], undefined, 'warehouse'))).toMatchObject({
+      message: 'the warehouse has no team yet',
+      hint: 'run: intake-sync backfill',
+    })
+  })
+
+  test('with --team is for that team', () => {
+    expect(teamsAskedFor(teams('a', 'b'), 'b', 'configuration')).toEqual([{ name: 'b', number: 2 }])
+    expect(teamAskedFor(teams('a', 'b'), 'b', 'configuration')).toEqual({ name: 'b', number: 2 })
+  })
+
+  test.each(['', 'A', 'c', ' a'])('with %j for --team is for none, also beside a single team', (name) => {
+    for (const known of [teams('a'), teams('a', 'b')]) {
+      expect(errorOf(() => teamAskedFor(known, name, 'configuration'))).toMatchObject({
+        message: '--team names no configured team',
+        hint: `use one of: ${known.map((team) => team.name).join(', ')}`,
+        variable: '--team',
+      })
+    }
+    expect(errorOf(() => teamsAskedFor(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({
+      message: 'TEAM names no team of the warehouse',
+      hint: 'use one of: a',
+      variable: 'TEAM',
+    })
+    expect(errorOf(() => teamsAskedFor([], name, 'warehouse')).hint).toBe('run: intake-sync backfill')
+  })
+})
