@@ -72,7 +72,7 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
   return `${[
     introduction.trimEnd(),
     '## Streams',
-    'From their declarations in `src/streams`.',
+    'From their declarations in `src/streams` ([adding a resource](adding-a-resource.md)).',
     streams(),
     '## Worked questions',
     'The tests run each query against the emulator and compare the result with the emulator’s own records.',

@@ -1,5 +1,5 @@
 /**
- * Compares answers of a service with docs/openapi.yaml.
+ * Compares answers of a service with docs/openapi.yaml and the declared resources.
  *
  * Invariant: findings name places and rules, never a value of an answer. An answer that the document does not describe
  * (path, method, status, content type) is a finding.
@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { parse } from 'yaml'
+import { withDeclared } from '../../src/emulator/resources/describe.ts'
 
 export const DESCRIPTION = new URL('../../docs/openapi.yaml', import.meta.url)
 export const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const
@@ -32,7 +33,7 @@ export interface OpenApi {
   readonly components: { readonly schemas: Readonly<Record<string, { readonly description?: string }>> }
 }
 
-export const description = parse(readFileSync(DESCRIPTION, 'utf8')) as OpenApi
+export const description = withDeclared(parse(readFileSync(DESCRIPTION, 'utf8'))) as OpenApi
 
 const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true })
 // The package is CommonJS: its exports are `default` of its default export.

@@ -10,6 +10,7 @@ import type { FastifyInstance } from 'fastify'
 import { parse } from 'yaml'
 import type { Control } from '../control.ts'
 import type { FaultRule } from '../faults/parse.ts'
+import { withDeclared } from '../resources/describe.ts'
 
 export function addControlRoutes(app: FastifyInstance, control: Control): void {
   app.get('/_control/webhooks', async (request, reply) => {
@@ -43,9 +44,9 @@ function written({ name, resource, probability, argument }: FaultRule): string {
 }
 
 /*
- * `GET /openapi.json`: the OpenAPI description of the service, docs/openapi.yaml of this package.
+ * `GET /openapi.json`: the OpenAPI description of the service.
  *
- * Invariant: the answer is that file as JSON. It is read once; the route requires no credentials, and neither the rate
+ * Invariant: the answer is docs/openapi.yaml of this package as JSON, with the declared resources. It is read once; the route requires no credentials, and neither the rate
  * limit nor faults apply.
  */
 
@@ -56,7 +57,7 @@ let described: string | undefined
 
 export function addOpenApiRoute(app: FastifyInstance): void {
   app.get('/openapi.json', async (_request, reply) => {
-    described ??= JSON.stringify(parse(await readFile(SOURCE, 'utf8')))
+    described ??= JSON.stringify(withDeclared(parse(await readFile(SOURCE, 'utf8'))))
     return reply.type('application/json').send(described)
   })
 }

@@ -21,6 +21,10 @@ export interface DeclaredResource {
   readonly resource: string
   /** `source` of its events. */
   readonly source: string
+  /** Of the description: what the resource is, and whether the specification shows it (`Shown`) or not (`Assumed`). */
+  readonly about: string
+  /** JSON Schemas of its fields besides id, created_at and updated_at; each record has them all. */
+  readonly fields: Readonly<Record<string, object>>
   /** Number of seeded rows. */
   readonly size: (seeded: Seeded) => number
   /** The seeded row at `index`, in the default shape; the same at every call. */

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Route } from '../../../src/emulator/http/call.ts'
+import { DECLARED } from '../../../src/emulator/resources/catalogue.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import {
   DESCRIPTION,
@@ -14,7 +15,10 @@ import {
 } from '../../support/openapi.ts'
 import { type Caller, callerOf, type Reply } from '../caller.ts'
 
-const SOURCES = ['patient', 'form', 'packet', 'document', 'response', 'packet_response'] as const
+const SOURCES = [
+  ...['patient', 'form', 'packet', 'document', 'response', 'packet_response'],
+  ...DECLARED.map(({ source }) => source),
+]
 
 interface Named {
   readonly name: string
@@ -49,7 +53,7 @@ describe('the description of the service', () => {
   it('passes every rule of an OpenAPI 3.1 linter without a warning', async () => {
     const config = await createConfig({ extends: ['recommended'] })
     const problems = await lintFromString({
-      source: readFileSync(DESCRIPTION, 'utf8'),
+      source: DECLARED.length === 0 ? readFileSync(DESCRIPTION, 'utf8') : JSON.stringify(description),
       absoluteRef: 'openapi.yaml',
       config,
     })
