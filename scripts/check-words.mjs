@@ -78,7 +78,12 @@ const RULES = [
   { find: word('desk', 'desks'), write: 'the name of what it does', before: /help $/i },
   { find: word('bell', 'bells'), write: 'notifier' },
   { find: word('gate', 'gates'), write: 'limiter, permit' },
-  { find: word('contested', 'uncontested'), write: 'conflicting' },
+  {
+    find: word('contested', 'uncontested'),
+    write: 'conflicting',
+    // The stored reason of a refetch, at the end of a string.
+    after: /^(?:['`]|\$\/| \(conflict:)/,
+  },
   { find: word('doubt', 'doubts', 'doubted', 'doubtful'), write: 'conflict' },
   { find: word('news'), write: 'tombstone, change' },
   { find: phrase('lies in'), write: 'is in' },
@@ -98,7 +103,7 @@ const RULES = [
  */
 const FIXED_NAMES = [
   ...['alert.told', 'alerts.told', 'set told =', 'told_at', 'told_mark', 'hold_inbox_of', 'hold_erasures'],
-  ...["'contested'", 'contested (conflict:', 'p1 contested', 'as_it_came'],
+  ...['as_it_came'],
   ...[
     'held_by_another_run',
     'no_such_letter',

@@ -1,6 +1,6 @@
 /**
  * What stands beside a figure: the memory that its process took at most, and how much of the processors others had.
- * Told by Linux; elsewhere the peak is that of the process's whole life, and nothing is known of others.
+ * Recorded by Linux; elsewhere the peak is that of the process's whole life, and nothing is known of others.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 

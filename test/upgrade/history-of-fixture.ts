@@ -102,7 +102,7 @@ export async function liveThrough({ cli, databaseUrl, folder }: Place): Promise<
     decide(run)
     await asked(databaseUrl, 'create role fixture_analyst login in role intake_analyst')
     run([0], 'access', 'grant', 'fixture_analyst', 'north')
-    // Told by no webhook: these deletes are found by a full scan.
+    // Recorded by no webhook: these deletes are found by a full scan.
     for (const team of teams) await api(team, 'DELETE', `/v2/patients/${(await listed(team, 'patients'))[9]}`)
     run([0, 4], 'backfill', '--full')
     run([0, 4], 'verify')

@@ -1,12 +1,12 @@
 /**
  * Law 2 for both entrances together: a service changes records of three streams and two teams that share their ids, sends
- * events of that late, twice and with the data of then, and is paged through meanwhile; whatever the order in which all
- * that is loaded, and by however many drains, the tables of each team end as its service does.
+ * events late, twice and with old or new data, and is paged through at the same time. In any order of loading, with any
+ * number of drains, the tables of each team equal the service.
  *
- * Two kinds of service are drawn. One says of no record when it was updated, and stamps events coarsely, so that times tie.
- * The other says when each record was updated, and stamps events up to some milliseconds late, so that two events of a
- * record may be stamped in another order than its states (deletions are stamped exactly). Packet responses are of the
- * second kind alone, since nobody can be asked for one.
+ * Two kinds of service are drawn. One shows no updated_at, and stamps events coarsely, so that times tie. The other
+ * shows updated_at, and stamps events up to some milliseconds late, so that two events of a record may be stamped in
+ * another order than its states (deletes are stamped exactly). Packet responses are only of the second kind, because
+ * they cannot be fetched by id.
  *
  * Each run draws 25 cases of its own; TEST_THOROUGH=1 draws 400.
  */
@@ -42,7 +42,7 @@ afterAll(async () => {
 interface Resource {
   readonly stream: Stream
   readonly render: (id: string, name: string, updated_at: Instant | null) => object
-  /** Column that shows the name. */
+  /** The column that shows the name. */
   readonly column: string
 }
 
@@ -91,7 +91,7 @@ const step = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ does: fc.constant('delete' as const), ...PLACE }) },
-  /** Sends one of the events so far, with the data of now. */
+  /** Sends one of the earlier events with current data. */
   { weight: 5, arbitrary: fc.record({ does: fc.constant('send' as const), which: fc.nat() }) },
   {
     weight: 2,
@@ -114,7 +114,7 @@ const step = fc.oneof(
 
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 
-/** Coarse: how many moments of the service bear one time. */
+/** Coarse: several changes at the service share one time. */
 type Service = { readonly kind: 'coarse'; readonly grain: number } | { readonly kind: 'stamped' }
 
 interface Shown {
@@ -283,7 +283,7 @@ async function play(steps: readonly Step[], service: Service): Promise<void> {
 
 const steps = fc.array(step, { minLength: 3, maxLength: 20 })
 
-describe('events and pages of two teams and three streams, late, twice and in any order, end in what each service holds', () => {
+describe('events and pages of two teams and three streams, late, duplicate and in any order, end with the tables of each service', () => {
   test.each<[string, fc.Arbitrary<Service>]>([
     ['times tie', fc.constantFrom(1, 3, 8).map((grain) => ({ kind: 'coarse', grain }))],
     ['events are stamped in another order than their states', fc.constant({ kind: 'stamped' })],

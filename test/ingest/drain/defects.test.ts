@@ -1,4 +1,4 @@
-/** An error of our own code while events are drained is loud, holds no value, and keeps no other event from its table. */
+/** An error in our own code while events are drained is reported without values, and stops no other event. */
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { teamIdOf } from '../../../src/load/teams.ts'
@@ -22,7 +22,7 @@ afterEach(async () => {
 
 type Writable<Type> = { -readonly [Field in keyof Type]: Type[Field] }
 
-/** While `work` runs, a record of the id `bad` cannot be read, or not be mapped to rows. */
+/** While `work` runs, a record with the id `bad` fails to be read, or to be mapped to rows. */
 async function withDefect(where: 'reading' | 'mapping', work: () => Promise<void>): Promise<void> {
   const fail = (id: unknown) => {
     if (id === 'bad') throw new TypeError(`cannot read Kanarienvogel of ${id}`)
@@ -118,7 +118,7 @@ test.each(['reading', 'mapping'] as const)(
   },
 )
 
-test('what Postgres refuses of an event is no defect', async () => {
+test('an event that Postgres rejects is no defect', async () => {
   await scene.store([patientEvent('p1', 1), patientEvent(`${'x'.repeat(1_100_000)}`, 1)])
   await scene.drain({ backoffMs: [] })
   expect(takeDefects()).toEqual([])

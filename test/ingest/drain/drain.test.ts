@@ -1,4 +1,4 @@
-/** Events that were stored become rows, once and in order; what cannot become one is set aside and stops no other. */
+/** Stored events become rows, once and in order; an event that cannot be loaded becomes a dead letter and stops no other. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -25,20 +25,20 @@ const names = async () =>
     ),
   )
 
-const letters = () =>
+const deadLetters = () =>
   scene.rows<{ stream: string; record_id: string | null; reason: string; origin: string }>(
     'select stream, record_id, reason, origin from intake_ops.dead_letters order by id',
   )
 
-test('one event that the warehouse refuses among five hundred is tried again and set aside; the others are loaded', async () => {
+test('one rejected event among five hundred is retried and dead-lettered; the others are loaded', async () => {
   await scene.session.client.query(
     `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
   )
   const events = Array.from({ length: 500 }, (_, at) => patientEvent(`p${at}`, 1))
   events.splice(321, 1, patientEvent('bad', 1, { last_name: 'refused' }))
   await scene.store(events)
-  const told: object[] = []
-  const watch = { ...unwatched, drained: (_team: string, counts: object) => told.push(counts) }
+  const counts: object[] = []
+  const watch = { ...unwatched, drained: (_team: string, each: object) => counts.push(each) }
   await scene.drain({ batch: 200, backoffMs: [1, 1], watch })
   await sleep(5)
   await scene.drain({ backoffMs: [1, 1], watch })
@@ -46,7 +46,7 @@ test('one event that the warehouse refuses among five hundred is tried again and
   await scene.drain({ backoffMs: [1, 1], watch })
   expect(await scene.inbox()).toEqual({ dead: 1, done: 499 })
   expect(Object.keys(await names()).length).toBe(499)
-  expect(await letters()).toEqual([
+  expect(await deadLetters()).toEqual([
     {
       stream: 'patients',
       record_id: 'bad',
@@ -60,11 +60,11 @@ test('one event that the warehouse refuses among five hundred is tried again and
   expect(await scene.rows(`select convert_from(body, 'UTF8') as body from intake_raw.set_aside`)).toEqual([
     { body: JSON.stringify(events[321]) },
   ])
-  const total = (key: string) => told.reduce((sum, each) => sum + (each as Record<string, number>)[key]!, 0)
+  const total = (key: string) => counts.reduce((sum, each) => sum + (each as Record<string, number>)[key]!, 0)
   expect([total('done'), total('dead'), total('retried')]).toEqual([499, 1, 2])
 })
 
-test('an event that can be loaded later is, without anybody doing anything', async () => {
+test('an event that can be loaded later is loaded without intervention', async () => {
   await scene.session.client.query(
     `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
   )
@@ -72,7 +72,7 @@ test('an event that can be loaded later is, without anybody doing anything', asy
   await using drain = openDrain({
     ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched, pollMs: 50 },
     teams: [{ name: 'default', teamId: scene.teamId }],
-    // However long the next statement takes, there is one more try.
+    // There is one more attempt, however long the next statement takes.
     backoffMs: Array<number>(1_000).fill(200),
   })
   await drain.idle()
@@ -81,7 +81,7 @@ test('an event that can be loaded later is, without anybody doing anything', asy
   await expect.poll(scene.inbox).toEqual({ done: 1 })
 })
 
-test('events of teams that are not asked for are left alone', async () => {
+test('events of other teams are not touched', async () => {
   const other = await teamIdOf(scene.session.db, 'other')
   await scene.store([patientEvent('p1', 1)], { teamId: other })
   await scene.store([patientEvent('p2', 1)])
@@ -94,7 +94,7 @@ test('events of teams that are not asked for are left alone', async () => {
   ])
 })
 
-test('an open drain is woken by a notice of another process, and tells how long an event took', async () => {
+test('an open drain is woken by a notification of another process, and reports how long an event took', async () => {
   const seconds: number[] = []
   await using drain = openDrain({
     ...{ url: scene.url, clock: systemClock, logger: silent, pollMs: 60_000 },
@@ -102,7 +102,7 @@ test('an open drain is woken by a notice of another process, and tells how long 
     watch: { ...unwatched, drained: (_team, _counts, visible) => seconds.push(...visible) },
   })
   await drain.idle()
-  // It looks once more when it has begun to listen.
+  // It looks once more after it has begun to listen.
   const listening = `select query from pg_stat_activity
     where datname = current_database() and application_name = 'intake-sync listen intake_inbox' and state = 'idle'`
   await expect.poll(() => scene.rows(listening)).toEqual([{ query: 'listen "intake_inbox"' }])
@@ -138,16 +138,16 @@ test('two drains share one inbox: every event is settled once', async () => {
   expect(await scene.inbox()).toEqual({ done: 1200 })
   expect(done).toBe(1200)
   expect(new Set(Object.values(await names()))).toEqual(new Set(['v29']))
-  // Every event that found an earlier one of its record in other hands asked for the record.
+  // Each event with an earlier event of its record in the other drain requested a refetch.
   expect((await scene.asked()).every((line) => / contested$/.test(line))).toBe(true)
 })
 
-test('a later event that is loaded before an earlier one in other hands leaves its record in doubt', async () => {
+test('a later event that is loaded while another drain has an earlier one makes its record conflicting', async () => {
   await scene.store([patientEvent('p1', 2, { last_name: 'earlier' })])
   await using other = await openSession({ url: scene.url, purpose: 'other hands' })
   await other.client.query('begin')
   await other.client.query('select 1 from intake_raw.inbox for update')
-  // A retry, with the data of now under an old time: it came last, and is the one to go by.
+  // A retry with current data under an old time: it arrived last, and has the newest state.
   await scene.store([patientEvent('p1', 1, { last_name: 'now' }), patientEvent('p2', 1)])
   const options = { teams: [{ name: 'default', teamId: scene.teamId }], pollMs: 20 }
   await using drain = openDrain({
@@ -162,7 +162,7 @@ test('a later event that is loaded before an earlier one in other hands leaves i
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('a session that is ended in the midst of a batch takes nothing with it', async () => {
+test('a session that ends during a batch loses no event', async () => {
   const events = Array.from({ length: 600 }, (_, at) => patientEvent(`p${at}`, 1))
   await scene.store(events)
   await using drain = openDrain({
@@ -184,7 +184,7 @@ test('a session that is ended in the midst of a batch takes nothing with it', as
   await expect.poll(() => drain.trouble()).toBeNull()
 })
 
-test('a drain that is closed finishes the batch in hand and takes no other', async () => {
+test('closing a drain finishes the current batch and takes no other', async () => {
   await scene.store(Array.from({ length: 400 }, (_, at) => patientEvent(`p${at}`, 1)))
   let closed: Promise<void> | undefined
   const drain = openDrain({
@@ -195,7 +195,7 @@ test('a drain that is closed finishes the batch in hand and takes no other', asy
   await expect.poll(() => closed !== undefined).toBe(true)
   await closed
   const { done = 0, pending = 0 } = await scene.inbox()
-  // The one that was settled, and at most those that the two workers had in hand.
+  // The settled one, and at most those that the two workers had taken.
   expect([20, 40, 60]).toContain(done)
   expect(done + pending).toBe(400)
   expect(Object.keys(await names()).length).toBe(done)

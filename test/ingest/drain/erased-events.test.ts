@@ -1,11 +1,11 @@
-/** Events of an erased patient in one batch with those of other teams, which may be about patients of the same id. */
+/** Events of an erased patient in one batch with those of other teams, which may concern patients with the same id. */
 import { expect, test } from 'vitest'
 import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { openScene, patientEvent } from './scene.ts'
 
 test.each([0, 1, 2])(
-  'of a batch of three teams, what is of a patient erased in one of them (%d) is skipped, and the rest is loaded',
+  'in a batch of three teams, events of a patient erased in one of them (%d) are skipped, and the rest is loaded',
   async (which) => {
     await using scene = await openScene()
     const { db } = scene.session

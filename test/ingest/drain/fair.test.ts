@@ -1,4 +1,4 @@
-/** Teams share a drain: what waits for one costs another only its part of a batch, and what waits elsewhere nothing. */
+/** Teams share a drain: pending events of one cost another only its part of a batch, and those of other teams nothing. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { TAKE_SHARES, takeDue } from '../../../src/ingest/drain/inbox-rows.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
@@ -16,7 +16,7 @@ afterEach(async () => {
   await scene[Symbol.asyncDispose]()
 })
 
-/** Takes a batch and gives it back; how many events of each team it held. */
+/** Takes a batch and gives it back; returns the number of events per team. */
 async function take(most: number): Promise<readonly number[]> {
   await scene.session.client.query('begin')
   const rows = await takeDue(scene.session, [scene.teamId, other], most)
@@ -29,7 +29,7 @@ async function take(most: number): Promise<readonly number[]> {
 const events = (count: number, bytes = 0) =>
   Array.from({ length: count }, (_, at) => patientEvent(`p${at}`, at, { city: 'x'.repeat(bytes) }))
 
-test('a batch has its share of each team’s earliest events, and what one leaves goes to the other', async () => {
+test('a batch contains each team’s earliest events, and an unused share goes to the other team', async () => {
   await scene.store(events(60))
   await scene.store(events(60), { teamId: other })
   expect(await take(20)).toEqual([10, 10])
@@ -40,13 +40,13 @@ test('a batch has its share of each team’s earliest events, and what one leave
   expect(await take(40)).toEqual([37, 3])
 })
 
-test('large events of a team leave room for those of another that came later', async () => {
+test('large events of one team leave room for later events of another', async () => {
   await scene.store(events(6, 3_000_000))
   await scene.store(events(1), { teamId: other })
   expect(await take(1_000)).toEqual([3, 1])
 })
 
-test('a record is not in doubt because later events of its own wait for the next batch', async () => {
+test('a record does not conflict because later events of it wait for the next batch', async () => {
   await scene.store(Array.from({ length: 40 }, (_, at) => patientEvent('p1', at, { city: `${at}` })))
   await scene.store([patientEvent('p1', 50)], { teamId: other })
   await scene.drain({
@@ -60,7 +60,7 @@ test('a record is not in doubt because later events of its own wait for the next
   expect(await scene.asked()).toEqual([])
 })
 
-test('events that wait for a team that is being removed are left alone, and those of the others are drained', async () => {
+test('pending events of a team that is being removed are not touched, and those of the others are drained', async () => {
   await scene.store(events(5))
   await scene.store(events(5), { teamId: other })
   await scene.session.client.query(
@@ -77,7 +77,7 @@ test('events that wait for a team that is being removed are left alone, and thos
   expect(await scene.rows('select from intake.patients where team_id = $1', [other])).toEqual([])
 })
 
-test('events are taken through the index of their team, whatever the planner knows of the inbox', async () => {
+test('events are read through the index of their team, whatever statistics the planner has', async () => {
   const planOf = async () => {
     const rows = await scene.rows<{ 'QUERY PLAN': string }>(
       `explain (costs off) execute take ('{1,2}', '{0,0}', 500, 8000000)`,

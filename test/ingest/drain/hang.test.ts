@@ -1,4 +1,4 @@
-/** A server that hangs while the drain is at work: it is said, given up, and got over; and closing does not wait for it. */
+/** A server that hangs during a drain: it is reported, the batch is abandoned and retried; closing does not wait for it. */
 import { beforeEach, expect, it, vi } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { type Drain, openDrain } from '../../../src/ingest/drain/drain.ts'
@@ -24,7 +24,7 @@ function open(): Drain {
   return openDrain({ url: scene.url, teams, clock: quick, logger: silent, watch: unwatched })
 }
 
-/** Holds a table so that no statement on it ends, until it is released. */
+/** Locks a table so that no statement on it ends, until it is released. */
 async function hold(table: string): Promise<() => Promise<void>> {
   const session = await openSession({ url: scene.url, purpose: 'hold' })
   await session.client.query('begin')
@@ -46,26 +46,29 @@ const waited = (table: string) =>
 it.each([
   ['the inbox', 'intake_raw.inbox'],
   ['the records', 'intake_raw.records'],
-])('a batch that waits for %s too long is told, given up, and loaded when that answers', async (_, table) => {
-  await scene.store([patientEvent('p-1', 1)])
-  const release = await hold(table)
-  await using drain = open()
-  await vi.waitFor(() => expect(drain.trouble()).toMatch(/^a batch of events is under way for \d+ s$/), {
-    timeout: 60_000,
-  })
-  await vi.waitFor(() => expect(drain.trouble()).toBe('the warehouse did not answer in time'), {
-    timeout: 60_000,
-  })
-  await release()
-  await drain.idle()
-  expect(drain.trouble()).toBeNull()
-  expect(await scene.rows('select id from intake.patients')).toEqual([{ id: 'p-1' }])
-})
+])(
+  'a batch that waits for %s too long is reported, abandoned, and loaded once that answers',
+  async (_, table) => {
+    await scene.store([patientEvent('p-1', 1)])
+    const release = await hold(table)
+    await using drain = open()
+    await vi.waitFor(() => expect(drain.trouble()).toMatch(/^a batch of events is under way for \d+ s$/), {
+      timeout: 60_000,
+    })
+    await vi.waitFor(() => expect(drain.trouble()).toBe('the warehouse did not answer in time'), {
+      timeout: 60_000,
+    })
+    await release()
+    await drain.idle()
+    expect(drain.trouble()).toBeNull()
+    expect(await scene.rows('select id from intake.patients')).toEqual([{ id: 'p-1' }])
+  },
+)
 
 it.each([
   ['the inbox', 'intake_raw.inbox'],
   ['the records', 'intake_raw.records'],
-])('closing ends while a batch waits for %s, and leaves no connection behind', async (_, table) => {
+])('closing ends while a batch waits for %s, and leaves no connection open', async (_, table) => {
   await scene.store([patientEvent('p-1', 1)])
   const release = await hold(table)
   const drain = open()

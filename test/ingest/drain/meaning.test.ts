@@ -1,4 +1,4 @@
-/** What each kind of event means: a state, a tombstone, a doubt, a dead letter, drift. */
+/** The meaning of each kind of event: a state, a tombstone, a conflict, a dead letter, or drift. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { noonPlus, openScene, patient, patientEvent, type Scene } from './scene.ts'
 
@@ -19,12 +19,12 @@ const names = async () =>
     ),
   )
 
-const letters = () =>
+const deadLetters = () =>
   scene.rows<{ stream: string; record_id: string | null; reason: string; origin: string }>(
     'select stream, record_id, reason, origin from intake_ops.dead_letters order by id',
   )
 
-test('an event becomes its row and children, and says where it came from', async () => {
+test('an event becomes its row and children, with its origin', async () => {
   const event = patientEvent('p1', 1, {
     emergency_contact: { first_name: 'Bo' },
     patient_tags: [{ name: 'VIP', color: '#ff0000' }],
@@ -57,7 +57,7 @@ test('a replayed event changes nothing', async () => {
   expect(await scene.asked()).toEqual([])
 })
 
-test('of several events of a record the newest stays, whatever order they came in', async () => {
+test('of several events of a record the newest wins, in any order of arrival', async () => {
   await scene.store([
     patientEvent('p1', 1, { last_name: 'first' }),
     patientEvent('p1', 3, { last_name: 'third' }),
@@ -67,11 +67,11 @@ test('of several events of a record the newest stays, whatever order they came i
   ])
   await scene.drain()
   expect(await names()).toEqual({ p1: 'third', p2: 'second' })
-  // What came late and said otherwise is doubtful; what came in order is not.
+  // Late and different is a conflict; in order is not.
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('a late event with another content is doubtful in another batch too, one with the same is not', async () => {
+test('a late event with different content conflicts in another batch too, one with the same content does not', async () => {
   await scene.store([
     patientEvent('p1', 3, { last_name: 'third' }),
     patientEvent('p2', 3, { last_name: 'x' }),
@@ -86,18 +86,19 @@ test('a late event with another content is doubtful in another batch too, one wi
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('a retried event that bears newer data under its old time is doubtful whoever wins, in one batch and in two', async () => {
-  const told = (id: string, name: string) => patientEvent(id, 1, { last_name: name }, { id: `retried-${id}` })
+test('a retried event with newer data under its old time conflicts whichever wins, in one batch and in two', async () => {
+  const eventOf = (id: string, name: string) =>
+    patientEvent(id, 1, { last_name: name }, { id: `retried-${id}` })
   for (const names of [
     ['a', 'b'],
     ['b', 'a'],
   ] as const) {
     const id = names.join('')
-    await scene.store([told(id, names[0]), told(id, names[1])])
+    await scene.store([eventOf(id, names[0]), eventOf(id, names[1])])
     await scene.drain()
-    await scene.store([told(`${id} later`, names[0])])
+    await scene.store([eventOf(`${id} later`, names[0])])
     await scene.drain()
-    await scene.store([told(`${id} later`, names[1])])
+    await scene.store([eventOf(`${id} later`, names[1])])
     await scene.drain()
   }
   expect(await scene.asked()).toEqual(
@@ -105,7 +106,7 @@ test('a retried event that bears newer data under its old time is doubtful whoev
   )
 })
 
-test('a retried event whose record was updated an hour after its time is newer by that, not from the future', async () => {
+test('a retried event whose record was updated an hour after its time is newer by that, and not in the future', async () => {
   await scene.store([patientEvent('p1', 1800, { last_name: 'between' })])
   await scene.drain()
   await scene.store([patientEvent('p1', 1, { last_name: 'newest', updated_at: noonPlus(3600) })])
@@ -116,7 +117,7 @@ test('a retried event whose record was updated an hour after its time is newer b
   ])
 })
 
-test('events that were stored together have no order: where they differ, the record is doubtful', async () => {
+test('events that were stored together have no order: if they differ, the record conflicts', async () => {
   await scene.store(
     [patientEvent('p1', 1, { last_name: 'first' }), patientEvent('p1', 2, { last_name: 'second' })],
     { receivedAt: noonPlus(4000) },
@@ -126,10 +127,10 @@ test('events that were stored together have no order: where they differ, the rec
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('a deleted event leaves a tombstone, whatever it says of the record; an older event does not undo it', async () => {
+test('a deleted event leaves a tombstone, whatever its data; an older event does not undo it', async () => {
   const forms: [string, unknown][] = [
     ['whole', patient('whole', { updated_at: noonPlus(1) })],
-    ['thin', { id: 'thin' }],
+    ['bare', { id: 'bare' }],
     ['uid', { uid: 'uid' }],
     ['bare', 'bare'],
     ['7', { id: 7 }],
@@ -147,14 +148,14 @@ test('a deleted event leaves a tombstone, whatever it says of the record; an old
   ])
   await scene.store([
     patientEvent('whole', 1, { last_name: 'other' }),
-    patientEvent('thin', 3, { updated_at: noonPlus(3) }),
+    patientEvent('bare', 3, { updated_at: noonPlus(3) }),
   ])
   await scene.drain()
-  expect(await scene.rows(state)).toMatchObject([{ id: 'thin', _deleted_at: null }])
+  expect(await scene.rows(state)).toMatchObject([{ id: 'bare', _deleted_at: null }])
   expect(await scene.asked()).toEqual(['patients whole contested'])
 })
 
-test('an event that brings back a deleted record, which it says was last updated before the deletion, is asked for', async () => {
+test('an event that restores a deleted record, with an updated_at before the delete, causes a refetch', async () => {
   await scene.store([patientEvent('p1', 2, {}, { event_type: 'deleted' })])
   await scene.drain()
   await scene.store([patientEvent('p1', 3, { updated_at: noonPlus(1) })])
@@ -163,7 +164,7 @@ test('an event that brings back a deleted record, which it says was last updated
 })
 
 test.each(['one batch', 'two batches'])(
-  'a state that wins by its event though its record was updated before the one that loses is asked for (%s)',
+  'a state that wins by its event time but loses by updated_at causes a refetch (%s)',
   async (batches) => {
     const events = [
       patientEvent('p1', 10, { last_name: 'later', updated_at: noonPlus(2) }),
@@ -184,10 +185,10 @@ test.each(['one batch', 'two batches'])(
   },
 )
 
-test('an event that brings back what the service was seen not to have is asked for', async () => {
+test('an event that restores a record that the service did not have causes a refetch', async () => {
   const readAt = (id: string, origin: string) =>
     scene.rows(`update intake_raw.records set origin = $2 where id = $1`, [id, origin])
-  const ids = ['proved', 'refetched', 'told']
+  const ids = ['proved', 'refetched', 'reported']
   await scene.store(ids.map((id) => patientEvent(id, 2, {}, { event_type: 'deleted' })))
   await scene.drain()
   await readAt('proved', 'run:7 proof')
@@ -199,7 +200,7 @@ test('an event that brings back what the service was seen not to have is asked f
   expect(await scene.asked()).toEqual(['patients proved contested', 'patients refetched contested'])
 })
 
-test('a deletion outlives the last update that it tells of, should the clocks of the service differ', async () => {
+test('a delete wins over the updated_at in its own data, should the clocks of the service differ', async () => {
   await scene.store([patientEvent('p1', 1, { updated_at: noonPlus(5) })])
   await scene.drain()
   await scene.store([patientEvent('p1', 4, { updated_at: noonPlus(5) }, { event_type: 'deleted' })])
@@ -209,20 +210,20 @@ test('a deletion outlives the last update that it tells of, should the clocks of
   ])
 })
 
-test('a deletion that names nothing is set aside, each as a letter of its own', async () => {
+test('deleted events without an id become dead letters, one each', async () => {
   const gone = (data: unknown) => ({ ...patientEvent('x', 1, {}, { event_type: 'deleted' }), data })
   await scene.store([gone({}), gone({}), gone(null), gone({ id: null }), gone([])])
   await scene.store([gone({ id: 'p1' })])
   await scene.drain()
   expect(await scene.inbox()).toEqual({ dead: 5, done: 1 })
-  const found = await letters()
+  const found = await deadLetters()
   expect(found.length).toBe(5)
   expect(new Set(found.map(({ stream, record_id, reason }) => `${stream} ${record_id} ${reason}`))).toEqual(
     new Set(['patients null a deletion without the id of its record']),
   )
 })
 
-test('what cannot be read as an event is set aside as it came, and stops no other', async () => {
+test('an unreadable event is dead-lettered as received, and stops no other', async () => {
   const odd = [
     '',
     'not JSON',
@@ -237,15 +238,15 @@ test('what cannot be read as an event is set aside as it came, and stops no othe
   expect(await scene.inbox()).toEqual({ dead: 8, done: 1 })
   expect(await names()).toEqual({ p1: 'Other' })
   const bodies = await scene.rows<{ stream: string; body: Buffer; origin: string }>(
-    `select letter.stream, aside.body, letter.origin from intake_ops.dead_letters letter
-     join intake_raw.set_aside aside on aside.dead_letter_id = letter.id`,
+    `select d.stream, content.body, d.origin from intake_ops.dead_letters d
+     join intake_raw.set_aside content on content.dead_letter_id = d.id`,
   )
   expect(new Set(bodies.map(({ stream }) => stream))).toEqual(new Set(['inbox']))
   expect(bodies.map(({ body }) => body.toString('latin1')).sort()).toEqual([...odd, '\xff\x00{'].sort())
   for (const { origin } of bodies) expect(origin).toMatch(/^event:(e1|e2|unreadable:[0-9a-f]{64})$/)
 })
 
-test('a record that cannot be keyed, or is none, is set aside', async () => {
+test('a record without a key, or data that is no record, becomes a dead letter', async () => {
   const about = (data: unknown) => ({ ...patientEvent('x', 1), data })
   await scene.store([about(null), about('text'), about({ first_name: 'Ann' }), about(undefined)])
   await scene.store([
@@ -253,7 +254,7 @@ test('a record that cannot be keyed, or is none, is set aside', async () => {
   ])
   await scene.drain()
   expect(await scene.inbox()).toEqual({ dead: 5 })
-  expect((await letters()).map(({ reason }) => reason)).toEqual([
+  expect((await deadLetters()).map(({ reason }) => reason)).toEqual([
     'an event whose record not an object',
     'an event whose record not an object',
     'an event whose record has no id',
@@ -262,7 +263,7 @@ test('a record that cannot be keyed, or is none, is set aside', async () => {
   ])
 })
 
-test('an unknown type of event loads its record and is reported; an unknown source is reported and kept', async () => {
+test('an unknown event type loads its record and is reported; an unknown source is reported and kept', async () => {
   await scene.store([
     patientEvent('p1', 1, { last_name: 'first' }),
     patientEvent('p1', 2, { last_name: 'second' }, { event_type: 'merged' }),
@@ -292,23 +293,28 @@ test.each([
   ['no time', 'yesterday'],
   ['a number', 1767268800],
   ['six minutes ahead', noonPlus(360)],
-])('an event whose time is %s does not say what is newest: its record is asked for', async (_, timestamp) => {
-  const receivedAt = noonPlus(0)
-  await scene.store([{ ...patientEvent('p1', 1), timestamp }], { receivedAt })
-  await scene.store([{ ...patientEvent('p2', 1, {}, { event_type: 'deleted' }), timestamp }], { receivedAt })
-  await scene.drain()
-  expect(await scene.inbox()).toEqual({ done: 2 })
-  expect(await names()).toEqual({})
-  expect(await scene.asked()).toEqual(['patients p1 partial', 'patients p2 contested'])
-})
+])(
+  'an event whose time is %s does not decide which state is newest: its record is fetched',
+  async (_, timestamp) => {
+    const receivedAt = noonPlus(0)
+    await scene.store([{ ...patientEvent('p1', 1), timestamp }], { receivedAt })
+    await scene.store([{ ...patientEvent('p2', 1, {}, { event_type: 'deleted' }), timestamp }], {
+      receivedAt,
+    })
+    await scene.drain()
+    expect(await scene.inbox()).toEqual({ done: 2 })
+    expect(await names()).toEqual({})
+    expect(await scene.asked()).toEqual(['patients p1 partial', 'patients p2 contested'])
+  },
+)
 
-test('a time that is ahead by less than five minutes counts', async () => {
+test('a time less than five minutes ahead counts', async () => {
   await scene.store([patientEvent('p1', 290)], { receivedAt: noonPlus(0) })
   await scene.drain()
   expect(await names()).toEqual({ p1: 'Other' })
 })
 
-test('a part of a record nulls nothing that is held: it is not loaded, and its record is asked for', async () => {
+test('a partial record nulls nothing that is stored: it is not loaded, and its record is fetched', async () => {
   await scene.store([
     patientEvent('p1', 1, { email: 'a@example.com' }),
     patientEvent('p2', 1, { email: 'a@example.com' }),
@@ -327,7 +333,7 @@ test('a part of a record nulls nothing that is held: it is not loaded, and its r
     { ...patientEvent('p2', 2), data: { id: 'p2' } },
   ])
   await scene.drain()
-  // What is held empty is no value, and nothing is lost with it.
+  // A stored empty field is no value, so nothing is lost.
   expect(await names()).toEqual({ p1: 'Other', p2: 'Other', p3: 'part' })
   expect(await scene.rows(`select email from intake.patients where id in ('p1', 'p2')`)).toEqual([
     { email: 'a@example.com' },
@@ -336,7 +342,7 @@ test('a part of a record nulls nothing that is held: it is not loaded, and its r
   expect(await scene.asked()).toEqual(['patients p1 partial', 'patients p2 partial'])
 })
 
-test('a new record that has less than others is loaded as far as it goes, and asked for', async () => {
+test('a new partial record is loaded as far as it goes, and fetched', async () => {
   await scene.store([{ ...patientEvent('p0', 1), data: { id: 'p0', last_name: 'alone' } }])
   await scene.drain()
   expect(await scene.asked()).toEqual(['patients p0 partial'])
@@ -349,7 +355,7 @@ test('a new record that has less than others is loaded as far as it goes, and as
   expect(await scene.asked()).toEqual(['patients p0 partial', 'patients p2 partial'])
 })
 
-test('a summary of a record is not loaded, its record is asked for', async () => {
+test('a summary of a record is not loaded, its record is fetched', async () => {
   await scene.store([
     patientEvent('r1', 1, {}, { source: 'response' }),
     { ...patientEvent('d1', 1, {}, { source: 'document' }), data: { id: 'd1', name: 'HIPAA', text: '' } },
@@ -360,7 +366,7 @@ test('a summary of a record is not loaded, its record is asked for', async () =>
   expect(await scene.rows('select 1 from intake_raw.records')).toEqual([])
 })
 
-test('a part of a packet response is loaded where nothing is held of it, and set aside where it would null what is', async () => {
+test('a partial packet response is loaded if none is stored, and dead-lettered if it would null a stored value', async () => {
   const packetEvent = (second: number, data: Record<string, unknown>) => ({
     ...patientEvent('k1', second),
     source: 'packet_response',
@@ -379,7 +385,7 @@ test('a part of a packet response is loaded where nothing is held of it, and set
   expect(
     await scene.rows('select response_id from intake.packet_response_members order by position'),
   ).toEqual([{ response_id: 'm1' }, { response_id: 'm2' }])
-  expect(await letters()).toMatchObject([
+  expect(await deadLetters()).toMatchObject([
     { stream: 'packet_responses', record_id: 'k1', reason: expect.stringContaining('lacks values') },
   ])
 })

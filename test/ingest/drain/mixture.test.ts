@@ -1,6 +1,6 @@
 /**
- * A batch of events of several streams and teams, whose records have the same ids, leaves in each team what its own
- * events leave when they are drained alone; and no event is retried alone.
+ * A batch with events of several streams and teams, whose records have the same ids, leaves in each team the same rows as
+ * draining its events alone; and no event is retried alone.
  */
 import pino from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -35,7 +35,7 @@ function event(source: string, seconds: number, data: unknown, type = 'updated')
   return { id: `mixed-${sent}`, timestamp: noonPlus(seconds), event_type: type, source, data }
 }
 
-/** What team `team` says of record `n` in round `round`: each team has another number of children, under the same ids. */
+/** Record `n` of team `team` in round `round`: each team has another number of children, under the same ids. */
 function stateOf(source: string, team: number, n: number, round: number): object {
   const name = `team ${team} round ${round}`
   const updated_at = noonPlus(round)
@@ -74,7 +74,7 @@ function stateOf(source: string, team: number, n: number, round: number): object
 
 const SOURCES = ['patient', 'form', 'message', 'packet_response']
 
-/** Rounds of events of a team: each record is created, changed, now and then deleted; some events come late or twice. */
+/** Rounds of events of a team: each record is created, changed, sometimes deleted; some events are late or duplicate. */
 function eventsOf(team: number, records: number): readonly Event[] {
   return [1, 2, 3].flatMap((round) =>
     SOURCES.flatMap((source) =>
@@ -112,7 +112,7 @@ async function asksOfAll() {
 }
 
 describe('three teams with the same ids, four streams, one batch', () => {
-  test('each team ends with what its events leave when they are drained alone', async () => {
+  test('each team ends with the rows that its events give when drained alone', async () => {
     const all = teams.map((_, team) => eventsOf(team, 24))
     const longest = Math.max(...all.map((events) => events.length))
     for (let at = 0; at < longest; at++)
@@ -135,7 +135,7 @@ describe('three teams with the same ids, four streams, one batch', () => {
     }
   })
 
-  test('conflicts of one stream are found in that stream and team alone', async () => {
+  test('conflicts of one stream are found only in that stream and team', async () => {
     for (const { teamId } of teams) {
       for (const source of SOURCES)
         await scene.store([event(source, 20, stateOf(source, 1, 1, 2))], { teamId })
@@ -178,7 +178,7 @@ describe('three teams with the same ids, four streams, one batch', () => {
     ])
   })
 
-  test('an event without a field that its own team usually has is asked for, whatever other teams have', async () => {
+  test('an event without a usual field of its own team causes a refetch, whatever other teams have', async () => {
     const bare = (id: string) => ({ id, message_type: 'sms', content: 'x', updated_at: noonPlus(1) })
     const whole = (id: string) => ({ ...bare(id), status: 'sent', patient: 'p', created_at: noonPlus(0) })
     await scene.store([event('message', 1, whole('old'))], { teamId: teams[0]!.teamId })

@@ -1,4 +1,4 @@
-/** What is stored of a record that is refused holds no more than what is stored of one that is loaded (law 8). */
+/** The stored content of a rejected record contains no more than that of a loaded one (law 8). */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openRefetcher } from '../../../src/extract/conflicts/refetcher.ts'
@@ -10,7 +10,7 @@ import { noonPlus, openScene, patientEvent, type Scene, silent, unwatched } from
 const KEY = 'Kanarienvogel7351'
 const BYTES = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ'
 
-/** Postgres refuses one whose form bears this name. */
+/** Postgres rejects a record whose form has this name. */
 const REFUSED = 'refused'
 
 function responseOf(id: string | null, form_name = REFUSED) {
@@ -56,13 +56,13 @@ async function refetch() {
   await refetcher.idle()
 }
 
-const letters = () =>
+const deadLetters = () =>
   scene.rows<{ record_id: string | null; origin: string; reason: string; body: string }>(
     `select record_id, origin, reason, convert_from(body, 'UTF8') as body
      from intake_ops.dead_letters join intake_raw.set_aside on dead_letter_id = id order by id`,
   )
 
-/** The inbox holds what came, byte for byte, as long as INTAKE_INBOX_DAYS says. */
+/** The inbox keeps the exact bytes for INTAKE_INBOX_DAYS. */
 const holdSecrets = async () => {
   const tables = Object.keys(await tablesHolding(scene.url, [KEY, BYTES, 'base64,', 'Signature=', 'token=']))
   return tables.filter((name) => !name.startsWith('intake_raw.inbox'))
@@ -79,7 +79,7 @@ afterAll(async () => {
   await scene[Symbol.asyncDispose]()
 })
 
-test('events, pages and answers that are refused leave no signature, query or image in any table', async () => {
+test('rejected events, pages and answers leave no signature, query string or image in any table', async () => {
   await scene.store([event('of an event'), event(null)])
   await scene.drain({ backoffMs: [] })
   service.records.responses.push(responseOf('of a page') as never, responseOf(null) as never)
@@ -90,7 +90,7 @@ test('events, pages and answers that are refused leave no signature, query or im
     [scene.teamId],
   )
   await refetch()
-  const all = await letters()
+  const all = await deadLetters()
   expect(all.map(({ record_id, origin, reason }) => [record_id, origin.split(/[: ]/)[0], reason])).toEqual([
     ['of an event', 'event', 'the warehouse refused the event (SQLSTATE 23514)'],
     [null, 'event', 'an event whose record has no id'],
@@ -102,18 +102,18 @@ test('events, pages and answers that are refused leave no signature, query or im
   expect(await holdSecrets()).toEqual([])
 })
 
-test('a second try that is refused too leaves none either', async () => {
+test('a second rejected attempt leaves none either', async () => {
   await run('dead-letters', 'retry', '--all')
   await scene.drain({ backoffMs: [] })
   await refetch()
   await run('backfill', '--full', '--streams', 'responses')
   await run('replay', '--inbox', '--since', '2026-01-01')
-  expect((await letters()).length).toBeGreaterThan(5)
+  expect((await deadLetters()).length).toBeGreaterThan(5)
   expect(await holdSecrets()).toEqual([])
 })
 
-test('what was stored of them is what is stored once they are loaded', async () => {
-  const kept = new Map((await letters()).map(({ record_id, body }) => [record_id, JSON.parse(body)]))
+test('the stored content is the same as after they are loaded', async () => {
+  const kept = new Map((await deadLetters()).map(({ record_id, body }) => [record_id, JSON.parse(body)]))
   await refuse(false)
   await scene.rows(`update intake_raw.inbox set status = 'pending', due_at = null, attempts = 0`)
   await scene.drain()

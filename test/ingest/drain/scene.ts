@@ -1,8 +1,8 @@
 /**
- * An inbox and a drain, on a database of the test's own.
+ * An inbox and a drain, on a database of the test.
  *
- * Invariant: events are stored as the ingester stores them, under the time and order that the test says; a scene closes
- * its connections, and whoever opened a drain closes it.
+ * Invariant: events are stored as the ingester stores them, with the time and order that the test gives. A scene closes
+ * its connections; a test that opens a drain closes it.
  */
 import pino from 'pino'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -28,7 +28,7 @@ export interface Scene extends AsyncDisposable {
   readonly url: string
   readonly session: Session
   readonly teamId: number
-  /** Stores events of which each arrives after the one before, a second after noon, then two, … */
+  /** Stores events that arrive one after another, a second after noon, then two, … */
   store(events: readonly (Event | string | Buffer)[], options?: Storing): Promise<void>
   /** Drains until nothing is due. */
   drain(options?: Partial<DrainOptions>): Promise<void>
@@ -36,7 +36,7 @@ export interface Scene extends AsyncDisposable {
     statement: string,
     values?: readonly unknown[],
   ): Promise<readonly Row[]>
-  /** What is asked for, as `stream id reason`. */
+  /** Pending refetches, as `stream id reason`. */
   asked(): Promise<readonly string[]>
   /** Status and number of events of each. */
   inbox(): Promise<Record<string, number>>
@@ -44,7 +44,7 @@ export interface Scene extends AsyncDisposable {
 
 export interface Storing {
   readonly teamId?: number
-  /** Of all of them; else each has its own. */
+  /** For all of them; otherwise each has its own. */
   readonly receivedAt?: Instant
 }
 
@@ -52,7 +52,7 @@ export const silent = pino({ level: 'silent' })
 
 export const unwatched: DrainWatch = { drained: () => {}, refetched: () => {}, defect: () => {} }
 
-/** A drain of one team that nobody watches: the first of its warehouse. */
+/** A drain of the first team of its warehouse, without observers. */
 export function openClinicDrain(url: string): Drain {
   const teams = [{ name: 'clinic', teamId: 1 }]
   return openDrain({ url, teams, clock: systemClock, logger: silent, watch: unwatched })
@@ -74,23 +74,23 @@ export async function openScene(): Promise<Scene> {
     teamId,
     rows,
     async store(events, storing = {}) {
-      for (const event of events) {
+      for (const given of events) {
         arrived += 1
-        const body = bytesOf(event)
-        const told = readEvent(storing.teamId ?? teamId, body)
+        const body = bytesOf(given)
+        const event = readEvent(storing.teamId ?? teamId, body)
         await session.client.query(
           `insert into intake_raw.inbox
              (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
            values ($1, $2, decode($3, 'hex'), ($4::timestamptz at time zone 'UTC')::date, $4, $5, $6, $7, $8)
            on conflict do nothing`,
           [
-            told.teamId,
-            told.eventId,
-            told.bodyHash,
+            event.teamId,
+            event.eventId,
+            event.bodyHash,
             storing.receivedAt ?? noonPlus(3600 + arrived),
-            told.eventType,
-            told.source,
-            told.recordId,
+            event.eventType,
+            event.source,
+            event.recordId,
             body,
           ],
         )
@@ -133,7 +133,7 @@ function bytesOf(event: Event | string | Buffer): Buffer {
 
 let made = 0
 
-/** An event of the service about a patient, as of so many seconds after noon. */
+/** An event about a patient, so many seconds after noon. */
 export function patientEvent(
   id: string,
   seconds: number,

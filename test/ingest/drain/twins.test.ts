@@ -1,4 +1,4 @@
-/** Two teams whose records have the same ids, in one drain and often in one batch: each is measured by its own. */
+/** Two teams whose records have the same ids, in one drain and often in one batch: each is compared with its own. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { type Event, noonPlus, openScene, patient, patientEvent, type Scene } from './scene.ts'
@@ -15,7 +15,7 @@ afterEach(async () => {
   await scene[Symbol.asyncDispose]()
 })
 
-/** What the other team's service tells of a patient: much less. */
+/** A patient of the other team's service: with fewer fields. */
 const brief = (id: string, seconds: number): Event => ({
   ...patientEvent(id, seconds),
   data: { id, first_name: 'Ann', updated_at: noonPlus(seconds) },
@@ -40,30 +40,33 @@ describe.each([1, 1_000])('in batches of %i', (batch) => {
   it.each([
     ['whole first', true],
     ['brief first', false],
-  ])('what all records of one team have is not missed of another team’s: %s', async (_, wholeFirst) => {
-    for (const id of ['a', 'b']) {
-      await scene.store([whole(id, 1)])
-      await scene.store([brief(id, 1)], { teamId: other })
-    }
-    await scene.drain({ teams: teams() })
-    await scene.rows('delete from intake_ops.refetches')
-    const mine = () => scene.store([whole('c', 2)])
-    const theirs = () => scene.store([brief('c', 2)], { teamId: other })
-    for (const next of wholeFirst ? [mine, theirs] : [theirs, mine]) await next()
-    // Too little for the one, and as much as there is for the other.
-    await scene.store([brief('d', 3)])
-    await scene.store([brief('d', 3)], { teamId: other })
-    await scene.drain({ teams: teams(), batch, workers: 1 })
-    expect(await asked()).toEqual([`${scene.teamId} d partial`])
-    expect(await scene.rows('select team_id, id from intake.patients order by 1, 2')).toHaveLength(8)
-  })
+  ])(
+    'fields that all records of one team have are not expected of another team’s: %s',
+    async (_, wholeFirst) => {
+      for (const id of ['a', 'b']) {
+        await scene.store([whole(id, 1)])
+        await scene.store([brief(id, 1)], { teamId: other })
+      }
+      await scene.drain({ teams: teams() })
+      await scene.rows('delete from intake_ops.refetches')
+      const mine = () => scene.store([whole('c', 2)])
+      const theirs = () => scene.store([brief('c', 2)], { teamId: other })
+      for (const next of wholeFirst ? [mine, theirs] : [theirs, mine]) await next()
+      // Partial for one team, and complete for the other.
+      await scene.store([brief('d', 3)])
+      await scene.store([brief('d', 3)], { teamId: other })
+      await scene.drain({ teams: teams(), batch, workers: 1 })
+      expect(await asked()).toEqual([`${scene.teamId} d partial`])
+      expect(await scene.rows('select team_id, id from intake.patients order by 1, 2')).toHaveLength(8)
+    },
+  )
 
-  it('a state of one team is neither older, nor later, nor the same as one of the other', async () => {
+  it('a state of one team is neither older, later, nor equal to one of the other', async () => {
     const named = (id: string, seconds: number, city: string) => ({
       ...whole(id, seconds),
       data: patient(id, { city, updated_at: noonPlus(seconds), patient_tags: [{ name: city, color: null }] }),
     })
-    // Of the one from the latest to the earliest, of the other the other way; and the same moment, told apart by nothing.
+    // For one team from the latest to the earliest, for the other the reverse; and one time that both share.
     for (const [at, seconds] of [30, 20, 10].entries()) {
       await scene.store([named('x', seconds, `mine ${seconds}`)])
       await scene.store([named('x', 40 - seconds, `theirs ${40 - seconds}`)], { teamId: other })
@@ -80,11 +83,11 @@ describe.each([1, 1_000])('in batches of %i', (batch) => {
       ...ids.map((id) => of(scene.teamId, id, id === 'x' ? 'mine 30' : 'mine')),
       ...ids.map((id) => of(other, id, id === 'x' ? 'theirs 30' : 'theirs')),
     ])
-    // What lost to another content of its own team, and that alone.
+    // Only the state that lost to different content of its own team.
     expect(await asked()).toEqual([`${scene.teamId} x contested`])
   })
 
-  it('an event that is refused of one team is loaded of the other, under the same ids', async () => {
+  it('an event that is rejected for one team is loaded for the other, under the same ids', async () => {
     await scene.rows(
       `alter table intake.patients add constraint picky check (team_id = ${other} or last_name <> 'refused')`,
     )

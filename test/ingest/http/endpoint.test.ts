@@ -1,10 +1,10 @@
-/** The endpoint as its contract says: what is stored, what is refused, and how each is told. */
+/** The endpoint follows its contract: stored and rejected requests, and the answer to each. */
 import { createHash } from 'node:crypto'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
 import { eventOf, inboxOf, known, openScene, post, query, type Scene, SECRET } from '../support/ingest.ts'
 
-describe('an event that is signed', () => {
+describe('a signed event', () => {
   let scene: Scene
   beforeAll(async () => {
     scene = await openScene()
@@ -12,10 +12,10 @@ describe('an event that is signed', () => {
   })
   beforeEach(async () => {
     await query(scene.url, 'truncate intake_raw.inbox')
-    for (const told of [scene.told.stored, scene.told.rejected]) told.length = 0
+    for (const recorded of [scene.recorded.stored, scene.recorded.rejected]) recorded.length = 0
   })
 
-  it('is stored with its exact bytes before it is answered 200', async () => {
+  it('is stored with its exact bytes before the answer 200', async () => {
     const body = Buffer.from(
       '{ "id":"e-1",\n "event_type":"updated", "source":"patient","data":{"id":"p-1","name":"Zo\u00eb"} }\n',
     )
@@ -41,7 +41,7 @@ describe('an event that is signed', () => {
     expect(stamped!.hash).toEqual(createHash('sha256').update(body).digest())
   })
 
-  it('that is replayed changes nothing, and is answered 200 each time', async () => {
+  it('that is sent again changes nothing, and is answered 200 each time', async () => {
     const body = eventOf()
     const answers = []
     for (let time = 0; time < 3; time += 1) answers.push(await post(scene.ingester.url, body))
@@ -51,10 +51,10 @@ describe('an event that is signed', () => {
       [200, { status: 'duplicate' }],
     ])
     expect(await inboxOf(scene.url)).toHaveLength(1)
-    expect(scene.told.stored).toEqual(['clinic stored', 'clinic duplicate', 'clinic duplicate'])
+    expect(scene.recorded.stored).toEqual(['clinic stored', 'clinic duplicate', 'clinic duplicate'])
   })
 
-  it('that comes again with newer data is stored again', async () => {
+  it('that is sent again with newer data is stored again', async () => {
     await post(scene.ingester.url, eventOf({ id: 'same', data: { id: 'p', name: 'old' } }))
     await post(scene.ingester.url, eventOf({ id: 'same', data: { id: 'p', name: 'new' } }))
     expect((await inboxOf(scene.url)).map((row) => row.event_id)).toEqual(['same', 'same'])
@@ -67,7 +67,7 @@ describe('an event that is signed', () => {
     ['a form', { 'content-type': 'application/x-www-form-urlencoded' }],
     ['a Content-Type that is none', { 'content-type': ';;;=' }],
     ['a Content-Encoding that does not hold', { 'content-encoding': 'gzip' }],
-  ])('is stored whatever it is said to be: %s', async (_, headers) => {
+  ])('is stored whatever its headers say: %s', async (_, headers) => {
     const body = eventOf()
     expect((await post(scene.ingester.url, body, { headers })).status).toBe(200)
     const [row] = await inboxOf(scene.url)
@@ -107,7 +107,7 @@ describe('an event that is signed', () => {
     expect(row!.body.equals(body)).toBe(true)
   })
 
-  it('is stored up to 5,242,880 bytes, and refused beyond, whether its length is told or not', async () => {
+  it('is stored up to 5,242,880 bytes, and rejected beyond, whether or not its length is declared', async () => {
     const largest = Buffer.alloc(5_242_880, 0x5b)
     expect((await post(scene.ingester.url, largest)).status).toBe(200)
     const larger = Buffer.alloc(5_242_881, 0x5b)
@@ -124,7 +124,7 @@ describe('an event that is signed', () => {
     expect(await query(scene.url, 'select length(body) from intake_raw.inbox')).toEqual([
       { length: 5_242_880 },
     ])
-    expect(scene.told.rejected.filter((reason) => reason !== 'malformed')).toEqual(
+    expect(scene.recorded.rejected.filter((reason) => reason !== 'malformed')).toEqual(
       Array(2).fill('too_large clinic'),
     )
   })
@@ -149,7 +149,7 @@ describe('a request', () => {
     ['with a signature in base64', { [SIGNATURE_HEADER]: Buffer.from(right, 'hex').toString('base64') }],
     ['with a signature behind its algorithm', { [SIGNATURE_HEADER]: `sha256=${right}` }],
     ['with two signatures', { [SIGNATURE_HEADER]: `${right}, ${right}` }],
-    ['with letters that look like hex', { [SIGNATURE_HEADER]: `${right.slice(0, 63)}g` }],
+    ['with characters that look like hex', { [SIGNATURE_HEADER]: `${right.slice(0, 63)}g` }],
     ['with the signature under another name', { 'x-signature': right }],
   ])('%s is answered 400 and leaves nothing', async (_, headers) => {
     const response = await fetch(`${scene.ingester.url}/webhooks`, {
@@ -175,7 +175,7 @@ describe('a request', () => {
     ['OPTIONS', '/webhooks/', 405],
     ['PROPFIND', '/webhooks/%63linic?a=b', 405],
     ['DELETE', '/anything', 404],
-  ])('%s %s is answered with detail alone', async (method, path, status) => {
+  ])('%s %s is answered with only a detail', async (method, path, status) => {
     const response = await fetch(scene.ingester.url + path, {
       method,
       ...(method === 'POST' ? { body: 'x', headers: { 'content-type': ';;' } } : {}),
@@ -187,7 +187,7 @@ describe('a request', () => {
   })
 
   it.each(['/webhooks/', '/webhooks?a=b', '/webhooks/clinic/', '/webhooks/%63linic', '/%77ebhooks/clinic'])(
-    'for %s is for the path without slash, query and encoding',
+    'for %s is routed to the path without slash, query and encoding',
     async (path) => {
       const { status } = await post(scene.ingester.url, eventOf(), { path })
       expect(status).toBe(200)
@@ -207,7 +207,7 @@ describe('several teams', () => {
     { name: 'new', teamId: 3, secrets: known() },
   ]
 
-  it('each have their path and their secrets, any of which may match', async () => {
+  it('each have their path and their secrets; any matching secret is accepted', async () => {
     await using scene = await openScene({ teams })
     const send = async (path: string, secret: string) =>
       (await post(scene.ingester.url, eventOf(), { path, secret })).status
@@ -225,7 +225,7 @@ describe('several teams', () => {
     const answer = await post(scene.ingester.url, eventOf(), { path: '/webhooks/new' })
     expect(answer).toMatchObject({ status: 503, body: { detail: expect.any(String) } })
     expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
-    expect(scene.told.rejected).toEqual(['no_secret new'])
+    expect(scene.recorded.rejected).toEqual(['no_secret new'])
   })
 
   it('may send the same bytes: each has its own event', async () => {
@@ -240,18 +240,18 @@ describe('several teams', () => {
     expect((await inboxOf(scene.url)).map((row) => row.team_id).sort()).toEqual([1, 2])
   })
 
-  it('have no POST /webhooks when none is called default', async () => {
+  it('have no POST /webhooks if none is called default', async () => {
     await using scene = await openScene({ teams: [teams[0]!, teams[2]!] })
     expect((await post(scene.ingester.url, eventOf(), { secret: 'of north' })).status).toBe(404)
   })
 })
 
-it('no log line holds anything of a request', async () => {
+it('no log line contains anything of a request', async () => {
   await using scene = await openScene()
   await post(scene.ingester.url, eventOf({ id: 'canary-1', data: { id: 'canary-2', name: 'canary-3' } }))
   await post(scene.ingester.url, Buffer.from('canary-4'), { secret: 'canary-5' })
   await fetch(`${scene.ingester.url}/webhooks/canary-6`, { method: 'POST', body: 'canary-7' })
   await scene.ingester.close()
-  expect(scene.told.logged.join('')).toContain('refused')
-  expect(scene.told.logged.join('')).not.toMatch(/canary|p-1|secret of/)
+  expect(scene.recorded.logged.join('')).toContain('refused')
+  expect(scene.recorded.logged.join('')).not.toMatch(/canary|p-1|secret of/)
 })

@@ -1,4 +1,4 @@
-/** What requests may hold at once: all of them, large ones, and those of one team. */
+/** Limits on concurrent requests: in total, for large bodies, and per team. */
 import { expect, test } from 'vitest'
 import { openInFlight } from '../../../src/ingest/http/in-flight.ts'
 
@@ -10,7 +10,7 @@ const enterAll = (teamId: number, inFlight: ReturnType<typeof openInFlight>) => 
   return holds
 }
 
-test('a team among several leaves a quarter of the requests to the others', () => {
+test('one team among several leaves a quarter of the requests to the others', () => {
   const inFlight = openInFlight(LIMITS, 2)
   const flood = enterAll(1, inFlight)
   expect(flood).toHaveLength(6)
@@ -18,15 +18,15 @@ test('a team among several leaves a quarter of the requests to the others', () =
   expect(other).not.toBeNull()
   for (const hold of [...flood, other!]) hold.release()
   expect([inFlight.events, inFlight.bytes]).toEqual([0, 0])
-  // What was given back can be had again.
+  // Returned capacity can be used again.
   expect(enterAll(1, inFlight)).toHaveLength(6)
 })
 
-test('where there are fewer connections than requests, it leaves a quarter of them', () => {
+test('with fewer connections than requests, it leaves a quarter of the connections', () => {
   expect(enterAll(1, openInFlight({ ...LIMITS, connections: 4 }, 2))).toHaveLength(3)
 })
 
-test('the only team may have everything', () => {
+test('a single team may use everything', () => {
   expect(enterAll(1, openInFlight({ ...LIMITS, connections: 4 }, 1))).toHaveLength(8)
 })
 
@@ -39,14 +39,14 @@ test('bodies of one team leave a quarter of the bytes to those of another', () =
 
 test('large bodies of one team leave more', () => {
   const inFlight = openInFlight({ ...LIMITS, eventsInFlight: 100 }, 2)
-  // 450,000 of a team where a body is large, 600,000 of all.
+  // 450,000 of a team for large bodies, 600,000 in total.
   expect(inFlight.enter(1)!.grow(450_001)).toBe(false)
   expect(inFlight.enter(1)!.grow(450_000)).toBe(true)
   expect(inFlight.enter(2)!.grow(150_001)).toBe(false)
   expect(inFlight.enter(2)!.grow(150_000)).toBe(true)
 })
 
-test('all teams together have no more than there is', () => {
+test('all teams together use no more than the total', () => {
   const inFlight = openInFlight(LIMITS, 3)
   enterAll(1, inFlight)
   enterAll(2, inFlight)

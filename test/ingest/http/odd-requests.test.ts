@@ -1,4 +1,4 @@
-/** Requests that are slow, cut, chunked, pipelined or no requests: each answered, memory flat, the others served. */
+/** Slow, cut, chunked, pipelined and malformed requests: each is answered, memory stays flat, other clients are served. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { startOwnTime } from '../../support/own-time.ts'
@@ -6,7 +6,7 @@ import { eventOf, inboxOf, known, openScene, post, query, SECRET } from '../supp
 import { chunksOf, headOf, openRaw } from '../support/raw.ts'
 
 describe('an event', () => {
-  it('that comes in chunks of one byte is stored as its bytes', async () => {
+  it('in chunks of one byte is stored with its bytes', async () => {
     await using scene = await openScene()
     await using raw = await openRaw(scene.ingester.url)
     const body = eventOf()
@@ -15,19 +15,19 @@ describe('an event', () => {
     expect((await inboxOf(scene.url))[0]!.body.equals(body)).toBe(true)
   })
 
-  it('that comes in thousands of crumbs ends its connection, and costs no one else', async () => {
+  it('in thousands of tiny chunks ends its connection, and affects no other', async () => {
     await using scene = await openScene()
     await using raw = await openRaw(scene.ingester.url)
     const body = eventOf({ data: { text: 'x'.repeat(50_000) } })
     raw.write(headOf(body, ['Transfer-Encoding: chunked']) + chunksOf(body, 1))
     await raw.ended
     expect(raw.received).toMatch(/^HTTP\/1\.1 400 /)
-    expect(scene.told.rejected).toContain('malformed clinic')
+    expect(scene.recorded.rejected).toContain('malformed clinic')
     expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
     expect(await inboxOf(scene.url)).toHaveLength(1)
   })
 
-  it('that dribbles in is stored when it is whole, and others are served meanwhile', async () => {
+  it('that arrives slowly is stored when complete, and others are served in the meantime', async () => {
     await using scene = await openScene()
     await using raw = await openRaw(scene.ingester.url)
     const body = eventOf()
@@ -43,7 +43,7 @@ describe('an event', () => {
     expect(await inboxOf(scene.url)).toHaveLength(2)
   })
 
-  it('that is cut short is neither stored nor held', async () => {
+  it('that is cut short is neither stored nor kept', async () => {
     await using scene = await openScene()
     const body = eventOf()
     const cut = [await openRaw(scene.ingester.url), await openRaw(scene.ingester.url)]
@@ -55,7 +55,7 @@ describe('an event', () => {
     expect(await inboxOf(scene.url)).toEqual([])
   })
 
-  it('that takes too long is neither stored nor held', async () => {
+  it('that takes too long is neither stored nor kept', async () => {
     await using scene = await openScene({ limits: { requestMs: 400, headersMs: 300, checkMs: 50 } })
     await using slow = await openRaw(scene.ingester.url)
     const body = eventOf()
@@ -77,7 +77,7 @@ describe('an event', () => {
     expect(ids).toEqual(bodies.map((_, at) => `e-${at}`).sort())
   })
 
-  it('is asked for with 100 Continue, unless it is too large', async () => {
+  it('is requested with 100 Continue, unless it is too large', async () => {
     await using scene = await openScene()
     const body = eventOf()
     await using raw = await openRaw(scene.ingester.url)
@@ -97,9 +97,9 @@ describe('a connection', () => {
   it.each([
     ['speaks no HTTP', 'HELO example.org\r\n\r\n', 400],
     ['breaks off its chunks', `${headOf(eventOf(), ['Transfer-Encoding: chunked'])}zz\r\n`, 400],
-    ['tells two lengths', headOf(eventOf(), ['Content-Length: 1', 'Content-Length: 2']), 400],
+    ['declares two lengths', headOf(eventOf(), ['Content-Length: 1', 'Content-Length: 2']), 400],
     ['sends endless headers', `POST /webhooks HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`, 431],
-  ])('that %s is answered and ended', async (_, text, status) => {
+  ])('that %s is answered and closed', async (_, text, status) => {
     await using scene = await openScene()
     await using raw = await openRaw(scene.ingester.url)
     raw.write(text)
@@ -107,10 +107,10 @@ describe('a connection', () => {
     const body = JSON.parse(raw.received.slice(raw.received.lastIndexOf('\r\n\r\n')))
     expect(raw.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
     expect(body).toEqual({ detail: expect.any(String) })
-    expect(scene.told.rejected).toContain('malformed')
+    expect(scene.recorded.rejected).toContain('malformed')
   })
 
-  it('that says nothing, or not all it should, is ended', async () => {
+  it('that sends nothing, or an incomplete request, is closed', async () => {
     await using scene = await openScene({ limits: { headersMs: 200, checkMs: 50 } })
     await using silent = await openRaw(scene.ingester.url)
     await using slowloris = await openRaw(scene.ingester.url)
@@ -126,21 +126,21 @@ describe('a connection', () => {
     await idle.ended
   })
 
-  it('that is one too many is refused, and there is room again when others end', async () => {
+  it('beyond the limit is rejected, and there is room again when others end', async () => {
     await using scene = await openScene({ limits: { connections: 20 } })
-    const held = await Promise.all(Array.from({ length: 20 }, () => openRaw(scene.ingester.url)))
+    const connections = await Promise.all(Array.from({ length: 20 }, () => openRaw(scene.ingester.url)))
     await using refused = await openRaw(scene.ingester.url)
     await refused.ended
-    expect(scene.told.rejected).toEqual(['overload'])
-    for (const raw of held) await raw[Symbol.asyncDispose]()
+    expect(scene.recorded.rejected).toEqual(['overload'])
+    for (const raw of connections) await raw[Symbol.asyncDispose]()
     await expect
       .poll(async () => (await post(scene.ingester.url, eventOf()).catch(() => null))?.status)
       .toBe(200)
   })
 })
 
-describe('more than fits at once', () => {
-  it('is answered 503 with Retry-After, while small ones still fit, and there is room again after', async () => {
+describe('more than the limits allow', () => {
+  it('is answered 503 with Retry-After, while small ones still fit, and there is room again afterwards', async () => {
     await using scene = await openScene({ limits: { bytesInFlight: 300_000 } })
     const large = (id: string) => eventOf({ id, data: { text: 'x'.repeat(100_000) } })
     const begun = await Promise.all(Array.from({ length: 2 }, () => openRaw(scene.ingester.url)))
@@ -151,7 +151,7 @@ describe('more than fits at once', () => {
     const refused = await post(scene.ingester.url, large('one too many'))
     expect(refused).toMatchObject({ status: 503, body: { detail: expect.any(String) } })
     expect(refused.headers.get('retry-after')).toBe('1')
-    expect(scene.told.rejected).toEqual(['overload clinic'])
+    expect(scene.recorded.rejected).toEqual(['overload clinic'])
     expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
     for (const raw of begun) raw.socket.destroy()
     await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
@@ -159,7 +159,7 @@ describe('more than fits at once', () => {
     expect(await inboxOf(scene.url)).toHaveLength(2)
   })
 
-  it('is of one team: the others are still answered', async () => {
+  it('of one team does not affect the other teams', async () => {
     const teams = ['clinic', 'hospital'].map((name, at) => ({ name, teamId: at + 1, secrets: known(SECRET) }))
     await using scene = await openScene({ teams, limits: { eventsInFlight: 8 } })
     const { url } = scene.ingester
@@ -168,7 +168,7 @@ describe('more than fits at once', () => {
     await expect.poll(() => scene.ingester.inFlight.events).toBe(6)
     expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(503)
     expect((await post(url, eventOf(), { path: '/webhooks/hospital' })).status).toBe(200)
-    expect(scene.told.rejected).toEqual(['overload clinic'])
+    expect(scene.recorded.rejected).toEqual(['overload clinic'])
     for (const raw of stalled) raw.socket.destroy()
     await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
     expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(200)
@@ -176,19 +176,19 @@ describe('more than fits at once', () => {
 
   it('in events is answered 503 too', async () => {
     await using scene = await openScene({ limits: { eventsInFlight: 3 } })
-    const held = await Promise.all(Array.from({ length: 3 }, () => openRaw(scene.ingester.url)))
+    const connections = await Promise.all(Array.from({ length: 3 }, () => openRaw(scene.ingester.url)))
     const body = eventOf()
-    for (const raw of held) raw.write(headOf(body))
+    for (const raw of connections) raw.write(headOf(body))
     await expect.poll(() => scene.ingester.inFlight.events).toBe(3)
     expect((await post(scene.ingester.url, eventOf())).status).toBe(503)
-    for (const raw of held) await raw[Symbol.asyncDispose]()
+    for (const raw of connections) await raw[Symbol.asyncDispose]()
     await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
     expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
   })
 })
 
 describe('closing', () => {
-  it('answers and commits what is in hand, ends idle connections, and takes no more', async () => {
+  it('answers and commits current requests, ends idle connections, and accepts no more', async () => {
     await using scene = await openScene()
     await using silent = await openRaw(scene.ingester.url)
     await using idle = await openRaw(scene.ingester.url)
@@ -214,11 +214,11 @@ describe('closing', () => {
     await expect(post(scene.ingester.url, eventOf())).rejects.toThrow()
   })
 
-  it('ends a connection after the answer to a request whose head was on its way', async () => {
+  it('ends a connection after the answer to a request whose head was arriving', async () => {
     await using scene = await openScene()
     await using raw = await openRaw(scene.ingester.url)
     const body = eventOf()
-    // One write, so that the begun head was read when the event is answered.
+    // One write, so that the incomplete head has been read when the event is answered.
     raw.write(`${headOf(body)}${body.toString('latin1')}GET /webhooks HTTP/1.1\r\n`)
     await raw.answers(1)
     const closed = scene.ingester.close()
@@ -229,7 +229,7 @@ describe('closing', () => {
     await closed
   })
 
-  it('does not wait for those who never finish', async () => {
+  it('does not wait for clients that never finish', async () => {
     await using scene = await openScene({ limits: { closeMs: 200 } })
     await using raw = await openRaw(scene.ingester.url)
     raw.write(headOf(eventOf()))

@@ -1,10 +1,10 @@
-/** The warehouse goes away, hangs and comes back: 503 in time, nothing acknowledged that is not stored, no person needed. */
+/** A warehouse that stops, hangs and returns: 503 in time, every acknowledged event stored, no intervention needed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { type Ingester, openIngester } from '../../../src/ingest/http/server.ts'
 import { startOwnTime } from '../../support/own-time.ts'
-import { eventOf, known, openTold, post, query, SECRET, type Told } from '../support/ingest.ts'
+import { eventOf, known, openRecorder, post, query, type Recorded, SECRET } from '../support/ingest.ts'
 import { type OwnServer, openOwnServer } from '../support/own-server.ts'
 
 let server: OwnServer
@@ -15,16 +15,16 @@ beforeAll(async () => {
 
 afterAll(() => server[Symbol.asyncDispose]())
 
-async function open(): Promise<Ingester & { readonly told: Told }> {
-  const { told, watch, logger } = openTold()
+async function open(): Promise<Ingester & { readonly recorded: Recorded }> {
+  const { recorded, watch, logger } = openRecorder()
   const teams = [{ name: 'clinic', teamId: 1, secrets: known(SECRET) }]
   const ingester = await openIngester({
     ...{ url: server.url, host: '127.0.0.1', port: 0, teams, clock: systemClock, logger, watch },
   })
-  return Object.assign(ingester, { told })
+  return Object.assign(ingester, { recorded })
 }
 
-/** Ten senders, until `stop`; what was acknowledged, and the slowest answer in milliseconds. */
+/** Ten senders until `stop`; returns the acknowledged events, and the slowest answer in milliseconds. */
 function sendTo(url: string) {
   const acknowledged = new Set<string>()
   const refused: number[] = []
@@ -65,11 +65,11 @@ function sendTo(url: string) {
 
 async function missingOf(acknowledged: ReadonlySet<string>): Promise<readonly string[]> {
   const rows = await query<{ event_id: string }>(server.url, 'select event_id from intake_raw.inbox')
-  const held = new Set(rows.map((row) => row.event_id))
-  return [...acknowledged].filter((id) => !held.has(id))
+  const stored = new Set(rows.map((row) => row.event_id))
+  return [...acknowledged].filter((id) => !stored.has(id))
 }
 
-it('a warehouse that is killed, stopped and killed again under load loses nothing that was acknowledged', async () => {
+it('a warehouse that is killed, stopped and killed again under load loses no acknowledged event', async () => {
   await using ingester = await open()
   const sent = sendTo(ingester.url)
   for (const leave of ['kill', 'stop', 'kill'] as const) {
@@ -80,7 +80,7 @@ it('a warehouse that is killed, stopped and killed again under load loses nothin
       await sleep(500)
       await server.start()
     }
-    // What is acknowledged while it is in trouble was stored before.
+    // Events acknowledged during the outage were stored before it.
     await expect.poll(() => ingester.trouble()).toBeNull()
     const before = sent.acknowledged.size
     await expect.poll(() => sent.acknowledged.size).toBeGreaterThan(before)
@@ -90,10 +90,10 @@ it('a warehouse that is killed, stopped and killed again under load loses nothin
   expect(sent.refused.length).toBeGreaterThan(0)
   expect(sent.slowest).toBeLessThan(2_000)
   expect(await missingOf(sent.acknowledged)).toEqual([])
-  expect(ingester.told.logged.join('')).toContain('the warehouse is back')
+  expect(ingester.recorded.logged.join('')).toContain('the warehouse is back')
 })
 
-it('a warehouse that hangs is answered for within two seconds, then at once, until it goes on', async () => {
+it('while a warehouse hangs, answers come within two seconds, then at once, until it responds again', async () => {
   await using ingester = await open()
   const sent = sendTo(ingester.url)
   await sleep(200)
@@ -113,7 +113,7 @@ it('a warehouse that hangs is answered for within two seconds, then at once, unt
   expect(await missingOf(sent.acknowledged)).toEqual([])
 })
 
-it('an ingester that starts while the warehouse is away answers 503, and stores when it is there', async () => {
+it('an ingester that starts without the warehouse answers 503, and stores once it is reachable', async () => {
   await server.stop()
   const ingester = await open()
   try {

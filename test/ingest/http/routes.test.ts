@@ -1,4 +1,4 @@
-/** Which request targets are paths of events, and of which team. */
+/** Request targets that are event paths, and their teams. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { openRoutes } from '../../../src/ingest/http/routes.ts'
@@ -22,7 +22,7 @@ it.each<[string, string | undefined]>([
   ['/webhooks/nobody', 'nobody'],
   ['/webhooks/a%2Fb', 'a/b'],
   ['/webhooks/NORTH', 'NORTH'],
-])('%s is a path of events', (target, team) => {
+])('%s is an event path', (target, team) => {
   expect(routeOf(target)).toEqual({ team })
 })
 
@@ -47,11 +47,11 @@ it.each([
   'ftp://127.0.0.1/webhooks',
   'http://127.0.0.1',
   '/?/webhooks',
-])('%s is none', (target) => {
+])('%s is not', (target) => {
   expect(routeOf(target)).toBeNull()
 })
 
-it('every team has a path, however it is encoded', () => {
+it('every team has a path, in any encoding', () => {
   const encode = (name: string) =>
     [...Buffer.from(name)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
   const names = fc.stringMatching(/^[\w.-]{1,63}$/)

@@ -1,4 +1,4 @@
-/** Signature secrets: configured and stored, known at once, forgotten when retired, and never told. */
+/** Signature secrets: configured and stored ones, used at once, dropped when retired, and never shown. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
@@ -8,11 +8,11 @@ import { openSession } from '../../../src/warehouse/connect.ts'
 import { openGlances } from '../../../src/warehouse/glance.ts'
 import { placeOf, retireSecret, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
 import { createTestDatabase } from '../../support/database.ts'
-import { eventOf, openScene, openTold, post, query, type Told } from '../support/ingest.ts'
+import { eventOf, openRecorder, openScene, post, query, type Recorded } from '../support/ingest.ts'
 
 interface Bench extends AsyncDisposable {
   readonly url: string
-  readonly told: Told
+  readonly recorded: Recorded
   readonly clock: Clock & { pass(seconds: number): void }
   source(encryptionKey?: string | null): SecretSource
   store(configId: string, secret: string, sealedBy?: string): Promise<void>
@@ -26,7 +26,7 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
   const database = await createTestDatabase()
   const { url } = database
   await query(url, `insert into intake.teams (name) values ('clinic')`)
-  const { told, logger } = openTold()
+  const { recorded, logger } = openRecorder()
   let now = 0
   const clock = {
     now: () => now,
@@ -39,7 +39,7 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
   const glances = openGlances(url)
   return {
     url,
-    told,
+    recorded,
     clock,
     source: (encryptionKey = KEY) =>
       openSecretSource({ glances, team: TEAM, configured, encryptionKey, clock, logger }),
@@ -59,7 +59,7 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
 }
 
 describe('the secrets of a team', () => {
-  it('are those of its configuration and those that are stored, less those that were retired', async () => {
+  it('are those of its configuration and stored ones, without retired ones', async () => {
     await using bench = await openBench()
     await bench.store('a', 'stored')
     await bench.store('b', 'gone')
@@ -70,7 +70,7 @@ describe('the secrets of a team', () => {
     expect(source.current()).toEqual(['configured', 'stored'])
   })
 
-  it('are looked up five times a second at most, however often that is asked for', async () => {
+  it('are looked up at most five times a second, however often they are requested', async () => {
     await using bench = await openBench()
     const source = bench.source()
     await Promise.all(Array.from({ length: 50 }, () => source.refresh()))
@@ -80,7 +80,7 @@ describe('the secrets of a team', () => {
     expect(await source.refresh()).toEqual(['configured', 'new'])
   })
 
-  it('are looked up by themselves when what is known is old, so that a retired one is forgotten', async () => {
+  it('are refreshed in the background when they are old, so that a retired one is dropped', async () => {
     await using bench = await openBench()
     await bench.store('a', 'stored')
     const source = bench.source()
@@ -92,7 +92,7 @@ describe('the secrets of a team', () => {
     await expect.poll(() => source.current()).toEqual(['configured'])
   })
 
-  it('that cannot be opened are told of once, without a word of them, and the others count', async () => {
+  it('that cannot be decrypted are reported once, without any part of them, and the others stay valid', async () => {
     await using bench = await openBench([])
     await bench.store('a', 'stored')
     await bench.store('b', 'sealed elsewhere', randomBytes(32).toString('base64'))
@@ -101,17 +101,17 @@ describe('the secrets of a team', () => {
       expect(await source.refresh()).toEqual(['stored'])
       bench.clock.pass(2)
     }
-    expect(bench.told.logged).toHaveLength(1)
-    expect(bench.told.logged[0]).toContain('INTAKE_ENCRYPTION_KEY')
-    expect(bench.told.logged[0]).not.toMatch(/stored"|sealed elsewhere/)
+    expect(bench.recorded.logged).toHaveLength(1)
+    expect(bench.recorded.logged[0]).toContain('INTAKE_ENCRYPTION_KEY')
+    expect(bench.recorded.logged[0]).not.toMatch(/stored"|sealed elsewhere/)
     const keyless = bench.source(null)
     expect(await keyless.refresh()).toEqual([])
-    expect(bench.told.logged[1]).toContain('INTAKE_ENCRYPTION_KEY is not set')
+    expect(bench.recorded.logged[1]).toContain('INTAKE_ENCRYPTION_KEY is not set')
   })
 })
 
 describe('an ingester', () => {
-  it('takes an event signed with a secret that was stored a moment ago, and asks again for one that was not', async () => {
+  it('accepts an event signed with a secret that was just stored, and looks it up again if unknown', async () => {
     await using bench = await openBench([])
     const source = bench.source()
     await using scene = await openScene({ teams: [{ ...TEAM, secrets: source }] })
@@ -125,9 +125,9 @@ describe('an ingester', () => {
     expect(await send()).toBe(200)
   })
 
-  it('answers 503, not 400, when it cannot look whether the secret is new', async () => {
+  it('answers 503, not 400, when it cannot look up a possibly new secret', async () => {
     const clock = { now: () => 0, sleep: () => Promise.reject(new Error('nothing sleeps here')) }
-    const { logger } = openTold()
+    const { logger } = openRecorder()
     await using glances = openGlances('postgres://nobody@127.0.0.1:9/none')
     const secrets = openSecretSource({
       glances,

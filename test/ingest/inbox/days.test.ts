@@ -1,4 +1,4 @@
-/** Days of the inbox: made ahead, emptied into, dropped when all is settled, and never in the way of ingest. */
+/** Days of the inbox: created ahead, filled from the default partition, dropped when all is settled, without blocking ingest. */
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
@@ -20,7 +20,7 @@ async function partitions(url: string): Promise<readonly string[]> {
   return rows.map(({ name }) => name.replace('intake_raw.', ''))
 }
 
-/** Stores an event of `day`; settled that many days before `now` when that is said. */
+/** Stores an event of `day`; settled that many days before `now` if given. */
 async function put(url: string, id: string, day: string, settledAt: Date | null = null): Promise<void> {
   await query(
     url,
@@ -40,7 +40,7 @@ const whereIs = async (url: string, id: string) =>
   )[0]?.place.replace('intake_raw.', '')
 
 describe('days', () => {
-  it('are made ahead, each once', async () => {
+  it('are created ahead, each once', async () => {
     await using database = await createTestDatabase()
     const now = new Date()
     expect(await keepInboxDays(database.url, { days: 30, now })).toEqual({ created: 3, dropped: 0, moved: 0 })
@@ -51,7 +51,7 @@ describe('days', () => {
     expect(await whereIs(database.url, 'now')).toBe(wanted[0])
   })
 
-  it('are made by several processes at once without harm', async () => {
+  it('are created by several processes at once without errors', async () => {
     await using database = await createTestDatabase()
     const now = new Date()
     const kept = await Promise.all(
@@ -62,7 +62,7 @@ describe('days', () => {
     expect(await partitions(database.url)).toHaveLength(4)
   })
 
-  it('take over what the default partition caught, and every event stays', async () => {
+  it('take over events from the default partition, and every event stays', async () => {
     await using database = await createTestDatabase()
     const now = new Date()
     await put(database.url, 'today', dayOf(now, 0))
@@ -76,7 +76,7 @@ describe('days', () => {
     ])
   })
 
-  it('are described, as every table is', async () => {
+  it('have comments, as every table has', async () => {
     await using database = await createTestDatabase()
     await keepInboxDays(database.url, { days: 30, now: new Date() })
     const bare = await query(
@@ -90,7 +90,7 @@ describe('days', () => {
   })
 })
 
-describe('a day that is past its time', () => {
+describe('an expired day', () => {
   it('is dropped when all of it was settled long ago, and kept as long as one event was not', async () => {
     await using database = await createTestDatabase()
     const { url } = database
@@ -118,7 +118,7 @@ describe('a day that is past its time', () => {
     expect((await keepInboxDays(url, { days: 5, now })).dropped).toBe(2)
   })
 
-  it('is left for the next time while somebody reads it, and nobody waits for that', async () => {
+  it('is left for the next time while a session reads it, and blocks nobody', async () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()
@@ -137,7 +137,7 @@ describe('a day that is past its time', () => {
     expect(await keepInboxDays(url, { days: 30, now })).toMatchObject({ dropped: 1 })
   })
 
-  it('is dropped also for a login that is only granted intake_loader', async () => {
+  it('is dropped also by a login with only intake_loader', async () => {
     await using database = await createTestDatabase()
     const { url } = database
     const login = `loader_${Math.random().toString(36).slice(2)}`
@@ -154,7 +154,7 @@ describe('a day that is past its time', () => {
     }
   })
 
-  it('that has no partition of its own is removed from the default one', async () => {
+  it('without a partition of its own is removed from the default one', async () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()
@@ -172,7 +172,7 @@ describe('a day that is past its time', () => {
   })
 })
 
-/** What Postgres remembers of values, for its planner. */
+/** Statistics that Postgres keeps about values, for its planner. */
 async function sampled(url: string): Promise<readonly string[]> {
   await query(url, 'analyze')
   const rows = await query<{ name: string }>(
@@ -182,8 +182,8 @@ async function sampled(url: string): Promise<readonly string[]> {
   return rows.map(({ name }) => name)
 }
 
-describe('what passes through the inbox', () => {
-  it('is not remembered by Postgres: no id of a record, no bytes, of whatever day', async () => {
+describe('content of the inbox', () => {
+  it('is not sampled by Postgres: no id of a record, no bytes, of any day', async () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()
@@ -197,7 +197,7 @@ describe('what passes through the inbox', () => {
     expect(names.filter((name) => ['record_id', 'body'].includes(name))).toEqual([])
   })
 
-  it('is forgotten where it was remembered before, by the migration that ends it', async () => {
+  it('that was sampled before is removed by the migration that ends sampling', async () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()

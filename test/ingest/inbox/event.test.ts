@@ -1,4 +1,4 @@
-/** What the ingester notes of an event is what the drain makes of it: both say of which record it is. */
+/** The ingester and the drain read the same source and record id from an event. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { readEvent as readStored } from '../../../src/ingest/drain/read-event.ts'
@@ -7,7 +7,7 @@ import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { at } from '../../support/envelopes.ts'
 import { often } from '../../support/thorough.ts'
 
-/** JSON texts that stand where an id may stand. */
+/** JSON texts in the place of an id. */
 const idText = fc.oneof(
   fc.constantFrom(
     '"r1"',
@@ -30,7 +30,7 @@ const objectText = fc
   .array(fc.tuple(keyText, fc.oneof(idText, fc.constant('{"id":"inner"}'))), { maxLength: 4 })
   .map((pairs) => `{${pairs.map(([key, value]) => `"${key}":${value}`).join(',')}}`)
 const source = fc.constantFrom(...ALL_STREAMS.flatMap((stream) => stream.source ?? []), 'invoice')
-/** Numbers by which the body is read by the parser that loses none. */
+/** Numbers that make the body use the lossless parser. */
 const ballast = fc.constantFrom('', ',"n":1.50', ',"n":12345678901234567890')
 const eventText = fc
   .tuple(source, fc.constantFrom('created', 'deleted', 'odd'), fc.oneof(objectText, idText), ballast)
@@ -48,7 +48,7 @@ const body = fc.oneof(
   }),
 )
 
-test('an event that is loaded, or asked for, is noted in the inbox under its source and the id of its record', () => {
+test('a loaded or refetched event is stored in the inbox with its source and the id of its record', () => {
   const kinds = new Set<string>()
   fc.assert(
     fc.property(body, (bytes) => {

@@ -1,4 +1,4 @@
-/** Of two connections that store events one fails, or one statement of several: nobody is turned away, nothing overtakes. */
+/** One of two storing connections fails, or one statement of several: no event is rejected, and none overtakes another. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -6,11 +6,11 @@ import { readEvent } from '../../../src/ingest/inbox/event.ts'
 import { openInbox } from '../../../src/ingest/inbox/inbox.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { openTestSession } from '../../support/sessions.ts'
-import { eventOf, openTold, PATIENT, query } from '../support/ingest.ts'
+import { eventOf, openRecorder, PATIENT, query } from '../support/ingest.ts'
 
 let made = 0
 
-/** An inbox whose login may open so many connections. */
+/** An inbox whose login may open this many connections. */
 async function openScene(connections: number) {
   const database = await createTestDatabase()
   made += 1
@@ -21,7 +21,7 @@ async function openScene(connections: number) {
   )
   const own = new URL(database.url)
   Object.assign(own, { username: login, password: 'x' })
-  const { told, watch, logger } = openTold()
+  const { recorded, watch, logger } = openRecorder()
   const inbox = await openInbox({
     ...{ url: own.href, clock: systemClock, logger, watch, onStored: () => {}, limits: PATIENT },
   })
@@ -42,7 +42,7 @@ async function openScene(connections: number) {
     ).map(({ pid }) => pid)
   const allow = (count: number) => query(url, `alter role ${login} connection limit ${count}`)
   const end = (pid: number) => query(url, 'select pg_terminate_backend($1, 5000)', [pid])
-  return { url, inbox, told, writers, allow, end }
+  return { url, inbox, recorded, writers, allow, end }
 }
 
 const event = (fields: object = {}) => readEvent(1, eventOf({ ...fields }))
@@ -58,19 +58,19 @@ async function storeMany(inbox: Awaited<ReturnType<typeof openInbox>>): Promise<
   return outcomes
 }
 
-it('one that cannot connect again leaves the work to the other, and comes back when it may', async () => {
-  const { url, inbox, told, writers, allow, end } = await openScene(10)
+it('one that cannot reconnect leaves the work to the other, and returns when it can', async () => {
+  const { url, inbox, recorded, writers, allow, end } = await openScene(10)
   await inbox.store(event())
   const [first, second] = await writers()
   expect(second).toBeDefined()
   await allow(0)
   await end(first!)
-  // Time for several attempts to connect that fail.
+  // Time for several failed attempts to connect.
   await sleep(400)
   expect(await writers()).toEqual([second])
   expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
   expect(inbox.trouble()).toBeNull()
-  expect(told.logged.filter((line) => line.includes('503'))).toEqual([])
+  expect(recorded.logged.filter((line) => line.includes('503'))).toEqual([])
   await allow(10)
   await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
   expect(await writers()).toContain(second)
@@ -78,19 +78,19 @@ it('one that cannot connect again leaves the work to the other, and comes back w
   expect((await idsIn(url)).length).toBe(141)
 })
 
-it('one that cannot connect at the start is missed by nobody', async () => {
-  const { inbox, told, writers, allow } = await openScene(1)
-  // Two that come at the same moment may both be sent away, and come again.
+it('one that cannot connect at the start does not affect events', async () => {
+  const { inbox, recorded, writers, allow } = await openScene(1)
+  // Two that connect at the same time may both be rejected, and retry.
   await expect.poll(writers, { timeout: 20_000 }).toHaveLength(1)
   await expect.poll(() => inbox.trouble()).toBeNull()
-  const said = told.logged.length
+  const said = recorded.logged.length
   expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
-  expect(told.logged.slice(said).filter((line) => line.includes('503'))).toEqual([])
+  expect(recorded.logged.slice(said).filter((line) => line.includes('503'))).toEqual([])
   await allow(10)
   await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
 })
 
-it('when the last one is lost too, events are refused with the reason, until one is back', async () => {
+it('when the last one is lost too, events are rejected with the reason, until one is back', async () => {
   const { url, inbox, writers, allow, end } = await openScene(10)
   await inbox.store(event())
   await allow(0)
@@ -103,7 +103,7 @@ it('when the last one is lost too, events are refused with the reason, until one
   expect((await idsIn(url)).length).toBe(2)
 })
 
-it('events of a statement that failed are stored before those that came after them', async () => {
+it('events of a failed statement are stored before those that arrived after them', async () => {
   const { url, inbox, writers, end } = await openScene(10)
   await inbox.store(event())
   const lock = await openTestSession(url)
@@ -119,16 +119,16 @@ it('events of a statement that failed are stored before those that came after th
     Array.from({ length: count }, (_, at) => inbox.store(event({ id: `${name} ${at}` })))
   try {
     await lock.query('begin; lock table intake_raw.inbox in share mode')
-    // As many as one statement takes: on their way, and held up.
+    // As many as one statement takes: in progress, and blocked.
     const first = store('first', 500)
     await expect.poll(waiting).toHaveLength(1)
-    // Fewer than are on their way wait for them.
+    // Fewer than are in progress wait for them.
     const second = store('second', 400)
-    const [held] = await waiting()
-    expect(await writers()).toContain(held)
-    await end(held!)
+    const [blocked] = await waiting()
+    expect(await writers()).toContain(blocked)
+    await end(blocked!)
     await expect.poll(waiting).toHaveLength(1)
-    expect(await waiting()).not.toContain(held)
+    expect(await waiting()).not.toContain(blocked)
     await lock.query('rollback')
     expect(new Set(await Promise.all([...first, ...second]))).toEqual(new Set(['stored']))
   } finally {

@@ -1,4 +1,4 @@
-/** Storing in groups: each event once, told only when it is committed, whoever else stores beside it. */
+/** Group commit: each event is stored once and acknowledged only when committed, whoever else stores at the same time. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
@@ -9,21 +9,21 @@ import { type Inbox, openInbox } from '../../../src/ingest/inbox/inbox.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { startOwnTime } from '../../support/own-time.ts'
 import { openTestSession } from '../../support/sessions.ts'
-import { eventOf, openTold, PATIENT, query, type Told } from '../support/ingest.ts'
+import { eventOf, openRecorder, PATIENT, query, type Recorded } from '../support/ingest.ts'
 
 interface Bench extends AsyncDisposable {
   readonly url: string
-  readonly told: Told
+  readonly recorded: Recorded
   open(onStored?: () => void, limits?: Pick<IngestLimits, 'storeMs' | 'statementMs'>): Promise<Inbox>
 }
 
 async function openBench(): Promise<Bench> {
   const database = await createTestDatabase()
-  const { told, watch, logger } = openTold()
+  const { recorded, watch, logger } = openRecorder()
   const opened: Inbox[] = []
   return {
     url: database.url,
-    told,
+    recorded,
     async open(onStored = () => {}, limits = PATIENT) {
       const { url } = database
       const inbox = await openInbox({ url, clock: systemClock, logger, watch, onStored, limits })
@@ -44,17 +44,17 @@ const countIn = async (url: string) =>
   (await query<{ count: number }>(url, 'select count(*)::int from intake_raw.inbox'))[0]!.count
 
 describe('events', () => {
-  it('that come together are committed together, in few statements', async () => {
+  it('that arrive together are committed together, in few statements', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
     const outcomes = await Promise.all(Array.from({ length: 3_000 }, () => inbox.store(event())))
     expect(new Set(outcomes)).toEqual(new Set(['stored']))
     expect(await countIn(bench.url)).toBe(3_000)
-    expect(bench.told.committed.reduce((sum, events) => sum + events, 0)).toBe(3_000)
-    expect(bench.told.committed.length).toBeLessThanOrEqual(8)
+    expect(bench.recorded.committed.reduce((sum, events) => sum + events, 0)).toBe(3_000)
+    expect(bench.recorded.committed.length).toBeLessThanOrEqual(8)
   })
 
-  it('of all sizes are stored whole, and no statement grows without bound', async () => {
+  it('of all sizes are stored completely, and no statement grows without bound', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
     const sizes = [0, 1, 1_900, 2_100, 9_000, 70_000, 5_000_000, 5_000_000, 3]
@@ -66,10 +66,10 @@ describe('events', () => {
       'select sha256(body) = body_hash as right from intake_raw.inbox',
     )
     expect(rows).toEqual(sizes.map(() => ({ right: true })))
-    expect(bench.told.committed.length).toBeGreaterThanOrEqual(3)
+    expect(bench.recorded.committed.length).toBeGreaterThanOrEqual(3)
   })
 
-  it('are on the disk before they are told, also where the database asks for less of others', async () => {
+  it('are on disk before they are acknowledged, even where the database defaults to asynchronous commit', async () => {
     await using bench = await openBench()
     await query(
       bench.url,
@@ -82,7 +82,7 @@ describe('events', () => {
     const inbox = await bench.open()
     await inbox.store(event())
     expect(await query(bench.url, 'select distinct setting from seen')).toEqual([{ setting: 'on' }])
-    // A new session: one that was opened before has what the server said then.
+    // A new session: earlier ones keep the former setting.
     const other = await openTestSession(bench.url)
     try {
       const { rows } = await other.query(`select current_setting('synchronous_commit') as setting`)
@@ -92,7 +92,7 @@ describe('events', () => {
     }
   })
 
-  it('that come twice at once are stored once, and each is told', async () => {
+  it('that arrive twice at once are stored once, and each is answered', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
     const events = Array.from({ length: 40 }, () => event())
@@ -102,7 +102,7 @@ describe('events', () => {
     expect(await countIn(bench.url)).toBe(40)
   })
 
-  it('that are half new, half known are each told which', async () => {
+  it('are each answered as new or known, if half of them are known', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
     const known = Array.from({ length: 20 }, () => event())
@@ -112,7 +112,7 @@ describe('events', () => {
     expect(outcomes).toEqual([...Array(20).fill('duplicate'), ...Array(20).fill('stored')])
   })
 
-  it('that were stored yesterday are duplicates; of the day before, they are stored again', async () => {
+  it('stored yesterday are duplicates; stored the day before, they are stored again', async () => {
     await using bench = await openBench()
     for (const day of [-2, -1, 0]) {
       await query(
@@ -134,7 +134,7 @@ describe('events', () => {
     expect(await countIn(bench.url)).toBe(3)
   })
 
-  it('that were stored yesterday, and come again with newer data, are stored again', async () => {
+  it('stored yesterday that arrive again with newer data are stored again', async () => {
     await using bench = await openBench()
     await query(
       bench.url,
@@ -150,7 +150,7 @@ describe('events', () => {
     expect(await countIn(bench.url)).toBe(2)
   })
 
-  it('sent to two processes at once, in any order, are stored once and deadlock nobody', async () => {
+  it('sent to two processes at once, in any order, are stored once without deadlocks', async () => {
     await using bench = await openBench()
     const inboxes = [await bench.open(), await bench.open()]
     const events = Array.from({ length: 1_500 }, () => event())
@@ -171,7 +171,7 @@ describe('events', () => {
 })
 
 describe('an inbox', () => {
-  it('wakes who listens in another process, and who asked in this one, after the commit', async () => {
+  it('wakes listeners in other processes, and in this one, after the commit', async () => {
     await using bench = await openBench()
     const listener = new pg.Client({ connectionString: bench.url, application_name: 'tests' })
     await listener.connect()
@@ -193,9 +193,9 @@ describe('an inbox', () => {
       await expect.poll(() => seen).toEqual([1])
       for (let round = 0; round < 20; round += 1) await inbox.store(event())
       await expect.poll(() => seen.at(-1)).toBe(21)
-      // One notice for all commits of a moment.
+      // One notification for all commits of the same moment.
       expect(seen.length).toBeLessThanOrEqual(21)
-      // By then the last notice is said, and heard.
+      // By then the last notification was sent and received.
       await inbox.close()
       await listener.query('select')
       await Promise.all(looks)
@@ -213,7 +213,7 @@ describe('an inbox', () => {
     }
   })
 
-  it('outlives the end of its sessions: nobody notices', async () => {
+  it('survives the end of its sessions unnoticed', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
     await inbox.store(event())
@@ -248,7 +248,7 @@ describe('an inbox', () => {
     expect(inbox.trouble()).toBeNull()
   })
 
-  it('answers within two seconds when its table is locked, and stores what is sent again after, once', async () => {
+  it('answers within two seconds when its table is locked, and then stores a resent event once', async () => {
     await using bench = await openBench()
     const inbox = await bench.open(undefined, LIMITS)
     await inbox.store(event())
@@ -271,7 +271,7 @@ describe('an inbox', () => {
     expect(await countIn(bench.url)).toBe(21)
   })
 
-  it('commits what waits before it closes', async () => {
+  it('commits pending events before it closes', async () => {
     await using bench = await openBench()
     const inbox = await bench.open()
     const outcomes = Promise.all(Array.from({ length: 1_000 }, () => inbox.store(event())))
@@ -280,7 +280,7 @@ describe('an inbox', () => {
     expect(new Set(await outcomes)).toEqual(new Set(['stored']))
   })
 
-  it('fails the one event that the warehouse refuses, and stores those beside it', async () => {
+  it('fails the one event that the warehouse rejects, and stores the others of its group', async () => {
     await using bench = await openBench()
     await query(bench.url, `alter table intake_raw.inbox add constraint fussy check (source <> 'poison')`)
     const inbox = await bench.open()

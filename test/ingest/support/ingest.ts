@@ -1,4 +1,4 @@
-/** An ingester on a warehouse of its own, with what it told, and signed events to send it. */
+/** An ingester on a warehouse of its own, with its recorded answers and logs, and signed events to send to it. */
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -11,10 +11,10 @@ import { ask } from '../../support/sessions.ts'
 
 export const SECRET = 'a secret of the tests'
 
-export interface Told {
+export interface Recorded {
   readonly stored: string[]
   readonly rejected: string[]
-  /** Events of each commit. */
+  /** Number of events of each commit. */
   readonly committed: number[]
   readonly logged: string[]
 }
@@ -22,7 +22,7 @@ export interface Told {
 export interface Scene extends AsyncDisposable {
   readonly url: string
   readonly ingester: Ingester
-  readonly told: Told
+  readonly recorded: Recorded
 }
 
 export interface InboxRow {
@@ -35,22 +35,23 @@ export interface InboxRow {
   readonly status: string
 }
 
-/** Of those who may wait for the warehouse as long as it takes: what a test is not about, it does not measure. */
+/** Time limits that no test reaches unless it is about them. */
 export const PATIENT = { storeMs: 60_000, statementMs: 60_000 }
 
 export function known(...secrets: string[]): SecretSource {
   return { current: () => secrets, isRemoved: () => false, refresh: async () => secrets }
 }
 
-export function openTold(): { told: Told; watch: IngesterOptions['watch']; logger: pino.Logger } {
-  const told: Told = { stored: [], rejected: [], committed: [], logged: [] }
+export function openRecorder(): { recorded: Recorded; watch: IngesterOptions['watch']; logger: pino.Logger } {
+  const recorded: Recorded = { stored: [], rejected: [], committed: [], logged: [] }
   return {
-    told,
-    logger: pino({ level: 'debug' }, { write: (line: string) => void told.logged.push(line) }),
+    recorded,
+    logger: pino({ level: 'debug' }, { write: (line: string) => void recorded.logged.push(line) }),
     watch: {
-      stored: (team, duplicate) => void told.stored.push(`${team} ${duplicate ? 'duplicate' : 'stored'}`),
-      rejected: (reason, team) => void told.rejected.push(team === undefined ? reason : `${reason} ${team}`),
-      committed: (events) => void told.committed.push(events),
+      stored: (team, duplicate) => void recorded.stored.push(`${team} ${duplicate ? 'duplicate' : 'stored'}`),
+      rejected: (reason, team) =>
+        void recorded.rejected.push(team === undefined ? reason : `${reason} ${team}`),
+      committed: (events) => void recorded.committed.push(events),
     },
   }
 }
@@ -59,7 +60,7 @@ export async function openScene(
   options: Partial<Omit<IngesterOptions, 'limits'>> & { limits?: Partial<IngestLimits> } = {},
 ): Promise<Scene> {
   const database = await createTestDatabase()
-  const { told, watch, logger } = openTold()
+  const { recorded, watch, logger } = openRecorder()
   const teams = [{ name: 'clinic', teamId: 1, secrets: known(SECRET) }]
   const given = { host: '127.0.0.1', port: 0, teams, clock: systemClock, logger, watch, ...options }
   const limits = { ...PATIENT, ...options.limits }
@@ -67,7 +68,7 @@ export async function openScene(
   return {
     url: database.url,
     ingester,
-    told,
+    recorded,
     async [Symbol.asyncDispose]() {
       await ingester.close()
       await database.drop()

@@ -1,4 +1,4 @@
-/** A Postgres of a test's own, to be stopped, hung and started again. */
+/** A Postgres for one test, which can be stopped, hung and restarted. */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,17 +8,17 @@ import { freePort } from '../../support/free-port.ts'
 
 export interface OwnServer extends AsyncDisposable {
   readonly url: string
-  /** As `pg_ctl stop -m immediate`: no good-bye; its supervisor starts it again, with recovery. */
+  /** Like `pg_ctl stop -m immediate`, without notice to clients; its supervisor restarts it, with recovery. */
   kill(): void
   stop(): Promise<void>
   start(): Promise<void>
-  /** Every process of it the result is called. */
+  /** Suspends every process of it; the result resumes them. */
   hang(): () => void
 }
 
 export async function openOwnServer(): Promise<OwnServer> {
   const directory = temporaryDirectory()
-  // Where it comes back: nobody is lent it while it is away.
+  // Its port stays reserved while it is stopped.
   writeFileSync(join(directory, 'port'), String(await freePort()))
   let server = await openEmbedded({ dataDir: directory, unsafe: true })
   await migrate(server.url)

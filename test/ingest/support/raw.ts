@@ -1,4 +1,4 @@
-/** HTTP by hand, over one connection, for what no client would send. */
+/** Raw HTTP over one connection, for requests that no client would send. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
@@ -7,11 +7,11 @@ import { SECRET } from './ingest.ts'
 export interface RawConnection extends AsyncDisposable {
   readonly socket: Socket
   write(text: string | Buffer): void
-  /** What came so far. */
+  /** Everything received so far. */
   readonly received: string
-  /** Resolves when `count` whole answers came; their status lines and bodies. */
+  /** Resolves after `count` complete answers, with their status lines and bodies. */
   answers(count: number): Promise<readonly RawAnswer[]>
-  /** Resolves when the other side ended the connection. */
+  /** Resolves when the other side has closed the connection. */
   readonly ended: Promise<void>
 }
 
@@ -86,7 +86,7 @@ function answersIn(text: string): RawAnswer[] {
   }
 }
 
-/** The head of a signed POST; `more` are header lines. */
+/** The head of a signed POST; `more` are further header lines. */
 export function headOf(body: Buffer, more: readonly string[] = [`Content-Length: ${body.length}`]): string {
   const lines = [
     'POST /webhooks HTTP/1.1',
