@@ -112,6 +112,9 @@ const FIXED_NAMES = [
     'steady: true',
     'steady: false',
     'told: outcome',
+    'told: string',
+    'events[0].told',
+    'contested|partial',
     'is_held:',
   ],
 ]

@@ -1,4 +1,4 @@
-/** What `api` is told, part by part: what is wrong is named and never quoted. */
+/** Arguments of `api`: a mistake is named and its value never quoted. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ describe('a path', () => {
     `/v2\\..\\${CANARY}`,
     `/v2/patients#${CANARY}`,
     `/v2/patients/{${CANARY}}`,
-  ])('%j is refused and not quoted', (given) => {
+  ])('%j is rejected and not quoted', (given) => {
     const said = refusalOf(() => targetOf(given, []))
     expect(said).toMatch(/^PATH must/)
     expect(said).not.toContain(CANARY)
@@ -50,11 +50,11 @@ describe('a path', () => {
     ['/v2/a..b/.c/d.', '/v2/a..b/.c/d.', ''],
     ['/v2/x?next=/../y&z={id}', '/v2/x', 'next=/../y&z={id}'],
     ['/v2/é%20?q=é', '/v2/%C3%A9%20', 'q=%C3%A9'],
-  ])('%j is asked for as %j with the query %j', (given, path, query) => {
+  ])('%j requests %j with the query %j', (given, path, query) => {
     expect(targetOf(given, [])).toEqual({ path, query })
   })
 
-  it('that is accepted is one that the client can request, whatever was given', () => {
+  it('that is accepted can be requested by the client, whatever was given', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         let path: string
@@ -72,11 +72,11 @@ describe('a path', () => {
 })
 
 describe('-q', () => {
-  it.each([CANARY, `=${CANARY}`, ''])('%j is refused and not quoted', (given) => {
+  it.each([CANARY, `=${CANARY}`, ''])('%j is rejected and not quoted', (given) => {
     expect(refusalOf(() => queryPair(given))).not.toContain(CANARY)
   })
 
-  it('comes back as it was given, whatever it holds', () => {
+  it('arrives as it was given, whatever it contains', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1 }), fc.string({ unit: 'grapheme' }), (name, value) => {
         fc.pre(!name.includes('='))
@@ -101,7 +101,7 @@ describe('-d', () => {
   for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content)
 
   it.each([CANARY, '', '{', `@${folder}/broken`, `@${folder}/latin`, `@${folder}/empty`, '@-'])(
-    '%j is refused as no JSON, and not quoted',
+    '%j is rejected as invalid JSON, and not quoted',
     async (given) => {
       const error = await dataOf(given, nothing, signal).catch((thrown: unknown) => thrown)
       expect(error).toBeInstanceOf(UsageError)
@@ -114,7 +114,7 @@ describe('-d', () => {
     [`@${folder}/${CANARY}`, 'ENOENT'],
     [`@${folder}`, 'EISDIR'],
     ['@', 'ENOENT'],
-  ])('%j is refused with %s', async (given, code) => {
+  ])('%j is rejected with %s', async (given, code) => {
     const error = await dataOf(given, nothing, signal).catch((thrown: unknown) => thrown)
     expect((error as UsageError).message).toBe(`-d names a file that cannot be read (${code})`)
   })
@@ -127,6 +127,6 @@ describe('-d', () => {
   })
 })
 
-it.each(['', 'CONNECT', 'G\r\nET', CANARY])('the method %j is refused and not quoted', (given) => {
+it.each(['', 'CONNECT', 'G\r\nET', CANARY])('the method %j is rejected and not quoted', (given) => {
   expect(refusalOf(() => methodOf(given))).not.toContain(CANARY)
 })

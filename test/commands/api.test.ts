@@ -1,4 +1,4 @@
-/** `api`: one call, its body to the byte, and nothing of it anywhere else. */
+/** `api`: one call, whose body is printed byte for byte, and nowhere else. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,7 +29,7 @@ afterAll(async () => {
 })
 
 const api = (...words: string[]) => runCommand(['api', ...words], env)
-/** As a process of its own. */
+/** Runs as a process of its own. */
 const apiApart = (...words: string[]) => runCli(['api', ...words], env)
 const only = (): Received => {
   expect(service.received).toHaveLength(1)
@@ -41,25 +41,28 @@ const says = (body: string | Buffer, status = 200, headers = {}) => {
 
 describe('the body of the answer', () => {
   it.each(['{ "b":1,\n\t"a": 12345678901234567890.10 }', 'no JSON at all\n', '\n\n', ''])(
-    '%j is printed as it came',
+    '%j is printed as received',
     async (body) => {
       says(body)
       expect(await api('GET', '/v2/forms')).toMatchObject({ code: 0, stdout: body, stderr: '' })
     },
   )
 
-  it('is printed to the byte where it is no text', async () => {
+  it('is printed byte for byte when it is no text', async () => {
     says(Buffer.from([0xff, 0x00, 0xe2, 0x28, 0x0d, 0x0a]))
     const run = await runCli(['api', 'GET', '/v2/file'], env, { pipeInto: 'od -An -tx1' })
     expect(run.stdout.trim()).toBe('ff 00 e2 28 0d 0a')
   })
 
-  it.each([400, 403, 404])('is printed when the answer is %i, which is exit 1', async (status) => {
-    says(`{"detail": "${CANARY}"}`, status)
-    const run = await api('GET', '/v2/patients')
-    expect(run).toMatchObject({ code: 1, stdout: `{"detail": "${CANARY}"}` })
-    expect(run.stderr).toBe(`error: the service answered ${status}\n`)
-  })
+  it.each([400, 403, 404])(
+    'is printed when the status is %i, and the command exits with 1',
+    async (status) => {
+      says(`{"detail": "${CANARY}"}`, status)
+      const run = await api('GET', '/v2/patients')
+      expect(run).toMatchObject({ code: 1, stdout: `{"detail": "${CANARY}"}` })
+      expect(run.stderr).toBe(`error: the service answered ${status}\n`)
+    },
+  )
 
   it('of a redirect is printed, and the redirect is not followed', async () => {
     says('moved', 301, { location: `${service.url}/elsewhere` })
@@ -71,24 +74,24 @@ describe('the body of the answer', () => {
 })
 
 describe('the call', () => {
-  it('carries the credentials and the version that is configured', async () => {
+  it('has the credentials and the configured version', async () => {
     await api('get', '/v2/forms')
     const headers = { 'x-api-key': 'the-key', 'x-api-secret': 'the-secret', 'x-api-version': 'v2.1' }
     expect(only()).toMatchObject({ method: 'GET', url: '/v2/forms', headers })
   })
 
-  it('carries another version, or none, when told', async () => {
+  it('has another version, or none, on request', async () => {
     await api('GET', '/v2/documents', '--api-version', 'v2.7')
     await api('GET', '/v2/documents', '--api-version', '')
     expect(service.received.map(({ headers }) => headers['x-api-version'])).toEqual(['v2.7', undefined])
   })
 
-  it('joins the query of the path, to the letter, with each -q, encoded', async () => {
+  it('joins the query of the path, unchanged, with each -q, encoded', async () => {
     await api('GET', '/v2/patients?x=1&y=%2F', '-q', 'search=a&b=ü', '--query', 'search=', '-q', 'z==')
     expect(only().url).toBe('/v2/patients?x=1&y=%2F&search=a%26b%3D%C3%BC&search=&z=%3D')
   })
 
-  it('is led by the path of the base URL, and may hold what is not ASCII', async () => {
+  it('is prefixed with the path of the base URL, and may contain non-ASCII characters', async () => {
     env = { ...env, INTAKE_BASE_URL: `${service.url}/tenant/` }
     try {
       await api('DELETE', '/v2/patients/Zoë 1')
@@ -103,7 +106,7 @@ describe('the call', () => {
     expect(only().method).toBe(method.toUpperCase())
   })
 
-  it('goes to the team that is named', async () => {
+  it('goes to the given team', async () => {
     const teams = ['north', 'south'].map((name) => ({
       name,
       baseUrl: service.url,
@@ -132,19 +135,19 @@ describe('-d', () => {
   it.each([
     ['given on the line', body],
     ['from a file, without its byte order mark', `@${file}`],
-  ])('%s is sent to the letter', async (_, data) => {
+  ])('%s is sent unchanged', async (_, data) => {
     expect((await api('POST', '/v2/patients', '-d', data)).code).toBe(0)
     expect(sent()).toBe(body)
   })
 
-  it('from standard input is sent to the letter', async () => {
+  it('from standard input is sent unchanged', async () => {
     const words = ['api', 'POST', '/v2/patients', '-d', '@-']
     expect((await runCli(words, env, { input: body })).code).toBe(0)
     expect(sent()).toBe(body)
   })
 })
 
-describe('wrong usage ends with 2, asks the service nothing and does not quote what may be health data', () => {
+describe('wrong usage exits with 2, sends no request and does not quote possible health data', () => {
   const broken = join(folder, 'broken.json')
   writeFileSync(broken, `{"name": "${CANARY}"`)
   it.each([
@@ -167,7 +170,7 @@ describe('wrong usage ends with 2, asks the service nothing and does not quote w
 })
 
 describe('a write', () => {
-  it('is sent once when the service fails, and what it said is printed', async () => {
+  it('is sent once when the service fails, and its answer is printed', async () => {
     says(CANARY, 500)
     expect(await api('POST', '/v2/patients', '-d', '{}')).toMatchObject({ code: 1, stdout: CANARY })
     only()
@@ -181,7 +184,7 @@ describe('a write', () => {
   })
 
   it.each(['SIGINT', 'SIGTERM'] as const)(
-    'that %s stops says that its outcome is not known',
+    'that %s interrupts reports that its outcome is unknown',
     async (signal) => {
       const asked = new Promise<void>((resolve) => {
         answer = () => resolve()
@@ -218,15 +221,15 @@ describe('--json', () => {
     ['', null],
     ['<p>proxy</p>', '<p>proxy</p>'],
     ['"text"', 'text'],
-  ])('holds %j as %j, also of a refusal', async (body, held) => {
+  ])('contains %j as %j, also for a rejection', async (body, parsed) => {
     says(body, 404)
     const run = await api('GET', '/v2/forms/x', '--json')
     expect(run).toMatchObject({ code: 1, stderr: 'error: the service answered 404\n' })
-    expect(JSON.parse(run.stdout)).toMatchObject({ status: 404, body: held })
+    expect(JSON.parse(run.stdout)).toMatchObject({ status: 404, body: parsed })
   })
 })
 
-it('neither path, query nor body is in a log, an error or a credential’s place, whatever is logged', async () => {
+it('neither path, query nor body is in a log, an error or a credential’s place, at any log level', async () => {
   says(CANARY, 400)
   const loud = { ...env, LOG_LEVEL: 'trace' }
   const words = ['api', 'PATCH', `/v2/patients/${CANARY}`, '-q', `search=${CANARY}`, '-d', `"${CANARY}"`]

@@ -1,4 +1,4 @@
-/** The figures of a backfill, added up over its teams. */
+/** The figures of a backfill, summed over its teams. */
 import { expect, test } from 'vitest'
 import { backfillDocument } from '../../src/commands/backfill/report.ts'
 import type { StreamReport } from '../../src/load/runs.ts'
@@ -18,7 +18,7 @@ const report = (seconds: number): StreamReport => ({
   note: null,
 })
 
-test('seconds of several teams are a number of milliseconds', () => {
+test('seconds of several teams have at most three decimals', () => {
   const teams = [0.1, 0.2, 0.4].map((seconds, at) => ({
     name: `team ${at}`,
     streams: [{ stream: 'patients' as const, report: report(seconds) }],

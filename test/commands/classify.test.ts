@@ -1,4 +1,4 @@
-/** `classify`: deciding on one question, on many, and what is said of what cannot be decided on. */
+/** `classify`: decisions on one question, on many, and errors for questions that cannot be decided on. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ afterAll(async () => {
 })
 
 describe('classify set', () => {
-  it('decides on the question in every form and team, or only in those that are named', async () => {
+  it('decides on the question in every form and team, or only in the given ones', async () => {
     expect((await classify('set', 'q1', 'visible')).stdout).toBe('visible: 4 questions\n')
     expect(await shown()).toMatchObject({
       'a/f/q1': 'everything',
@@ -62,7 +62,7 @@ describe('classify set', () => {
     expect(await shown()).toMatchObject({ 'a/f/q2': 'structured', 'a/g/q2': 'nothing' })
   })
 
-  it('names what a question asks, and unsays it', async () => {
+  it('sets the concept of a question, and removes it', async () => {
     await classify('set', 'q2', 'visible', '--team', 'a', '--concept', 'weight')
     const concepts = 'select form_id, concept from intake.questions where concept is not null order by 1'
     expect(await query(warehouse.url, concepts)).toEqual(
@@ -72,7 +72,7 @@ describe('classify set', () => {
     expect(await query(warehouse.url, concepts)).toEqual([{ form_id: 'g', concept: 'weight' }])
   })
 
-  it('names what a question asks without deciding on it', async () => {
+  it('sets the concept of a question without deciding on it', async () => {
     const before = await shown()
     const { stdout } = await classify('set', 'q1', '--team', 'b', '--concept', 'story', '--json')
     expect(JSON.parse(stdout)).toEqual({ question_id: 'q1', visibility: null, questions: 2 })
@@ -97,7 +97,7 @@ describe('classify set', () => {
     [['set', 'q1', 'visible', '--team', 'nobody'], 2, 'use one of: a, b'],
     [['set', 'q1'], 2, 'visibility'],
     [['import', '/nonexistent.csv'], 2, 'ENOENT'],
-  ])('%j is exit %i, and says why', async (words, code, said) => {
+  ])('%j exits with %i and gives the reason', async (words, code, said) => {
     const before = await shown()
     const ended = await classify(...words)
     expect(ended).toMatchObject({ code, stdout: '' })
@@ -141,7 +141,7 @@ describe('classify import', () => {
 })
 
 describe('classify list', () => {
-  it('tells each question, what is seen of it and who decided, and harms no terminal', async () => {
+  it('lists each question, what is shown of it and who decided, without control characters for a terminal', async () => {
     const { stdout } = await classify('list', '--team', 'a', '--form', 'f')
     expect(stdout).toMatch(/^form +question +text +type +shows +decided by +concept$/m)
     expect(stdout).toMatch(/^Form f +q1 +What\?\\x1b\[2J +short_text +everything +person +story$/m)

@@ -1,4 +1,4 @@
-/** `erase` asks at a terminal before it does anything, and takes only yes for yes. */
+/** `erase` asks at a terminal before it does anything, and accepts only yes. */
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import type { Context } from '../../src/commands/context.ts'
@@ -17,9 +17,9 @@ afterEach(async () => {
   await scene[Symbol.asyncDispose]()
 })
 
-const held = async () => (await scene.rows('select id from intake.patients')).length
+const patientCount = async () => (await scene.rows('select id from intake.patients')).length
 
-/** Types `answer` at the question, or ends the input when there is none. */
+/** Types `answer` at the prompt, or ends the input if it is null. */
 async function typed(answer: string | null): Promise<{ code: number; said: string }> {
   let said = ''
   const keyboard = Object.assign(new PassThrough(), { isTTY: true })
@@ -54,15 +54,15 @@ test.each(['n', '', 'maybe', null])('the answer %j leaves the patient alone', as
     expect.stringContaining('Erase patient p-1 of team default: 1 of patients'),
   ])
   expect(said).toContain('nothing was erased')
-  expect(await held()).toBe(1)
+  expect(await patientCount()).toBe(1)
 })
 
 test.each(['y', 'YES'])('the answer %j erases', async (answer) => {
   expect((await typed(answer)).code).toBe(0)
-  expect(await held()).toBe(0)
+  expect(await patientCount()).toBe(0)
 })
 
-test('a login that is granted intake_loader, and owns nothing, may erase', async () => {
+test('a login with only intake_loader, which owns nothing, may erase', async () => {
   const login = `${inject('testServer').prefix}eraser`
   await scene.session.client.query(`create role ${login} login password 'x' in role intake_loader`)
   try {
@@ -71,21 +71,21 @@ test('a login that is granted intake_loader, and owns nothing, may erase', async
     url.password = 'x'
     const ended = await runCommand(['erase', 'patient', 'p-1', '--yes'], { DATABASE_URL: url.href })
     expect([ended.code, ended.stderr]).toEqual([0, ''])
-    expect(await held()).toBe(0)
+    expect(await patientCount()).toBe(0)
   } finally {
     await scene.session.client.query(`drop role ${login}`)
   }
 })
 
-test('of several teams one has to be named, before anything is asked', async () => {
+test('with several teams one must be given, before anything is asked', async () => {
   await scene.session.client.query("insert into intake.teams (name) values ('other')")
   const env = { DATABASE_URL: scene.url }
   const unnamed = await runCommand(['erase', 'patient', 'p-1', '--yes'], env)
   expect([unnamed.code, unnamed.stderr]).toEqual([2, expect.stringContaining('default, other')])
   expect((await runCommand(['erase', 'patient', 'p-1', '--yes', '--team', 'other'], env)).code).toBe(1)
-  expect(await held()).toBe(1)
+  expect(await patientCount()).toBe(1)
   const ended = await runCommand(['erase', 'patient', 'p-1', '--yes', '--team', 'default'], env)
   expect([ended.code, ended.stdout]).toEqual([0, expect.stringMatching(/^erased: 1 records?, /)])
   expect(ended.output).not.toContain('p-1')
-  expect(await held()).toBe(0)
+  expect(await patientCount()).toBe(0)
 })

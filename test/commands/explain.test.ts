@@ -1,4 +1,4 @@
-/** `explain`: every state of a record, why it won or lost, and what became of its events; values only on request. */
+/** `explain`: every state of a record, why it won or lost, and what happened to its events; values only on request. */
 import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { supersedes } from '../../src/core/envelope.ts'
@@ -30,7 +30,7 @@ const explain = (words: string, columns?: number) =>
   )
 const documentOf = async (words: string) => JSON.parse((await explain(`${words} --json`)).stdout)
 
-/** A patient as a page of a run told it, so many seconds after noon; null for one that was gone. */
+/** A patient as in a page of a run, so many seconds after noon; null for a deleted one. */
 async function load(fields: object | null, seconds: number): Promise<void> {
   const made = {
     teamId: scene.teamId,
@@ -49,7 +49,7 @@ async function load(fields: object | null, seconds: number): Promise<void> {
   await loadBatch(scene.session, batch, 'merge')
 }
 
-test('states are told with their origins, what each changed, and what it won by', async () => {
+test('states are shown with their origins, their changes, and why each won', async () => {
   await scene.session.client.query(
     "insert into intake_ops.runs (kind, status) values ('backfill', 'succeeded')",
   )
@@ -89,7 +89,7 @@ test('states are told with their origins, what each changed, and what it won by'
   for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
 })
 
-test('what is said to win is what the warehouse keeps', () => {
+test('the state shown as current is the one that the warehouse stores', () => {
   const versions = [1, 2].flatMap((version) =>
     [true, false].flatMap((deleted) =>
       [1, 2].flatMap((seen) =>
@@ -108,7 +108,7 @@ test('what is said to win is what the warehouse keeps', () => {
       if (a !== b) expect(decide(a.ranked, b.ranked).wins).toBe(supersedes(a.envelope, b.envelope))
 })
 
-test('each event is told with what became of it', async () => {
+test('each event is shown with its outcome', async () => {
   await load({ first_name: 'Ada', last_name: 'L' }, 10)
   await scene.store([
     patientEvent('p', 4, { id: 'p', first_name: CANARY, last_name: 'L' }),
@@ -119,7 +119,7 @@ test('each event is told with what became of it', async () => {
   await scene.store([patientEvent('p', 30, { id: 'p', first_name: 'Waiting', last_name: 'L' })])
   const { states, events, refetch } = await documentOf('patients p')
   expect(states.at(-1)).toMatchObject({ origin: expect.stringMatching(/^event:/), version: noonPlus(20) })
-  expect(events.map(({ told }: { told: string }) => told)).toEqual([
+  expect(events.map(({ told: outcome }: { told: string }) => outcome)).toEqual([
     expect.stringMatching(/^lost to event:.* \(later version\)$/),
     'won, and is the current state',
     expect.stringContaining('fetched by its id'),
@@ -129,14 +129,14 @@ test('each event is told with what became of it', async () => {
   expect((await explain('patients p')).output).not.toContain(CANARY)
 })
 
-test('a record, stream or team that is not known is said to be none', async () => {
+test('an unknown record, stream or team is reported as such', async () => {
   const nobody = await explain('patients nobody')
   expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringContaining('has no record of patients')])
   expect((await explain('people p')).code).toBe(2)
   expect((await explain('patients p --team nowhere')).code).toBe(2)
 })
 
-test('of several teams one has to be named', async () => {
+test('with several teams one must be given', async () => {
   await scene.session.client.query("insert into intake.teams (name) values ('other')")
   await load({ first_name: 'Ada' }, 1)
   const ended = await explain('patients p')

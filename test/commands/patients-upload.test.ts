@@ -1,4 +1,4 @@
-/** `patients upload`: the file goes out once, and every way it may end is told. */
+/** `patients upload`: the file is sent once, and every outcome is reported. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const file = join(folder, 'New Patients.CSV')
 
 let service: Service
 let env: Variables
-/** What the POST answers, and each GET in turn; the last one again and again. */
+/** The answers to the POST, and to each GET in turn; the last one repeats. */
 let first: readonly [body: unknown, status?: number]
 let later: readonly (readonly [body: unknown, status?: number])[]
 
@@ -46,7 +46,7 @@ afterAll(async () => {
 })
 
 const upload = (...words: string[]) => runCommand(['patients', 'upload', file, ...words], env)
-/** As a process of its own. */
+/** Runs as a process of its own. */
 const uploadApart = (...words: string[]) => runCli(['patients', 'upload', file, ...words], env)
 
 /** Milliseconds that commands of this process paused for. They pass twenty times faster. */
@@ -67,7 +67,7 @@ const done = {
 const halfway = { id: 'up-1', status: 'processing', total_rows: 2, processed_rows: 1, success_count: 1 }
 const AGAIN = `to see its state: intake-sync api GET ${UPLOAD}/up-1`
 
-/** The one part of the one POST. */
+/** The only part of the only POST. */
 function partOf({ headers, body }: Received): { readonly head: string; readonly content: string } {
   const boundary = /^multipart\/form-data; boundary=(.+)$/.exec(headers['content-type']!)![1]!
   const [before, part, after] = String(body).split(`--${boundary}`)
@@ -76,8 +76,8 @@ function partOf({ headers, body }: Received): { readonly head: string; readonly 
   return { head, content: content.slice(0, -2) }
 }
 
-describe('an upload that goes well', () => {
-  it('sends the file once, as it is, and follows it to its end', async () => {
+describe('a successful upload', () => {
+  it('sends the file once, unchanged, and follows it to its end', async () => {
     later = [[halfway], [done]]
     const run = await uploadApart()
     expect(run.code).toBe(0)
@@ -91,7 +91,7 @@ describe('an upload that goes well', () => {
     expect(run.seconds).toBeGreaterThan(2)
   })
 
-  it('--json prints the final document and no other', async () => {
+  it('--json prints the final document and nothing else', async () => {
     later = [[halfway], [done]]
     const run = await upload('--json')
     expect(JSON.parse(run.stdout)).toEqual({
@@ -114,7 +114,7 @@ describe('an upload that goes well', () => {
     ['counts to the end under another word', { ...done, status: 'processing' }],
     ['says only that it is finished', { uid: 'up-1', status: 'Finished' }],
     ['counts in text', { id: 7, total_rows: '2', processed_rows: '2', success_count: '2' }],
-  ])('needs no second look when it %s', async (_, body) => {
+  ])('needs no second request when it %s', async (_, body) => {
     first = [body, 200]
     expect((await upload()).code).toBe(0)
     expect(asked('GET')).toEqual([])
@@ -132,7 +132,7 @@ describe('rejected rows', () => {
     ],
   }
 
-  it('are all printed with number and reason, are exit 4, and are in no log', async () => {
+  it('are all printed with number and reason, exit with 4, and are in no log', async () => {
     later = [[rejected]]
     const run = await uploadApart()
     expect(run.code).toBe(4)
@@ -152,14 +152,14 @@ describe('rejected rows', () => {
     })
   })
 
-  it('are seen where only the counts tell', async () => {
+  it('are reported when only the counts show them', async () => {
     first = [{ ...done, success_count: 1, error_count: undefined }, 200]
     expect((await upload()).code).toBe(4)
   })
 })
 
 describe('an upload that fails', () => {
-  it('because the service refuses the file is exit 1, and the reason is printed and not logged', async () => {
+  it('rejected by the service exits with 1, and the reason is printed and not logged', async () => {
     first = [{ detail: `Missing column ${CANARY}` }, 400]
     const run = await upload()
     expect(run).toMatchObject({ code: 1, stdout: `refused: Missing column ${CANARY}\n` })
@@ -172,7 +172,7 @@ describe('an upload that fails', () => {
     })
   })
 
-  it('because the service gives it up is exit 1', async () => {
+  it('abandoned by the service exits with 1', async () => {
     later = [[{ id: 'up-1', status: 'failed' }]]
     const run = await upload()
     expect(run.code).toBe(1)
@@ -180,7 +180,7 @@ describe('an upload that fails', () => {
     expect(run.stderr).toContain('error: the upload failed at the service\n')
   })
 
-  it('halfway because the service is gone says that the file is taken, and how to look again', async () => {
+  it('halfway because the service is unreachable says that the file was accepted, and how to look again', async () => {
     later = [[{ detail: CANARY }, 403]]
     const run = await upload()
     expect(run).toMatchObject({ code: 1, stdout: '' })
@@ -198,7 +198,7 @@ describe('an upload that fails', () => {
   })
 })
 
-describe('an upload that cannot be followed is exit 4, and says so', () => {
+describe('an upload whose progress is unknown exits with 4 and says so', () => {
   it.each<[string, unknown]>([
     ['no id', { status: 'processing', total_rows: 2 }],
     ['no body', undefined],
@@ -211,7 +211,7 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
     expect(asked('GET')).toEqual([])
   })
 
-  it('when its progress is not found, again and again', async () => {
+  it('when its progress is not found, repeatedly', async () => {
     later = [[{ detail: 'Batch upload not found.' }, 404]]
     const run = await upload('--json')
     expect(run.code).toBe(4)
@@ -225,7 +225,7 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
     expect((await upload()).code).toBe(0)
   })
 
-  it('when its time is over', async () => {
+  it('when its time limit ends', async () => {
     later = [[halfway]]
     using _ = collecting()
     using time = startOwnTime()
@@ -240,15 +240,18 @@ describe('an upload that cannot be followed is exit 4, and says so', () => {
 it.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
-] as const)('%s while it goes on is %i, and says that it does', async (signal, code) => {
-  later = [[halfway]]
-  const run = startCli(['patients', 'upload', file], env)
-  await run.said('batch-upload/{id}')
-  run.kill(signal)
-  const ended = await run.ended
-  expect(ended.code).toBe(code)
-  expect(ended.stdout).toContain(`interrupted; the upload continues at the service; ${AGAIN}\n`)
-})
+] as const)(
+  '%s during processing exits with %i, and says that the service continues',
+  async (signal, code) => {
+    later = [[halfway]]
+    const run = startCli(['patients', 'upload', file], env)
+    await run.said('batch-upload/{id}')
+    run.kill(signal)
+    const ended = await run.ended
+    expect(ended.code).toBe(code)
+    expect(ended.stdout).toContain(`interrupted; the upload continues at the service; ${AGAIN}\n`)
+  },
+)
 
 it.each([
   [['patients'], 'Usage: intake-sync patients'],
@@ -257,7 +260,7 @@ it.each([
   [['patients', 'upload', '/nonexistent.csv'], 'ENOENT'],
   [['patients', 'upload', '/etc/passwd'], '.csv'],
   [['patients', 'upload', file, '--timeout', 'soon'], '--timeout'],
-])('%j is wrong usage and asks the service nothing', async (words, named) => {
+])('%j is wrong usage and sends no request', async (words, named) => {
   const run = await runCommand(words, env)
   expect(run).toMatchObject({ code: 2, stdout: '' })
   expect(run.stderr).toContain(named)

@@ -18,7 +18,7 @@ function contextOf(isTTY: boolean): { context: Context; written: () => string } 
   return { context, written: () => text }
 }
 
-it('off a terminal nothing is drawn, and what is written comes as it is', () => {
+it('without a terminal nothing is drawn, and output is unchanged', () => {
   const { context, written } = contextOf(false)
   using progress = openProgress(context, false)
   progress.update('default', 'patients', { fetched: 1, expected: 2 })
@@ -26,7 +26,7 @@ it('off a terminal nothing is drawn, and what is written comes as it is', () => 
   expect(written()).toBe('{"msg":"a line"}\n')
 })
 
-it('on a terminal a line is whole, stands above the bars, and leaves nothing of a bar behind it', async () => {
+it('on a terminal a line is complete, is above the bars, and leaves nothing of a bar behind it', async () => {
   const { context, written } = contextOf(true)
   const progress = openProgress(context, false)
   progress.update('default', 'patients', { fetched: 1, expected: 2 })
@@ -42,7 +42,7 @@ it('on a terminal a line is whole, stands above the bars, and leaves nothing of 
   progress[Symbol.dispose]()
 })
 
-it('a line written at the very end is not lost with the bars, nor one before the first bar', () => {
+it('a line written at the very end, or before the first bar, is not lost', () => {
   const { context, written } = contextOf(true)
   const progress = openProgress(context, true)
   progress.stderr.write('early\n')

@@ -1,4 +1,4 @@
-/** `runs`: what ran, how it ended and why; exact as JSON, readable at 80 columns. */
+/** `runs`: the runs, how they ended and why; exact as JSON, readable at 80 columns. */
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
@@ -22,7 +22,7 @@ test('without a run it says so, and prints an empty list as JSON', async () => {
   expect(JSON.parse((await runs(undefined, '--json')).stdout)).toEqual({ runs: [] })
 })
 
-test('each run is told with its streams, the newest first; one whose process is gone is interrupted', async () => {
+test('each run is shown with its streams, newest first; one whose process is gone is interrupted', async () => {
   const note = `${'a reason that is quite long '.repeat(6)}and ends here`
   await query(
     warehouse.url,

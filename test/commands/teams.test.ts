@@ -1,4 +1,4 @@
-/** `teams list` and `teams remove`, on two teams whose records, events and letters have the same ids. */
+/** `teams list` and `teams remove`, for two teams whose records, events and dead letters have the same ids. */
 import { PassThrough } from 'node:stream'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 afterAll(() => twins[Symbol.asyncDispose]())
 
-/** Runs a command in a configuration that has only the south. */
+/** Runs a command with a configuration of only the team south. */
 const alone = (...words: readonly string[]) =>
   runCommand(words, {
     ...configOf([south.source]),
@@ -54,7 +54,7 @@ const count = async (text: string, ...values: unknown[]) =>
 const pendingOf = ({ teamId }: Twin) =>
   count("intake_raw.inbox where team_id = $1 and status = 'pending'", teamId)
 
-/** Rows by table, without the tables that say what a team has under way. */
+/** Rows by table, without the tables of a team's pending work. */
 const recordsOf = (rows: TeamRows) => {
   const moving =
     /^intake_raw\.inbox$|^intake_ops\.(checkpoints|refetches|missed_once|alerts|schedule_ticks|removed_teams)$/
@@ -63,7 +63,7 @@ const recordsOf = (rows: TeamRows) => {
   )
 }
 
-it('list shows each team: number, environment, rows, what is pending, when it was read', async () => {
+it('list shows each team: number, environment, rows, pending events, time of reading', async () => {
   const teams = await listed()
   expect(teams.map(({ name, team_id, configured }) => [name, team_id, configured])).toEqual([
     ['north', north.teamId, false],
@@ -110,7 +110,7 @@ it.each([
   expect(await pendingOf(north)).toBeGreaterThan(0)
 })
 
-/** Types `answer` at the question. */
+/** Types `answer` at the prompt. */
 async function typed(answer: string): Promise<{ code: number; said: string }> {
   let said = ''
   const keyboard = Object.assign(new PassThrough(), { isTTY: true })
@@ -141,7 +141,7 @@ it.each(['', 'y', 'no'])('at a terminal it asks, and %j removes nothing', async 
   expect(await count('intake_ops.removed_teams')).toBe(0)
 })
 
-it('a run that is at the team stops it: exit code 3, and nothing is removed', async () => {
+it('a run of the team blocks it: exit code 3, and nothing is removed', async () => {
   const session = await connect(twins.url)
   await session.query(`select pg_advisory_lock(7204311, hashtext($1))`, [`${north.teamId}/forms`])
   const reading = await alone('teams', 'remove', 'north', '--delete-data')
@@ -168,7 +168,7 @@ it('a run that is at the team stops it: exit code 3, and nothing is removed', as
 
 const ANYWHERE = { host: '127.0.0.1', port: 0 }
 
-/** A process that has both teams in its configuration. */
+/** A process with both teams in its configuration. */
 async function serveBoth() {
   const secrets = { north: 'secret-of-north', south: 'secret-of-south' }
   const serving = await openServe({
@@ -212,7 +212,7 @@ const patientEvent = (id: string, moment: number) => ({
   },
 })
 
-it('--keep-data, while a serve that has the team receives and drains: its events are refused, nothing is pending, the tables stay; the other team loses nothing', async () => {
+it('--keep-data during a serve with the team: its events are rejected, nothing is pending, the tables stay; the other team loses nothing', async () => {
   await using serve = await serveBoth()
   const answers: { north: number[]; south: number[] } = { north: [], south: [] }
   let stop = false
@@ -235,7 +235,7 @@ it('--keep-data, while a serve that has the team receives and drains: its events
   expect(new Set(answers.north)).toEqual(new Set([200, 404]))
   expect(answers.north.lastIndexOf(200)).toBeLessThan(answers.north.indexOf(404))
   expect(answers.north.slice(after + 1).every((status) => status === 404)).toBe(true)
-  // What was acknowledged is stored: drained before, or dead with its bytes.
+  // Acknowledged events are stored: drained before, or dead with their bytes.
   const accepted = answers.north.filter((status) => status === 200).length
   expect(
     await count(
@@ -270,18 +270,18 @@ it('--keep-data, while a serve that has the team receives and drains: its events
   expect(new Set([...status.teams, ...status.streams].map(({ team }) => team))).toEqual(new Set(['south']))
 })
 
-it('a removed team: nothing is loaded or replayed for it, and a patient can still be erased', async () => {
+it('for a removed team nothing is loaded or replayed, and a patient can still be erased', async () => {
   const before = await rowsOfTeam(twins.url, north.teamId)
   await expect(north.drain({ teams: [{ name: 'north', teamId: north.teamId }] })).resolves.toBeUndefined()
   expect((await alone('replay', '--team', 'north')).code).toBe(2)
   expect((await alone('replay', '--streams', 'patients')).code).toBe(0)
-  const [letter] = await query<{ id: string }>(
+  const [deadLetter] = await query<{ id: string }>(
     twins.url,
     `select id from intake_ops.dead_letters where team_id = $1 and status = 'waiting' limit 1`,
     [north.teamId],
   )
-  expect((await alone('dead-letters', 'retry', letter!.id)).output).toContain('its team was removed')
-  // A process that still has it in its configuration.
+  expect((await alone('dead-letters', 'retry', deadLetter!.id)).output).toContain('its team was removed')
+  // A process that still has the team in its configuration.
   const warned: string[] = []
   const logger = pino({ level: 'warn' }, { write: (line: string) => void warned.push(line) })
   const place = { url: twins.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
@@ -292,7 +292,7 @@ it('a removed team: nothing is loaded or replayed for it, and a patient can stil
   expect(await count("intake.patients where team_id = $1 and id = 'p4'", north.teamId)).toBe(0)
 })
 
-it('days of the inbox on which only removed teams had events can be dropped', async () => {
+it('days of the inbox with events only of removed teams can be dropped', async () => {
   const day = '2020-01-01'
   await query(twins.url, `select intake_raw.add_inbox_day('${day}', 100)`)
   const store = (status: string, due: string) =>
@@ -310,7 +310,7 @@ it('days of the inbox on which only removed teams had events can be dropped', as
   expect(dropped!.dropped).toBe(true)
 })
 
-it('a backfill with the team in its configuration brings it back: it reads everything, and what waited is drained', async () => {
+it('a backfill with the team in its configuration adds it again: it reads everything, and kept events are drained', async () => {
   const waited = await count("intake_raw.inbox where team_id = $1 and due_at = 'infinity'", north.teamId)
   expect(waited).toBeGreaterThan(0)
   const before = await rowsOfTeam(twins.url, south.teamId)
@@ -322,7 +322,7 @@ it('a backfill with the team in its configuration brings it back: it reads every
   expect(changesBetween(before, await rowsOfTeam(twins.url, south.teamId))).toEqual([])
 })
 
-it('--delete-data deletes every row of the team in every table, and not one of the other', async () => {
+it('--delete-data deletes every row of the team in every table, and none of the other', async () => {
   await north.store(...eventsOf('north', 'third', 120))
   const own = await rowsOfTeam(twins.url, north.teamId)
   const full = [...own].filter(([, lines]) => lines.length > 0).map(([name]) => name)
@@ -331,12 +331,12 @@ it('--delete-data deletes every row of the team in every table, and not one of t
   const removal = await alone('teams', 'remove', 'north', '--delete-data', '--json')
   expect([removal.code, removal.stderr]).toEqual([0, ''])
   const left = [...(await rowsOfTeam(twins.url, north.teamId))].filter(([, lines]) => lines.length > 0)
-  // Its number, so that no process writes under it again.
+  // Its number stays, so that no process writes under it again.
   expect(left.map(([name]) => name)).toEqual(['intake_ops.removed_teams'])
-  // A run of both is now a run of one alone; its row is the one that it was.
+  // A run of both teams is now a run of one; its row is unchanged.
   const changes = changesBetween(before, await rowsOfTeam(twins.url, south.teamId))
   expect(changes.filter((line) => !line.startsWith('+ intake_ops.runs '))).toEqual([])
-  // One team is left, and still nobody sees it who was not granted it.
+  // One team is left, and still only logins with a grant see it.
   const login = await makeLogin(twins.url, 'intake_analyst')
   expect(await login.rows('select from intake_analytics.patients')).toEqual([])
   expect(JSON.parse(removal.stdout)).toMatchObject({
@@ -353,12 +353,12 @@ it('a serve that still has the number of a deleted team stores and loads nothing
   await expect(query(twins.url, 'select intake_ops.hold_erasures($1)', [north.teamId])).rejects.toMatchObject(
     { code: 'IT001' },
   )
-  const [held] = await query<{ removed: number[] }>(
+  const [row] = await query<{ removed: number[] }>(
     twins.url,
     'select intake_raw.hold_inbox_of($1) as removed',
     [[north.teamId, south.teamId]],
   )
-  expect(held!.removed).toEqual([north.teamId])
+  expect(row!.removed).toEqual([north.teamId])
 })
 
 it('the same name afterwards is a new team, and reads everything', async () => {

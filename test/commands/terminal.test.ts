@@ -1,6 +1,6 @@
 /**
- * Every command as a person sees it: on a terminal of 80 columns no line is wider, in a pipe there is no colour and
- * nothing is cut, and `--json` is one document.
+ * Every command as users see it: on a terminal of 80 columns no line is wider, in a pipe there is no colour and nothing
+ * is cut, and `--json` is one document.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ beforeAll(async () => {
   await runCommand(['backfill', '--json'], env)
   patient = control.world().patients.at(3)!.id
   question = control.world().forms.at(0)!.questions[1]!.id
-  // What a warehouse of some years may hold.
+  // Content of a warehouse after some years.
   await query(
     scene.url,
     `insert into intake_ops.drift (team_id, stream, path, type, count)
@@ -67,7 +67,7 @@ afterAll(async () => {
   await scene?.[Symbol.asyncDispose]()
 })
 
-/** Each with the code that it ends with; `{patient}` and the like are filled in. */
+/** Each with its exit code; `{patient}` and the like are filled in. */
 const COMMANDS: readonly (readonly [string, number])[] = [
   ['migrate', 0],
   ['migrate --status', 0],
@@ -103,7 +103,7 @@ const COMMANDS: readonly (readonly [string, number])[] = [
   ['no-such-command', 2],
 ]
 
-/** What a person is shown as it is: values, whose lines are not ours to break. */
+/** Lines that are shown unchanged, and so may be wider: values. */
 const AS_IT_IS = ['--show-values']
 
 const wordsOf = (line: string) =>
@@ -137,8 +137,8 @@ describe('each command', () => {
   })
 })
 
-describe('what went wrong', () => {
-  // What the doctor found wrong is drained by then.
+describe('failures', () => {
+  // The events that the doctor reports are drained by then.
   const failing = COMMANDS.filter(([line, code]) => line !== 'doctor' && (code === 1 || code === 2))
   it.each(failing)('%s', async (line, expected) => {
     const said: string[] = []

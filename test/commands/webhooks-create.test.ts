@@ -1,4 +1,4 @@
-/** `webhooks create`: the secret is safe before success is reported, or nothing is left. */
+/** `webhooks create`: the secret is stored before success is reported, or nothing is left. */
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { open } from '../../src/core/secret-box.ts'
@@ -33,20 +33,23 @@ afterEach(async () => {
 })
 
 const create = (...words: string[]) => runCommand(['webhooks', 'create', '--url', URL_GIVEN, ...words], env)
-/** As a process of its own. */
+/** Runs as a process of its own. */
 const createApart = () => runCli(['webhooks', 'create', '--url', URL_GIVEN], env)
 
-interface Held {
+interface StoredSecret {
   readonly team_id: number
   readonly config_id: string
   readonly secret: Buffer
   readonly retired_at: Date | null
 }
-const held = () =>
-  query<Held>(warehouse.url, 'select * from intake_ops.webhook_secrets order by created_at, config_id')
+const storedSecrets = () =>
+  query<StoredSecret>(
+    warehouse.url,
+    'select * from intake_ops.webhook_secrets order by created_at, config_id',
+  )
 
-describe('a webhook that is created', () => {
-  it('has its secret stored, sealed to its place, and shown once', async () => {
+describe('a new webhook', () => {
+  it('has its secret stored, encrypted for its configuration, and shown once', async () => {
     const run = await create('--events', 'created, updated', '--sources', 'response')
     expect(run.code).toBe(0)
     const [secret] = service.secrets
@@ -57,14 +60,14 @@ describe('a webhook that is created', () => {
       event_types: ['created', 'updated'],
       sources: ['response'],
     })
-    const [row, ...others] = await held()
+    const [row, ...others] = await storedSecrets()
     expect(others).toEqual([])
     expect(row).toMatchObject({ config_id: 'c-1', retired_at: null })
     expect(open(row!.secret, KEY, ['webhook_secret', row!.team_id, 'c-1'])).toBe(secret)
     expect(() => open(row!.secret, KEY, ['webhook_secret', row!.team_id, 'c-2'])).toThrow('cannot be opened')
   })
 
-  it('leaves its secret in no log and in clear nowhere in the warehouse', async () => {
+  it('leaves its secret in no log and nowhere in the warehouse as plain text', async () => {
     const run = await createApart()
     expect(run.stderr).toContain('"status":201')
     expect(run.stderr).not.toMatch(CANARY)
@@ -77,7 +80,7 @@ describe('a webhook that is created', () => {
     expect(dump[0]!.line).not.toContain(Buffer.from(service.secrets[0]!).toString('base64').slice(0, 16))
   })
 
-  it('leaves events and sources to the service when none are given, and is one document with --json', async () => {
+  it('leaves events and sources to the service by default, and prints one document with --json', async () => {
     const run = await create('--json')
     expect(JSON.parse(String(service.received.at(-1)!.body))).toEqual({ target_url: URL_GIVEN })
     expect(JSON.parse(run.stdout)).toEqual({
@@ -92,7 +95,7 @@ describe('a webhook that is created', () => {
     })
   })
 
-  it('is finished, not left halfway, when a signal comes after the service was asked', async () => {
+  it('is completed when a signal arrives after the request was sent', async () => {
     let go = () => {}
     const asked = new Promise<void>((resolve) => {
       service.interfere = async ({ method }) => {
@@ -112,15 +115,15 @@ describe('a webhook that is created', () => {
     const ended = await run.ended
     expect(ended).toMatchObject({ code: 0 })
     expect(ended.stdout).toContain(service.secrets[0])
-    expect(await held()).toHaveLength(1)
+    expect(await storedSecrets()).toHaveLength(1)
   })
 })
 
-describe('before the service is asked', () => {
+describe('before the request is sent', () => {
   it.each([
     ['is missing', undefined],
     ['is too short', Buffer.alloc(16).toString('base64')],
-  ])('a key that %s is found: exit 2', async (_, key) => {
+  ])('a key that %s is rejected with exit 2', async (_, key) => {
     env = { ...env, INTAKE_ENCRYPTION_KEY: key }
     const run = await create()
     expect(run).toMatchObject({ code: 2, stdout: '' })
@@ -140,7 +143,7 @@ describe('before the service is asked', () => {
       'alter table intake_ops.webhook_secrets add check (length(secret) < 10) not valid',
       '23514',
     ],
-  ])('a warehouse that %s is found: exit 1', async (_, statement, named) => {
+  ])('a warehouse that %s is rejected with exit 1', async (_, statement, named) => {
     await query(warehouse.url, statement)
     const run = await create()
     expect(run).toMatchObject({ code: 1, stdout: '' })
@@ -148,26 +151,26 @@ describe('before the service is asked', () => {
     expect(askedOf(service)).toEqual([])
   })
 
-  it('a warehouse that is not there is found: exit 1', async () => {
+  it('an unreachable warehouse is rejected with exit 1', async () => {
     env = { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/none' }
     expect(await create()).toMatchObject({ code: 1, stdout: '' })
     expect(askedOf(service)).toEqual([])
   })
 
-  it('the trial of the store leaves nothing behind', async () => {
+  it('the trial write leaves nothing behind', async () => {
     service.interfere = (_, response) => {
       json(response, { detail: 'Validation error.' }, 400)
       return true
     }
     expect((await create()).code).toBe(1)
-    expect(await held()).toEqual([])
+    expect(await storedSecrets()).toEqual([])
   })
 })
 
-describe('a secret that cannot be stored after all', () => {
+describe('a secret that cannot be stored', () => {
   const breakStore = () => query(warehouse.url, 'alter table intake_ops.webhook_secrets rename to elsewhere')
 
-  it('has its webhook deleted again: exit 1', async () => {
+  it('causes its webhook to be deleted: exit 1', async () => {
     service.interfere = async ({ method }) => {
       if (method === 'POST') await breakStore()
       return false
@@ -180,7 +183,7 @@ describe('a secret that cannot be stored after all', () => {
     expect(run.output).not.toMatch(CANARY)
   })
 
-  it('is said with the id of its webhook when that cannot be deleted either: exit 1', async () => {
+  it('is reported with the id of its webhook if that cannot be deleted either: exit 1', async () => {
     service.interfere = async ({ method }, response) => {
       if (method === 'POST') await breakStore()
       if (method === 'DELETE') response.writeHead(500).end()
@@ -193,7 +196,7 @@ describe('a secret that cannot be stored after all', () => {
     expect(run.output).not.toMatch(CANARY)
   })
 
-  it('is stored by another attempt when the fault was a passing one', async () => {
+  it('is stored by another attempt after a transient failure', async () => {
     await query(
       warehouse.url,
       `create sequence tries;
@@ -203,13 +206,13 @@ describe('a secret that cannot be stored after all', () => {
        create trigger pass before insert on intake_ops.webhook_secrets for each row execute function pass()`,
     )
     expect((await create()).code).toBe(0)
-    expect(await held()).toHaveLength(1)
+    expect(await storedSecrets()).toHaveLength(1)
     expect(await query(warehouse.url, 'select last_value::int from tries')).toEqual([{ last_value: 3 }])
   })
 })
 
-describe('an answer that cannot be used', () => {
-  it('for want of a secret has its webhook deleted again', async () => {
+describe('an unusable answer', () => {
+  it('without a secret causes its webhook to be deleted', async () => {
     service.interfere = ({ method }, response) => {
       if (method !== 'POST') return false
       service.configs.push({ id: 'c-9' })
@@ -222,7 +225,7 @@ describe('an answer that cannot be used', () => {
     expect(service.configs).toEqual([])
   })
 
-  it('for want of any answer at all says that a webhook may be left, and asks once', async () => {
+  it('that never arrives is reported as a possible leftover webhook, and the request is sent once', async () => {
     service.interfere = (_, response) => {
       response.destroy()
       return true
@@ -236,7 +239,7 @@ describe('an answer that cannot be used', () => {
   it.each([
     ['an id', { signature_secret: 'whsec_canary-lost' }],
     ['anything', {}],
-  ])('for want of %s says what is left to do', async (_, body) => {
+  ])('without %s is reported with what is left to do', async (_, body) => {
     service.interfere = (_request, response) => {
       json(response, body, 201)
       return true

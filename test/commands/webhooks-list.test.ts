@@ -1,4 +1,4 @@
-/** `webhooks list` and `events`: without a database, and tolerant of what the service leaves out. */
+/** `webhooks list` and `events`: work without a database, and with incomplete answers of the service. */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,12 +41,12 @@ afterAll(async () => {
 })
 
 const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...words.split(' ')], variables)
-/** As a process of its own. */
+/** Runs as a process of its own. */
 const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
 const created = () =>
   webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
 describe('list', () => {
-  it('shows each configuration, and whether its secret is held', async () => {
+  it('shows each configuration, and whether its secret is stored', async () => {
     await created()
     await created()
     await webhooks('delete c-2')
@@ -92,7 +92,7 @@ describe('list', () => {
     expect(existsSync(dataDir)).toBe(false)
   })
 
-  it('does its work beside a database that does not, and says so', async () => {
+  it('works with an unreachable database, and reports it', async () => {
     service.configs.push({ id: 'c-1' })
     await using empty = await openWarehouse({ empty: true })
     const run = await webhooks('list', { ...env, DATABASE_URL: empty.url })
@@ -101,7 +101,7 @@ describe('list', () => {
     expect(run.stderr).toContain('note: whether a secret is stored is not known: the database is behind')
   })
 
-  it('of nothing says so', async () => {
+  it('reports an empty list', async () => {
     expect(await webhooks('list', bare)).toMatchObject({ code: 0, stdout: 'no webhook configurations\n' })
   })
 })
@@ -129,7 +129,7 @@ describe('events', () => {
     expect(existsSync(dataDir)).toBe(false)
   })
 
-  it('are shown with what little there is', async () => {
+  it('are shown with the fields that exist', async () => {
     service.deliveries = [{}, delivery(3), 'no object']
     const run = await webhooks('events --json', bare)
     expect(run.code).toBe(0)
@@ -144,7 +144,7 @@ describe('events', () => {
     expect(new Set(Object.values(events[1]))).toEqual(new Set([null]))
   })
 
-  it('of nothing say so', async () => {
+  it('reports an empty list', async () => {
     expect(await webhooks('events', bare)).toMatchObject({ code: 0, stdout: 'no deliveries\n' })
   })
 })

@@ -1,7 +1,7 @@
 /**
- * A service of webhook configurations, held in memory, for the commands that manage them.
+ * A service of webhook configurations, kept in memory, for the commands that manage them.
  *
- * Invariant: a signature secret is in the answer of create and in no other; each is unlike any other.
+ * Invariant: a signature secret is in the answer of create and in no other; all secrets differ.
  */
 import type http from 'node:http'
 import { json, type Received, startService } from '../api/support/service.ts'
@@ -11,9 +11,9 @@ export interface WebhooksService extends AsyncDisposable {
   readonly received: Received[]
   readonly configs: Record<string, unknown>[]
   deliveries: unknown[]
-  /** Secrets told, oldest first. */
+  /** Secrets handed out, oldest first. */
   readonly secrets: readonly string[]
-  /** Sees a request first; true when it has answered, or will. */
+  /** Sees each request first; returns true when it has answered or will answer. */
   interfere: (request: Received, response: http.ServerResponse) => boolean | Promise<boolean>
   readonly env: Variables
 }
@@ -64,7 +64,7 @@ export async function startWebhooksService(): Promise<WebhooksService> {
   return stand
 }
 
-/** What was asked, as `POST /v2/webhooks`. */
+/** Requests so far, as `POST /v2/webhooks`. */
 export function askedOf({ received }: WebhooksService): string[] {
   return received.map(({ method, url }) => `${method} ${url}`)
 }

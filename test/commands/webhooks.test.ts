@@ -1,4 +1,4 @@
-/** `webhooks update`, `delete`, `test`: one configuration, by its id; and what is wrong usage. */
+/** `webhooks update`, `delete`, `test`: one configuration by its id; and wrong usage. */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -45,7 +45,7 @@ afterAll(async () => {
 })
 
 const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...words.split(' ')], variables)
-/** As a process of its own. */
+/** Runs as a process of its own. */
 const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
 const created = () =>
   webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
@@ -60,7 +60,7 @@ const retired = async () =>
   )
 
 describe('update', () => {
-  it('changes what is given and nothing else, without a database', async () => {
+  it('changes the given fields and nothing else, without a database', async () => {
     service.configs.push({ id: 'c-1', target_url: 'https://old.invalid/', sources: ['form'] })
     const run = await webhooksApart('update c-1 --events created,deleted --active false', bare)
     expect(run.code).toBe(0)
@@ -81,7 +81,7 @@ describe('update', () => {
     expect(askedOf(service)).toEqual(['PUT /v2/webhooks/c-1'])
   })
 
-  it('of one that is not there is exit 1', async () => {
+  it('of an unknown one exits with 1', async () => {
     const run = await webhooks('update c-9 --active true', bare)
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('not found (404)')
@@ -97,14 +97,14 @@ describe('delete', () => {
     expect(await retired()).toEqual({ 'c-1': true })
   })
 
-  it('of one whose secret is not held, or where no warehouse ever was, is as good', async () => {
+  it('of one whose secret is not stored, or without a warehouse, succeeds too', async () => {
     service.configs.push({ id: 'c-1' }, { id: 'c-2' })
     expect(await webhooks('delete c-1 --json')).toMatchObject({ code: 0 })
     expect(await webhooks('delete c-2', bare)).toMatchObject({ code: 0, stdout: 'deleted c-2\n' })
     expect(existsSync(dataDir)).toBe(false)
   })
 
-  it('of one that the service does not know retires its secret, and is exit 1', async () => {
+  it('of one that the service does not know retires its secret, and exits with 1', async () => {
     await created()
     service.configs.length = 0
     expect((await webhooks('delete c-1')).code).toBe(1)
@@ -121,14 +121,14 @@ describe('delete', () => {
     expect(await retired()).toEqual({ 'c-1': false })
   })
 
-  it('reaches only the secret of its own team', async () => {
+  it('retires only the secret of its own team', async () => {
     await created()
     service.configs.push({ id: 'c-1' })
     expect((await webhooks('delete c-1', { ...env, INTAKE_TEAM: 'other' })).code).toBe(0)
     expect(await retired()).toEqual({ 'c-1': false })
   })
 
-  it('asks the service nothing when the warehouse is not there', async () => {
+  it('sends no request when the warehouse is unreachable', async () => {
     const run = await webhooks('delete c-1', { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/none' })
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(service.received).toEqual([])
@@ -136,7 +136,7 @@ describe('delete', () => {
 })
 
 describe('test', () => {
-  it('has the service send an event to the configuration', async () => {
+  it('makes the service send an event to the configuration', async () => {
     service.configs.push({ id: 'c-1' })
     const run = await webhooks('test c-1', bare)
     expect(run.code).toBe(0)
@@ -146,7 +146,7 @@ describe('test', () => {
     expect(JSON.parse(stdout)).toEqual({ id: 'c-1', status: 200, outcome: null })
   })
 
-  it('ends with 1, and tells what came, when the service says that the delivery failed', async () => {
+  it('exits with 1 and shows the answer when the service reports a failed delivery', async () => {
     await using emulator = await startEmulator({ port: 0, patients: 1, responses: 0 })
     await using target = await startReceiver()
     target.answer = (reply) => void reply.writeHead(503).end()
@@ -155,13 +155,13 @@ describe('test', () => {
     const run = await webhooks(`test ${body.id}`, own)
     expect(run.code).toBe(1)
     expect(run.stdout).toContain('failed (the receiver answered 503')
-    const told = await webhooks(`test ${body.id} --json`, own)
-    expect(JSON.parse(told.stdout)).toMatchObject({
+    const test = await webhooks(`test ${body.id} --json`, own)
+    expect(JSON.parse(test.stdout)).toMatchObject({
       outcome: { status: 'failed', response_status_code: '503' },
     })
   })
 
-  it('says why the service does not, and logs it nowhere', async () => {
+  it('shows the reason of a rejection, and logs it nowhere', async () => {
     service.interfere = (_, response) => {
       json(response, { detail: 'canary: the URL answered 500' }, 400)
       return true
@@ -189,7 +189,7 @@ it.each([
   ['delete c-1 c-2', 'too many arguments'],
   ['events --limit 0', '--limit'],
   ['list --team nobody', '--team'],
-])('webhooks %s asks nothing and says what is wrong', async (words, named) => {
+])('webhooks %s sends no request and names the mistake', async (words, named) => {
   const run = await runCommand(['webhooks', ...words.split(' ').filter((word) => word !== '')], bare)
   expect(run).toMatchObject({ code: 2, stdout: '' })
   expect(run.stderr).toContain(named)

@@ -1,4 +1,4 @@
-/** A stored checkpoint is believed only when it is of our own form and none of its times is in the future. */
+/** A stored checkpoint is trusted only if it has the current form and none of its times is in the future. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instantOf, microsOf, parseInstant } from '../../src/core/time.ts'
@@ -8,12 +8,12 @@ const NOW = parseInstant('2026-03-20T02:00:00Z')!
 const DAY = 86_400_000_000
 const ahead = (micros: number) => instantOf(microsOf(NOW) + micros)
 
-test.each([null, undefined])('there is none where %s is stored', (stored) => {
+test.each([null, undefined])('%s is read as no checkpoint', (stored) => {
   expect(readCheckpoint(stored, NOW)).toEqual({ kind: 'good', checkpoint: NO_CHECKPOINT })
   expect(NO_CHECKPOINT).toEqual({ newest: null, swept_at: null })
 })
 
-test('its times are read to the microsecond, in UTC, and what else it holds is left out', () => {
+test('its times are read to the microsecond, in UTC, and unknown fields are dropped', () => {
   const stored = {
     newest: '2026-03-19T10:00:00.000001+02:00',
     swept_at: '2026-03-18',
@@ -31,12 +31,12 @@ test.each([
   [{ newest: null, swept_at: null, scanned_at: null }, null, null],
   [{ newest: '2026-03-19' }, '2026-03-19T00:00:00.000000Z', null],
   [{ swept_at: '2026-03-19' }, null, '2026-03-19T00:00:00.000000Z'],
-])('%j has what it has', (stored, newest, swept_at) => {
+])('%j is read as its valid fields', (stored, newest, swept_at) => {
   expect(readCheckpoint(stored, NOW)).toEqual({ kind: 'good', checkpoint: { newest, swept_at } })
 })
 
 describe.each(['newest', 'swept_at', 'scanned_at'])('%s', (name) => {
-  test('may be a day ahead, for clocks that differ, and not a microsecond more', () => {
+  test('may be a day ahead, for different clocks, and not a microsecond more', () => {
     expect(readCheckpoint({ [name]: ahead(DAY) }, NOW).kind).toBe('good')
     expect(readCheckpoint({ [name]: ahead(DAY + 1) }, NOW)).toEqual({
       kind: 'invalid',
@@ -57,7 +57,7 @@ test.each(['x', 7, true, []])('one that is %j cannot be read', (stored) => {
   })
 })
 
-test('what one run settles the next one reads, as long as time goes on', () => {
+test('the checkpoint that one run settles is valid for the next one', () => {
   const moment = fc.integer({ min: 0, max: microsOf(NOW) })
   fc.assert(
     fc.property(moment, moment, moment, (newest, swept, now) => {

@@ -1,6 +1,6 @@
 /**
- * Processes whose bounds of the service's clock differ, one after the other and beside each other: the clock is known to
- * a second, from below, to each of them by itself.
+ * Processes with different bounds of the service's clock, one after the other and concurrently: each process knows that
+ * clock to a second, from below, on its own.
  */
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -44,14 +44,14 @@ const named = async (id = 'p1') => {
 
 const isAbout = (id: string, url: string) => url.endsWith(`/${id}`)
 
-/** An event about p1, loaded before this resolves. */
-async function told(lastName: string, timestamp: string, envelope: object = {}): Promise<void> {
+/** Loads an event about p1 before it resolves. */
+async function loadEvent(lastName: string, timestamp: string, envelope: object = {}): Promise<void> {
   const event = patientEvent('p1', 0, { last_name: lastName }, { timestamp, ...envelope })
   await scene.store([event], { receivedAt: now() })
   await scene.drain()
 }
 
-/** What every answer says that the time is, cut to seconds as `Date` is; in milliseconds. */
+/** The time in every answer, cut to seconds as in `Date`; in milliseconds. */
 function dated(milliseconds: number, response?: ServerResponse): number {
   const second = Math.floor(milliseconds / 1000) * 1000
   const date = new Date(second).toUTCString()
@@ -65,31 +65,31 @@ function dated(milliseconds: number, response?: ServerResponse): number {
   return second
 }
 
-test('an event of the second before a page was read, which comes after it, leaves the record in doubt', async () => {
+test('an event from the second before a page was read, which arrives later, makes the record conflict', async () => {
   const second = dated(Date.now())
   await backfill()
   expect(await scene.asked()).toEqual([])
-  await told('older', instantOf((second + 900) * 1000))
+  await loadEvent('older', instantOf((second + 900) * 1000))
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('so does a deletion of the second before the record was read to be there', async () => {
+test('so does a delete from the second before the record was read', async () => {
   const second = dated(Date.now())
   await backfill()
-  await told('', instantOf((second + 900) * 1000), { event_type: 'deleted' })
+  await loadEvent('', instantOf((second + 900) * 1000), { event_type: 'deleted' })
   expect(await scene.asked()).toEqual(['patients p1 contested'])
 })
 
-test('an event of well after a page, or one that says the same, leaves none', async () => {
+test('an event from well after a page, or one with the same content, causes no conflict', async () => {
   const second = dated(Date.now())
   await backfill()
-  await told('first', instantOf((second + 900) * 1000))
-  await told('later', instantOf((second + 4_000) * 1000))
+  await loadEvent('first', instantOf((second + 900) * 1000))
+  await loadEvent('later', instantOf((second + 4_000) * 1000))
   expect(await named()).toBe('later')
   expect(await scene.asked()).toEqual([])
 })
 
-test('an answer by id that waits while a run brings what is newer does not decide', async () => {
+test('an answer by id that is delayed while a run loads a newer state does not decide', async () => {
   const part = { ...patientEvent('p1', 1), data: { id: 'p1' } }
   await scene.store([part])
   await scene.drain()
@@ -107,7 +107,7 @@ test('an answer by id that waits while a run brings what is newer does not decid
     void (async () => {
       await backfill()
       await systemClock.sleep(1_100)
-      // The bound of this one is the better one: it was asked before the page, and is dated after it.
+      // This bound is the better one: its request was sent before the page, and its date is later.
       dated(second + 2_000, response)
       json(response, stale)
     })()
@@ -129,7 +129,7 @@ test('an answer by id that waits while a run brings what is newer does not decid
   expect(await named()).toBe('newer')
 })
 
-test('what an event brings while a run asks for the last time is not overruled by the answer', async () => {
+test('a state that an event brings during the last fetch of a run is not overruled by the answer', async () => {
   await backfill()
   let asked = 0
   service.interfere = ({ url }, response) => {
@@ -137,19 +137,19 @@ test('what an event brings while a run asks for the last time is not overruled b
     asked += 1
     const stale = { ...service.records.patients[0] }
     service.records.patients[0] = patient('p1', { last_name: `change ${asked}` })
-    void told(`change ${asked}`, now()).then(() => json(response, stale))
+    void loadEvent(`change ${asked}`, now()).then(() => json(response, stale))
     return true
   }
-  const held = `update intake_raw.records set version = now() + interval '0.8 seconds' where id = 'p1' returning id`
-  expect(await scene.rows(held)).toEqual([{ id: 'p1' }])
+  const exportState = `update intake_raw.records set version = now() + interval '0.8 seconds' where id = 'p1' returning id`
+  expect(await scene.rows(exportState)).toEqual([{ id: 'p1' }])
   service.records.patients[0] = patient('p1', { last_name: 'second' })
   await backfill()
-  // Four times for the page, and perhaps once for what the events asked for.
+  // Four times for the page, and possibly once for the events.
   expect(asked).toBeGreaterThanOrEqual(4)
   expect(await named()).toBe(`change ${asked}`)
 })
 
-test('a page that stands above an event which came while it was read is doubted, however far apart the clocks are', async () => {
+test('a page that wins over an event which arrived while it was read conflicts, however far apart the clocks are', async () => {
   const ahead = 30_000
   dated(Date.now() + ahead)
   await backfill()
@@ -160,10 +160,10 @@ test('a page that stands above an event which came while it was read is doubted,
     dated(Date.now() + ahead, response)
     if (isAbout('p1', url)) return false
     const results = [patient('p1', { last_name: 'of the page' }), service.records.patients[1]]
-    // A retried event: it bears newer data under its old time.
+    // A retried event, with newer data under its old time.
     service.records.patients[0] = patient('p1', { last_name: 'newest' })
     void (async () => {
-      await told('newest', instantOf(systemClock.now() + (ahead - 20_000) * 1000))
+      await loadEvent('newest', instantOf(systemClock.now() + (ahead - 20_000) * 1000))
       json(response, { count: 2, next: null, previous: null, results })
     })()
     return true
@@ -173,7 +173,7 @@ test('a page that stands above an event which came while it was read is doubted,
   expect(await named()).toBe('newest')
 })
 
-/** As if the run before had known the clock to be later: by how much of a second is its own. */
+/** As if the previous run had a later bound of the clock, by the fraction of a second. */
 const readLater = (stream: string) =>
   scene.rows(
     `update intake_raw.records set observed_at = observed_at + interval '0.8 seconds',
@@ -182,7 +182,7 @@ const readLater = (stream: string) =>
     [stream],
   )
 
-test('an entry of a log that changed is as the later run read it, whether it bears a time or not', async () => {
+test('a log entry that changed is as the later run read it, with or without a time', async () => {
   const entry = (id: string, fields: object): LittleRecord => {
     return { id, event: 'e', event_type: 'patient.updated', status: 'pending', ...fields }
   }
@@ -202,7 +202,7 @@ test('an entry of a log that changed is as the later run read it, whether it bea
   expect(await scene.rows(versions)).toEqual(before)
 })
 
-test('a record that changed, or went, within the second is as the later run read it, exports among them', async () => {
+test('a record that changed, or was deleted, within the second is as the later run read it, exports included', async () => {
   const exported = (id: string, name: string) => ({
     id,
     name,
@@ -217,7 +217,7 @@ test('a record that changed, or went, within the second is as the later run read
     return method === 'POST'
   }
   list.push(exported('e1', 'first'), exported('e2', 'first'))
-  const held = () =>
+  const exportState = () =>
     scene.rows(`select id, name, _deleted_at is not null as gone,
       (select count(*)::int from intake.export_rows where export_id = id) as rows from intake.exports order by id`)
   const night = async () => {
@@ -238,17 +238,17 @@ test('a record that changed, or went, within the second is as the later run read
     { id: 'p1', name: 'second', gone: false },
     { id: 'p2', name: null, gone: true },
   ])
-  expect(await held()).toMatchObject([{ name: 'second' }, { name: 'first', gone: false }])
+  expect(await exportState()).toMatchObject([{ name: 'second' }, { name: 'first', gone: false }])
   service.records.patients.push(patient('p2', { last_name: 'again' }))
   await night()
   expect(await named('p2')).toBe('again')
-  expect(await held()).toMatchObject([{ gone: false }, { name: null, gone: true, rows: 0 }])
+  expect(await exportState()).toMatchObject([{ gone: false }, { name: null, gone: true, rows: 0 }])
   list.push(exported('e2', 'again'))
   await night()
-  expect(await held()).toMatchObject([{ rows: 1 }, { name: 'again', gone: false, rows: 1 }])
+  expect(await exportState()).toMatchObject([{ rows: 1 }, { name: 'again', gone: false, rows: 1 }])
 })
 
-test('a response of this second, which one run takes for the newest, does not make the next doubt the filter', async () => {
+test('a response of this second, which one run takes for the newest, does not make the next distrust the filter', async () => {
   const second = dated(Date.now())
   const at = instantOf(second * 1000)
   const stamps = { submitted_at: at, created_at: at, updated_at: at }
@@ -258,7 +258,7 @@ test('a response of this second, which one run takes for the newest, does not ma
   expect(JSON.parse(await backfill('responses'))).toMatchObject({ streams: { responses: { note: null } } })
 })
 
-test('a record that changed again within the second of its stamp is asked for, though its list entry is the same', async () => {
+test('a record that changed again within the second of its stamp is fetched, though its list entry is the same', async () => {
   const entry = { id: 'f1', name: 'Form', updated_at: `${new Date().toISOString().slice(0, 19)}Z` }
   const whole = (text: string) => ({ ...entry, questions: [{ id: 'q1', text }] })
   const texts = () => scene.rows('select text from intake.form_questions')
@@ -275,7 +275,7 @@ test('a record that changed again within the second of its stamp is asked for, t
   expect(await texts()).toEqual([{ text: 'after' }])
 })
 
-/** One export, which the warehouse refuses under the name `second`; the service is so many milliseconds ahead. */
+/** One export, which the warehouse rejects under the name `second`; the service is so many milliseconds ahead. */
 async function refusing(ahead: number) {
   let listed = 1
   service.interfere = ({ method }, response) => {
@@ -300,7 +300,7 @@ async function refusing(ahead: number) {
   }
 }
 
-test('what was set aside is later than what a run before it read, by a service that is a minute ahead', async () => {
+test('a dead letter is later than the states that a previous run read, from a service that is a minute ahead', async () => {
   const at = await refusing(60_000)
   at.is('first')
   await backfill('exports')
@@ -309,11 +309,11 @@ test('what was set aside is later than what a run before it read, by a service t
   expect(await at.retried()).toEqual([{ name: 'second' }])
 })
 
-test('what was set aside is earlier than what a run after it read, of a service that is a minute behind', async () => {
+test('a dead letter is earlier than the states that a later run read, from a service that is a minute behind', async () => {
   const at = await refusing(-60_000)
   at.is('second')
   await backfill('exports', 4)
-  // A list whose count is wrong leaves the dead letter waiting.
+  // A list with a wrong count leaves the dead letter waiting.
   at.is('third', 2)
   await backfill('exports', 4)
   expect(await at.retried()).toEqual([{ name: 'third' }])

@@ -1,4 +1,4 @@
-/** The text of an export: every cell of it, or the reason why there is none. */
+/** The text of an export: every cell of it, or the reason why it cannot be read. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { MalformedFile } from '../../src/load/exports/file-problems.ts'
@@ -21,7 +21,7 @@ describe('the records of a file', () => {
     ])
   })
 
-  test('keep empty cells, blanks, and quotes, commas and line ends within quotes as they are', () => {
+  test('keep empty cells, blanks, and quotes, commas and line ends within quotes unchanged', () => {
     expect(read('a,,\n, ,"x,""y""\r\nz\r\n"\n""\n')).toEqual([
       ['a', '', ''],
       ['', ' ', 'x,"y"\r\nz\r\n'],
@@ -29,7 +29,7 @@ describe('the records of a file', () => {
     ])
   })
 
-  test('are none where there is no byte', () => {
+  test('are none in an empty file', () => {
     expect(read('')).toEqual([])
     expect(read('\ufeff\r\n')).toEqual([])
   })
@@ -41,19 +41,19 @@ describe('the records of a file', () => {
     ['bytes after a closing quote', '"a"\u0000,b\n', 1],
     ['a quote inside a bare cell', 'a,b\r\n1,2\r\n3,4"5"\r\n', 3],
     ['a quote inside a bare cell', 'a,b\n1, "2"\n', 2],
-  ])('are not made up where there is %s', (what, text, line) => {
+  ])('are none where there is %s', (what, text, line) => {
     const failure = read(text)
     expect(failure).toBeInstanceOf(MalformedFile)
     expect((failure as MalformedFile).message).toBe(`the file is malformed: ${what}, line ${line}`)
   })
 })
 
-describe('what is not plain text', () => {
-  test('a byte order mark is taken off at the start, and kept elsewhere', () => {
+describe('files that are not plain text', () => {
+  test('a byte order mark is removed at the start, and kept elsewhere', () => {
     expect(read('\ufeff"a",\ufeffb\n')).toEqual([['a', '\ufeffb']])
   })
 
-  test('bytes that are not UTF-8, and NULs, are seen in their cells and harm no other', () => {
+  test('bytes that are not UTF-8, and NULs, are visible in their cells and affect no other', () => {
     const bytes = Buffer.concat([
       Buffer.from('é,\\x41,a\n'),
       Buffer.from([0x96, 0x2c, 0xed, 0xa0, 0x80, 0x2c, 0x00, 0xc3]),
@@ -65,7 +65,7 @@ describe('what is not plain text', () => {
     ])
   })
 
-  test('a file that came as one JSON string is its inside', () => {
+  test('a file that is one JSON string is unwrapped', () => {
     const text = '\ufeff"Q, ""1""",é😀\r\n\t\\,/\u0001\n'
     const expected = [
       ['Q, "1"', 'é😀'],
@@ -78,7 +78,7 @@ describe('what is not plain text', () => {
     expect(read(`\ufeff${escaped}`, 'application/json; charset=utf-8')).toEqual(expected)
   })
 
-  test('a JSON string that comes as text is known by the title that its quote does not end with', () => {
+  test('a JSON string sent as text is recognized by its closing quote after the last record', () => {
     const text = 'Client ID,"Q, ""1"""\r\n7,yes\r\n'
     const expected = [
       ['Client ID', 'Q, "1"'],
@@ -90,13 +90,13 @@ describe('what is not plain text', () => {
     expect(read('"Client ID","Q, ""1"""\n"7","yes"\n', 'text/plain')).toEqual(expected)
   })
 
-  test('escapes of a JSON string that no text can hold are written visibly', () => {
+  test('escapes of a JSON string that no text can contain are written visibly', () => {
     expect(read('"a\\ud83d,\\ude00b,\\ud83d\\ud83d\\ude00,\\u0000"', 'application/json')).toEqual([
       ['a\\ud83d', '\\ude00b', '\\ud83d😀', '\\u0000'],
     ])
   })
 
-  test('CSV whose first cell is quoted is no JSON string, whatever its type says of text', () => {
+  test('CSV whose first cell is quoted is no JSON string, whatever its content type', () => {
     expect(read('"a","b"\n', 'text/plain')).toEqual([['a', 'b']])
     expect(read('a,"b"\n', 'application/json')).toEqual([['a', 'b']])
   })
@@ -110,7 +110,7 @@ describe('what is not plain text', () => {
   })
 })
 
-/** Bytes that are likely to meet in unlikely ways. */
+/** Bytes that are likely to combine in unlikely ways. */
 const anyBytes = fc
   .array(
     fc.constantFrom(
@@ -138,10 +138,10 @@ const anyBytes = fc
       return byte === null ? text : Buffer.concat([text, Buffer.from([byte]), text])
     }),
   )
-/** Which of several faults is met first may differ. */
+/** Which of several faults is found first may differ. */
 const plain = (found: Read) => (found instanceof MalformedFile ? 'malformed' : found)
 
-test('what is read does not depend on how a file is cut into pieces', () => {
+test('the result does not depend on how a file is cut into pieces', () => {
   fc.assert(
     fc.property(anyBytes, fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }), (bytes, sizes) => {
       for (const type of ['text/csv', 'application/json']) {
@@ -156,7 +156,7 @@ test('what is read does not depend on how a file is cut into pieces', () => {
 test('an independent reader finds the same cells, and the same files malformed', () => {
   fc.assert(
     fc.property(anyBytes, (bytes) => {
-      // The other one takes a NUL after a closing quote for the end of the file.
+      // The other reader takes a NUL after a closing quote for the end of the file.
       fc.pre(!bytes.includes(0))
       const text = Buffer.concat([Buffer.from('x'), bytes])
       const found = readBytes(text)
@@ -166,7 +166,7 @@ test('an independent reader finds the same cells, and the same files malformed',
   )
 })
 
-test('every JSON string is read as JSON.parse reads it', () => {
+test('every JSON string is read like JSON.parse reads it', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 30 }), (text) => {
       const bare = text.replace(/["\r\n,\ufeff\0]/g, '')

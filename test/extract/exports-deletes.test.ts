@@ -1,4 +1,4 @@
-/** Exports that the service no longer lists: gone when two complete lists in a row miss them, and not before. */
+/** Exports that the service no longer lists are deleted when two complete lists in a row miss them, and not before. */
 import { beforeEach, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import {
@@ -36,7 +36,7 @@ const unlist = (id: string) => {
   }
 }
 
-test('an export that one complete list misses stays, and goes with its file when the next misses it too', async () => {
+test('an export that one complete list misses stays, and is deleted with its file when the next misses it too', async () => {
   await run()
   unlist('e2')
   expect((await run()).tally.deleted).toBe(0)
@@ -58,7 +58,7 @@ test('an export that one complete list misses stays, and goes with its file when
   expect(await rowVersions(database.url)).toEqual(before)
 })
 
-test('an export that comes back in between is missed anew, and one that comes back later is loaded anew', async () => {
+test('an export that returns in between starts again, and one that returns later is loaded again', async () => {
   await run()
   let list = unlist('e2')
   await run()
@@ -76,7 +76,7 @@ test('an export that comes back in between is missed anew, and one that comes ba
   expect(await shownTables(database.url)).toEqual(await shownTables(fresh.url))
 })
 
-test('a list that is not complete proves nothing, nor does a dry run', async () => {
+test('an incomplete list proves nothing, nor does a dry run', async () => {
   await run()
   unlist('e2')
   expect((await run({ dry: true })).tally.deleted).toBe(0)
@@ -98,7 +98,7 @@ test('a list that is not complete proves nothing, nor does a dry run', async () 
   expect((await run()).tally.deleted).toBe(1)
 })
 
-test('more than fifty that are missing wait for a person, who then lets them go', async () => {
+test('more than fifty missing ones wait for approval, and are then deleted', async () => {
   for (let nth = 10; nth < 61; nth++) service.put(`e${nth}`, '')
   await run()
   service.entries = service.entries.slice(0, 3)
@@ -112,7 +112,7 @@ test('more than fifty that are missing wait for a person, who then lets them go'
   expect(await live()).toEqual(['e1', 'e2', 'e3'])
 })
 
-test('what is held with a time far ahead of the service gives way to its lists all the same', async () => {
+test('a state stored with a time far ahead of the service is still deleted by its lists', async () => {
   await run()
   await query(database.url, `update intake_raw.records set version = version + interval '1 year'`)
   service.entries[0] = { id: 'e1', name: 'renamed' }

@@ -1,4 +1,4 @@
-/** The emulator's exports in every shape and through every fault: in the warehouse as its world has them. */
+/** The emulator's exports in every shape and through every fault: the warehouse has the content of its world. */
 import { afterEach, expect, test } from 'vitest'
 import { columnsOf } from '../../src/emulator/http/resources/export-columns.ts'
 import { exportOf } from '../../src/emulator/http/resources/export-rows.ts'
@@ -35,7 +35,7 @@ function runInto(emulator: Emulator, { url }: TestDatabase, more: RunOptions) {
   return runExports(base_url, url, { ...more, client: { apiKey, apiSecret, ...more.client } })
 }
 
-/** Every form's export as its world would write it, by the form's name. */
+/** The export of every form as expected from the world, by the form's name. */
 async function expectedOf(world: World, style: 'flat' | 'legacy') {
   const expected: Record<string, unknown> = {}
   for (let index = 0; index < world.forms.end; index++) {
@@ -49,8 +49,8 @@ async function expectedOf(world: World, style: 'flat' | 'legacy') {
   return expected
 }
 
-async function heldIn({ url }: TestDatabase) {
-  const held = await query<{ form_name: string; titles: string[]; rows: string[][] }>(
+async function storedIn({ url }: TestDatabase) {
+  const stored = await query<{ form_name: string; titles: string[]; rows: string[][] }>(
     url,
     `select form_name,
        array(select title from intake.export_columns c where c.export_id = e.id order by position) as titles,
@@ -63,7 +63,7 @@ async function heldIn({ url }: TestDatabase) {
          from intake.export_rows r where r.export_id = e.id) rows), '[]') as rows
      from intake.exports e`,
   )
-  return Object.fromEntries(held.map(({ form_name, ...table }) => [form_name, table]))
+  return Object.fromEntries(stored.map(({ form_name, ...table }) => [form_name, table]))
 }
 
 const shapes = [
@@ -82,19 +82,19 @@ const asked = shapes.flatMap((shape, at) => {
 })
 
 test.each(asked)(
-  'in shape $shape, asked for with version "$apiVersion", every cell is in its place, and stays unwritten',
+  'in shape $shape, requested with version "$apiVersion", every cell is in its place, and a second run writes nothing',
   async ({ shape, apiVersion }) => {
     const { database, run, world } = await scene({ shape })
     const { tally } = await run({ client: { apiVersion } })
     expect(tally).toMatchObject({ deadLetters: 0, problems: 0 })
-    expect(await heldIn(database)).toEqual(await expectedOf(world, apiVersion === '' ? 'legacy' : 'flat'))
+    expect(await storedIn(database)).toEqual(await expectedOf(world, apiVersion === '' ? 'legacy' : 'flat'))
     const before = await rowVersions(database.url)
     await run({ client: { apiVersion } })
     expect(await rowVersions(database.url)).toEqual(before)
   },
 )
 
-test('columns know the questions of their forms, those of tables among them', async () => {
+test('columns are matched to the questions of their forms, including those of matrices', async () => {
   const { database, run, world } = await scene()
   for (let index = 0; index < world.forms.end; index++) {
     const form = world.forms.at(index)!
@@ -117,18 +117,18 @@ test('columns know the questions of their forms, those of tables among them', as
       texts.filter((text) => text === question.text).length === 1 ? question.id : null,
     )
     tables += columns.filter(({ cell }) => cell !== undefined).length
-    const held = await query<{ question_id: string | null }>(
+    const stored = await query<{ question_id: string | null }>(
       database.url,
       `select question_id from intake.export_columns c join intake.exports e on e.id = c.export_id
        where e.form_id = $1 order by position`,
       [form.id],
     )
-    expect(held.map(({ question_id }) => question_id)).toEqual(expected)
+    expect(stored.map(({ question_id }) => question_id)).toEqual(expected)
   }
   expect(tables).toBeGreaterThan(0)
 })
 
-/** One of each kind: no answer, one that ends early, one that is not what it says, one that is wrong about itself. */
+/** One of each kind: no answer, a cut body, a wrong content, and a wrong list. */
 const FAULTS = [
   'http-500=0.4',
   'truncate=0.4',
@@ -143,7 +143,7 @@ const MORE_FAULTS = [
 ]
 
 test.each([...FAULTS, ...often([], MORE_FAULTS)])(
-  'after the fault %s one more run leaves what a fresh load leaves',
+  'after the fault %s one more run leaves the same as a fresh load',
   async (fault) => {
     const { emulator, database, run } = await scene({ pageSize: 100 })
     const [name, value] = fault.split('=')
@@ -166,7 +166,7 @@ test.each([...FAULTS, ...often([], MORE_FAULTS)])(
   },
 )
 
-test('a run that is stopped, or whose session is ended, anywhere is completed by the next', async () => {
+test('a run that is stopped, or whose session ends, anywhere is completed by the next', async () => {
   const { emulator, database, run } = await scene()
   for (let stops = 1; stops <= 6; stops++) {
     const stop = new AbortController()

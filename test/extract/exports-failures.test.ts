@@ -1,4 +1,4 @@
-/** Exports that cannot be read: each a dead letter with its reason, and the others go on. */
+/** Exports that cannot be read: each becomes a dead letter with its reason, and the others are loaded. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import {
@@ -31,11 +31,11 @@ const run = (options = {}) => runExports(service.url, database.url, options)
 const rows = (text: string) => query(database.url, text)
 const cells = async () =>
   (await rows('select value from intake.export_cells order by 1')).map(({ value }) => value)
-const letters = () =>
+const deadLetters = () =>
   rows('select record_id, reason, status, seen::int from intake_ops.dead_letters order by id')
 
-describe('a file that is malformed', () => {
-  test('is one dead letter that names the line and shows nothing; none of its cells are loaded', async () => {
+describe('a malformed file', () => {
+  test('is one dead letter that names the line and shows no value; none of its cells is loaded', async () => {
     service.put('bad', malformed)
     const { tally, note } = await run()
     expect(note.text).toBeNull()
@@ -44,7 +44,7 @@ describe('a file that is malformed', () => {
     expect(await rows(`select * from intake.export_rows where export_id = 'bad'`)).toEqual([])
     expect(await rows(`select * from intake.export_columns where export_id = 'bad'`)).toEqual([])
     const reason = 'the file is malformed: a quote inside a bare cell, line 2'
-    expect(await letters()).toEqual([{ record_id: 'bad', reason, status: 'waiting', seen: 1 }])
+    expect(await deadLetters()).toEqual([{ record_id: 'bad', reason, status: 'waiting', seen: 1 }])
     expect(
       await rows(
         'select is_loaded, convert_from(body, $$UTF8$$) as text from intake_raw.export_chunks order by 2',
@@ -52,17 +52,17 @@ describe('a file that is malformed', () => {
     ).toEqual(expect.arrayContaining([{ is_loaded: false, text: malformed }]))
   })
 
-  test('is the same dead letter each night, and writes its bytes once', async () => {
+  test('is the same dead letter each night, and its bytes are written once', async () => {
     service.put('bad', malformed)
     await run()
     const bytes = () => rows('select ctid::text, xmin::text from intake_raw.export_chunks order by 1')
     const before = await bytes()
     expect((await run()).tally).toMatchObject({ changed: 0, unchanged: 3, deadLetters: 1 })
     expect(await bytes()).toEqual(before)
-    expect(await letters()).toMatchObject([{ status: 'waiting', seen: 2 }])
+    expect(await deadLetters()).toMatchObject([{ status: 'waiting', seen: 2 }])
   })
 
-  test('leaves what was loaded of an earlier one, until a good one takes its place', async () => {
+  test('leaves the earlier loaded file in place, until a valid one replaces it', async () => {
     await run()
     service.put('bad', malformed)
     expect((await run()).tally).toMatchObject({ changed: 0, deadLetters: 1 })
@@ -70,35 +70,35 @@ describe('a file that is malformed', () => {
     service.put('bad', good('mended'))
     expect((await run()).tally).toMatchObject({ changed: 1, deadLetters: 0 })
     expect(await cells()).toEqual(['a', 'mended', 'z'])
-    expect(await letters()).toMatchObject([{ status: 'resolved' }])
+    expect(await deadLetters()).toMatchObject([{ status: 'resolved' }])
     expect(await rows('select * from intake_raw.export_files where not is_loaded')).toEqual([])
     await using fresh = await createTestDatabase()
     await runExports(service.url, fresh.url)
     expect(await shownTables(database.url)).toEqual(await shownTables(fresh.url))
   })
 
-  test('is forgotten when the service gives the one again that is loaded', async () => {
+  test('is forgotten when the service returns the loaded file again', async () => {
     await run()
     service.put('bad', malformed)
     await run()
     service.put('bad', good('bad'))
     expect((await run()).tally).toMatchObject({ changed: 0, unchanged: 3, deadLetters: 0 })
-    expect(await letters()).toMatchObject([{ status: 'resolved' }])
+    expect(await deadLetters()).toMatchObject([{ status: 'resolved' }])
     expect(await rows('select export_id from intake_raw.export_files where not is_loaded')).toEqual([])
   })
 
-  test('far into a file that was loaded in part by then leaves nothing of it', async () => {
+  test('whose error is far behind cells that were loaded leaves nothing of them', async () => {
     const many = `p1,Ann,,,,,,${'x'.repeat(100)}\n`.repeat(40_000)
     service.put('bad', `${HEADER},Q\n${many}p2,"Bo\n`)
     expect((await run()).tally).toMatchObject({ deadLetters: 1 })
     expect(await cells()).toEqual(['a', 'z'])
-    expect(await letters()).toMatchObject([
+    expect(await deadLetters()).toMatchObject([
       { reason: 'the file is malformed: a quoted cell without end, line 40002' },
     ])
   })
 })
 
-describe('a file that the service does not give', () => {
+describe('a file that the service does not return', () => {
   const refuse = (status: number) => {
     service.interfere = (request, response) => {
       if (idIn(request) !== 'bad') return false
@@ -112,31 +112,31 @@ describe('a file that the service does not give', () => {
     [400, 'the service does not give the file (400)'],
     [422, 'the service does not give the file (422)'],
   ])(
-    'with %i is a dead letter, keeps what is loaded, and is resolved when it is given again',
+    'with %i is a dead letter, keeps the loaded file, and is resolved when it is returned again',
     async (status, reason) => {
       await run()
       refuse(status)
       service.put('z', good('new'))
       expect((await run()).tally).toMatchObject({ fetched: 3, changed: 1, deadLetters: 1 })
-      expect(await letters()).toEqual([{ record_id: 'bad', reason, status: 'waiting', seen: 1 }])
+      expect(await deadLetters()).toEqual([{ record_id: 'bad', reason, status: 'waiting', seen: 1 }])
       expect(await cells()).toEqual(['a', 'bad', 'new'])
       service.interfere = () => false
       await run()
-      expect(await letters()).toMatchObject([{ status: 'resolved' }])
+      expect(await deadLetters()).toMatchObject([{ status: 'resolved' }])
     },
   )
 
-  test.each([401, 403, 405, 406, 302])('with %i stops the stream, and sets nothing aside', async (status) => {
+  test.each([401, 403, 405, 406, 302])('with %i stops the stream, without a dead letter', async (status) => {
     await run()
     const before = await rowVersions(database.url)
     refuse(status)
     service.put('z', good('new'))
     await expect(run()).rejects.toMatchObject({ verdict: 'stop', status, hint: expect.any(String) })
-    expect(await letters()).toEqual([])
+    expect(await deadLetters()).toEqual([])
     expect((await rowVersions(database.url)).length).toBe(before.length)
   })
 
-  test.each([500, 503])('with %i is left to the next run, which the note says', async (status) => {
+  test.each([500, 503])('with %i is left to the next run, as the note says', async (status) => {
     await run()
     service.put('bad', malformed)
     await run()
@@ -146,17 +146,17 @@ describe('a file that the service does not give', () => {
     expect(tally).toMatchObject({ fetched: 3, changed: 1, deadLetters: 0 })
     expect(note).toMatchObject({ attention: true, text: expect.stringContaining('1 could not be fetched') })
     expect(note.text).toContain(`(${status})`)
-    // Nobody has seen that the malformed file is gone.
-    expect(await letters()).toMatchObject([{ record_id: 'bad', status: 'waiting' }])
+    // Nothing proves that the malformed file is gone.
+    expect(await deadLetters()).toMatchObject([{ record_id: 'bad', status: 'waiting' }])
     expect(await cells()).toEqual(['a', 'bad', 'new'])
     service.interfere = () => false
     service.put('bad', good('mended'))
     await run()
     expect(await cells()).toEqual(['a', 'mended', 'new'])
-    expect(await letters()).toMatchObject([{ status: 'resolved' }])
+    expect(await deadLetters()).toMatchObject([{ status: 'resolved' }])
   })
 
-  test('and breaks off each time is left to the next run; one that breaks off once is read', async () => {
+  test('and that breaks off each time is left to the next run; one that breaks off once is read', async () => {
     let breaks = 1
     service.interfere = (request, response) => {
       if (idIn(request) !== 'bad' || breaks-- <= 0) return false
@@ -172,11 +172,11 @@ describe('a file that the service does not give', () => {
       tally: { deadLetters: 0, unchanged: 3 },
       note: { attention: true, text: expect.stringContaining('the connection broke') },
     })
-    expect(await letters()).toEqual([])
+    expect(await deadLetters()).toEqual([])
     expect(await cells()).toEqual(['a', 'bad', 'z'])
   })
 
-  test('with an end that cannot be told from a cut is believed when it comes twice', async () => {
+  test('with an ambiguous end is accepted when it arrives twice', async () => {
     let answers = [good('whole').slice(0, -4), good('whole'), good('whole')]
     service.interfere = (request, response) => {
       if (idIn(request) !== 'bad') return false
@@ -189,7 +189,7 @@ describe('a file that the service does not give', () => {
     expect(await cells()).toEqual(['a', 'whole', 'z'])
     answers = [good('x'), good('y'), good('z')]
     expect((await run()).tally).toMatchObject({ deadLetters: 1 })
-    expect(await letters()).toMatchObject([
+    expect(await deadLetters()).toMatchObject([
       { record_id: 'bad', reason: 'the file may have been cut, and two downloads of it differ' },
     ])
     expect(await cells()).toEqual(['a', 'whole', 'z'])
@@ -198,7 +198,7 @@ describe('a file that the service does not give', () => {
   test.each([
     ['is cut without notice', good('whole').slice(0, -4)],
     ['is empty', ''],
-  ])('whole but %s once is read again, and what is loaded stays', async (_, part) => {
+  ])('completely but %s once is read again, and the loaded file stays', async (_, part) => {
     await run()
     const before = await rowVersions(database.url)
     service.put('bad', good('bad'))
@@ -212,15 +212,17 @@ describe('a file that the service does not give', () => {
     expect(await rowVersions(database.url)).toEqual(before)
   })
 
-  test('but a page of HTML is a dead letter, and keeps what is loaded', async () => {
+  test('but an HTML page is a dead letter, and keeps the loaded file', async () => {
     await run()
     service.put('bad', '<html>Bad gateway</html>\n', 'text/html; charset=utf-8')
     expect((await run()).tally).toMatchObject({ deadLetters: 1 })
-    expect(await letters()).toMatchObject([{ reason: 'the service sent a page (HTML) in place of the file' }])
+    expect(await deadLetters()).toMatchObject([
+      { reason: 'the service sent a page (HTML) in place of the file' },
+    ])
     expect(await cells()).toEqual(['a', 'bad', 'z'])
   })
 
-  test('is one of many, and those behind it are read', async () => {
+  test('does not stop the files after it', async () => {
     for (let nth = 0; nth < 20; nth++) service.put(`a${nth}`, good('x'))
     service.interfere = (request, response) => {
       if (request.method !== 'POST' || !idIn(request)?.startsWith('a')) return false
@@ -231,7 +233,7 @@ describe('a file that the service does not give', () => {
     expect(await cells()).toEqual(['bad', 'z'])
   })
 
-  test('is one of a hundred in a row at most: a service that gives none ends the stream', async () => {
+  test('a hundred times in a row ends the stream: the service returns none', async () => {
     for (let nth = 0; nth < 120; nth++) service.put(`e${nth}`, good('x'))
     service.interfere = (request, response) => {
       if (request.method !== 'POST') return false
@@ -239,10 +241,10 @@ describe('a file that the service does not give', () => {
       return true
     }
     await expect(run()).rejects.toMatchObject({ code: 'not_found' })
-    expect(await letters()).toHaveLength(100)
+    expect(await deadLetters()).toHaveLength(100)
   })
 
-  test('because the service fails ten times in a row ends the stream, which asks for none of them again', async () => {
+  test('because the service fails ten times in a row ends the stream, which does not request them again', async () => {
     for (let nth = 0; nth < 30; nth++) service.put(`e${nth}`, good('x'))
     const asked = new Map<string, number>()
     service.interfere = (request, response) => {
@@ -256,10 +258,10 @@ describe('a file that the service does not give', () => {
     expect(asked.size).toBeLessThanOrEqual(12)
     // Six attempts of one request.
     expect(Math.max(...asked.values())).toBe(6)
-    expect(await letters()).toEqual([])
+    expect(await deadLetters()).toEqual([])
   })
 
-  test('because it cannot be reached ends the stream, and sets nothing aside', async () => {
+  test('because it is unreachable ends the stream, without a dead letter', async () => {
     await run()
     const before = await rowVersions(database.url)
     service.interfere = (request) => {
@@ -274,7 +276,7 @@ describe('a file that the service does not give', () => {
 test.each([
   ['malformed', malformed],
   ['good', good('new')],
-])('a worker that lost its slice while a %s file came changes nothing', async (_, text) => {
+])('a worker that lost its slice while a %s file arrived changes nothing', async (_, text) => {
   await run()
   const files = () => rows('select export_id, is_loaded, hash from intake_raw.export_files order by 1, 2')
   const before = await files()
@@ -288,10 +290,10 @@ test.each([
   await expect(run()).rejects.toMatchObject({ code: 'slice_lost' })
   expect(await files()).toEqual(before)
   expect(await cells()).toEqual(['a', 'bad', 'z'])
-  expect(await letters()).toEqual([])
+  expect(await deadLetters()).toEqual([])
 })
 
-test('with a concurrency of one every file is read all the same', async () => {
+test('with a concurrency of one every file is read as well', async () => {
   await run({ client: { concurrency: 1 } })
   expect(await cells()).toEqual(['a', 'bad', 'z'])
 })

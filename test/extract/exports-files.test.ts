@@ -1,4 +1,4 @@
-/** Files that nobody here wrote, read as exports: cell for cell what an independent reader finds, or malformed. */
+/** Files from other sources, read as exports: cell by cell as an independent reader finds them, or malformed. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ const surveys = filesIn('surveys')
 const torture = filesIn('csv')
 
 describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
-  test('there are some', () => {
+  test('the files exist', () => {
     expect(surveys.length).toBeGreaterThan(80)
     expect(torture.length).toBeGreaterThan(150)
   })

@@ -1,4 +1,4 @@
-/** A file far larger than what is held of it. */
+/** A file far larger than the memory that loading it may use. */
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { createTestDatabase } from '../support/database.ts'
@@ -14,8 +14,8 @@ function* file(): Generator<Buffer> {
   for (let row = 1; row <= ROWS; row++) yield Buffer.from(`p${row},,,,,,,"${cell}${row}"\n`)
 }
 
-// A busy machine lets more pieces be on their way at a moment; what is held whole is held each time.
-test('an export of ninety megabytes is loaded with next to nothing of it in memory', {
+// On a busy machine more pieces are in flight at once; a file that is kept whole shows every time.
+test('an export of ninety megabytes is loaded with nearly none of it in memory', {
   retry: 2,
 }, async () => {
   await using database = await createTestDatabase()

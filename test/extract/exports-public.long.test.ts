@@ -1,4 +1,4 @@
-/** Surveys that people filled in, put behind the seven leading columns: in the warehouse cell for cell. */
+/** Public survey files, put behind the seven leading columns: the warehouse has them cell by cell. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { independently } from './exports-reading.ts'
 import { type FileService, HEADER, query, runExports, startFileService } from './exports-run.ts'
 
-/** Its cells hold bare quotes: malformed by the rules that we keep to. */
+/** Its cells contain bare quotes: malformed by our rules. */
 const MALFORMED = 'location_coordinates'
 
 const everything = realDataMissing
@@ -19,14 +19,14 @@ const everything = realDataMissing
         .sort(),
     )
 const names = everything.filter((name) => /\.[ct]sv$/i.test(name))
-/** Files of which their authors say, in JSON, what they hold. */
-const told = everything.filter((name) => name.endsWith('.json') && !name.includes(MALFORMED))
+/** Files whose authors publish the content as JSON too. */
+const withJson = everything.filter((name) => name.endsWith('.json') && !name.includes(MALFORMED))
 
-/** The file as an export of this service: every record begins with seven cells more. */
+/** The file as an export of this service: every record begins with seven more cells. */
 function asExport(bytes: Buffer): Buffer {
   const records = independently(bytes)
   if (records === null) return Buffer.concat([Buffer.from(`${HEADER},`), bytes])
-  // What is not UTF-8 in the file is left as it is: only the beginnings of records are ours.
+  // Bytes that are not UTF-8 stay in the file: only the beginnings of records are added.
   const latin1 = records.length === 0 ? [] : recordsAsTheyStand(bytes)
   return Buffer.from(
     latin1.map((record, at) => `${at === 0 ? HEADER : `p${at},,,,,,False`},${record}`).join(''),
@@ -67,7 +67,7 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
     await database.drop()
   })
 
-  test('all of them are there', async () => {
+  test('all of them exist', async () => {
     expect(names.length).toBeGreaterThan(250)
     const others = everything.filter((name) => !names.includes(name) && !/\.json$/.test(name))
     expect(others.filter((name) => !/\.md$|\/(?:LICENSE\w*|COPYING)$/.test(name))).toEqual([])
@@ -75,7 +75,7 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
     expect(row).toEqual({ exports: names.length })
   })
 
-  test.each(told)('%s is what its CSV holds', async (name) => {
+  test.each(withJson)('%s is read as its JSON says', async (name) => {
     const file = name.replace('/json/', '/csvs/').replace(/json$/, 'csv')
     const rows = await query<{ cells: Record<string, string> }>(
       database.url,
@@ -85,7 +85,7 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
        where r.export_id = $1 group by r.row_number order by r.row_number`,
       [file],
     )
-    // Line ends inside a cell are kept as the file has them; these files came through a version control that wrote them anew.
+    // Line ends inside a cell are kept as in the file; version control has changed them in these files.
     const normal = (text: string) => JSON.parse(text.replaceAll('\\r\\n', '\\n'))
     expect(normal(JSON.stringify(rows.map(({ cells }) => cells)))).toEqual(
       normal(readFileSync(realData(name), 'utf8')),
@@ -94,16 +94,16 @@ describe.skipIf(realDataMissing)(`public files${reasonWhenMissing}`, () => {
 
   test.each(names)('%s', async (name) => {
     const expected = independently(files.get(name)!)
-    const letters = await query(
+    const deadLetters = await query(
       database.url,
       `select reason from intake_ops.dead_letters where record_id = $1 and status = 'waiting'`,
       [name],
     )
     if (expected === null) {
-      expect(letters).toEqual([{ reason: expect.stringContaining('the file is malformed: ') }])
+      expect(deadLetters).toEqual([{ reason: expect.stringContaining('the file is malformed: ') }])
       return
     }
-    expect(letters).toEqual([])
+    expect(deadLetters).toEqual([])
     const [header = [], ...body] = expected
     const width = Math.max(7, ...expected.map((record) => record.length))
     const columns = await query(

@@ -1,4 +1,4 @@
-/** Columns of an export know the question they show, where the title says it without doubt. */
+/** Columns of an export are matched to the question they show, if the title identifies it. */
 import { beforeEach, expect, test } from 'vitest'
 import { matchQuestions } from '../../src/load/exports/match-questions.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -41,7 +41,7 @@ function put(titles: readonly string[], form: unknown = { id: 'f1', name: 'F' })
   service.entries = [{ id: 'e1', form }]
 }
 
-test('a title that exactly one question of the form has is that question; any other is none', async () => {
+test('a title that equals the text of exactly one question is that question; any other is none', async () => {
   put(['Name', 'Age', 'Twice', 'name', '', 'Unknown', 'No id', 'Same', 'Name'])
   await hold('f1', [
     ['Name', 'q1'],
@@ -58,7 +58,7 @@ test('a title that exactly one question of the form has is that question; any ot
   expect(await matches()).toEqual(['q1', 'q2', null, null, null, null, null, 'q5', 'q1'])
 })
 
-test('a title that may be a cell of one table is that table; where two may have it, it is none', async () => {
+test('a title that may be a cell of exactly one matrix is that matrix; of several, none', async () => {
   put([
     'Drugs - Aspirin - Dose',
     'Drugs - Aspirin',
@@ -76,7 +76,7 @@ test('a title that may be a cell of one table is that table; where two may have 
   expect(await matches()).toEqual(['t1', null, null, null, null])
 })
 
-test('columns follow their form when it changes or goes, and only those are written that do', async () => {
+test('columns follow their form when it changes or is deleted, and only changed ones are written', async () => {
   put(['Name', 'Age'])
   await hold('f1', [
     ['Name', 'q1'],

@@ -1,4 +1,4 @@
-/** Reading a file of CSV in tests, in pieces, and what an independent reader makes of the same bytes. */
+/** Reads a CSV file in tests, in pieces, and compares with an independent reader of the same bytes. */
 import { CsvError, parse } from 'csv-parse/sync'
 import { decodedCell, visibleCell } from '../../src/load/exports/cell-text.ts'
 import { comesAsJsonString, FIRST_PIECE, openExportText } from '../../src/load/exports/export-text.ts'
@@ -6,7 +6,7 @@ import { MalformedFile } from '../../src/load/exports/file-problems.ts'
 
 export type Read = readonly (readonly string[])[] | MalformedFile
 
-/** The records of a file in our reading, or why there are none; `sizes` are those of its pieces, in turn. */
+/** The records of a file as we read them, or why there are none; `sizes` are those of its pieces, in turn. */
 export function readBytes(
   bytes: Buffer,
   contentType = 'text/csv',
@@ -33,7 +33,7 @@ export function readBytes(
   return records
 }
 
-/** What csv-parse makes of it, told the same rules; null when it finds it malformed. */
+/** The result of csv-parse with the same rules; null if it finds the file malformed. */
 export function independently(bytes: Buffer): readonly (readonly string[])[] | null {
   try {
     return parse(bytes, {

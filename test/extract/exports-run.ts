@@ -1,4 +1,4 @@
-/** Reading the exports of a service into a warehouse, as one run of the stream does it, and looking at what it left. */
+/** Reads the exports of a service into a warehouse, as one run of the stream does, and returns the result. */
 import type http from 'node:http'
 import pino from 'pino'
 import type { ClientOptions } from '../../src/api/client.ts'
@@ -72,7 +72,7 @@ export const query = ask
 const OWNED = ['exports', 'export_columns', 'export_rows', 'export_cells'].map((name) => `intake.${name}`)
 const RAW = ['records', 'record_history', 'export_files', 'export_chunks'].map((name) => `intake_raw.${name}`)
 
-/** What an analyst sees, without when and how it came. */
+/** The rows that an analyst sees, without times and origins. */
 export async function shownTables(url: string): Promise<readonly string[]> {
   const lines: string[] = []
   for (const table of OWNED) {
@@ -86,7 +86,7 @@ export async function shownTables(url: string): Promise<readonly string[]> {
   return lines
 }
 
-/** Place and writer of every row version that a repeated run must leave alone. */
+/** Place and writer of every row version that a repeated run must not change. */
 export async function rowVersions(url: string): Promise<readonly string[]> {
   const text = [...OWNED, ...RAW, 'intake_ops.dead_letters', 'intake_ops.missed_once', 'intake_ops.problems']
     .map((table) => `select '${table} ' || ctid || ' ' || xmin as version from ${table}`)
@@ -100,7 +100,7 @@ export interface LittleExport {
   readonly [field: string]: unknown
 }
 
-/** A service that lists `entries` and gives `files` by id; `interfere` sees a request first, and is true when it answers. */
+/** A service that lists `entries` and returns `files` by id; `interfere` sees each request first, and returns true when it answers. */
 export interface FileService extends Service {
   entries: LittleExport[]
   readonly files: Map<string, { readonly bytes: Buffer; readonly type: string }>

@@ -1,4 +1,4 @@
-/** Times of an export say no zone: they are read in the team's, to the microsecond, or kept as a problem. */
+/** Times of an export have no zone: they are read in the team's, to the microsecond, or are a problem. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { type FileService, HEADER, query, runExports, startFileService } from './exports-run.ts'
@@ -15,7 +15,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** What each time is read as, in UTC. */
+/** The instant of each time, in UTC. */
 async function read(timezone: string, times: readonly string[]): Promise<readonly unknown[]> {
   service.put('e', `${HEADER}\n${times.map((time) => `p,,,,"${time}",,\n`).join('')}`)
   await runExports(service.url, database.url, { timezone })
@@ -51,7 +51,7 @@ test.each([
   ['Europe/Berlin', '2026-10-25 02:30:00', 'shows twice'],
   ['America/New_York', '2026-03-08 02:30:00', 'skips'],
   ['America/New_York', '2026-11-01 01:30:00', 'shows twice'],
-])('in %s %s, which the clock %s, is what Postgres says it is', async (zone, time) => {
+])('in %s %s, which the clock %s, is read as by Postgres', async (zone, time) => {
   const [row] = await query(
     database.url,
     `select to_char($1::timestamp at time zone $2, 'YYYY-MM-DD"T"HH24:MI:SS.US') as at`,
@@ -60,7 +60,7 @@ test.each([
   expect(await read(zone, [time])).toEqual([row?.at])
 })
 
-test('a time that cannot be read is null, and a problem that holds it', async () => {
+test('an unreadable time is null, and a problem that contains it', async () => {
   const bad = ['2026-02-30 10:00:00', '2026-01-01 24:00:00', 'yesterday', ' ', '01/02/2026 10:00']
   expect(await read('UTC', ['2026-01-01 10:00:00', ...bad])).toEqual([
     '2026-01-01T10:00:00.000000',
@@ -76,7 +76,7 @@ test('a time that cannot be read is null, and a problem that holds it', async ()
   )
 })
 
-test('a zone that the warehouse does not know stops with its name and the hint', async () => {
+test('an unknown time zone stops with its name and the hint', async () => {
   service.put('e', `${HEADER}\n`)
   await expect(runExports(service.url, database.url, { timezone: 'Nowhere/Else' })).rejects.toMatchObject({
     code: 'unknown_zone',

@@ -27,7 +27,7 @@ const run = (options = {}) => runExports(service.url, database.url, options)
 const rows = (text: string) => query(database.url, text)
 
 describe('a file', () => {
-  test('is laid out by place: the leading columns, the titles and every cell that is not empty', async () => {
+  test('is stored by position: the leading columns, the titles and every cell that is not empty', async () => {
     service.entries = [
       {
         id: 'e1',
@@ -96,7 +96,7 @@ describe('a file', () => {
     ])
   })
 
-  test('of seven hundred columns, of a header alone, of less and of no bytes is what it is', async () => {
+  test('with seven hundred columns, only a header, less than a header, or no bytes is read as such', async () => {
     const titles = Array.from({ length: 693 }, (_, at) => `Q${at}`)
     service.put('wide', `${HEADER},${titles.join()}\np1,,,,,,,${titles.join()}\n`)
     service.put('bare', `${HEADER}`)
@@ -131,7 +131,7 @@ describe('a file', () => {
     ])
   })
 
-  test('with leading columns in another order is read by place, and says so', async () => {
+  test('with leading columns in another order is read by position, with a note', async () => {
     service.put(
       'e1',
       `client id,FIRST  NAME,Last Name,Email,Archived,Sent at,Completed at,Q\np1,A,B,c,True,x,y,1\n`,
@@ -151,7 +151,7 @@ describe('a file', () => {
     expect(await rows('select path, reason, count from intake_ops.problems order by 1')).toHaveLength(4)
   })
 
-  test('whose rows go beyond the header keeps those cells, in columns without a title, and says so', async () => {
+  test('whose rows are longer than the header keeps those cells, in columns without a title, with a note', async () => {
     service.put('e1', `${HEADER},Q\np1,,,,,,,a,b\np2,,,,,,,a,,,d\np3,,,,,,,a,b,c\n`)
     await run()
     expect(await rows('select position, title from intake.export_columns order by 1')).toEqual([
@@ -176,7 +176,7 @@ describe('a file', () => {
     expect(paths).toEqual(['raw_text.rows[1]', 'raw_text.rows[2]'])
   })
 
-  test('that holds what Postgres cannot is shown with it, cell by cell', async () => {
+  test('with characters that Postgres cannot store shows them escaped, cell by cell', async () => {
     const bytes = Buffer.from(`${HEADER},Q\x96,é\np\0,A\x96,B,C,D,E,x\x96,a\x96,\xc3\xa9\n`, 'latin1')
     service.put('e1', bytes.subarray(0))
     service.put('e2', JSON.stringify(`${HEADER},Q\ud83d\n`), 'application/json')
@@ -209,7 +209,7 @@ describe('a file', () => {
     ])
   })
 
-  test('with a problem in every row lists a thousand of them, and how many there are', async () => {
+  test('with a problem in every row lists a thousand of them, and their total number', async () => {
     service.put('e1', `${HEADER}\n${'p,,,,never,,\n'.repeat(1_500)}`)
     const { tally } = await run()
     expect(tally.problems).toBe(1_500)
@@ -227,7 +227,7 @@ describe('a file', () => {
 describe('a file that is read again', () => {
   const text = `${HEADER},Q\np1,Ann,,,,,,one\np2,Bo,,,,,maybe,two\n`
 
-  test('and is the same writes nothing', async () => {
+  test('unchanged writes nothing', async () => {
     service.put('e1', text)
     service.put('e2', '')
     await run()
@@ -238,7 +238,7 @@ describe('a file that is read again', () => {
     expect(await rowVersions(database.url)).toEqual(before)
   })
 
-  test('and is another takes the place of the one before, as a fresh load would leave it', async () => {
+  test('changed replaces the earlier one, as a fresh load would', async () => {
     service.put('e1', text)
     await run()
     service.put('e1', `${HEADER},Q,R\np2,Bo,,,,,True,,zwei\n`)
@@ -252,7 +252,7 @@ describe('a file that is read again', () => {
     ])
   })
 
-  test('while only its entry changed keeps its cells, and its problems beside those of the entry', async () => {
+  test('with only its list entry changed keeps its cells, and its problems along with those of the entry', async () => {
     service.put('e1', text)
     await run()
     service.entries = [{ id: 'e1', name: 'renamed', created_at: 'never' }]
@@ -268,7 +268,7 @@ describe('a file that is read again', () => {
     expect(await rowVersions(database.url)).toEqual(before)
   })
 
-  test('in another zone, or asked for with another version, is loaded again although its bytes are the same', async () => {
+  test('in another time zone, or with another version, is loaded again although its bytes are the same', async () => {
     service.put('e1', `${HEADER}\np1,,,,2026-07-01 12:00:00,,\n`)
     const sent = async () => (await rows('select sent_at::text as at from intake.export_rows'))[0]
     await run()
@@ -280,7 +280,7 @@ describe('a file that is read again', () => {
     expect((await run(other)).tally.changed).toBe(0)
   })
 
-  test('by a dry run is compared and told, and nothing is written', async () => {
+  test('by a dry run is compared and reported, and nothing is written', async () => {
     service.put('e1', text)
     expect((await run({ dry: true })).tally).toMatchObject({ fetched: 1, changed: 1 })
     await run()

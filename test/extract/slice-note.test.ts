@@ -1,4 +1,4 @@
-/** What there is to say of a slice: only what a person has to act on asks for attention. */
+/** The note of a slice: only findings that need action ask for attention. */
 import { describe, expect, test } from 'vitest'
 import type { ScanReport } from '../../src/extract/scan/scan.ts'
 import {
@@ -14,15 +14,15 @@ import {
 const scan = (over: Partial<ScanReport> = {}): ScanReport =>
   ({ count: 7, distinct: 5, listed: 4, complete: true, reason: 'count_mismatch', ...over }) as ScanReport
 
-describe('a list that was read several times and never steady', () => {
-  test('in the same way each time needs a person: its count is wrong', () => {
+describe('a list that was read several times and was never stable', () => {
+  test('in the same way each time needs attention: its count is wrong', () => {
     expect(unstableNote([scan(), scan(), scan()])).toEqual({
       text: 'the service counts 7 but lists 5 distinct records, each time the same; deletes are not looked for while its count is wrong',
       attention: true,
     })
   })
 
-  test('that ends early each time tells the records up to there', () => {
+  test('that ends early each time is reported with the number of records up to there', () => {
     const early = scan({ complete: false, distinct: 9 })
     expect(unstableNote([early, scan({ complete: false, distinct: 6 })])).toEqual({
       text: 'the service counts 7 but its pages end after 4 records, each time the same; deletes are not looked for while its count is wrong',
@@ -33,23 +33,23 @@ describe('a list that was read several times and never steady', () => {
   test.each<[string, readonly ScanReport[]]>([
     ['found others each time', [scan({ distinct: 6 }), scan()]],
     ['was counted otherwise each time', [scan({ count: 8 }), scan()]],
-    ['was unsteady for another reason each time', [scan({ reason: 'short_page' }), scan()]],
+    ['was unstable for another reason each time', [scan({ reason: 'short_page' }), scan()]],
     ['has no count', [scan({ count: null }), scan({ count: null })]],
     ['has the count that was found', [scan({ count: 5 }), scan({ count: 5 })]],
-  ])('and %s is read again the next time, and needs nobody', (_, scans) => {
+  ])('and %s is read again the next time, and needs no attention', (_, scans) => {
     expect(unstableNote(scans)).toEqual({
       text: 'the list kept changing while it was read (count_mismatch); deletes are looked for next time',
       attention: false,
     })
   })
 
-  test('says that it was unsteady where nothing else is known', () => {
+  test('is reported as unstable if nothing else is known', () => {
     const changing = [scan({ reason: null, distinct: 1 }), scan({ reason: null })]
     expect(unstableNote(changing).text).toContain('(unstable)')
   })
 })
 
-test('of a log that was read in part says so, with the count where there is one', () => {
+test('a log that was read in part is reported, with the count if there is one', () => {
   expect(partlyReadNote(scan())).toEqual({
     text: 'not all entries of the log were listed, of 7 that the service counts (count_mismatch); it is read again next time',
     attention: false,
@@ -59,22 +59,22 @@ test('of a log that was read in part says so, with the count where there is one'
   )
 })
 
-test('of deletes that wait says how many, how many may go, and how to let them', () => {
+test('waiting deletes are reported with their number, the limit, and how to allow them', () => {
   expect(massDeleteNote('forms', 60, 50)).toEqual({
     text: '60 forms are missing from a complete list, more than the 50 that a run deletes by itself; nothing was deleted. If they are really gone, run again with --allow-mass-delete',
     attention: true,
   })
 })
 
-test('of everything that was read in place of a part says why, and needs nobody', () => {
+test('a full scan in place of a partial one is reported with the reason, and needs no attention', () => {
   expect(everythingNote('why')).toEqual({ text: 'why; everything was read', attention: false })
-  expect(sinceNote('doubt')).toEqual({
-    text: 'doubt; the records from --since on were read, and the next run reads everything',
+  expect(sinceNote('reason')).toEqual({
+    text: 'reason; the records from --since on were read, and the next run reads everything',
     attention: false,
   })
 })
 
-test('joined notes say all that each says, and need a person where one does', () => {
+test('joined notes contain all of each, and need attention if one does', () => {
   const [a, b] = [
     { text: 'a', attention: false },
     { text: 'b', attention: true },

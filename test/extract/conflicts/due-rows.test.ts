@@ -1,4 +1,4 @@
-/** Requests for records in the hands of a refetcher: which are due, who has them, and what settles them. */
+/** Refetches in the hands of a refetcher: which are due, who has claimed them, and what settles them. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { StreamName } from '../../../src/core/streams.ts'
 import type { Instant } from '../../../src/core/time.ts'
@@ -21,7 +21,7 @@ beforeEach(async () => {
 })
 afterEach(() => rig[Symbol.asyncDispose]())
 
-/** Time stands still for the warehouse from here to the end of the test. */
+/** Fixes the time of the warehouse until the end of the test. */
 const stopTime = () => rig.session.client.query('begin')
 
 const db = () => rig.session.db
@@ -37,7 +37,7 @@ async function ask(ids: readonly string[], { teamId = rig.teamId, stream = 'pati
     ids.map((id) => ({ ...rest, id, since: (since ?? null) as Instant | null })),
   )
 }
-/** Milliseconds from now, of each, by id. */
+/** Milliseconds from now until each is due, by id. */
 const dueIn = (id: string, milliseconds: number) =>
   rig.rows(`update intake_ops.refetches set due_at = now() + $2 * interval '1 millisecond' where id = $1`, [
     id,
@@ -54,7 +54,7 @@ const left = () =>
   )
 
 describe('teams with something due', () => {
-  test('are those with a row of the streams named beside them, now or within the time that is given', async () => {
+  test('are those with a row of the listed streams, due now or within the given time', async () => {
     await stopTime()
     await ask(['p'])
     await ask(['p'], { teamId: rig.otherId })
@@ -68,14 +68,14 @@ describe('teams with something due', () => {
     expect([...(await teamsDue(db(), both, 60_000))].sort()).toEqual([rig.teamId, rig.otherId])
     await dueIn('r', 0)
     expect(await teamsDue(db(), both)).toEqual([rig.teamId])
-    // Of the other team, it is not responses that are due.
+    // For the other team, another stream is due.
     expect(await teamsDue(db(), [of(rig.teamId, 'patients'), of(rig.otherId, 'responses')])).toEqual([])
     expect(await teamsDue(db(), [])).toEqual([])
   })
 })
 
-describe('taking', () => {
-  test('gives what is due of the team and its streams, the longest due first, up to so many', async () => {
+describe('claiming', () => {
+  test('returns due refetches of the team and its streams, the longest due first, up to a limit', async () => {
     await ask(['a', 'b', 'c', 'later'])
     await ask(['a'], { teamId: rig.otherId })
     await ask(['a'], { stream: 'forms' })
@@ -107,7 +107,7 @@ describe('taking', () => {
     expect(await left()).toMatchObject([{ seconds: 15, attempts: 0, asked: 2 }])
   })
 
-  test('steps over what another refetcher has in its hands', async () => {
+  test('skips rows that another refetcher has claimed', async () => {
     await ask(['a', 'b'])
     await rig.loaders.run(async (other) => {
       await other.client.query('begin')
@@ -118,8 +118,8 @@ describe('taking', () => {
     expect(await take()).toEqual([])
   })
 
-  test('is renewed of what is in hand, not of what is due anew or is being settled', async () => {
-    await ask(['held', 'anew', 'settled', 'other'])
+  test('is renewed for claimed rows, not for rows that are due again or being settled', async () => {
+    await ask(['claimed', 'anew', 'settled', 'other'])
     const taken = (await take()).filter(({ id }) => id !== 'other')
     for (const { id } of [...taken, { id: 'other' }]) await dueIn(id, 5_000)
     await dueIn('anew', -1_000)
@@ -129,7 +129,7 @@ describe('taking', () => {
         other.db,
         taken.filter(({ id }) => id === 'settled'),
       )
-      // It waits for nobody.
+      // It waits for no lock.
       await renewLease(db(), taken)
       await other.client.query('rollback')
     })
@@ -138,13 +138,13 @@ describe('taking', () => {
     )
     expect(seconds).toEqual([
       { id: 'anew', fives: 0 },
-      { id: 'held', fives: 3 },
+      { id: 'claimed', fives: 3 },
       { id: 'other', fives: 1 },
       { id: 'settled', fives: 1 },
     ])
   })
 
-  test('settles a member that is held as submitted since it changed, and no other', async () => {
+  test('settles a member that was stored as submitted since it changed, and no other', async () => {
     const at = (hour: number) => `2026-01-01T${String(hour).padStart(2, '0')}:00:00.000000Z` as Instant
     const response = (id: string, is_submitted: boolean) => ({ id, is_submitted, answers: [] })
     const asked: readonly [string, object | null, number][] = [
@@ -155,7 +155,7 @@ describe('taking', () => {
       ['unknown', null, 12],
       ['not-due', response('not-due', true), 13],
     ]
-    // Asked for before it was read, as when its packet's event overtakes it.
+    // Requested before the page was read, as when its packet's event arrives earlier.
     await ask(
       asked.map(([id]) => id),
       { stream: 'responses', since: at(12) },
@@ -173,7 +173,7 @@ describe('taking', () => {
 })
 
 describe('settling', () => {
-  test('removes a row, of its own team and stream, unless it was asked for again: that one is due anew', async () => {
+  test('removes a row, of its own team and stream, unless it was requested again: that one is due again', async () => {
     await stopTime()
     await ask(['a', 'b', 'c'])
     await ask(['a'], { teamId: rig.otherId })
@@ -191,7 +191,7 @@ describe('settling', () => {
     expect(idsOf(await take())).toEqual(['b'])
   })
 
-  test('of nothing does nothing', async () => {
+  test('of no rows does nothing', async () => {
     await ask(['a'])
     await settleRows(db(), [])
     await putOff(db(), [], () => 0)
@@ -199,8 +199,8 @@ describe('settling', () => {
   })
 })
 
-describe('putting off', () => {
-  test('gives each row its own time and counts the attempt, of its own team and stream', async () => {
+describe('delaying', () => {
+  test('sets the time of each row and counts the attempt, of its own team and stream', async () => {
     await stopTime()
     await ask(['a', 'b', 'c'])
     await ask(['a'], { teamId: rig.otherId })
@@ -220,7 +220,7 @@ describe('putting off', () => {
     ['attempt', 1, 0],
     ['failure', 0, 1],
     ['nothing', 0, 0],
-  ] as const)('counts what became of the request: %s', async (counted, attempts, failures) => {
+  ] as const)('counts the result of the request: %s', async (counted, attempts, failures) => {
     await stopTime()
     await ask(['a'])
     await putOff(db(), await take(), () => 0, counted)
@@ -235,11 +235,11 @@ describe('putting off', () => {
     [9, 0, 512_000],
     [0, 10, 600_000],
     [1_000_000, 0, 600_000],
-  ])('after %i attempts and %i failures waits %i ms', (attempts, failures, pause) => {
+  ])('after %i attempts and %i failures it waits %i ms', (attempts, failures, pause) => {
     expect(pauseBefore({ attempts, failures } as DueRow)).toBe(pause)
   })
 })
 
-test('the origin of a record that was fetched names the event that asked', () => {
+test('the origin of a fetched record names the event that requested it', () => {
   expect(originOf({ origin: 'event:e1' } as DueRow)).toBe('event:e1 refetch')
 })

@@ -1,4 +1,4 @@
-/** What an answer to a fetch by id means for the record, and when it is the service that is at fault. */
+/** The meaning of an answer to a fetch by id for the record, and when the fault is the service's. */
 import type http from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { IntakeError } from '../../../src/core/errors.ts'
@@ -38,7 +38,7 @@ async function fetchAll(ids: readonly string[], failedFetches: FailedFetches = n
   return fetchForRun(source, ids, 'proof')
 }
 
-test('each answer is in the place of its id, with the origin that says why, and the time it was asked for', async () => {
+test('each answer is at the position of its id, with its origin and the time of its request', async () => {
   rig.service.records.patients = [person('b'), person('a')]
   const before = microsOf(ago(0))
   const [a, none, b] = await fetchAll(['a', 'none', 'b'])
@@ -50,13 +50,13 @@ test('each answer is in the place of its id, with the origin that says why, and 
   for (const each of [a, none]) {
     const at =
       each!.kind === 'record' ? each!.envelope.observedAt : each!.kind === 'gone' ? each!.observedAt : null
-    // A lower bound in the service's clock, whose dates have whole seconds.
+    // A lower bound on the service's clock, whose dates are whole seconds.
     expect(Math.abs(microsOf(at!) - before)).toBeLessThan(2_000_000)
     expect(at! <= ago(0)).toBe(true)
   }
 })
 
-test('an id is sent as one part of the path, whatever it holds', async () => {
+test('an id is sent as one segment of the path, whatever it contains', async () => {
   const ids = ['a/b', 'a b', '%', '?x=1', 'é']
   rig.service.records.patients = ids.map((id) => person(id))
   const found = await fetchAll(ids)
@@ -122,7 +122,7 @@ describe('one answer', () => {
     if (found.kind === 'dead') expect(found.deadLetter.origin).toBe('run:1 proof')
   })
 
-  test.each([401, 403, 405])('%i stops, and says so', async (status) => {
+  test.each([401, 403, 405])('%i stops, with an error that says so', async (status) => {
     answerAll((response) => json(response, {}, status))
     await expect(fetchAll(['x'])).rejects.toMatchObject({ verdict: 'stop', status })
   })
@@ -133,7 +133,7 @@ describe('one answer', () => {
   })
 })
 
-test('what is fetched later is noted with its reason, and forgotten once it was fetched', async () => {
+test('ids to be fetched later are stored with their reason, and removed once fetched', async () => {
   rig.service.records.patients = [person('a'), person('b')]
   rig.service.interfere = ({ url }, response) => {
     if (!url.endsWith('/a')) return false
@@ -150,7 +150,7 @@ test('what is fetched later is noted with its reason, and forgotten once it was 
   expect(failedFetches.later.size).toBe(0)
 })
 
-test('what stops one ends the requests beside it, and nothing is left behind', async () => {
+test('an answer that stops one fetch ends the concurrent ones, and nothing is left behind', async () => {
   let waiting = 0
   rig.service.interfere = ({ url }, response) => {
     if (url.endsWith('/bad')) setTimeout(() => json(response, {}, 403), 20)
@@ -175,21 +175,21 @@ test('what stops one ends the requests beside it, and nothing is left behind', a
   await expect.poll(() => waiting).toBe(0)
 })
 
-describe('answers in a row that give nothing', () => {
+describe('consecutive answers without a record', () => {
   const one = (failedFetches: FailedFetches) => fetchAll(['x'], failedFetches)
 
   test.each<[string, (response: http.ServerResponse) => void, number]>([
     ['a refusal', (r) => json(r, {}, 422), 100],
     ['another record', (r) => json(r, person('other')), 100],
     ['no JSON', (r) => void r.writeHead(200).end('{'), 10],
-  ])('%s, of which so many are dead letters: then the stream stops', async (_, answer, most) => {
+  ])('%s, counted as this many dead letters: then the stream stops', async (_, answer, most) => {
     answerAll(answer)
     const failedFetches = { ...noFailedFetches(), inRow: most - 1 }
     expect((await one(failedFetches))[0]!.kind).toBe('dead')
     await expect(one(failedFetches)).rejects.toBeInstanceOf(IntakeError)
   })
 
-  test('do not stop it when they come scattered among records', async () => {
+  test('do not stop it when they are scattered among records', async () => {
     rig.service.records.patients = [person('good')]
     rig.service.interfere = ({ url }, response) => {
       if (url.endsWith('/good')) return false
@@ -204,14 +204,14 @@ describe('answers in a row that give nothing', () => {
     }
   })
 
-  test('do not count for records that are gone', async () => {
+  test('do not count for deleted records', async () => {
     const failedFetches = { ...noFailedFetches(), inRow: 99 }
     expect((await one(failedFetches))[0]!.kind).toBe('gone')
     expect(failedFetches.inRow).toBe(0)
   })
 })
 
-describe('what a failure means', () => {
+describe('the meaning of a failure', () => {
   const failure = (code: string, verdict: IntakeError['verdict']) => new IntakeError('m', { code, verdict })
   const notFound = failure('not_found', 'gone')
 
@@ -228,7 +228,7 @@ describe('what a failure means', () => {
     expect(failedFetches.inRow).toBe(1)
   })
 
-  test('a file that is not found is a dead letter: its list says that it is there', () => {
+  test('a file that is not found is a dead letter: its list says that it exists', () => {
     const failedFetches = { ...noFailedFetches(), inRow: 3 }
     expect(meaningOf(notFound, failedFetches, 'file')).toBe('dead')
     expect(failedFetches.inRow).toBe(4)
@@ -242,7 +242,7 @@ describe('what a failure means', () => {
     ['credentials are refused', failure('bad_credentials', 'stop')],
     ['our own fault', new TypeError('x is not a function')],
     ['an abort', new DOMException('aborted', 'AbortError')],
-  ])('it is thrown as it is when %s', (_, error) => {
+  ])('it is thrown unchanged when %s', (_, error) => {
     const failedFetches = noFailedFetches()
     expect(() => meaningOf(error, failedFetches)).toThrow(error)
     expect(failedFetches.inRow).toBe(0)
@@ -252,7 +252,7 @@ describe('what a failure means', () => {
     ['later', 'retry', 'unavailable', 10],
     ['unreadable', 'stop', 'not_json', 10],
     ['dead', 'dead_letter', 'refused', 100],
-  ] as const)('%s, after as many in a row as are borne, is thrown', (_, verdict, code, most) => {
+  ] as const)('%s, after the most allowed in a row, is thrown', (_, verdict, code, most) => {
     const failedFetches = { ...noFailedFetches(), inRow: most - 1 }
     meaningOf(failure(code, verdict), failedFetches)
     expect(() => meaningOf(failure(code, verdict), failedFetches)).toThrow(IntakeError)

@@ -1,4 +1,4 @@
-/** What events leave in doubt is asked of the service, under its rules, and its answer decides. */
+/** Conflicting records are fetched by id, under the rules of the service, and the answer decides. */
 import type http from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -41,7 +41,7 @@ function open(options: Partial<RefetcherOptions> = {}) {
   })
 }
 
-/** As if all that waits were due. */
+/** Makes all pending refetches due. */
 const hurry = () => scene.session.client.query('update intake_ops.refetches set due_at = now()')
 
 async function refetch(options: Partial<RefetcherOptions> = {}) {
@@ -50,45 +50,45 @@ async function refetch(options: Partial<RefetcherOptions> = {}) {
   await refetcher.idle()
 }
 
-const held = () =>
+const storedPatients = () =>
   scene.rows('select id, last_name, _deleted_at is not null as gone from intake.patients order by id')
 
 const now = () => instantOf(systemClock.now())
 
-test('a conflicting record is asked for once, and becomes what the service says', async () => {
+test("a conflicting record is fetched once, and becomes the service's answer", async () => {
   service.records.patients.push(patient('p1', { last_name: 'true' }))
   for (const name of ['b', 'a', 'c']) await scene.store([patientEvent('p1', 1, { last_name: name })])
   await scene.drain()
   expect(await scene.asked()).toEqual(['patients p1 contested'])
-  const told: unknown[] = []
-  await refetch({ watch: { refetched: (...each) => told.push(each) } })
+  const reported: unknown[] = []
+  await refetch({ watch: { refetched: (...each) => reported.push(each) } })
   expect(await scene.asked()).toEqual([])
-  expect(await held()).toEqual([{ id: 'p1', last_name: 'true', gone: false }])
-  expect(told).toEqual([['default', 1, 0]])
+  expect(await storedPatients()).toEqual([{ id: 'p1', last_name: 'true', gone: false }])
+  expect(reported).toEqual([['default', 1, 0]])
   expect(await scene.rows('select origin from intake_raw.records')).toEqual([
     { origin: expect.stringMatching(/^event:event-\d+ refetch$/) },
   ])
 })
 
-test('an event that holds an id alone is completed from the service', async () => {
+test('an event with only an id is completed from the service', async () => {
   service.records.patients.push(patient('p1', { last_name: 'whole' }))
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
   await refetch()
-  expect(await held()).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
+  expect(await storedPatients()).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
 })
 
-test('many records are asked for side by side, each once', async () => {
+test('many records are fetched concurrently, each once', async () => {
   const ids = Array.from({ length: 120 }, (_, at) => `p${at}`)
   service.records.patients.push(...ids.map((id) => patient(id)))
   await scene.store(ids.map((id) => ({ ...patientEvent(id, 1), data: { id } })))
   await scene.drain()
   await refetch()
-  expect((await held()).length).toBe(120)
+  expect((await storedPatients()).length).toBe(120)
   expect(service.received.length).toBe(120)
 })
 
-test('a conflicting record that is gone gets a tombstone, whether it is held alive or was never seen', async () => {
+test('a conflicting record that is gone gets a tombstone, whether it is stored or was never seen', async () => {
   await scene.store([patientEvent('p1', 1, { last_name: 'a' })])
   await scene.drain()
   await scene.store([patientEvent('p1', 1, { last_name: 'b' })])
@@ -96,14 +96,14 @@ test('a conflicting record that is gone gets a tombstone, whether it is held ali
   await scene.drain()
   expect(await scene.asked()).toEqual(['patients p1 contested', 'patients p2 contested'])
   await refetch()
-  expect(await held()).toEqual([
+  expect(await storedPatients()).toEqual([
     { id: 'p1', last_name: null, gone: true },
     { id: 'p2', last_name: null, gone: true },
   ])
   expect(await scene.asked()).toEqual([])
 })
 
-/** Waits until the one record was asked for so often and the answer is settled. */
+/** Waits until the only record was requested this many times and the answer is settled. */
 async function tried(times: number): Promise<void> {
   for (;;) {
     const [row] = await scene.rows<{ attempts: number }>('select attempts from intake_ops.refetches')
@@ -112,7 +112,7 @@ async function tried(times: number): Promise<void> {
   }
 }
 
-test('a record that an event told of in part, and that is never there, is counted, and explained', async () => {
+test('a record of a partial event that never exists is counted and explained', async () => {
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
   const explain = async () => {
@@ -128,14 +128,14 @@ test('a record that an event told of in part, and that is never there, is counte
   }
   await refetcher.close()
   expect(await scene.asked()).toEqual([])
-  expect(await held()).toEqual([])
+  expect(await storedPatients()).toEqual([])
   expect(await explain()).toContain('the service did not have it')
   expect(await scene.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
     { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
   ])
 })
 
-test('a record told of in part that is not there is asked for a few times, and then left to a scan', async () => {
+test('a record of a partial event that is not found is fetched a few times, and then left to a scan', async () => {
   await scene.store([patientEvent('p1', 1, { email: 'a@example.com' })])
   await scene.store([{ ...patientEvent('p1', 2), data: { id: 'p1' } }])
   await scene.drain()
@@ -146,10 +146,10 @@ test('a record told of in part that is not there is asked for a few times, and t
     await tried(round + 1)
   }
   expect(await scene.asked()).toEqual([])
-  expect(await held()).toMatchObject([{ id: 'p1', gone: false }])
+  expect(await storedPatients()).toMatchObject([{ id: 'p1', gone: false }])
 })
 
-test('failures of the service are no answers: a record is given up only after the service had none so often', async () => {
+test('failures of the service are no answers: a record is abandoned only after this many real ones', async () => {
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
   const counts = async () =>
@@ -171,7 +171,7 @@ test('failures of the service are no answers: a record is given up only after th
   await roundUntil('settled')
 })
 
-test('an answer that loses is asked for again; a state dated ahead of the service is overruled then', async () => {
+test('an answer that loses is requested again; a state dated ahead of the service is then overruled', async () => {
   service.records.patients.push(patient('p1', { last_name: 'true' }))
   const ahead = instantOf(systemClock.now() + 200_000_000)
   await scene.store([{ ...patientEvent('p1', 1, { last_name: 'ahead' }), timestamp: ahead }], {
@@ -181,19 +181,19 @@ test('an answer that loses is asked for again; a state dated ahead of the servic
   await scene.store([patientEvent('p1', 1, { last_name: 'old' })])
   await scene.drain()
   for (let round = 1; round <= 3; round++) {
-    expect(await held()).toMatchObject([{ last_name: 'ahead' }])
+    expect(await storedPatients()).toMatchObject([{ last_name: 'ahead' }])
     await hurry()
     await using _refetcher = open()
     await tried(round)
   }
   expect(await scene.asked()).toEqual([])
-  expect(await held()).toMatchObject([{ last_name: 'true' }])
+  expect(await storedPatients()).toMatchObject([{ last_name: 'true' }])
   expect(
     await scene.rows('select _version > $1::timestamptz as above from intake.patients', [ahead]),
   ).toEqual([{ above: true }])
 })
 
-test('what is asked for again while the answer is under way is asked for again', async () => {
+test('a refetch requested while the answer is on its way is made again', async () => {
   service.records.patients.push(patient('p1', { last_name: 'before' }))
   const ask = async (name: string) => {
     await scene.store([{ ...patientEvent('p1', 1, { last_name: name }), data: { id: 'p1' } }])
@@ -211,10 +211,10 @@ test('what is asked for again while the answer is under way is asked for again',
   }
   await refetch()
   expect(answered).toBe(2)
-  expect(await held()).toMatchObject([{ last_name: 'after' }])
+  expect(await storedPatients()).toMatchObject([{ last_name: 'after' }])
 })
 
-test('a service that fails is asked again later, and nothing is set aside for it', async () => {
+test('a failing service is asked again later, without a dead letter', async () => {
   service.records.patients.push(patient('p1'))
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
@@ -237,10 +237,10 @@ test('a service that fails is asked again later, and nothing is set aside for it
   expect(await scene.rows('select 1 from intake_ops.dead_letters')).toEqual([])
   service.interfere = () => false
   await refetch()
-  expect(await held()).toMatchObject([{ id: 'p1' }])
+  expect(await storedPatients()).toMatchObject([{ id: 'p1' }])
 })
 
-test('refused credentials hold the records back, and are told', async () => {
+test('invalid credentials leave the refetches pending, and are reported', async () => {
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
   await hurry()
@@ -269,7 +269,7 @@ function cut(response: http.ServerResponse): void {
 }
 
 describe('an answer by id', () => {
-  /** Two records of a stream and one of another, all to be fetched; `p1` is answered so. */
+  /** Two records of a stream and one of another, all to be fetched; the answer is for `p1`. */
   async function fetchThree(answer: (response: http.ServerResponse) => void) {
     service.records.patients.push(patient('p1'), patient('p2'))
     service.records.forms.push({ id: 'f1', name: 'Form', questions: [] })
@@ -290,7 +290,7 @@ describe('an answer by id', () => {
     asked: await scene.rows(
       'select id, attempts, failures, due_at <= now() as due from intake_ops.refetches order by id',
     ),
-    letters: await scene.rows('select record_id, reason from intake_ops.dead_letters'),
+    deadLetters: await scene.rows('select record_id, reason from intake_ops.dead_letters'),
     forms: (await scene.rows('select id from intake.forms')).length,
   })
 
@@ -305,7 +305,7 @@ describe('an answer by id', () => {
     ['405', answering(405), '`paths`'],
     ['406', answering(406), 'INTAKE_BASE_URL'],
     ['a redirect', answering(307, {}, { location: 'http://elsewhere.invalid/' }), 'INTAKE_BASE_URL'],
-  ])('that is %s stops the stream, with a hint; what was asked for stays due', async (_, answer, hint) => {
+  ])('that is %s stops the stream, with a hint; its refetches stay due', async (_, answer, hint) => {
     await fetchThree(answer)
     await using refetcher = open()
     await expect.poll(() => refetcher.trouble(), { timeout: 10_000 }).toContain(hint)
@@ -314,8 +314,8 @@ describe('an answer by id', () => {
     expect(seen()).toBe(1)
     await systemClock.sleep(200)
     expect(seen()).toBe(1)
-    const { asked, letters } = await state()
-    expect(letters).toEqual([])
+    const { asked, deadLetters } = await state()
+    expect(deadLetters).toEqual([])
     expect(asked).toMatchObject([
       { id: 'p1', attempts: 0, failures: 0, due: true },
       { id: 'p2', attempts: 0, failures: 0, due: true },
@@ -328,29 +328,29 @@ describe('an answer by id', () => {
     ['500', answering(500)],
     ['503', answering(503)],
     ['cut off', cut],
-  ])('that is %s is asked for later, and stops nothing', async (_, answer) => {
+  ])('that is %s is requested again later, and stops nothing', async (_, answer) => {
     await fetchThree(answer)
     {
       await using _refetcher = open({ clock: hasty })
       await expect.poll(async () => (await state()).asked[0]?.failures, { timeout: 10_000 }).toBe(1)
     }
-    const { asked, letters, forms } = await state()
-    expect([letters, forms]).toEqual([[], 1])
+    const { asked, deadLetters, forms } = await state()
+    expect([deadLetters, forms]).toEqual([[], 1])
     expect(asked).toEqual([{ id: 'p1', attempts: 0, failures: 1, due: false }])
     service.interfere = () => false
     await refetch()
-    expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p2'])
+    expect((await storedPatients()).map(({ id }) => id)).toEqual(['p1', 'p2'])
   })
 
   test.each([
     ['404', answering(404)],
     ['410', answering(410)],
-  ])('that is %s leaves a record of which an event held a part to a scan', async (_, answer) => {
+  ])('that is %s leaves a record of a partial event to a scan', async (_, answer) => {
     await fetchThree(answer)
     await using _refetcher = open()
     await expect.poll(async () => (await state()).asked[0]?.attempts, { timeout: 10_000 }).toBe(1)
-    expect(await state()).toMatchObject({ letters: [], forms: 1 })
-    expect((await held()).map(({ id }) => id)).toEqual(['p2'])
+    expect(await state()).toMatchObject({ deadLetters: [], forms: 1 })
+    expect((await storedPatients()).map(({ id }) => id)).toEqual(['p2'])
   })
 
   test.each([
@@ -367,11 +367,11 @@ describe('an answer by id', () => {
   ])('that is %s is a dead letter', async (_, answer, reason) => {
     await fetchThree(answer)
     await refetch({ clock: hasty })
-    expect(await state()).toEqual({ asked: [], letters: [{ record_id: 'p1', reason }], forms: 1 })
-    expect((await held()).map(({ id }) => id)).toEqual(['p2'])
+    expect(await state()).toEqual({ asked: [], deadLetters: [{ record_id: 'p1', reason }], forms: 1 })
+    expect((await storedPatients()).map(({ id }) => id)).toEqual(['p2'])
   })
 
-  test('of a retried dead letter stops and waits as any other', async () => {
+  test('of a retried dead letter stops and waits like any other', async () => {
     await fetchThree(answering(400))
     await refetch()
     const retried = await runCommand(['dead-letters', 'retry', '--all'], { DATABASE_URL: scene.url })
@@ -388,7 +388,7 @@ describe('an answer by id', () => {
   })
 })
 
-test('a record that the service refuses to give, or that is another, is set aside', async () => {
+test('a record that the service refuses, or an answer with another record, becomes a dead letter', async () => {
   service.records.patients.push(patient('p2'))
   await scene.store(['p1', 'p2', '..'].map((id) => ({ ...patientEvent(id, 1), data: { id } })))
   await scene.drain()
@@ -408,7 +408,7 @@ test('a record that the service refuses to give, or that is another, is set asid
   ])
 })
 
-test('a record that the warehouse refuses is set aside, the others of its answer are loaded', async () => {
+test('a record that the warehouse rejects becomes a dead letter, the others of its answer are loaded', async () => {
   await scene.session.client.query(
     `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
   )
@@ -416,7 +416,7 @@ test('a record that the warehouse refuses is set aside, the others of its answer
   await scene.store(['p1', 'p2', 'p3'].map((id) => ({ ...patientEvent(id, 1), data: { id } })))
   await scene.drain()
   await refetch()
-  expect((await held()).map(({ id }) => id)).toEqual(['p1', 'p3'])
+  expect((await storedPatients()).map(({ id }) => id)).toEqual(['p1', 'p3'])
   expect(await scene.rows('select record_id, reason from intake_ops.dead_letters')).toEqual([
     { record_id: 'p2', reason: 'the warehouse refused the record (SQLSTATE 23514)' },
   ])
@@ -446,7 +446,7 @@ function response(id: string, fields: object = {}) {
   return { id, ...asked, ...state, created_at: noonPlus(0), updated_at: noonPlus(0), answers: [], ...fields }
 }
 
-test('the members of a submitted packet are fetched to learn whether they were skipped; set-up and progress fetch none', async () => {
+test('the members of a submitted packet are fetched for their is_skipped; set-up and progress fetch none', async () => {
   await scene.store(
     ['r1', 'r2'].map((id) => ({ ...patientEvent(id, 1), source: 'response', data: response(id) })),
   )
@@ -476,7 +476,7 @@ test('the members of a submitted packet are fetched to learn whether they were s
   ])
 })
 
-test('a member whose own event told of the submission is not asked for, whichever came first', async () => {
+test('a member whose own event reported the submission is not fetched, whichever came first', async () => {
   const stamped = { is_submitted: true, submitted_at: noonPlus(3), updated_at: noonPlus(3) }
   const own = (id: string) => ({ ...patientEvent(id, 3), source: 'response', data: response(id, stamped) })
   await scene.store([own('r1')])
@@ -491,10 +491,10 @@ test('a member whose own event told of the submission is not asked for, whicheve
   expect(service.received.length).toBe(0)
 })
 
-test('a member of which an event told in part as well is asked for, though it is known as submitted by then', async () => {
+test('a member with a partial event too is fetched, though it is stored as submitted by then', async () => {
   const of = (seconds: number, data: object) => ({ ...patientEvent('r1', seconds), source: 'response', data })
-  const told = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1'] }
-  await scene.store([packetEvent('k', 5, told)])
+  const reported = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1'] }
+  await scene.store([packetEvent('k', 5, reported)])
   await scene.drain()
   await scene.store([of(6, { id: 'r1' })])
   await scene.drain()
@@ -506,15 +506,15 @@ test('a member of which an event told in part as well is asked for, though it is
   expect(await scene.rows('select is_archived from intake.responses')).toEqual([{ is_archived: true }])
 })
 
-test('a submission that is told late asks for the members that are not known as submitted since', async () => {
+test('a late submission fetches the members that are not stored as submitted since', async () => {
   const event = (id: string, seconds: number, fields: object) => ({
     ...patientEvent(id, seconds),
     source: 'response',
     data: response(id, fields),
   })
   await scene.store([event('r1', 10, { is_submitted: true }), event('r2', 30, {})])
-  const told = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1', 'r2', 'r3'] }
-  await scene.store([packetEvent('k', 50, told)])
+  const reported = { is_submitted: true, submitted_at: noonPlus(5), responses: ['r1', 'r2', 'r3'] }
+  await scene.store([packetEvent('k', 50, reported)])
   await scene.drain()
   expect(await scene.asked()).toEqual(['responses r2 member', 'responses r3 member'])
   await scene.store([event('r2', 60, { is_submitted: true })])
@@ -526,18 +526,18 @@ test('a submission that is told late asks for the members that are not known as 
   expect(await scene.asked()).toEqual([])
 })
 
-test('of two states of a packet response with one time the later updated stays; nobody can be asked', async () => {
-  const told = (name: string, updated: number) => ({
+test('of two states of a packet response with one time the later updated_at wins; it cannot be fetched by id', async () => {
+  const reported = (name: string, updated: number) => ({
     ...packetEvent('k', 1, { updated_at: noonPlus(updated), is_archived: name === 'b' }),
     id: 'retried',
   })
-  await scene.store([told('b', 5), told('a', 4)])
+  await scene.store([reported('b', 5), reported('a', 4)])
   await scene.drain()
   expect(await scene.rows('select is_archived from intake.packet_responses')).toEqual([{ is_archived: true }])
   expect(await scene.asked()).toEqual([])
 })
 
-test('a packet response without a time goes by when it was updated; a part of one is set aside', async () => {
+test('a packet response without a time is ordered by updated_at; a partial one becomes a dead letter', async () => {
   await scene.store([
     { ...packetEvent('k', 1, { updated_at: noonPlus(5), form_index: 2 }), timestamp: null },
     { ...packetEvent('k', 1, { updated_at: noonPlus(4), form_index: 1 }), timestamp: 'x' },

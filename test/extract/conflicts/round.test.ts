@@ -1,4 +1,4 @@
-/** One round of a team: what is fetched, what is settled, and what is due again, whatever ends it. */
+/** One round of a team: which records are fetched, which refetches are settled, and which are due again, however it ends. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
@@ -52,7 +52,7 @@ const answer = (ending: string, status: number) => {
   }
 }
 
-test('asks for fifty at a time, and settles each that was answered', async () => {
+test('fetches fifty at a time, and settles each that was answered', async () => {
   const ids = Array.from({ length: 53 }, (_, at) => `p${at}`)
   rig.service.records.patients = ids.map((id) => person(id))
   await ask(ids)
@@ -65,13 +65,13 @@ test('asks for fifty at a time, and settles each that was answered', async () =>
   expect(await round()).toEqual({ records: 0, gone: 0, failure: null, stopped: new Map() })
 })
 
-describe('a record that is not there', () => {
-  test('gets a tombstone at once where its state was in doubt', async () => {
-    await rig.hold('patients', [person('held')], ago(60))
-    await ask(['held', 'unseen'], 'patients', 'contested')
+describe('a record that is not found', () => {
+  test('gets a tombstone at once if its state conflicts', async () => {
+    await rig.hold('patients', [person('stored')], ago(60))
+    await ask(['stored', 'unseen'], 'patients', 'contested')
     expect(await round()).toMatchObject({ records: 2, gone: 2, failure: null })
     expect(await state()).toEqual([
-      { id: 'held', first_name: null, gone: true },
+      { id: 'stored', first_name: null, gone: true },
       { id: 'unseen', first_name: null, gone: true },
     ])
     expect(await left()).toEqual([])
@@ -79,7 +79,7 @@ describe('a record that is not there', () => {
     expect(origins).toEqual([{ origin: 'event:e refetch' }])
   })
 
-  test('that is known as deleted is left as it was', async () => {
+  test('that is stored as deleted does not change', async () => {
     await ask(['p'], 'patients', 'contested')
     await round()
     const [before] = await rig.rows('select xmin::text, version::text from intake_raw.records')
@@ -89,21 +89,21 @@ describe('a record that is not there', () => {
     expect(await left()).toEqual([])
   })
 
-  test('is asked for four times where only a part of it was told, and then left to a scan', async () => {
-    await rig.hold('patients', [person('held')], ago(60))
-    await ask(['held', 'unseen'])
+  test('is fetched four times after a partial event, and then left to a scan', async () => {
+    await rig.hold('patients', [person('stored')], ago(60))
+    await ask(['stored', 'unseen'])
     for (let times = 1; times <= 3; times++) {
       await rig.rows('update intake_ops.refetches set due_at = now()')
       expect(await round()).toMatchObject({ gone: 2, failure: null })
       expect(await left()).toMatchObject([
-        { id: 'held', attempts: times },
+        { id: 'stored', attempts: times },
         { id: 'unseen', attempts: times },
       ])
     }
     await rig.rows('update intake_ops.refetches set due_at = now()')
     await round()
     expect(await left()).toEqual([])
-    expect(await state()).toEqual([{ id: 'held', first_name: 'A', gone: false }])
+    expect(await state()).toEqual([{ id: 'stored', first_name: 'A', gone: false }])
     // Of the two, one leaves a row; the other is counted.
     expect(await rig.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
       { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
@@ -112,7 +112,7 @@ describe('a record that is not there', () => {
 })
 
 describe('an answer that loses', () => {
-  test('to a state dated ahead is asked for again twice, and overrules it then', async () => {
+  test('to a state dated ahead is requested again twice, and then overrules it', async () => {
     await rig.hold('patients', [person('p', { first_name: 'ahead' })], ago(-3_600))
     rig.service.records.patients = [person('p', { first_name: 'true' })]
     await ask(['p'], 'patients', 'contested')
@@ -128,7 +128,7 @@ describe('an answer that loses', () => {
     expect(await state()).toEqual([{ id: 'p', first_name: 'true', gone: false }])
   })
 
-  test('of a record that is not there, and is held by a clock ahead, deletes it in the end', async () => {
+  test('for a record that is not found, and is stored under a fast clock, finally deletes it', async () => {
     await rig.hold('patients', [person('p')], ago(-3_600))
     await ask(['p'], 'patients', 'contested')
     for (let times = 0; times < 3; times++) {
@@ -140,7 +140,7 @@ describe('an answer that loses', () => {
   })
 })
 
-test('a record that the service refuses is a dead letter and settled; one that Postgres refuses does not stop the others', async () => {
+test('a record that the service refuses becomes a dead letter and is settled; one that Postgres rejects does not stop the others', async () => {
   rig.service.records.patients = [person('good'), person('bad', { first_name: 'refuse me' }), person('fine')]
   await rig.rows(`alter table intake.patients add constraint refusal check (first_name <> 'refuse me')`)
   answer('/no', 422)
@@ -148,11 +148,11 @@ test('a record that the service refuses is a dead letter and settled; one that P
   expect(await round()).toMatchObject({ records: 4, failure: null })
   expect(await left()).toEqual([])
   expect((await state()).map(({ id }) => id)).toEqual(['fine', 'good'])
-  const letters = await rig.rows(
+  const deadLetters = await rig.rows(
     `select record_id, origin, reason, last_run_id, convert_from(body, 'UTF8') as body
      from intake_ops.dead_letters join intake_raw.set_aside on dead_letter_id = id order by 1`,
   )
-  expect(letters).toMatchObject([
+  expect(deadLetters).toMatchObject([
     {
       record_id: 'bad',
       origin: 'event:e refetch',
@@ -160,11 +160,11 @@ test('a record that the service refuses is a dead letter and settled; one that P
     },
     { record_id: 'no', reason: 'the service does not give the record by its id (422)', last_run_id: null },
   ])
-  expect(JSON.parse(letters[0]!.body as string)).toMatchObject({ id: 'bad' })
+  expect(JSON.parse(deadLetters[0]!.body as string)).toMatchObject({ id: 'bad' })
 })
 
-describe('a service that fails', () => {
-  test('for some leaves those due later, and is no failure of the round', async () => {
+describe('a failing service', () => {
+  test('leaves the failed refetches due later, and the round does not fail', async () => {
     rig.service.records.patients = [person('good')]
     answer('/bad', 503)
     await ask(['good', 'bad'])
@@ -172,7 +172,7 @@ describe('a service that fails', () => {
     expect(await left()).toMatchObject([{ id: 'bad', attempts: 0, failures: 1 }])
   })
 
-  test('for all says why', async () => {
+  test('for all refetches is the error of the round', async () => {
     answer('/', 503)
     await ask(['a', 'b'])
     const { failure, stopped } = await round()
@@ -184,7 +184,7 @@ describe('a service that fails', () => {
     ])
   })
 
-  test('with refused credentials stops that stream, counts no attempt, and ends no other', async () => {
+  test('with invalid credentials stops that stream, counts no attempt, and ends no other', async () => {
     rig.service.records.forms = [{ id: 'f', questions: [] }]
     answer('/patients/', 403)
     await ask(['p'])
@@ -197,7 +197,7 @@ describe('a service that fails', () => {
     expect(await rig.rows('select id from intake.forms')).toEqual([{ id: 'f' }])
   })
 
-  test('ten times in a row over several rounds is away: nothing of the stream is asked for in vain', async () => {
+  test('ten times in a row over several rounds counts as down: no further request of the stream is sent', async () => {
     answer('/', 500)
     await ask(Array.from({ length: 11 }, (_, at) => `p${at}`))
     const { failure, records } = await round()
@@ -209,7 +209,7 @@ describe('a service that fails', () => {
   })
 })
 
-test('a round that ends early leaves every row that is not settled due again at once', async () => {
+test('a round that ends early makes every unsettled row due again at once', async () => {
   rig.service.records.patients = [person('p')]
   await ask(['p'])
   await ask(['f'], 'forms')
@@ -231,7 +231,7 @@ test('a round that ends early leaves every row that is not settled due again at 
   ])
 })
 
-test('a round keeps what it asks for while the service takes its time', async () => {
+test('a round keeps its claims while the service is slow', async () => {
   rig.service.records.patients = [person('p')]
   await ask(['p'])
   let answers = () => {}

@@ -1,4 +1,4 @@
-/** A record is asked for again while an answer about it is being settled, step by step in two sessions. */
+/** A record is requested again while an answer about it is being settled, step by step in two sessions. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type DueRow, lockRows, settleRows, takeDue } from '../../../src/extract/conflicts/due-rows.ts'
 import { settleAnswers } from '../../../src/extract/conflicts/settle-answers.ts'
@@ -38,7 +38,7 @@ function askFor(session: Session, ...ids: readonly string[]) {
 
 const take = () => takeDue(refetcher.db, scene.teamId, ['patients'], 50)
 
-/** What a 404 does, of a row that was tried often enough: the row is settled, and no table changes. */
+/** The effect of a 404 after the last attempt: the row is settled, and no table changes. */
 const settle = (rows: readonly DueRow[]) =>
   settleAnswers(
     refetcher,
@@ -53,7 +53,7 @@ const settle = (rows: readonly DueRow[]) =>
 const rows = () =>
   scene.rows('select id, asked::int, attempts, due_at <= now() as due from intake_ops.refetches order by id')
 
-/** Until the session waits for another one. */
+/** Resolves when the session waits for another one. */
 async function waits({ client }: Session): Promise<void> {
   const pid = (client as unknown as { readonly processID: number }).processID
   await expect
@@ -97,7 +97,7 @@ test('a request that begins while the answer is being settled is a new one', asy
   expect(await rows()).toEqual([{ id: 'p1', asked: 1, attempts: 0, due: true }])
 })
 
-test('requests and answers about the same records do not deadlock, whatever order the records were taken in', async () => {
+test('requests and answers about the same records do not deadlock, in any order of the records', async () => {
   await askFor(drain, 'p1', 'p2', 'p3')
   const taken = [...(await take())].sort((a, b) => (a.id < b.id ? 1 : -1))
   await drain.client.query('begin')

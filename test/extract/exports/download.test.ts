@@ -1,4 +1,4 @@
-/** One export's file: which reading of it is believed, what is asked for again, and what is refused. */
+/** One export's file: which response is accepted, which is requested again, and which is rejected. */
 import type http from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => rig[Symbol.asyncDispose]())
 
-/** Pauses, which pass at once. */
+/** Pauses, which end at once. */
 let pauses: number[] = []
 const clock: Clock = {
   now: systemClock.now,
@@ -55,12 +55,12 @@ async function get(answers: readonly Answer[], known: string | null = null) {
 }
 
 const TYPE = { 'content-type': 'text/csv' }
-/** Its length is told. */
+/** With a declared length. */
 const sized =
   (text: string, headers: http.OutgoingHttpHeaders = TYPE): Answer =>
   (response) =>
     void response.writeHead(200, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text)
-/** It ends with the connection, as one that was cut would. */
+/** Ends with the connection, as a cut one would. */
 const unsized =
   (text: string): Answer =>
   (response) => {
@@ -69,7 +69,7 @@ const unsized =
     response.useChunkedEncodingByDefault = false
     response.writeHead(200, { ...TYPE, connection: 'close' }).end(text)
   }
-/** Breaks off before the length that was told. */
+/** Breaks off before the declared length. */
 const broken =
   (text: string): Answer =>
   (response) => {
@@ -83,9 +83,9 @@ async function* one(text: string) {
 
 const CSV = 'Client ID,a\r\n1,2\r\n'
 
-describe('is believed at once', () => {
+describe('is accepted at once', () => {
   test.each<[string, string, http.OutgoingHttpHeaders]>([
-    ['when its length is told and it ends with a line', CSV, TYPE],
+    ['when its length is declared and it ends with a line', CSV, TYPE],
     ['when it ends with a CR', 'a,b\r', TYPE],
     [
       'when it is a JSON string that ends with its quote',
@@ -103,7 +103,7 @@ describe('is believed at once', () => {
     expect([unused(), taken]).toEqual([1, [text]])
   })
 
-  test('when it is what is held already, however it ends', async () => {
+  test('when it equals the loaded file, however it ends', async () => {
     for (const answer of [sized('a,b'), unsized('a,b')]) {
       const { result, unused } = await get([answer, sized('never')], await hashOf('a,b'))
       expect((await result).spooled.hash).toBe(await hashOf('a,b'))
@@ -112,11 +112,11 @@ describe('is believed at once', () => {
   })
 })
 
-describe('is believed when two readings agree', () => {
+describe('is accepted when two responses agree', () => {
   test.each<[string, (text: string) => Answer, string]>([
     ['one that does not end with a line', sized, 'a,b'],
     ['one in quotes that is no JSON', sized, '"a,b"'],
-    ['one whose length is not told', unsized, CSV],
+    ['one without a declared length', unsized, CSV],
     ['an empty one', sized, ''],
   ])('%s', async (_, answer, text) => {
     const { result, taken } = await get([answer(text), answer(text), sized('never')])
@@ -125,13 +125,13 @@ describe('is believed when two readings agree', () => {
     expect(pauses).toEqual([])
   })
 
-  test('the second and the third, where the first was another', async () => {
+  test('the second and the third, if the first differed', async () => {
     const { result, taken } = await get([sized('a'), sized('ab'), sized('ab')])
     expect((await result).spooled.hash).toBe(await hashOf('ab'))
     expect(taken).toHaveLength(3)
   })
 
-  test('and not when all three differ, though the first was the one of an earlier run but one', async () => {
+  test('and not when all three differ, though the first equals an earlier loaded file', async () => {
     const { result, unused } = await get([sized('a'), sized('b'), sized('a'), sized('a')], await hashOf('z'))
     await expect(result).rejects.toMatchObject({ code: 'file_refused', verdict: 'dead_letter' })
     expect(unused()).toBe(1)
@@ -139,14 +139,14 @@ describe('is believed when two readings agree', () => {
 })
 
 describe('a body that breaks off', () => {
-  test('is asked for again after growing pauses, and the whole one is taken from its start', async () => {
+  test('is requested again after growing pauses, and the complete one is read from its start', async () => {
     const { result, taken } = await get([broken('Client'), broken('Client ID'), sized(CSV)])
     expect((await result).spooled.hash).toBe(await hashOf(CSV))
     expect(taken).toEqual([CSV])
     expect(pauses).toEqual([500, 1_000])
   })
 
-  test('three times is the failure that it was', async () => {
+  test('three times is its failure', async () => {
     const { result, unused } = await get([broken('a'), broken('b'), broken('c'), sized(CSV)])
     await expect(result).rejects.toMatchObject({ code: 'connection_lost', verdict: 'retry' })
     expect(unused()).toBe(1)
@@ -154,7 +154,7 @@ describe('a body that breaks off', () => {
 })
 
 test.each(['text/html', 'TEXT/HTML; charset=utf-8', 'application/xhtml+html'])(
-  'a page that came in place of the file (%s) is refused, and not asked for again',
+  'an HTML page in place of the file (%s) is rejected, and not requested again',
   async (type) => {
     const { result, unused, taken } = await get([sized('<p>\n', { 'content-type': type }), sized(CSV)])
     await expect(result).rejects.toMatchObject({ code: 'file_refused', verdict: 'dead_letter' })
@@ -162,7 +162,7 @@ test.each(['text/html', 'TEXT/HTML; charset=utf-8', 'application/xhtml+html'])(
   },
 )
 
-test('what takes the bytes may fail for reasons of its own: it is not asked for again', async () => {
+test('a failure of the receiver of the bytes is not retried', async () => {
   rig.service.interfere = (_, response) => {
     sized(CSV)(response)
     return true
@@ -171,7 +171,7 @@ test('what takes the bytes may fail for reasons of its own: it is not asked for 
   const fault = new Error('no space left')
   await expect(download(source, 'e1', null, () => Promise.reject(fault))).rejects.toBe(fault)
   expect(rig.service.received).toHaveLength(1)
-  // The body that nobody read holds no request back: as many again as may be in flight.
+  // The unread body blocks no request: as many as allowed can be sent again.
   for (let nth = 0; nth < 8; nth++) {
     await expect(download(source, 'e1', null, () => Promise.reject(fault))).rejects.toBe(fault)
   }

@@ -1,4 +1,4 @@
-/** Exports that lists miss: gone at the second list in a row, never at the first, and never more than the guard allows. */
+/** Exports that lists miss: deleted at the second list in a row, never at the first, and never more than the guard allows. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { deleteMissedTwice, missedBefore } from '../../../src/extract/exports/missed-twice.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
@@ -18,7 +18,7 @@ afterEach(() => rig[Symbol.asyncDispose]())
 const entry = (id: string) => ({ id, name: id })
 const OPTIONS: SliceOptions = { allowMassDelete: false, dry: false, migrated: true, window: EVERYTHING }
 
-/** A run whose steady list held these. */
+/** A run whose stable list contained these. */
 async function run(listed: readonly string[], options: Partial<SliceOptions> = {}, runId = String(++runs)) {
   const source = await rig.source('exports', { runId })
   const seenIds = await openSeenIds(rig.session)
@@ -47,7 +47,7 @@ const gone = async (teamId = rig.teamId) =>
 const noted = () =>
   rig.rows('select team_id as team, stream, id, run_id::int as run from intake_ops.missed_once order by 1, 3')
 
-test('one that two lists in a row miss is gone; what the first missed alone is noted', async () => {
+test('one that two lists in a row miss is deleted; one that only the first missed is recorded', async () => {
   await rig.hold('exports', ['a', 'b', 'c'].map(entry), ago(60))
   await rig.hold('exports', ['b'].map(entry), ago(60), rig.otherId)
   expect(await run(['a', 'c'])).toMatchObject({
@@ -64,7 +64,7 @@ test('one that two lists in a row miss is gone; what the first missed alone is n
   expect(tombstone).toEqual({ origin: 'run:2 proof' })
 })
 
-test('one that a list between the two held is not gone', async () => {
+test('one that a list between the two contained is not deleted', async () => {
   await rig.hold('exports', [entry('a')], ago(60))
   await run([])
   await run(['a'])
@@ -82,7 +82,7 @@ test('the same run missing it again is one list, however often its slice is read
   expect(await noted()).toMatchObject([{ id: 'a', run: 7 }])
 })
 
-test('what another team or stream missed is not what this one missed', async () => {
+test('misses of another team or stream do not count', async () => {
   await rig.hold('exports', [entry('a')], ago(60))
   await rig.rows(
     `insert into intake_ops.missed_once (team_id, stream, id, run_id)
@@ -95,14 +95,14 @@ test('what another team or stream missed is not what this one missed', async () 
   expect(await gone()).toEqual([])
   expect(await noted()).toHaveLength(3)
   await run(['a'], {}, '3')
-  // Only its own is forgotten.
+  // Only its own is removed.
   expect(await noted()).toHaveLength(2)
 })
 
 describe('the guard', () => {
   const ids = (count: number) => Array.from({ length: count }, (_, at) => `e${String(at).padStart(4, '0')}`)
 
-  test('lets fifty go unasked, and no more; what it holds back is noted, and goes once it is allowed', async () => {
+  test('allows fifty without approval, and no more; withheld ones are recorded, and deleted once allowed', async () => {
     await rig.hold('exports', ids(60).map(entry), ago(60))
     await run(ids(60).slice(51))
     const { note } = await run(ids(60).slice(51))
@@ -114,7 +114,7 @@ describe('the guard', () => {
     expect(await noted()).toEqual([])
   })
 
-  test('at fifty of sixty says nothing', async () => {
+  test('reports nothing at fifty of sixty', async () => {
     await rig.hold('exports', ids(60).map(entry), ago(60))
     await run(ids(60).slice(50))
     expect((await run(ids(60).slice(50))).note).toEqual({ text: null, attention: false })
@@ -122,14 +122,14 @@ describe('the guard', () => {
   })
 })
 
-test('a dry run notes nothing', async () => {
+test('a dry run records nothing', async () => {
   await rig.hold('exports', [entry('a')], ago(60))
   await run([], { dry: true })
   expect(await noted()).toEqual([])
 })
 
-test('a tombstone that loses to what is held is written anew, as late as the service says it is', async () => {
-  // Held by a clock that was a moment ahead.
+test('a tombstone that loses to the stored state is written again, with the time of the service', async () => {
+  // Stored under a clock that was slightly ahead.
   await rig.hold('exports', [entry('a')], ago(-1))
   await rig.rows('update intake.exports set _loaded_at = $1', ['2020-01-01'])
   await run([])

@@ -1,4 +1,4 @@
-/** Records gathered into batches: how large, in which mode, what is dropped, what is counted, and when a reader waits. */
+/** Records gathered into batches: size, mode, dropped and counted records, and when a reader waits. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -15,7 +15,7 @@ import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
 import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
-/** One at a time, so that batches are loaded in their order. */
+/** One at a time, so that batches are loaded in order. */
 let single: OpenLoaders
 beforeAll(async () => {
   rig = await openRig()
@@ -26,7 +26,7 @@ afterAll(async () => {
   await rig[Symbol.asyncDispose]()
 })
 
-/** Ids of one test are those of no other. */
+/** Ids are distinct between tests. */
 let nth = 0
 beforeEach(() => {
   nth += 1
@@ -41,7 +41,12 @@ const person = (id: string | number, more: object = {}, observedAt = ago(10)): E
 
 const people = (count: number) => Array.from({ length: count }, (_, at) => person(at))
 
-const letter = (id: string): DeadLetter => ({ recordId: name(id), origin: 'run:1', reason: 'r', body: '{}' })
+const deadLetter = (id: string): DeadLetter => ({
+  recordId: name(id),
+  origin: 'run:1',
+  reason: 'r',
+  body: '{}',
+})
 
 const inTable = () =>
   rig.rows<{ id: string; first_name: string }>(
@@ -56,7 +61,7 @@ async function open(mode: Parameters<typeof openBatcher>[1], over: Partial<Sourc
 }
 
 describe('a batch', () => {
-  test('has 2,500 records at most; the rest is loaded at the end', async () => {
+  test('has at most 2,500 records; the rest is loaded at the end', async () => {
     const { batcher, batches, source } = await open('straight')
     await batcher.add(people(2_499), [])
     await batcher.add([person('more'), person('over')], [])
@@ -75,7 +80,7 @@ describe('a batch', () => {
     expect(batches.map(({ ids }) => ids.length).sort()).toEqual([1, 5])
   })
 
-  test('holds each key once, whatever comes, and all that came is loaded', async () => {
+  test('contains each key once, in any input, and every record is loaded', async () => {
     const ids = fc.array(fc.nat(4), { minLength: 1, maxLength: 12 })
     await fc.assert(
       fc.asyncProperty(ids, async (came) => {
@@ -98,7 +103,7 @@ describe('a batch', () => {
   })
 
   test.each(['straight', 'merge', 'skip-unchanged'] as const)(
-    'of mode %s is loaded straight only where it says so',
+    'of mode %s is loaded straight only if the mode says so',
     async (mode) => {
       const { batcher, batches } = await open(mode)
       await batcher.add([person(1)], [])
@@ -107,20 +112,20 @@ describe('a batch', () => {
     },
   )
 
-  test('takes the dead letters that came before it along, once; those that are left go alone', async () => {
+  test('includes the dead letters before it, once; remaining ones are sent alone', async () => {
     const { batcher, batches, source } = await open('merge', { loaders: single })
-    await batcher.add([person(1)], [letter('a'), letter('b')])
-    // A key that comes again ends the batch.
+    await batcher.add([person(1)], [deadLetter('a'), deadLetter('b')])
+    // A repeated key ends the batch.
     await batcher.add([person(1)], [])
     await batcher.finish()
-    await batcher.add([], [letter('c')])
+    await batcher.add([], [deadLetter('c')])
     await batcher.finish()
-    expect(batches.map(({ letters }) => letters)).toEqual([[name('a'), name('b')], [], [name('c')]])
+    expect(batches.map(({ deadLetters }) => deadLetters)).toEqual([[name('a'), name('b')], [], [name('c')]])
     expect(batches[2]!.ids).toEqual([])
     expect(source.tally.deadLetters).toBe(3)
   })
 
-  test('is none where nothing came', async () => {
+  test('is none without records', async () => {
     const { batcher, batches } = await open('skip-unchanged')
     await batcher.add([], [])
     expect(await batcher.finish()).toEqual([])
@@ -128,21 +133,24 @@ describe('a batch', () => {
   })
 })
 
-describe('a record that the warehouse holds already', () => {
-  test('is dropped and counted when unchanged records are skipped, before it fills one', async () => {
+describe('an unchanged record', () => {
+  test('is dropped and counted when unchanged records are skipped, before it fills a batch', async () => {
     await rig.hold(
       'patients',
       [0, 1, 2].map((id) => ({ id: name(id), first_name: 'A' })),
       ago(60),
     )
     const { batcher, batches, source } = await open('skip-unchanged')
-    await batcher.add([person(0), person(1, { first_name: 'B' }), person(2), person('new')], [letter('x')])
+    await batcher.add(
+      [person(0), person(1, { first_name: 'B' }), person(2), person('new')],
+      [deadLetter('x')],
+    )
     await batcher.finish()
     expect(batches.flatMap(({ ids }) => ids).sort()).toEqual([name(1), name('new')].sort())
     expect(source.tally).toEqual({ ...emptyTally(), changed: 2, unchanged: 2, deadLetters: 1 })
   })
 
-  test('is merged, and none is counted as unchanged, when they are not', async () => {
+  test('is merged, and not counted as unchanged, otherwise', async () => {
     await rig.hold('patients', [{ id: name(0), first_name: 'A' }], ago(60))
     const { batcher, batches, source } = await open('merge')
     await batcher.add([person(0)], [])
@@ -151,7 +159,7 @@ describe('a record that the warehouse holds already', () => {
     expect(source.tally.unchanged).toBe(0)
   })
 
-  test('of a log is dropped, too, when a later entry with its id is held; of any other stream it is not', async () => {
+  test('of a log is dropped, too, when a later entry with its id is stored; of any other stream it is not', async () => {
     const entry = (attempts: number) => ({ id: name('e'), attempts, created_at: '2026-01-01T00:00:00Z' })
     await rig.hold('webhook_deliveries', [entry(3)], ago(60))
     const noting = notingLoad()
@@ -176,7 +184,7 @@ describe('the end', () => {
     ...over,
   })
 
-  test('adds up what every batch did, and tells each conflicting id once', async () => {
+  test('sums the results of all batches, and returns each conflicting id once', async () => {
     const results = [
       result({ changed: 1, deleted: 2, erased: 3, deadLetters: 4, problems: 5, conflicts: ['x', 'y'] }),
       result({ changed: 10, deleted: 20, erased: 30, deadLetters: 40, problems: 50, conflicts: ['y', 'z'] }),
@@ -199,7 +207,7 @@ describe('the end', () => {
     expect(source.tally).toEqual({ ...emptyTally(), changed: 1, deleted: 1 })
   })
 
-  test('is the first failure of any batch, though later ones were loaded; nothing more is taken', async () => {
+  test('is the first failure of any batch, though later ones were loaded; nothing more is accepted', async () => {
     const failures = ['first', 'second'].map((said) => new IntakeError(said, { code: 'x', verdict: 'stop' }))
     const noting = notingLoad()
     const load: Source['load'] = async (session, batch, mode) => {
@@ -215,7 +223,7 @@ describe('the end', () => {
     expect((await inTable()).map(({ id }) => id)).not.toContain(name(3))
   })
 
-  test('of skipping unchanged records that fails is its failure', async () => {
+  test('is the failure of skipping unchanged records', async () => {
     const failing = { ...rig.loaders, run: () => Promise.reject(new Error('no warehouse')) }
     const { batcher } = await open('skip-unchanged', { loaders: failing })
     await batcher.add([person(1)], [])
@@ -223,15 +231,15 @@ describe('the end', () => {
   })
 })
 
-test('a reader waits while every loader is busy and a batch is waiting, and goes on when one is free', async () => {
+test('a reader waits while every loader is busy and a batch is waiting, and continues when one is free', async () => {
   let release = () => {}
-  const held = new Promise<void>((resolve) => {
+  const released = new Promise<void>((resolve) => {
     release = resolve
   })
   const noting = notingLoad()
   const { batcher } = await open('merge', {
     load: async (...args) => {
-      await held
+      await released
       return noting.load(...args)
     },
   })
@@ -249,7 +257,7 @@ test('a reader waits while every loader is busy and a batch is waiting, and goes
   expect(noting.batches.flatMap(({ ids }) => ids)).toHaveLength(5)
 })
 
-test('what is loaded may be written over only after it was: batches in flight do not share memory', async () => {
+test('memory is reused only after its batch was loaded: batches in flight do not share memory', async () => {
   const { batcher } = await open('straight')
   for (let batch = 0; batch < 6; batch++) {
     await batcher.add(

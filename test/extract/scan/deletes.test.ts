@@ -1,4 +1,4 @@
-/** Deletes of one scan: what is asked for by its id, what becomes a tombstone, and what waits for a person (law 6). */
+/** Deletes of one scan: which ids are fetched, which become tombstones, and which wait for approval (law 6). */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { instantOf, microsOf } from '../../../src/core/time.ts'
 import { proveDeletes } from '../../../src/extract/scan/deletes.ts'
@@ -17,7 +17,7 @@ const person = (id: string, more: object = {}) => ({ id, first_name: 'A', ...mor
 const persons = (count: number, start = 'p') =>
   Array.from({ length: count }, (_, at) => person(`${start}${String(at).padStart(5, '0')}`))
 
-/** A steady scan that began at this moment and saw these ids. */
+/** A stable scan that began at this time and saw these ids. */
 async function scanned(seen: readonly string[], startedAt = ago(0)): Promise<ScanReport> {
   const seenIds = await openSeenIds(rig.session)
   for (const id of seen) seenIds.add(id)
@@ -43,7 +43,7 @@ const state = async (teamId = rig.teamId) => {
   return { gone: rows.filter(({ gone }) => gone).map(({ id }) => id), count: rows.length }
 }
 
-test('only ids that a scan missed are asked for; those that are not there become tombstones, the others are loaded', async () => {
+test('only ids that a scan missed are fetched; those not found become tombstones, the others are loaded', async () => {
   await rig.hold('patients', [...persons(3), person('alive'), person('changed'), person('seen')], ago(60))
   await rig.hold('patients', persons(3), ago(60), rig.otherId)
   rig.service.records.patients.push(person('alive'), person('changed', { first_name: 'B' }), person('seen'))
@@ -52,7 +52,7 @@ test('only ids that a scan missed are asked for; those that are not there become
   expect(asked).toEqual(['alive', 'changed', 'p00000', 'p00001', 'p00002'])
   expect((await state()).gone).toEqual(['p00000', 'p00001', 'p00002'])
   expect((await state(rig.otherId)).gone).toEqual([])
-  // What was found unchanged was counted when the list was read.
+  // Unchanged ones were counted when the list was read.
   expect(source.tally).toMatchObject({ deleted: 3, changed: 1, unchanged: 7 })
   const [tombstone] = await rig.rows(
     `select origin, deleted, payload from intake_raw.records where id = 'p00000' and team_id = $1`,
@@ -61,19 +61,19 @@ test('only ids that a scan missed are asked for; those that are not there become
   expect(tombstone).toMatchObject({ origin: 'run:1 proof', deleted: true, payload: null })
 })
 
-test('nothing is asked for where nothing is missing', async () => {
+test('nothing is fetched if nothing is missing', async () => {
   await rig.hold('patients', [person('a')], ago(60))
   expect((await run(['a'])).asked).toEqual([])
 })
 
-test('what was read within a second after the scan began is asked for, too: the bounds of two runs differ by as much', async () => {
+test('a record read within a second after the scan began is fetched, too: the clock bounds of two runs differ by as much', async () => {
   const startedAt = ago(30)
   const after = (micros: number) => instantOf(microsOf(startedAt) + micros)
   await rig.hold('patients', [person('within')], after(999_999))
   await rig.hold('patients', [person('beyond')], after(1_000_000))
   const source = await rig.source('patients')
   const scan = await scanned([], startedAt)
-  // As if both were written while the scan ran.
+  // As if both were written during the scan.
   await rig.rows(`update intake.patients set _loaded_at = now() + interval '1 minute'`)
   await proveDeletes(source, rig.session, scan, false)
   expect(asked()).toEqual(['within'])
@@ -88,7 +88,7 @@ describe('the guard', () => {
   ])('with %i missing of %i live: %s', async (missing, live, kind, allowed) => {
     const all = persons(live)
     await rig.hold('patients', all, ago(60))
-    // Those of another team, and what is gone already, count for nothing.
+    // Those of another team, and deleted ones, do not count.
     await rig.hold('patients', persons(300, 'q'), ago(60), rig.otherId)
     const { report, asked } = await run(all.slice(missing).map(({ id }) => id))
     if (kind === 'withheld') {
@@ -103,7 +103,7 @@ describe('the guard', () => {
     }
   })
 
-  test('lets pass what a person has allowed', async () => {
+  test('allows approved deletes', async () => {
     const all = persons(60)
     await rig.hold('patients', all, ago(60))
     expect((await run([], { allow: true })).report).toEqual({ kind: 'done', conflicting: [] })
@@ -111,7 +111,7 @@ describe('the guard', () => {
   })
 })
 
-test('more than a portion is asked for once each, though every third turns out to be alive', async () => {
+test('more than a portion is fetched once each, though every third turns out to exist', async () => {
   const all = persons(1_201)
   await rig.hold('patients', all, ago(60))
   const alive = all.filter((_, at) => at % 3 === 0)
@@ -123,7 +123,7 @@ test('more than a portion is asked for once each, though every third turns out t
   expect(source.tally).toMatchObject({ deleted: 800, changed: 0, unchanged: 7 })
 })
 
-test('what the service does not give is a dead letter, and no tombstone', async () => {
+test('a failing fetch becomes a dead letter, and no tombstone', async () => {
   await rig.hold('patients', [person('a'), person('b')], ago(60))
   rig.service.interfere = ({ url }, response) => {
     if (!url.endsWith('/a')) return false
@@ -135,8 +135,8 @@ test('what the service does not give is a dead letter, and no tombstone', async 
   expect(source.tally).toMatchObject({ deleted: 1, deadLetters: 1 })
 })
 
-test('what is held with a later time than the answer stays alive, and is contested', async () => {
-  // Held by a clock that was two hours ahead: the answer of 404 loses to it.
+test('a record stored with a later time than the answer stays, and conflicts', async () => {
+  // Stored under a clock that was two hours ahead: the answer of 404 loses to it.
   await rig.hold('patients', [person('a'), person('b')], ago(-7_200))
   const { report } = await run([])
   expect(report).toEqual({ kind: 'done', conflicting: ['a', 'b'] })

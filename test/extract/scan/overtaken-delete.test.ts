@@ -1,4 +1,4 @@
-/** A page that was on its way while an event told that one of its records is gone. */
+/** A page that is in flight while an event deletes one of its records. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { instantOf } from '../../../src/core/time.ts'
@@ -26,7 +26,7 @@ const backfill = () =>
 
 const gone = () => scene.rows('select id, _deleted_at is not null as gone from intake.patients order by id')
 
-/** Until the list is answered, p1 is deleted at the service, and an event about it is loaded; the page is dated later. */
+/** Before the list is answered, p1 is deleted at the service, and an event about it is loaded; the page has a later date. */
 function meanwhile(type: 'deleted' | 'updated'): void {
   service.interfere = ({ url }, response) => {
     if (!url.startsWith('/v2/patients?') && url !== '/v2/patients') return false
@@ -46,7 +46,7 @@ function meanwhile(type: 'deleted' | 'updated'): void {
   }
 }
 
-test('the record stays gone, when the service says by its id that it is', async () => {
+test('the record stays deleted if a GET by id confirms it', async () => {
   expect((await backfill()).code).toBe(0)
   meanwhile('deleted')
   expect((await backfill()).code).toBe(0)
@@ -55,13 +55,13 @@ test('the record stays gone, when the service says by its id that it is', async 
     { id: 'p1', gone: true },
     { id: 'p2', gone: false },
   ])
-  // That it came and went is history.
+  // Its return and second delete are history.
   expect(
     await scene.rows(`select deleted from intake_raw.record_history where id = 'p1' order by superseded_at`),
   ).toEqual([{ deleted: false }, { deleted: true }, { deleted: false }])
 })
 
-test('one that no event told to be gone is left to the next scan, which proves it', async () => {
+test('a record that no event deleted is left to the next scan, which proves the delete', async () => {
   expect((await backfill()).code).toBe(0)
   meanwhile('updated')
   expect((await backfill()).code).toBe(0)

@@ -1,4 +1,4 @@
-/** A list that changes while it is read is read again, and what each reading found is loaded and counted once. */
+/** A list that changes during a scan is scanned again, and the records of each scan are loaded and counted once. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ScanRequest } from '../../../src/extract/scan/scan.ts'
 import { scanUntilStable } from '../../../src/extract/scan/scan-until-stable.ts'
@@ -15,7 +15,7 @@ afterEach(() => rig[Symbol.asyncDispose]())
 const person = (id: string, first_name = 'A') => ({ id, first_name })
 const OPTIONS = { allowMassDelete: false, dry: false, migrated: true, window: { ...EVERYTHING, full: false } }
 
-/** Answers the list with one reading after another, each a page with the count that is told of it. */
+/** Answers the list with one scan after another, each a page with its count. */
 function readings(...all: readonly { readonly count: number; readonly results: readonly unknown[] }[]): void {
   const left = [...all]
   rig.service.interfere = (_, response) => {
@@ -31,7 +31,7 @@ async function read(request: ScanRequest = {}, options: Partial<typeof OPTIONS> 
   return { ...scans, tally: source.tally, modes: noting.batches.map(({ mode }) => mode) }
 }
 
-test('one that is steady is read once, straight where nothing of it is held', async () => {
+test('a stable list is read once, straight if nothing of it is stored', async () => {
   readings({ count: 2, results: [person('a'), person('b')] })
   const { last, all, conflicting, tally, modes } = await read()
   expect(last).toMatchObject({ stable: true, distinct: 2 })
@@ -40,7 +40,7 @@ test('one that is steady is read once, straight where nothing of it is held', as
   expect(rig.service.received).toHaveLength(1)
 })
 
-test('one of which the stream holds something is compared with it, though another team holds none', async () => {
+test('a stream with stored records is compared with them, though another team has none', async () => {
   await rig.hold('patients', [person('a')], ago(60))
   readings({ count: 2, results: [person('a'), person('b')] })
   const { tally, modes } = await read()
@@ -48,14 +48,14 @@ test('one of which the stream holds something is compared with it, though anothe
   expect(tally).toMatchObject({ fetched: 2, changed: 1, unchanged: 1 })
 })
 
-test('what another team or stream holds is not held of this one', async () => {
+test('records of another team or stream do not count as stored', async () => {
   await rig.hold('patients', [person('a')], ago(60), rig.otherId)
   await rig.hold('forms', [{ id: 'f', questions: [] }], ago(60))
   readings({ count: 1, results: [person('a')] })
   expect((await read()).modes).toEqual(['straight'])
 })
 
-test('one that is steady the second time is read twice; fetched and unchanged count for the last reading', async () => {
+test('a list that is stable the second time is read twice; fetched and unchanged count for the last scan', async () => {
   await rig.hold('patients', [person('a')], ago(60))
   readings(
     { count: 3, results: [person('a'), person('b'), 7] },
@@ -71,17 +71,17 @@ test('one that is steady the second time is read twice; fetched and unchanged co
   )
   const again = await read()
   expect([again.last.stable, again.all.length]).toEqual([true, 2])
-  // What the first reading loaded is changed, and what it set aside the second did not meet.
+  // Records that the first scan loaded are changed; its dead letters were not seen by the second.
   expect(again.tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 3, deadLetters: 0 })
 })
 
-test('only the first reading is loaded straight', async () => {
+test('only the first scan is loaded straight', async () => {
   readings({ count: 9, results: [person('a')] }, { count: 1, results: [person('a', 'B')] })
   const { modes } = await read()
   expect(modes).toEqual(['straight', 'merge'])
 })
 
-test('one that never is, is read three times; what any reading left in doubt is contested', async () => {
+test('a list that is never stable is read three times; conflicts of any scan are refetched', async () => {
   const twice = (id: string, count: number) => ({ count, results: [person(id), person(id, 'B')] })
   readings(twice('a', 2), twice('b', 2), twice('c', 2), twice('d', 2))
   const { last, all, conflicting } = await read()
@@ -95,7 +95,7 @@ test('one that never is, is read three times; what any reading left in doubt is 
   expect(rig.service.received).toHaveLength(3)
 })
 
-test('one whose filter is not believed is not read again', async () => {
+test('a list whose filter is not trusted is not read again', async () => {
   readings({ count: 1, results: [person('a')] })
   const { last, all } = await read({ satisfies: () => false })
   expect([last.stopped, all.length]).toEqual([true, 1])

@@ -1,4 +1,4 @@
-/** One reading of a whole list: what makes it steady, what is noted, and which summaries are fetched by id. */
+/** One scan of a whole list: when it is stable, what it reports, and which summaries are fetched by id. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { instantOf, microsOf, parseInstant } from '../../../src/core/time.ts'
 import type { BatchMode } from '../../../src/extract/scan/batcher.ts'
@@ -26,7 +26,7 @@ async function scan(
   return { report, source }
 }
 
-/** Answers the list with these pages, one after another, whatever page is asked for beyond them. */
+/** Answers the list with these pages, one after another, whatever page is requested beyond them. */
 function listPages(
   path: string,
   pages: readonly { count?: number | null; results: readonly unknown[] }[],
@@ -50,7 +50,7 @@ const deadLettersOf = () =>
      from intake_ops.dead_letters join intake_raw.set_aside on dead_letter_id = id order by record_id`,
   )
 
-describe('a scan is steady', () => {
+describe('a scan is stable', () => {
   test('when it reached the end of a list that is as long as the service counts', async () => {
     rig.service.records.patients.push(...persons(23))
     const before = ago(0)
@@ -65,7 +65,7 @@ describe('a scan is steady', () => {
       newest: null,
       stopped: false,
     })
-    // The `Date` of answers is cut to seconds: the start is a lower bound in the service's clock.
+    // The `Date` of answers is cut to seconds: the start is a lower bound on the service's clock.
     expect(Math.abs(microsOf(report.startedAt) - microsOf(before))).toBeLessThan(2_000_000)
     expect(report.startedAt <= ago(0)).toBe(true)
     expect([...(await report.seenIds.ids())].sort()).toEqual(
@@ -86,7 +86,7 @@ describe('a scan is steady', () => {
     ])
   })
 
-  test('and tells the progress of this reading, after others of the same run', async () => {
+  test('and reports the progress of this scan, after others of the same run', async () => {
     rig.service.records.patients.push(...persons(3))
     const seen: unknown[] = []
     const source = await rig.source('patients', { onProgress: (progress) => seen.push(progress) })
@@ -99,7 +99,7 @@ describe('a scan is steady', () => {
     expect(source.tally).toMatchObject({ fetched: 6, changed: 3, unchanged: 3 })
   })
 
-  test('with records that have no id, which count among the distinct, and with those whose id is all that is known', async () => {
+  test('with records without an id, which count as distinct, and with those whose id is all that is known', async () => {
     listPages('/v2/patients', [{ results: [person('p1'), { first_name: 'no id' }, { id: null }, 7] }])
     const { report, source } = await scan('patients')
     expect(report).toMatchObject({ stable: true, distinct: 4, count: 4 })
@@ -107,7 +107,7 @@ describe('a scan is steady', () => {
     expect(source.tally).toMatchObject({ fetched: 4, changed: 1, deadLetters: 3 })
   })
 
-  test('not when it lists a record twice: the record is conflicting, and both states were loaded', async () => {
+  test('not when it lists a record twice: the record conflicts, and both states were loaded', async () => {
     listPages('/v2/patients', [
       { results: [person('p1'), person('p2')] },
       { results: [person('p1', { first_name: 'B' }), person('p3')] },
@@ -124,12 +124,12 @@ describe('a scan is steady', () => {
     expect(await rig.rows('select id from intake.patients order by id')).toHaveLength(3)
   })
 
-  test('when the service tells no count', async () => {
+  test('when the service gives no count', async () => {
     listPages('/v2/patients', [{ count: null, results: persons(3) }])
     expect((await scan('patients')).report).toMatchObject({ stable: true, count: null, distinct: 3 })
   })
 
-  test('not when the count changed meanwhile, or pages end before it', async () => {
+  test('not when the count changed, or pages end before it', async () => {
     const [a, b] = [persons(4).slice(0, 2), persons(4).slice(2)]
     listPages('/v2/patients', [
       { count: 4, results: a },
@@ -151,7 +151,7 @@ describe('a scan is steady', () => {
     })
   })
 
-  test('of a log, when as many entries were listed as it had at the start, whatever ids they bear', async () => {
+  test('of a log, when as many entries were listed as it had at the start, with any ids', async () => {
     const entry = (id: string, attempts: number) => ({ id, attempts, created_at: '2026-01-01T00:00:00Z' })
     listPages('/v2/webhooks/events', [
       { count: 4, results: [entry('a', 1), entry('a', 2)] },
@@ -169,12 +169,12 @@ describe('a scan is steady', () => {
   })
 })
 
-test('a record that does not satisfy what was asked for ends the scan, and what came before it is loaded', async () => {
+test('a record that does not satisfy the filter ends the scan, and the records before it are loaded', async () => {
   listPages('/v2/patients', [{ results: [person('p1'), person('p2', { first_name: 'X' })] }])
   const satisfies = (payload: object) => (payload as { first_name?: string }).first_name !== 'X'
   const { report } = await scan('patients', { satisfies })
   expect(report).toMatchObject({ stable: false, stopped: true, reason: 'filter_ignored' })
-  // What is no record satisfies anything.
+  // An entry that is no record satisfies any filter.
   listPages('/v2/patients', [{ results: [person('p1'), 7] }])
   expect((await scan('patients', { satisfies })).report).toMatchObject({ stopped: false, stable: true })
 })
@@ -213,7 +213,7 @@ describe('the newest date', () => {
     expect(await newest(...dates)).toBe(expected)
   })
 
-  test('may be five minutes ahead, for clocks that differ', async () => {
+  test('may be five minutes ahead, for different clocks', async () => {
     const [near, far] = [ago(-280), ago(-320)]
     expect(await newest(near)).toBe(parseInstant(near))
     expect(await newest(far)).toBeNull()
@@ -234,7 +234,7 @@ describe('entries that are summaries', () => {
   const packet = (id: string, name: string, updated_at: string | null = OLD) => ({ id, name, updated_at })
   const whole = (entry: { id: string }) => ({ ...entry, forms: ['f1'] })
 
-  /** Lists these entries, and gives each whole by its id. */
+  /** Lists these entries, and returns each complete record by its id. */
   function serve(...entries: readonly ReturnType<typeof packet>[]): void {
     rig.service.records.packets = entries.map(whole)
     listPages('/v2/packets', [{ results: entries }])
@@ -246,14 +246,14 @@ describe('entries that are summaries', () => {
       .map(({ url }) => url.split('/').at(-1)!)
       .sort()
 
-  /** One reading, as a run makes it: scan, and keep the summaries noted. */
+  /** One scan as in a run: scan, and store the summaries. */
   async function read(request: ScanRequest = {}) {
     const { report, source } = await scan('packets', request)
     await report.seenIds.keepSummaries({ teamId: rig.teamId, stream: 'packets' })
     return { ids: fetched(), tally: source.tally, report }
   }
 
-  test('are fetched whole when they are new or changed, and only then, unless all are asked for', async () => {
+  test('are fetched only when new or changed, unless all are requested', async () => {
     serve(packet('a', 'A'), packet('b', 'B'))
     expect(await read()).toMatchObject({ ids: ['a', 'b'], tally: { changed: 2, unchanged: 0 } })
     expect(await rig.rows('select packet_id, form_id from intake.packet_forms order by 1')).toEqual([
@@ -271,7 +271,7 @@ describe('entries that are summaries', () => {
     expect(await read()).toMatchObject({ ids: [] })
   })
 
-  test('that hold the whole record are not fetched', async () => {
+  test('that contain the whole record are not fetched', async () => {
     rig.service.records.packets = [whole(packet('a', 'A'))]
     expect(await read()).toMatchObject({ ids: [], tally: { changed: 1 } })
     expect((await rig.rows('select origin from intake_raw.records'))[0]!.origin).toBe('run:1 page:1')
@@ -283,28 +283,28 @@ describe('entries that are summaries', () => {
     expect((await read()).ids).toEqual(['fresh', 'undated'])
   })
 
-  test('of records that have a problem are fetched again the next time', async () => {
+  test('of records with a problem are fetched again the next time', async () => {
     serve(packet('a', 'A'))
     rig.service.records.packets = [{ ...whole(packet('a', 'A')), text: '\u0000' }]
     expect((await read()).ids).toEqual(['a'])
     expect((await read()).ids).toEqual(['a'])
   })
 
-  test('whose record is not found are dead letters that hold what the list said, and are asked for again', async () => {
+  test('whose record is not found are dead letters with the list entry, and are fetched again', async () => {
     serve(packet('a', 'A'), packet('b', 'B'))
     rig.service.records.packets = [whole(packet('a', 'A'))]
     expect(await read()).toMatchObject({ ids: ['a', 'b'], tally: { changed: 1, deadLetters: 1 } })
-    const [letter] = await deadLettersOf()
-    expect(letter).toMatchObject({
+    const [deadLetter] = await deadLettersOf()
+    expect(deadLetter).toMatchObject({
       record_id: 'b',
       origin: 'run:1 page:1',
       reason: 'is in the list, but not found by its id',
     })
-    expect(JSON.parse(letter!.body)).toEqual(packet('b', 'B'))
+    expect(JSON.parse(deadLetter!.body)).toEqual(packet('b', 'B'))
     expect((await read()).ids).toEqual(['b'])
   })
 
-  test('whose record the service does not give are dead letters that hold what the list said', async () => {
+  test('whose record the service refuses are dead letters with the list entry', async () => {
     serve(packet('a', 'A'))
     const listing = rig.service.interfere
     rig.service.interfere = (request, response) => {
@@ -313,16 +313,16 @@ describe('entries that are summaries', () => {
       return true
     }
     await read()
-    const [letter] = await deadLettersOf()
-    expect(letter).toMatchObject({
+    const [deadLetter] = await deadLettersOf()
+    expect(deadLetter).toMatchObject({
       record_id: 'a',
       origin: 'run:1 fetch',
       reason: expect.stringContaining('(422)'),
     })
-    expect(JSON.parse(letter!.body)).toEqual(packet('a', 'A'))
+    expect(JSON.parse(deadLetter!.body)).toEqual(packet('a', 'A'))
   })
 
-  test('carry the origin of the fetch, and a time not before that of the page', async () => {
+  test('have the origin of the fetch, and a time not before that of the page', async () => {
     serve(packet('a', 'A'))
     const { report } = await read()
     const [row] = await rig.rows<{ origin: string; at: Date }>(
@@ -333,7 +333,7 @@ describe('entries that are summaries', () => {
   })
 })
 
-test('what a mode of straight loads goes straight, and a page that skips unchanged records leaves them out', async () => {
+test('a mode for straight loads loads straight, and a page that skips unchanged records omits them', async () => {
   rig.service.records.patients.push(...persons(3))
   const noting = notingLoad()
   await scan('patients', { mode: 'straight', over: { load: noting.load } })

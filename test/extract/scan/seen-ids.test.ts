@@ -1,4 +1,4 @@
-/** Seen ids: what a scan saw, what it saw twice, what it missed, and which summaries need no fetch by id. */
+/** Seen ids: which ids a scan saw, saw twice, or missed, and which summaries need no fetch by id. */
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../../src/core/envelope.ts'
@@ -20,13 +20,13 @@ describe('ids', () => {
   })
   afterAll(() => rig[Symbol.asyncDispose]())
 
-  /** What may be an id and may be hard for a file of lines. */
+  /** Possible ids that are difficult in a file of lines. */
   const id = fc.oneof(
     fc.constantFrom('a', 'A', 'a ', '\\N', '\\.', 'a\tb', 'a\nb', 'a\r', '\\', '', "'", '"'),
     naughtyText.filter((text) => !text.includes('\0') && text.isWellFormed()),
   )
 
-  test('are counted once each, listed once each in order, and told when they came twice', async () => {
+  test('are counted once each, listed once each in order, and reported when seen twice', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(id, { maxLength: 30 }), async (ids) => {
         const seenIds = await openSeenIds(rig.session)
@@ -36,14 +36,14 @@ describe('ids', () => {
         expect(await seenIds.count()).toBe(once.size)
         expect([...(await seenIds.ids())].sort()).toEqual([...once].sort())
         expect([...(await seenIds.repeated())].sort()).toEqual(twice.sort())
-        // Asking changes nothing.
+        // Reading changes nothing.
         expect(await seenIds.count()).toBe(once.size)
       }),
       { numRuns: 60 },
     )
   })
 
-  test('come in order, and those added after a count are counted next time', async () => {
+  test('are in order, and those added after a count are counted next time', async () => {
     const seenIds = await openSeenIds(rig.session)
     for (const each of ['c', 'a', 'b', 'a']) seenIds.add(each)
     expect(await seenIds.count()).toBe(3)
@@ -61,7 +61,7 @@ describe('ids', () => {
     expect(await seenIds.ids()).toEqual([])
   })
 
-  test('leave the memory at ten thousand, and not before', async () => {
+  test('are moved out of memory at ten thousand, and not before', async () => {
     const seenIds = await openSeenIds(rig.session)
     const written = async () => (await rig.rows('select from pg_temp.seen')).length
     for (let at = 0; at < 9_999; at++) seenIds.add(`id${at}`)
@@ -75,11 +75,11 @@ describe('ids', () => {
   })
 })
 
-describe('what a scan missed', () => {
+describe('the missed ids of a scan', () => {
   let rig: Rig
   let seenIds: SeenIds
   const place = () => ({ teamId: rig.teamId, stream: 'patients', table: 'patients' }) as const
-  /** When the scan began, in the service's clock, which is ours here. */
+  /** When the scan began, on the service's clock, which is ours here. */
   let since = ago(0)
 
   beforeEach(async () => {
@@ -94,7 +94,7 @@ describe('what a scan missed', () => {
   const later = (micros: number) => instantOf(microsOf(since) + micros)
   const missed = async (limit = 100) => await seenIds.missing(place(), since, limit)
 
-  test('is what was held alive before it and is in none of its pages, of its own team and stream', async () => {
+  test('are those stored live before it that are in none of its pages, of its own team and stream', async () => {
     await rig.hold(
       'patients',
       ['gone', 'seen', 'deleted'].map((id) => patient(id)),
@@ -120,7 +120,7 @@ describe('what a scan missed', () => {
     expect(await missed()).toEqual({ count: 0, ids: [] })
   })
 
-  test('is counted whole, and listed in order up to the limit', async () => {
+  test('are counted completely, and listed in order up to the limit', async () => {
     await rig.hold(
       'patients',
       ['d', 'b', 'a', 'c'].map((id) => patient(id)),
@@ -149,7 +149,7 @@ describe('what a scan missed', () => {
       await begin()
       since = began
     }
-    // The same record of another team, which was written long before, says nothing of this one.
+    // The same record of another team, written long before, does not count.
     await rig.hold('patients', [patient('p')], later(offset), rig.otherId)
     await rig.rows(`update intake.patients set _loaded_at = '2020-01-01' where team_id = $1`, [rig.otherId])
     expect((await missed()).ids).toEqual(missing ? ['p'] : [])
@@ -180,7 +180,7 @@ describe('summaries', () => {
       `select team_id, stream, id, encode(hash, 'hex') as hash, xmin::text from intake_raw.list_entries order by team_id, stream, id`,
     )
 
-  test('that were kept are unchanged while their record is held alive; others are not', async () => {
+  test('that were kept are unchanged while their record is stored live; others are not', async () => {
     await rig.hold(
       'patients',
       ['same', 'changed', 'undated', 'deleted', 'new'].map((id) => patient(id)),
@@ -203,7 +203,7 @@ describe('summaries', () => {
     expect(await unchanged(summary('undated', {}))).toEqual([])
   })
 
-  test('of another team or stream are not those of this one', async () => {
+  test('of another team or stream do not count', async () => {
     await rig.hold('patients', [patient('p')], ago(60))
     await rig.hold('patients', [patient('p')], ago(60), rig.otherId)
     await rig.hold('forms', [{ id: 'p', questions: [] }], ago(60))
@@ -215,7 +215,7 @@ describe('summaries', () => {
     expect(await entries()).toHaveLength(2)
   })
 
-  test('are kept only of records that are loaded, and of which nothing waits or was discarded', async () => {
+  test('are kept only for records that are loaded, without a waiting or discarded dead letter', async () => {
     const ids = ['alive', 'waiting', 'discarded', 'resolved', 'of-others', 'of-forms']
     await rig.hold(
       'patients',
@@ -225,9 +225,9 @@ describe('summaries', () => {
     const taken = await takeWhole(rig.session, patients, rig.teamId)
     const made = { teamId: rig.teamId, stream: 'patients', observedAt: ago(5) } as const
     await loadEnvelopes(rig.session, patients, [tombstoneEnvelope('deleted', made)], { mode: 'merge', taken })
-    const letter = (recordId: string) => [{ recordId, origin: 'run:1 page:1', reason: 'r', body: '{}' }]
+    const deadLetterOf = (recordId: string) => [{ recordId, origin: 'run:1 page:1', reason: 'r', body: '{}' }]
     for (const id of ['waiting', 'discarded', 'resolved'])
-      await storeDeadLetters(rig.session.db, { ...place(), runId: '1' }, letter(id))
+      await storeDeadLetters(rig.session.db, { ...place(), runId: '1' }, deadLetterOf(id))
     for (const status of ['discarded', 'resolved'])
       await rig.rows(
         'update intake_ops.dead_letters set status = $1, settled_at = now() where record_id = $1',
@@ -236,18 +236,18 @@ describe('summaries', () => {
     await storeDeadLetters(
       rig.session.db,
       { teamId: rig.otherId, stream: 'patients', runId: '1' },
-      letter('of-others'),
+      deadLetterOf('of-others'),
     )
     await storeDeadLetters(
       rig.session.db,
       { teamId: rig.teamId, stream: 'forms', runId: '1' },
-      letter('of-forms'),
+      deadLetterOf('of-forms'),
     )
     await keep(...[...ids, 'deleted', 'never'].map((id) => summary(id)))
     expect((await entries()).map(({ id }) => id)).toEqual(['alive', 'of-forms', 'of-others', 'resolved'])
   })
 
-  test('that are the same write nothing; one that changed takes the place of what was kept', async () => {
+  test('that are unchanged write nothing; a changed one replaces the kept one', async () => {
     await rig.hold('patients', [patient('a'), patient('b')], ago(60))
     await keep(summary('a'), summary('b'))
     const before = await entries()
@@ -260,7 +260,7 @@ describe('summaries', () => {
     expect(after[1]!.hash).toBe(summary('b', { updated_at: '2026-01-03T00:00:00Z' }).content!.hash)
   })
 
-  test('of one record that came twice are one, the same whichever came first', async () => {
+  test('of a record that is listed twice are one, the same in any order', async () => {
     await rig.hold('patients', [patient('a')], ago(60))
     const two = [summary('a'), summary('a', { updated_at: '2026-01-03T00:00:00Z' })] as const
     const kept: string[] = []
@@ -281,7 +281,7 @@ describe('summaries', () => {
     expect(await entries()).toEqual([])
   })
 
-  test('leave the memory at ten thousand too', async () => {
+  test('are moved out of memory at ten thousand too', async () => {
     const written = async () => (await rig.rows('select from pg_temp.summaries')).length
     const one = summary('a')
     for (let at = 0; at < 9_999; at++) seenIds.addSummary(one)

@@ -8,8 +8,8 @@ const NOW = at('2026-03-20T02:00:00Z')
 const NIGHTLY = { lookbackDays: 2, sweepDays: 7, full: false, since: null }
 const CURSOR = { newest: '2026-03-19T22:15:00.123456Z', swept_at: '2026-03-18T02:00:00.000001Z' }
 
-describe('what a run asks for', () => {
-  it('begins two days before the checkpoint, and two more for bounds and zones that differ', () => {
+describe('the window of a run', () => {
+  it('begins two days before the checkpoint, and two more for different bounds and time zones', () => {
     expect(planWindow(CURSOR, NIGHTLY, NOW)).toMatchObject({ after: '2026-03-15', note: null })
     expect(planWindow(CURSOR, { ...NIGHTLY, lookbackDays: 0 }, NOW).after).toBe('2026-03-17')
   })
@@ -17,13 +17,13 @@ describe('what a run asks for', () => {
   it.each<[string, unknown]>([
     ['before the first run', null],
     ['after a run that saw no date', { ...CURSOR, newest: null }],
-    ['after one that was not steady', { newest: CURSOR.newest, swept_at: null }],
+    ['after one that was not stable', { newest: CURSOR.newest, swept_at: null }],
     ['when the last reading of everything was a week ago', { ...CURSOR, swept_at: '2026-03-13T02:00:00Z' }],
   ])('is everything %s', (_title, cursor) => {
     expect(planWindow(cursor, NIGHTLY, NOW)).toMatchObject({ after: null, note: null })
   })
 
-  it('is everything with --full, and what was submitted since a date with --since, whatever the checkpoint', () => {
+  it('is everything with --full, and the submissions since a date with --since, whatever the checkpoint', () => {
     expect(planWindow(CURSOR, { ...NIGHTLY, full: true }, NOW).after).toBeNull()
     expect(planWindow(CURSOR, { ...NIGHTLY, since: at('2026-01-10') }, NOW).after).toBe('2026-01-08')
     expect(planWindow(null, { ...NIGHTLY, since: at('2026-01-10') }, NOW).after).toBe('2026-01-08')
@@ -37,13 +37,13 @@ describe('what a run asks for', () => {
     ['cannot be read', { ...CURSOR, swept_at: '2026-02-30T00:00:00Z' }],
     ['cannot be read', 'x'],
     ['cannot be read', []],
-  ])('is everything, and it is said, when the checkpoint %s', (what, cursor) => {
+  ])('is everything, with a note, when the checkpoint %s', (what, cursor) => {
     expect(planWindow(cursor, NIGHTLY, NOW)).toEqual({
       after: null,
       checkpoint: { newest: null, swept_at: null },
       note: `the stored checkpoint ${what}`,
     })
-    // Said too when the run is told what to read, and nothing of it is kept.
+    // The note is also given when --since decides the window, and nothing is stored.
     const checkpoint = { newest: null, swept_at: null }
     const note = `the stored checkpoint ${what}`
     const since = at('2026-01-10')
@@ -51,7 +51,7 @@ describe('what a run asks for', () => {
     expect(planWindow(cursor, { ...NIGHTLY, full: true }, NOW)).toEqual({ after: null, checkpoint, note })
   })
 
-  it('leaves nothing out between two runs, to the microsecond, whatever zone the service counts its days in', () => {
+  it('leaves no gap between two runs, to the microsecond, in any time zone of the service', () => {
     const moment = fc.integer({ min: microsOf(at('2020-01-01')), max: microsOf(NOW) })
     const zone = fc.integer({ min: -14 * 60, max: 14 * 60 })
     fc.assert(
@@ -71,38 +71,38 @@ describe('everything is read again', () => {
   const swept = (micros: number) =>
     planWindow({ ...CURSOR, swept_at: instantOf(microsOf(NOW) - micros) }, NIGHTLY, NOW).after
 
-  it('at the end of the days that were given, to the microsecond', () => {
+  it('at the end of the given days, to the microsecond', () => {
     expect(swept(7 * 86_400_000_000 - 1)).toBe('2026-03-15')
     expect(swept(7 * 86_400_000_000)).toBeNull()
   })
 
-  it('whatever was read before, where everything is asked for', () => {
+  it('whatever was read before, if everything is requested', () => {
     expect(planWindow(CURSOR, EVERYTHING, NOW)).toMatchObject({ after: null, note: null })
   })
 })
 
-it('keeps what the checkpoint holds, for whoever settles after a part', () => {
+it('keeps the content of the checkpoint, for a partial settle', () => {
   expect(planWindow(CURSOR, NIGHTLY, NOW).checkpoint).toEqual({
     newest: '2026-03-19T22:15:00.123456Z',
     swept_at: '2026-03-18T02:00:00.000001Z',
   })
 })
 
-it('asks for no day before the first of the calendar', () => {
+it('does not go before the first day of the calendar', () => {
   expect(planWindow(null, { ...NIGHTLY, since: at('0001-01-01') }, NOW).after).toBe('0001-01-02')
 })
 
-describe('a checkpoint may move on', () => {
+describe('a checkpoint may advance', () => {
   it.each([
     ['2026-03-17', true],
     ['2026-03-16', true],
     ['2026-03-18', false],
-  ])('when what was asked for began two days before it or earlier: %s %s', (after, moves) => {
+  ])('when the window began two days before it or earlier: %s %s', (after, moves) => {
     expect(reachesBack(after, at('2026-03-19T00:00:00Z'))).toBe(moves)
     expect(reachesBack(after, at('2026-03-19T23:59:59.999999Z'))).toBe(moves)
   })
 
-  it('after every window that a run plans by itself', () => {
+  it('after every window that a run plans itself', () => {
     const moment = fc.integer({ min: microsOf(at('2020-01-01')), max: microsOf(NOW) })
     fc.assert(
       fc.property(moment, fc.nat(5), (checkpoint, lookbackDays) => {

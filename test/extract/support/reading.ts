@@ -1,7 +1,7 @@
 /**
- * What the parts of a scan are given: a source of one stream and team over a real service, warehouse and loaders.
+ * The parts of a scan in tests: a source of one stream and team over a real service, warehouse and loaders.
  *
- * Invariant: each rig has a database and a service of its own; a source is told its stream, and counts from zero.
+ * Invariant: each rig has a database and a service of its own; each source has its own stream, and counts from zero.
  */
 import type { Client } from '../../../src/api/client.ts'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
@@ -31,9 +31,9 @@ export interface Rig extends AsyncDisposable {
   readonly client: Client
   readonly loaders: Loaders
   readonly teamId: number
-  /** Another team of the warehouse, for what must not concern the first. */
+  /** Another team of the warehouse, which must not affect the first. */
   readonly otherId: number
-  /** A source of that stream, by a slice taken for run 1 unless said. */
+  /** A source of that stream, with a slice claimed for run 1 by default. */
   source(stream: StreamName, over?: Partial<Source> & { readonly runId?: string }): Promise<Source>
   /** Loads records as an earlier run read them at `observedAt`. */
   hold(stream: StreamName, records: readonly object[], observedAt: Instant, teamId?: number): Promise<void>
@@ -50,7 +50,7 @@ export async function openRig(): Promise<Rig> {
   const service = await startLittleService()
   const heard = clientOf(service.url)
   const loaders = openLoaders({ url, clock: systemClock })
-  // One for all, so that what is read later is later, and not by another bound of the same clock.
+  // One clock for all, so that a later read is later, and not only by another bound of the same clock.
   const serviceClock = openServiceClock()
   const teamId = await teamIdOf(session.db, 'default')
   const otherId = await teamIdOf(session.db, 'other')
@@ -101,7 +101,7 @@ export async function openRig(): Promise<Rig> {
   }
 }
 
-/** The moment `seconds` ago, or to come where that is below zero, by our clock. */
+/** The time `seconds` ago, or in the future if negative, on our clock. */
 export function ago(seconds: number): Instant {
   return instantOf(systemClock.now() - seconds * 1_000_000)
 }
@@ -109,10 +109,10 @@ export function ago(seconds: number): Instant {
 export interface Loaded {
   readonly mode: LoadMode
   readonly ids: readonly string[]
-  readonly letters: readonly (string | null)[]
+  readonly deadLetters: readonly (string | null)[]
 }
 
-/** Loads as a run does, and notes each batch. */
+/** Loads as a run does, and records each batch. */
 export function notingLoad(): { readonly batches: Loaded[]; readonly load: Source['load'] } {
   const batches: Loaded[] = []
   const load: Source['load'] = async (session, batch, mode): Promise<LoadResult> => {
@@ -121,7 +121,7 @@ export function notingLoad(): { readonly batches: Loaded[]; readonly load: Sourc
       .split('\n')
       .slice(0, -1)
       .map((line) => line.split('\t')[2]!)
-    batches.push({ mode, ids, letters: batch.deadLetters.map(({ recordId }) => recordId) })
+    batches.push({ mode, ids, deadLetters: batch.deadLetters.map(({ recordId }) => recordId) })
     return loadBatch(session, batch, mode)
   }
   return { batches, load }
