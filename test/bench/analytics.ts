@@ -1,6 +1,6 @@
 /**
  * How soon the worked queries of docs/queries answer an analyst, over 200,000 responses with two million answers, and
- * what the wide views cost.
+ * the cost of the wide views.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { refreshWideViews } from '../../src/analytics/wide-views.ts'
@@ -12,7 +12,7 @@ const AIM = 2
 
 const folder = new URL('../../docs/queries/', import.meta.url)
 
-/** Fills a warehouse that is empty. */
+/** Fills an empty warehouse. */
 export async function benchAnalytics(warehouse: BenchWarehouse, responses: number): Promise<BenchRow[]> {
   const { client, db } = warehouse.session
   for (const statement of fill(responses)) await client.query(statement)
@@ -28,7 +28,7 @@ export async function benchAnalytics(warehouse: BenchWarehouse, responses: numbe
     for (const name of readdirSync(folder).sort()) {
       if (!name.endsWith('.sql')) continue
       const text = readFileSync(new URL(name, folder), 'utf8')
-      // The second time is that of somebody who works with the tables.
+      // The second run is timed: like an analyst who has worked with the tables.
       await client.query(text)
       rows.push(row(`analytics: ${name}`, await seconds(() => client.query(text))))
     }
@@ -41,7 +41,7 @@ export async function benchAnalytics(warehouse: BenchWarehouse, responses: numbe
   return rows
 }
 
-/** Twenty forms of ten questions; each response answers all ten. Two of the forms bear the names the queries ask for. */
+/** Twenty forms of ten questions; each response answers all ten. Two of the forms have the names that the queries use. */
 const fill = (responses: number) => [
   `insert into intake.teams (name) values ('bench')`,
   `insert into intake.patients (team_id, id, date_birth, zipcode, state, sex_at_birth, _version, _origin)

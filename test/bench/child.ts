@@ -1,8 +1,8 @@
-/** Programs beside the benchmark that it starts as processes of their own, compiled or not as it is itself. */
+/** Programs that the benchmark starts as processes of their own, compiled or not like itself. */
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** `name`: of a file in this folder, without its suffix. */
+/** `name`: a file in this folder, without its suffix. */
 export function programOf(name: string): string {
   const here = fileURLToPath(import.meta.url)
   return fileURLToPath(new URL(`${name}${extname(here)}`, import.meta.url))

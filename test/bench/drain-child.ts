@@ -1,4 +1,4 @@
-/** A drain in a process of its own, as `serve --no-ingest` is; tells the seconds to visibility when asked whether it is idle. */
+/** A drain in a process of its own, like `serve --no-ingest`; prints the seconds to visibility when asked whether it is idle. */
 import { createInterface } from 'node:readline'
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
@@ -15,7 +15,7 @@ await using drain = openDrain({
       for (const each of seconds) visible.push(each)
     },
     refetched() {},
-    // A figure of a drain that stumbled over its own code is none.
+    // A figure of a drain with errors in our own code does not count.
     defect: () => process.exit(1),
   },
 })

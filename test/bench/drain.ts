@@ -1,9 +1,9 @@
 /**
- * Webhook events made durable and drained into tables, and how soon an event is a row.
+ * Webhook events made durable and drained into tables, and the time until an event is a row.
  *
- * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester, drain and
- * sender have a process each: `serve --no-drain` beside `serve --no-ingest`, as they run where events are many. The clock runs until the inbox is empty, so that a backlog
- * counts against the figure.
+ * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester, drain and sender have
+ * a process each: `serve --no-drain` and `serve --no-ingest`, as for a high rate of events. The clock runs until the inbox is empty, so that a backlog
+ * counts.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,7 +19,7 @@ import { runRoad } from './road.ts'
 import { type BenchRow, timed } from './row.ts'
 import { type BenchWarehouse, countRows, emptyTables } from './warehouse.ts'
 
-/** The closest public tool: events a second that it writes to its tables. */
+/** The closest public tool: events per second that it writes to its tables. */
 const PEER = 2_200
 const CALM_RATE = 1_000
 const CALM_SECONDS = 10
@@ -31,17 +31,21 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
   await using drain = await openDrainChild(warehouse.url)
   await using ingester = await startBenchIngester(warehouse.url)
 
-  /** Sends events and waits until they are rows, among those loaded `beside` them. Returns how long that took, in seconds. */
+  /** Sends events and waits until they are rows, with a load running `meanwhile`. Returns the duration in seconds. */
   async function round(
     orders: { events: number; rate?: number },
-    beside = { records: 0, loaded: Promise.resolve<unknown>(null) },
+    meanwhile = { records: 0, loaded: Promise.resolve<unknown>(null) },
   ): Promise<number> {
     const sent = await send({ origin: ingester.url, whole: true, ...orders })
     const rest = await timed(() => drain.idle())
     visible = rest.result
-    await beside.loaded
+    await meanwhile.loaded
     const [records] = await countRows(warehouse, patients)
-    if (sent.refused > 0 || visible.length !== orders.events || records !== orders.events + beside.records) {
+    if (
+      sent.refused > 0 ||
+      visible.length !== orders.events ||
+      records !== orders.events + meanwhile.records
+    ) {
       throw new Error(
         `${sent.refused} refused, ${visible.length} of ${orders.events} drained, ${records} rows`,
       )
@@ -73,7 +77,7 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
       peakBytes,
     },
     {
-      what: `from an event's arrival to its row at ${CALM_RATE}/s, a backfill of ${BACKFILL_RECORDS} beside it, p99`,
+      what: `from an event's arrival to its row at ${CALM_RATE}/s, during a backfill of ${BACKFILL_RECORDS}, p99`,
       figure: at(0.99),
       unit: 'ms',
       floorIs: 'the median',
@@ -88,7 +92,7 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
 
 interface DrainChild extends AsyncDisposable {
   readonly pid: number
-  /** Waits until nothing is left; the seconds from each event's arrival to its row since it was last asked. */
+  /** Waits until nothing is left; returns the seconds from each event's arrival to its row since the last call. */
   idle(): Promise<number[]>
 }
 

@@ -1,6 +1,6 @@
 /**
- * A server for the benchmark, in a process of its own: the emulator, or, with an address and what to send there, a bare
- * HTTP server that answers the same paths with the same bytes. Prints where it listens as one line of JSON.
+ * A server for the benchmark, in a process of its own: the emulator, or, given an address and its content, a bare HTTP
+ * server that answers the same paths with the same bytes. Prints its address as one line of JSON.
  *
  * Invariant: it ends with its standard input, so that none is left behind when the benchmark is killed.
  */

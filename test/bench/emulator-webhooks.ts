@@ -1,6 +1,6 @@
 /**
  * `node --import tsx test/bench/emulator-webhooks.ts [events]`: how fast the emulator delivers webhooks to a receiver in
- * the same process. It shows whether the emulator can be the bottleneck of another benchmark; it has no aim of its own.
+ * the same process. Shows whether the emulator limits other benchmarks; it has no aim of its own.
  */
 import { startEmulator } from '../../src/emulator/server.ts'
 import { callerOf } from '../emulator/caller.ts'

@@ -1,8 +1,8 @@
 /**
- * Listed records a second of the emulator at page size 500, beside a bare server of the same bytes.
+ * Listed records per second of the emulator at page size 500, compared with a bare server of the same bytes.
  *
- * Invariant: both servers run in processes of their own and are asked by the same client; a figure counts only when
- * each page held the records it should.
+ * Invariant: both servers run in processes of their own and are read by the same client; a figure counts only when each
+ * page contained the right number of records.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ interface Server extends AsyncDisposable {
   readonly headers: Record<string, string>
 }
 
-/** `pages` pages of each list, by one and by four requests at a time. */
+/** `pages` pages of each list, with one and with four concurrent requests. */
 export async function benchEmulator(pages: number): Promise<readonly BenchRow[]> {
   await using emulator = await startChild({ records: pages * PAGE_SIZE })
   const rows: BenchRow[] = []
@@ -77,7 +77,7 @@ async function rateOf(
   return (paths.length * PAGE_SIZE) / seconds
 }
 
-/** Also warms the emulator up. */
+/** Also warms up the emulator. */
 async function expectRecords({ origin, headers }: Server, paths: readonly string[]): Promise<void> {
   const ids = new Set<string>()
   for (const path of paths) {
@@ -91,7 +91,7 @@ async function expectRecords({ origin, headers }: Server, paths: readonly string
 
 async function startChild(task: object): Promise<Server> {
   const file = programOf('emulator-child')
-  // The flags of the benchmark are those of the command line's first line.
+  // The options of the benchmark come from the command line.
   const child = spawn(process.execPath, [...process.execArgv, file, JSON.stringify(task)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })

@@ -1,8 +1,8 @@
 /**
- * Row of the design's table of speed aims: cells of a CSV export into the long table, beside COPY of the same cells.
+ * Cells of a CSV export loaded into the long table, compared with COPY of the same cells.
  *
- * The road is the shipped one from the bytes of the file on; the service is replaced by one that hands them over. What
- * the floor does not do: reading CSV, hashing, keeping the file, matching questions.
+ * The path is the real one from the bytes of the file on; a stub returns these. The floor does not read CSV, hash, keep
+ * the file or match questions.
  */
 
 import { Readable } from 'node:stream'
@@ -69,7 +69,7 @@ function cellAt(row: number, at: number): string {
   return at % 5 === 0 ? `täglich ${row % 30}` : `Answer ${(row * at) % 997}`
 }
 
-/** Loads the file as a backfill of the stream does. Returns how many exports changed. */
+/** Loads the file as a backfill of the stream does. Returns the number of changed exports. */
 export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>): Promise<number> {
   await using session = await openSession({ url, purpose: 'bench', planner: SEEN_IDS_PLANNER })
   await using loaders = openLoaders({ url, clock: systemClock })

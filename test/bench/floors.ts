@@ -1,4 +1,4 @@
-/** What the road is compared with: one connection's COPY of ready-made lines, and one upsert a row. */
+/** The floors of loading: one connection's COPY of ready-made lines, and one upsert per row. */
 
 import PQueue from 'p-queue'
 import pg from 'pg'
@@ -14,13 +14,13 @@ import type { BenchWarehouse } from './warehouse.ts'
 
 const BATCH = 2_000
 
-/** The lines of batches, made ahead of time and kept in a file: of many records they fill more than the memory. */
+/** The lines of batches, made ahead of time and kept in a file: those of many records exceed the memory. */
 export interface ReadyLines extends Disposable {
-  /** For each batch, what each statement is to be sent, in order. */
+  /** For each batch, the input of each statement, in order. */
   batches(): Iterable<readonly (readonly [statement: string, lines: Buffer])[]>
 }
 
-/** The very lines that the road would send. */
+/** The same lines that the pipeline would send. */
 export function readyLines(stream: Stream, pages: Iterable<Buffer>): ReadyLines {
   const { straight } = statementsOf(stream).copy
   const statements = [straight.records, straight.root, ...straight.children]
@@ -55,7 +55,7 @@ const READING = {
   invalidUtf8: false,
 }
 
-/** COPY of ready-made lines into the same tables and indexes, one connection, a transaction a batch. */
+/** COPY of ready-made lines into the same tables and indexes, one connection, one transaction per batch. */
 export async function copyFloor({ session }: BenchWarehouse, lines: ReadyLines): Promise<void> {
   for (const batch of lines.batches()) {
     await session.client.query('begin')
@@ -64,7 +64,7 @@ export async function copyFloor({ session }: BenchWarehouse, lines: ReadyLines):
   }
 }
 
-/** One upsert a row, five in flight, each its own transaction: how the closest public tool writes. */
+/** One upsert per row, five in flight, each its own transaction: how the closest public tool writes. */
 export async function upsertFloor(
   { url }: BenchWarehouse,
   stream: Stream,

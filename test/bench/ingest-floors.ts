@@ -1,4 +1,4 @@
-/** What storing events is compared with: a bare HTTP server, and one-row inserts by as many clients. */
+/** The floors of storing events: a bare HTTP server, and one-row inserts by as many clients. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -34,7 +34,7 @@ export async function openBareServer(): Promise<BareServer> {
   }
 }
 
-/** Into the very table and indexes that the ingester fills; a body of a kilobyte. */
+/** Into the same table and indexes that the ingester fills; with a body of a kilobyte. */
 const INSERT = `insert into intake_raw.inbox
   (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
   select 1, id, sha256(id::bytea), (now() at time zone 'UTC')::date, now(), 'updated', 'patient', id,
@@ -46,7 +46,7 @@ export interface Inserts {
   readonly by: string
 }
 
-/** One-row inserts a second by `clients` clients: by pgbench where there is one, else by as many connections of pg. */
+/** One-row inserts per second by `clients` clients: with pgbench if installed, else with as many connections of pg. */
 export async function insertRate(url: string, clients: number, seconds: number): Promise<Inserts> {
   const folder = mkdtempSync(join(tmpdir(), 'intake-pgbench-'))
   try {
@@ -58,7 +58,7 @@ export async function insertRate(url: string, clients: number, seconds: number):
     const env = { ...process.env, PGPASSWORD: decodeURIComponent(password) }
     const { stdout } = await promisify(execFile)('pgbench', [...words, ...place], { env })
     const rate = Number(/tps = ([\d.]+) \(without/.exec(stdout)?.[1])
-    if (!(rate > 0)) throw new Error('pgbench told no rate')
+    if (!(rate > 0)) throw new Error('pgbench printed no rate')
     return { rate, by: `pgbench, ${clients} clients` }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error

@@ -1,10 +1,10 @@
 /**
  * Sends signed events to an endpoint, in a process of its own: bodies are signed and requests written out before the
- * clock starts, over plain sockets, so that little of the machine goes to the sender.
+ * clock starts, over plain sockets, so that the sender needs little of the machine.
  *
  * `{"origin", "events", "bytes", "connections", "seed", "secret", "rate"}`, then a line `go`: each connection sends its
- * next event when the last is answered; with `rate`, events are due at even moments, and the time each takes is
- * counted from then, so that a pause is seen by all events that it held up. Prints one line of JSON. Ends with its
+ * next event when the last is answered; with `rate`, events are due at regular times, and the latency of each is counted
+ * from its due time, so that a pause counts for all events that it delayed. Prints one line of JSON. Ends with its
  * standard input.
  */
 import { connect, type Socket } from 'node:net'
@@ -17,12 +17,12 @@ export interface SendOrders {
   /** Of one body. */
   readonly bytes: number
   readonly connections: number
-  /** Makes the ids of this run its own. */
+  /** Makes the ids of this run unique. */
   readonly seed: string
   readonly secret: string
-  /** Events a second; as fast as they are answered when left out. */
+  /** Events per second; as fast as they are answered by default. */
   readonly rate?: number
-  /** Each event holds a whole patient, so that it is loaded without asking. */
+  /** Each event contains a complete patient, so that it is loaded without a fetch. */
   readonly whole?: boolean
 }
 
@@ -39,7 +39,7 @@ export interface SendReport {
 const orders = JSON.parse(process.argv[2] ?? '{}') as SendOrders
 const { hostname, port, host } = new URL(orders.origin)
 
-/** What the service shows of a patient beside what every event holds. */
+/** Fields of a patient in addition to those of every event. */
 const PATIENT = {
   ...{
     external_id: 'EHR-1',
@@ -91,7 +91,7 @@ async function openSender(onAnswer: (sender: Sender) => void): Promise<Sender> {
   socket.setNoDelay(true)
   await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
   let sentAt = 0
-  let held = ''
+  let received = ''
   const sender: Sender = {
     send(dueAt) {
       sentAt = dueAt
@@ -99,14 +99,14 @@ async function openSender(onAnswer: (sender: Sender) => void): Promise<Sender> {
     },
   }
   socket.on('data', (part) => {
-    held += part.toString('latin1')
-    const end = held.indexOf('\r\n\r\n')
+    received += part.toString('latin1')
+    const end = received.indexOf('\r\n\r\n')
     if (end < 0) return
-    const length = Number(/content-length: (\d+)/i.exec(held)?.[1] ?? 0)
-    if (held.length < end + 4 + length) return
+    const length = Number(/content-length: (\d+)/i.exec(received)?.[1] ?? 0)
+    if (received.length < end + 4 + length) return
     took[answered++] = performance.now() - sentAt
-    if (held.startsWith('HTTP/1.1 200')) acknowledged += 1
-    held = ''
+    if (received.startsWith('HTTP/1.1 200')) acknowledged += 1
+    received = ''
     if (answered === orders.events) done()
     else onAnswer(sender)
   })
@@ -115,7 +115,7 @@ async function openSender(onAnswer: (sender: Sender) => void): Promise<Sender> {
 
 async function run(): Promise<SendReport> {
   const free: Sender[] = []
-  /** When the events that found no connection were due. */
+  /** Due times of events that found no free connection. */
   const late: number[] = []
   const onAnswer = (sender: Sender) => {
     if (orders.rate === undefined) {

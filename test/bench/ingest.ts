@@ -1,8 +1,8 @@
 /**
- * Webhook events made durable a second, and the time to the answer, with the drain off.
+ * Webhook events made durable per second, and the time to the answer, with the drain off.
  *
- * Invariant: a figure counts only when every acknowledged event is in the inbox and none was refused; the bare server
- * runs in this process, the ingester in one of its own, and both are asked by the same sender, which has another.
+ * Invariant: a figure counts only when every acknowledged event is in the inbox and none was rejected; the bare server
+ * runs in this process, the ingester in one of its own, and both get requests from the same sender, in another process.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -20,8 +20,8 @@ import type { BenchWarehouse } from './warehouse.ts'
 const CONNECTIONS = 64
 const BYTES = 1024
 const SAMPLES = 5
-/** Runs at half the rate, of which the first is not counted: batches are small then, and their code is new. */
-const STEADY_SAMPLES = 4
+/** Runs at half the rate. The first is not counted: its batches are small, and their code is not compiled yet. */
+const SUSTAINED_SAMPLES = 4
 const PGBENCH_SECONDS = 4
 
 export async function benchIngest(warehouse: BenchWarehouse, events: number): Promise<readonly BenchRow[]> {
@@ -32,7 +32,7 @@ export async function benchIngest(warehouse: BenchWarehouse, events: number): Pr
   let by = ''
   await using ingester = await startBenchIngester(warehouse.url)
   await using server = await openBareServer()
-  // What runs for the first time is compiled first.
+  // The first run compiles the code.
   await storedRate(warehouse, ingester, { events })
   await send({ origin: server.url, events })
   for (let sample = 0; sample < SAMPLES; sample += 1) {
@@ -47,12 +47,12 @@ export async function benchIngest(warehouse: BenchWarehouse, events: number): Pr
   }
   const figure = median(stored)
   const rate = Math.round(figure / 2)
-  const steady: SendReport[] = []
-  while (steady.length < STEADY_SAMPLES)
-    steady.push(await storedRate(warehouse, ingester, { events: Math.min(events, rate * 8), rate }))
-  const ofSteady = (value: (report: SendReport) => number) => median(steady.slice(1).map(value))
-  const p99 = ofSteady((report) => report.p99)
-  const middle = ofSteady((report) => report.median)
+  const sustained: SendReport[] = []
+  while (sustained.length < SUSTAINED_SAMPLES)
+    sustained.push(await storedRate(warehouse, ingester, { events: Math.min(events, rate * 8), rate }))
+  const ofSustained = (value: (report: SendReport) => number) => median(sustained.slice(1).map(value))
+  const p99 = ofSustained((report) => report.p99)
+  const middle = ofSustained((report) => report.median)
   const peakBytes = peakOf(ingester.pid)
   const what = `webhook events made durable, ${CONNECTIONS} connections, 1 KB, drain off`
   return [
@@ -77,7 +77,7 @@ function rowOf(what: string, figure: number, floor: number, floorIs: string, aim
   return { what, figure, unit: 'events/s', floorIs, floor, ratio, aim: `≥ ${aim}`, met: ratio >= aim }
 }
 
-/** Sends to the ingester and counts what it stored. */
+/** Sends to the ingester and counts the stored events. */
 async function storedRate(
   warehouse: BenchWarehouse,
   ingester: IngesterProcess,

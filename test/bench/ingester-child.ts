@@ -1,4 +1,4 @@
-/** An ingester in a process of its own, with the flags that one is shipped with (docs/deploy); tells where, and ends with its standard input. */
+/** An ingester in a process of its own, with the flags of docs/deploy; prints its address, and ends with its standard input. */
 import { createInterface } from 'node:readline'
 import { openBenchIngester } from './ingester.ts'
 

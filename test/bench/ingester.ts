@@ -1,4 +1,4 @@
-/** The ingester as the benchmarks ask it: one team, one secret, nobody who listens. */
+/** The ingester of the benchmarks: one team, one secret, no listeners. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -9,7 +9,7 @@ import { programOf } from './child.ts'
 
 export const SECRET = 'a secret of the benchmark'
 
-/** As docs/deploy starts one: small young generations are collected in a millisecond or two. */
+/** As docs/deploy starts it: small young generations are collected in a millisecond or two. */
 const FLAGS = ['--max-semi-space-size=4']
 
 /** `onStored` wakes a drain. */
@@ -36,7 +36,7 @@ export interface IngesterProcess extends AsyncDisposable {
   readonly url: string
 }
 
-/** One in a process of its own. */
+/** The same in a process of its own. */
 export async function startBenchIngester(warehouseUrl: string): Promise<IngesterProcess> {
   const flags = process.execArgv.filter((flag) => !flag.startsWith('--max-semi-space-size'))
   const words = [...flags, ...FLAGS, programOf('ingester-child'), warehouseUrl]

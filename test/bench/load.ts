@@ -1,4 +1,4 @@
-/** Rows of the design's table of speed aims: first load, rows beside a peer, and the nightly re-run. */
+/** Rows of the table of speed: first load, rows compared with a peer, and the nightly re-run. */
 import { copyFloor, readyLines, upsertFloor } from './floors.ts'
 import { pagesOf, type Sample } from './pages.ts'
 import { runRoad } from './road.ts'
@@ -110,7 +110,7 @@ function rowsOf(
   ]
 }
 
-/** A figure whose rows do not add up is none. */
+/** A figure whose rows do not add up does not count. */
 function expectSame(what: string, found: unknown, expected: unknown): void {
   if (JSON.stringify(found) !== JSON.stringify(expected))
     throw new Error(`${what}: ${found} in place of ${expected}`)

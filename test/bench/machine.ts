@@ -1,26 +1,26 @@
 /**
- * What stands beside a figure: the memory that its process took at most, and how much of the processors others had.
- * Recorded by Linux; elsewhere the peak is that of the process's whole life, and nothing is known of others.
+ * Measurements of the machine for each figure: the peak memory of its process, and the share of CPU that others used.
+ * From Linux; elsewhere the peak is that of the whole process life, and the share of others is unknown.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** Peak resident bytes of a process since its start, or since it was last forgotten; null where nobody tells. */
+/** Peak resident bytes of a process since its start, or since the last reset; null if unknown. */
 export function peakOf(pid = process.pid): number | null {
-  const [, kibibytes] = /VmHWM:\s+(\d+) kB/.exec(told(`/proc/${pid}/status`)) ?? []
+  const [, kibibytes] = /VmHWM:\s+(\d+) kB/.exec(contentOf(`/proc/${pid}/status`)) ?? []
   if (kibibytes !== undefined) return Number(kibibytes) * 1024
   return pid === process.pid ? process.resourceUsage().maxRSS * 1024 : null
 }
 
-/** From now on the peak of this process is counted anew. */
+/** Resets the peak of this process. */
 export function forgetPeak(): void {
   try {
     writeFileSync('/proc/self/clear_refs', '5')
   } catch {
-    // Not Linux, or not allowed: the peak is that of more than was asked for.
+    // Not Linux, or not allowed: the peak covers a longer time.
   }
 }
 
-/** Returns a function that says which share of the processors' time other machines took since; null where nobody tells. */
+/** Returns a function that returns the share of CPU time that other machines took since; null if unknown. */
 export function watchStolen(): () => number | null {
   const before = processorTimes()
   return () => {
@@ -34,14 +34,14 @@ export function watchStolen(): () => number | null {
 const STOLEN = 7
 
 function processorTimes(): readonly number[] {
-  const [, times = ''] = /^cpu +([\d ]+)$/m.exec(told('/proc/stat')) ?? []
+  const [, times = ''] = /^cpu +([\d ]+)$/m.exec(contentOf('/proc/stat')) ?? []
   return times
     .split(' ')
     .slice(0, STOLEN + 1)
     .map(Number)
 }
 
-function told(file: string): string {
+function contentOf(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch {

@@ -1,4 +1,4 @@
-/** Peak memory and cost a record, for many records beside few. Each size runs in a process of its own. */
+/** Peak memory and cost per record, for many records compared with few. Each size runs in a process of its own. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { Stream } from '../../src/streams/stream.ts'
@@ -26,7 +26,7 @@ export async function benchMemory(
   return rows
 }
 
-/** So many records cost what they cost; then ten times as many, and so on. */
+/** The base size; then ten times as many, and so on. */
 const FEW = 10_000
 const BETWEEN = [100_000]
 
@@ -63,7 +63,7 @@ function rowsOf(name: string, size: number, large: ChildResult, small: ChildResu
 async function load(warehouse: BenchWarehouse, stream: Stream, records: number): Promise<ChildResult> {
   await emptyTables(warehouse, stream)
   const child = programOf('memory-child')
-  // The flags of the benchmark are those of the command line's first line.
+  // The options of the benchmark come from the command line.
   const args = [...process.execArgv, child, warehouse.url, stream.name, String(records)]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   const result = JSON.parse(stdout) as ChildResult

@@ -1,9 +1,9 @@
 /**
- * Stored events of four streams and three teams with the same ids, late, twice, in part and rendered again, drained
- * beside one team's patients in order.
+ * Stored events of four streams and three teams with the same ids, late, duplicate, partial and rendered again, drained
+ * and compared with one team's patients in order.
  *
  * Invariant: all are stored before the drain is opened, and the clock runs until none is pending. A figure counts only
- * when, what was in doubt having been asked for, every row of every table of every team is as the service is.
+ * when, after all refetches, every row of every table of every team equals the service.
  */
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
@@ -25,10 +25,10 @@ const ROUNDS = 3
 const AIM = 0.5
 
 interface Drained {
-  /** Events a second. */
+  /** Events per second. */
   readonly rate: number
   readonly peakBytes: number | null
-  /** Records that the service was asked for, as a share of the events. */
+  /** Records that were fetched by id, as a share of the events. */
   readonly asked: number
 }
 
@@ -37,7 +37,7 @@ export async function benchMixture(warehouse: BenchWarehouse, events: number): P
   const plain = (seed: number, count = events) =>
     makeMixture({ seed, events: count, teams: ['a'], streams: ['patients'], inOrder: true })
   const mixed = (seed: number, count = events) => makeMixture({ seed, events: count })
-  // What runs for the first time is compiled first.
+  // The first run compiles the code.
   await drainAll(warehouse, mixed(0, 2_000))
   const rounds: { readonly floor: Drained; readonly mixture: Drained }[] = []
   while (rounds.length < ROUNDS) {
@@ -88,7 +88,7 @@ async function drainAll(warehouse: BenchWarehouse, mixture: Mixture): Promise<Dr
   return { rate: stored / seconds, peakBytes, asked: asked / stored }
 }
 
-/** Asks the service for everything that is in doubt, without the pauses between two tries. */
+/** Fetches every conflicting record, without the pauses between two attempts. */
 async function askAll(
   { url, session }: BenchWarehouse,
   mixture: Mixture,

@@ -1,7 +1,7 @@
-/** Pages of made-up records, as the bytes of their bodies. */
+/** Generated pages of records, as the bytes of their bodies. */
 import type { Stream } from '../../src/streams/stream.ts'
 
-/** What a benchmark loads. */
+/** The records that a benchmark loads. */
 export interface Sample {
   readonly stream: Stream
   readonly pageSize: number
@@ -23,12 +23,12 @@ export function sampleOf(stream: Stream, pageSize: number, make: (index: number)
   }
 }
 
-/** How many pages a list of `total` records has. */
+/** The number of pages of a list of `total` records. */
 export function pagesOf({ pageSize }: Sample, total: number): number {
   return Math.ceil(total / pageSize)
 }
 
-/** Spread like random ids, so that the index is written all over, as in life. */
+/** Spread like random ids, so that the whole index is written, as in production. */
 export function uuid(index: number): string {
   const hex = (Math.imul(index + 1, 0x9e3779b1) >>> 0).toString(16).padStart(8, '0')
   const tail = (Math.imul(index + 7, 0x85ebca6b) >>> 0).toString(16).padStart(8, '0')

@@ -18,7 +18,7 @@ const LAST = [
 
 export const patientSample: Sample = sampleOf(patients, 500, patient)
 
-/** The names, address and number of a patient, as responses tell them too. */
+/** The names, address and number of a patient, as responses show them too. */
 export function person(index: number) {
   return {
     id: uuid(index),

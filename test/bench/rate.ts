@@ -1,8 +1,8 @@
 /**
  * How much of an unknown rate limit the client uses, and how much it wastes on 429, over real HTTP.
  *
- * Invariant: both sides are counted at the server; what was permitted is the limit times the seconds, the first
- * second included, in which the client knows nothing yet.
+ * Invariant: both are counted at the server; permitted requests are the limit times the seconds, including the first
+ * second, in which the client knows nothing yet.
  */
 import pino from 'pino'
 import { openClient } from '../../src/api/client.ts'
@@ -10,7 +10,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
 import type { BenchRow } from './row.ts'
 
-/** A service with a limit that the client is not told. */
+/** A service with a limit that the client does not know. */
 export interface LimitedService extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
@@ -22,7 +22,7 @@ export interface RateBench {
   /** Requests per second that the service permits. */
   readonly limits?: readonly number[]
   readonly seconds?: number
-  /** Starts the service to measure against; the emulator when left out. */
+  /** Starts the service to measure against; the emulator by default. */
   readonly start?: (limit: number) => Promise<LimitedService>
 }
 
@@ -41,7 +41,7 @@ async function startLimitedEmulator(limit: number): Promise<LimitedService> {
   }
 }
 
-/** Two rows a limit: requests accepted beside those permitted, and requests refused beside those sent. */
+/** Two rows per limit: accepted requests compared with permitted ones, and rejected requests compared with sent ones. */
 export async function benchRate(options: RateBench = {}): Promise<BenchRow[]> {
   const { limits = [50, 500], seconds = 10, start = startLimitedEmulator } = options
   const rows: BenchRow[] = []
@@ -80,7 +80,7 @@ export async function benchRate(options: RateBench = {}): Promise<BenchRow[]> {
   return rows
 }
 
-/** Asks for as much as the client lets through, for so many seconds. */
+/** Sends as many requests as the client permits, for this many seconds. */
 async function press(service: LimitedService, seconds: number): Promise<void> {
   const over = new AbortController()
   const timer = setTimeout(() => over.abort(), seconds * 1000)

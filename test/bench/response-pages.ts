@@ -1,6 +1,6 @@
 /**
  * Responses to a form of ten questions, in the service's default shape: texts short and long, numbers, dates, choices,
- * a table in one of five, a file in one of ten, a signature in one of four.
+ * a matrix in one of five, a file in one of ten, a signature in one of four.
  */
 import { responses } from '../../src/streams/responses.ts'
 import { type Sample, sampleOf, stampOf, uuid } from './pages.ts'

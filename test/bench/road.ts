@@ -1,6 +1,6 @@
 /**
- * The road from page bytes to committed rows, without HTTP: what the extractor and the loaders cost by themselves.
- * The client is replaced by one that parses bodies held in memory; everything behind it is the shipped code.
+ * The pipeline from page bytes to committed rows, without HTTP: the cost of the extractor and the loaders alone. The
+ * client is replaced by one that parses bodies from memory; everything behind it is the real code.
  */
 import pino from 'pino'
 import type { Client } from '../../src/api/client.ts'
@@ -20,7 +20,7 @@ import { takeSlice } from '../../src/load/slice.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { pagesOf, type Sample } from './pages.ts'
 
-/** Reads all pages of a list into the warehouse at `url`, as a backfill of its stream does, and returns what it did. */
+/** Reads all pages of a list into the warehouse at `url`, as a backfill of its stream does, and returns its report. */
 export async function runRoad(
   url: string,
   sample: Sample,

@@ -1,16 +1,16 @@
-/** One line of the benchmark's table. Invariant: a figure stands beside the floor measured in the same run. */
+/** One line of the benchmark's table. Invariant: a figure has a floor that was measured in the same run. */
 export interface BenchRow {
   readonly what: string
   readonly figure: number
   readonly unit: string
-  /** What it is compared with. */
+  /** The floor or peer. */
   readonly floorIs: string
   readonly floor: number
   /** figure ÷ floor, in the sense of the aim. */
   readonly ratio: number
   readonly aim: string
   readonly met: boolean
-  /** Of the process that is measured, where it is not the benchmark's own; null where the work is Postgres's alone. */
+  /** Of the measured process, if it is not the benchmark's own; null if only Postgres works. */
   readonly peakBytes?: number | null
   readonly notes?: string
 }
@@ -23,7 +23,7 @@ export async function timed<Result>(
   return { seconds: (performance.now() - begun) / 1000, result }
 }
 
-/** Runs `sample` several times and keeps the middle result: one noisy moment must not decide a figure. */
+/** Runs `sample` several times and keeps the median: one busy moment must not decide a figure. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[sorted.length >> 1] ?? 0

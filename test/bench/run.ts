@@ -1,10 +1,10 @@
 /**
- * `npm run bench [-- --quick] [-- --json FILE] [-- --only load,drain]`: each figure beside its floor, measured in the same
- * run, with the peak memory of the process that is measured and the time that other machines took of the processors.
+ * `npm run bench [-- --quick] [-- --json FILE] [-- --only load,drain]`: each figure with its floor, measured in the same
+ * run, with the peak memory of the measured process and the CPU time that other machines took.
  *
- * The machines this runs on are shared and noisy, so a ratio counts more than a figure; a missed aim is printed as
- * such and is no failure, because a benchmark that fails on a busy machine would soon be ignored. A section whose rows do
- * not add up has no figure: it is told, the others are measured, and the command ends with 1.
+ * The machines this runs on are shared and noisy, so a ratio counts more than a figure; a missed aim is printed as such
+ * and is no failure, because a benchmark that fails on a busy machine would soon be ignored. A section whose rows do not
+ * add up has no figure: it is reported, the others are measured, and the command exits with 1.
  */
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -44,7 +44,7 @@ const { values } = readWords(USAGE, {
 interface MeasuredRow extends BenchRow {
   readonly section: string
   readonly peakBytes: number | null
-  /** Share of the processors' time that other machines took while the section ran; null where nobody tells. */
+  /** Share of the CPU time that other machines took while the section ran; null if unknown. */
   readonly stolen: number | null
 }
 
@@ -53,8 +53,8 @@ interface Section {
   readonly measure: () => Promise<readonly BenchRow[]>
 }
 
-/** Each beside a server of its own: what earlier ones left to write or to vacuum is not in its figures. */
-const beside = (
+/** Each with a server of its own, so that pending writes and vacuums of earlier sections do not count. */
+const withWarehouse = (
   name: string,
   measure: (warehouse: BenchWarehouse) => Promise<readonly BenchRow[]>,
 ): Section => ({
@@ -68,20 +68,20 @@ const beside = (
 const { quick = false } = values
 const json = values.json === undefined ? null : fileToWrite('--json', values.json)
 const sections: readonly Section[] = [
-  beside('load', (warehouse) => benchLoad(warehouse, patientSample, quick ? 20_000 : 100_000)),
-  beside('nights', (warehouse) => benchNights(warehouse, quick ? 20_000 : 100_000)),
-  beside('responses', async (warehouse) => {
+  withWarehouse('load', (warehouse) => benchLoad(warehouse, patientSample, quick ? 20_000 : 100_000)),
+  withWarehouse('nights', (warehouse) => benchNights(warehouse, quick ? 20_000 : 100_000)),
+  withWarehouse('responses', async (warehouse) => {
     const records = quick ? 20_000 : 200_000
     const rows = await benchLoad(warehouse, responseSample, records)
     return [...rows, ...(await benchMemory(warehouse, responses, records))]
   }),
-  beside('exports', (warehouse) => benchExports(warehouse, quick ? 5_000 : 30_000)),
-  beside('drain', (warehouse) => benchDrain(warehouse, quick ? 20_000 : 220_000)),
-  beside('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
-  beside('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
-  beside('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
-  beside('memory', (warehouse) => benchMemory(warehouse, patients, quick ? 100_000 : 1_000_000)),
-  beside('analytics', (warehouse) => benchAnalytics(warehouse, quick ? 20_000 : 200_000)),
+  withWarehouse('exports', (warehouse) => benchExports(warehouse, quick ? 5_000 : 30_000)),
+  withWarehouse('drain', (warehouse) => benchDrain(warehouse, quick ? 20_000 : 220_000)),
+  withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
+  withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
+  withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
+  withWarehouse('memory', (warehouse) => benchMemory(warehouse, patients, quick ? 100_000 : 1_000_000)),
+  withWarehouse('analytics', (warehouse) => benchAnalytics(warehouse, quick ? 20_000 : 200_000)),
   { name: 'emulator', measure: () => benchEmulator(quick ? 20 : 100) },
   { name: 'rate', measure: () => benchRate({ seconds: quick ? 5 : 20 }) },
 ]
@@ -90,7 +90,7 @@ const names = sections.map(({ name }) => name)
 const wanted = values.only === undefined ? names : someOf('--only', values.only, names)
 
 const rows: MeasuredRow[] = []
-/** What others measured is told all the same. */
+/** Results of other sections are printed all the same. */
 const refused: string[] = []
 for (const { name, measure } of sections) {
   if (!wanted.includes(name)) continue

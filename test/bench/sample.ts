@@ -1,4 +1,4 @@
-/** The samples that benchmarks load, by the name of their stream: a child process is told no more. */
+/** The samples that benchmarks load, by the name of their stream: a child process gets only this name. */
 import type { Sample } from './pages.ts'
 import { patientSample } from './patient-pages.ts'
 import { responseSample } from './response-pages.ts'

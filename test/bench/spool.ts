@@ -1,5 +1,5 @@
 /**
- * Pieces of bytes in a file: what a benchmark has ready before its clock starts, and memory does not hold.
+ * Pieces of bytes in a file: input that a benchmark has ready before its clock starts, without keeping it in memory.
  * Invariant: piece n reads back as it was added; the file has no name, so nothing is left behind.
  */
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
- * Six teams in one process, each with a service that permits twenty requests a second, beside one team alone.
+ * Six teams in one process, each with a service that permits twenty requests per second, compared with one team alone.
  *
- * Invariant: each team's service counts for itself, and every team has all its records in the end.
+ * Invariant: each team's service counts its own requests, and every team has all its records in the end.
  */
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
@@ -16,7 +16,7 @@ const TEAMS = 6
 const LIMIT = 20
 const PAGE = 10
 const AIM = 0.9
-/** What is read here; the others have nothing or a request or two. */
+/** The streams that are read here; the others are empty or need a request or two. */
 const READ = ['patients', 'forms', 'packets', 'documents', 'responses', 'messages']
 
 export async function benchTeams(warehouse: BenchWarehouse, records: number): Promise<readonly BenchRow[]> {
@@ -37,7 +37,7 @@ export async function benchTeams(warehouse: BenchWarehouse, records: number): Pr
   ]
 }
 
-/** Requests a second that the services answered to a backfill of so many teams. */
+/** Requests per second that the services answered to a backfill of this many teams. */
 async function readAll(
   { url, session }: BenchWarehouse,
   name: string,

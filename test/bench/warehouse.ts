@@ -1,4 +1,4 @@
-/** An embedded Postgres of the benchmark's own, with its durability on, and the tables that a stream is loaded into. */
+/** An embedded Postgres for the benchmark, with full durability, and the tables into which a stream is loaded. */
 
 import { migrate } from '../../src/analytics/migrate.ts'
 import { openEmbedded } from '../../src/embedded/server.ts'
@@ -41,7 +41,7 @@ export async function openBenchWarehouse(): Promise<BenchWarehouse> {
   }
 }
 
-/** Empties the tables, and lets the server finish what the emptying and earlier loads left to write. */
+/** Empties the tables, and lets the server finish its pending writes. */
 export async function emptyTables({ session }: BenchWarehouse, stream: Stream): Promise<void> {
   await session.client.query(
     `truncate ${tablesOf(stream).join(', ')}, intake_raw.record_history, intake_ops.checkpoints`,

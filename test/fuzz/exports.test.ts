@@ -1,4 +1,4 @@
-/** Every cell of an export is in its table, or the file is a dead letter with the reason: none is lost, none made up. */
+/** Every cell of an export is in its table, or the file is a dead letter with a reason: none is lost, none invented. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { independently } from '../extract/exports-reading.ts'
@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const LEADING = HEADER.split(',').length
 
-/** Puts files of their own up, reads them in one run, and hands over what is held of each. */
+/** Serves files, reads them in one run, and returns the stored content of each. */
 async function readAll(all: readonly { readonly bytes: Buffer; readonly type: string }[]) {
   const names = all.map(({ bytes, type }) => {
     const name = `f${++files}`
@@ -31,22 +31,22 @@ async function readAll(all: readonly { readonly bytes: Buffer; readonly type: st
     return name
   })
   await runExports(service.url, database.url)
-  // Only those of this case are listed; those before are missed, and none of them is looked at again.
+  // Only those of this case are listed; earlier ones are missed, and never looked at again.
   service.entries = []
   service.files.clear()
-  return await Promise.all(names.map(held))
+  return await Promise.all(names.map(storedFile))
 }
 
-interface Held {
+interface StoredFile {
   readonly reasons: readonly string[]
   readonly titles: readonly (string | null)[]
-  /** By row, the cells by position; the leading ones among them as they are shown. */
+  /** The cells by row and position; including the leading ones, as shown. */
   readonly rows: readonly Readonly<Record<number, string>>[]
   /** Paths of problems, below `raw_text`. */
   readonly problems: ReadonlySet<string>
 }
 
-async function held(name: string): Promise<Held> {
+async function storedFile(name: string): Promise<StoredFile> {
   const reasons = await query<{ reason: string }>(
     database.url,
     `select reason from intake_ops.dead_letters where stream = 'exports' and record_id = $1 and status = 'waiting'`,
@@ -83,8 +83,8 @@ async function held(name: string): Promise<Held> {
 
 const LEADING_NAMES = ['client_id', 'first_name', 'last_name', 'email', 'sent_at', 'completed_at', 'archived']
 
-/** Holds what is held against records that are known; `visible` is a cell as the warehouse can hold it. */
-function expectHeld(found: Held, records: readonly (readonly string[])[]): void {
+/** Compares the stored content with known records; `visible` is a cell as the warehouse can store it. */
+function expectStored(found: StoredFile, records: readonly (readonly string[])[]): void {
   const [header = [], ...body] = records
   expect(found.reasons).toEqual([])
   const width = Math.max(LEADING, ...records.map((record) => record.length))
@@ -94,10 +94,10 @@ function expectHeld(found: Held, records: readonly (readonly string[])[]): void 
   expect(found.rows).toHaveLength(body.length)
   for (const [at, record] of body.entries()) {
     const row = found.rows[at]!
-    const told = Object.keys(row).map(Number)
+    const positions = Object.keys(row).map(Number)
     const own = record.flatMap((cell, place) => (cell === '' ? [] : [place + 1]))
-    // Nothing that is not in the file; and of the file all, but times and flags that cannot be read, which are problems.
-    expect(own).toEqual(expect.arrayContaining(told))
+    // Nothing that is not in the file; and everything in the file, except unreadable times and flags, which are problems.
+    expect(own).toEqual(expect.arrayContaining(positions))
     for (const position of own) {
       const cell = record[position - 1]!
       if (position <= 4 || position > LEADING)
@@ -156,7 +156,7 @@ const table = fc
 
 const LINE_ENDS = ['\n', '\r\n', '\r', '\r\r\n']
 
-/** How a table may be written down: every cell quoted, or those alone that need it; lines ended in any way. */
+/** How a table may be written: every cell quoted, or only those that need it; with any line ends. */
 const writing = fc.record({
   table,
   quoteAll: fc.boolean(),
@@ -181,23 +181,19 @@ function written({ table: records, quoteAll, ends, blanks, lastEnd, bom, asJson 
   return Buffer.from(asJson ? JSON.stringify(text) : text)
 }
 
-it(
-  'whatever stands in the cells, and however they are written down, each is in the table',
-  PATIENCE,
-  async () => {
-    await holds(
-      fc.asyncProperty(fc.array(writing, { minLength: 1, maxLength: 12 }), async (all) => {
-        const found = await readAll(
-          all.map((each) => ({ bytes: written(each), type: each.asJson ? 'application/json' : 'text/csv' })),
-        )
-        for (const [at, each] of all.entries()) expectHeld(found[at]!, each.table)
-      }),
-      7,
-    )
-  },
-)
+it('any cell content, in any valid notation, is in the table', PATIENCE, async () => {
+  await holds(
+    fc.asyncProperty(fc.array(writing, { minLength: 1, maxLength: 12 }), async (all) => {
+      const found = await readAll(
+        all.map((each) => ({ bytes: written(each), type: each.asJson ? 'application/json' : 'text/csv' })),
+      )
+      for (const [at, each] of all.entries()) expectStored(found[at]!, each.table)
+    }),
+    7,
+  )
+})
 
-/** A file of somebody else, behind the seven columns of this service. */
+/** A foreign file, behind the seven leading columns of this service. */
 const foreign = fc
   .constantFrom(...(csvFiles.length > 0 ? csvFiles : [Buffer.from('a,b\n1,"2"\n')]))
   .map((bytes) => Buffer.concat([Buffer.from(`${HEADER},`), bytes]))
@@ -207,7 +203,7 @@ const ruined = fc.oneof(
 )
 
 it(
-  'of a file that is damaged every cell that an independent reader finds is in the table, or the file is set aside',
+  'for a damaged file, every cell that an independent reader finds is in the table, or the file is a dead letter',
   PATIENCE,
   async () => {
     const outcomes = { read: 0, aside: 0 }
@@ -228,7 +224,7 @@ it(
               expect([...found[at]!.rows, ...found[at]!.titles]).toEqual([])
             } else {
               outcomes.read += 1
-              expectHeld(found[at]!, records)
+              expectStored(found[at]!, records)
             }
           }
         },

@@ -1,4 +1,4 @@
-/** Names of columns and views, made of whatever people ask: valid, their own, and the same the next time. */
+/** Names of columns and views, derived from any question text: valid, unique, and the same the next time. */
 import fc from 'fast-check'
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -23,7 +23,7 @@ afterAll(async () => {
   await warehouse.drop()
 })
 
-/** What people write: alike but for case and accents, long, of any script, of nothing that a name is made of. */
+/** Question texts: equal except for case and accents, long, in any script, or without any usable character. */
 const question = fc.oneof(
   anyText,
   fc.constantFrom(
@@ -61,7 +61,7 @@ function namesOf(texts: readonly string[]): readonly string[] {
   })
 }
 
-it('has at most 63 bytes, is no other’s, and does not depend on what comes after', PATIENCE, async () => {
+it('has at most 63 bytes, is unique, and does not depend on later names', PATIENCE, async () => {
   await holds(
     fc.property(fc.array(question, { maxLength: 30 }), (texts) => {
       const names = namesOf(texts)
@@ -78,76 +78,67 @@ it('has at most 63 bytes, is no other’s, and does not depend on what comes aft
   )
 })
 
-it(
-  'is to Postgres the name that it is here, and needs no quotes where its letters are Latin',
-  PATIENCE,
-  async () => {
-    await holds(
-      fc.asyncProperty(fc.array(question, { minLength: 10, maxLength: 60 }), async (texts) => {
-        const names = namesOf(texts)
-        const { rows } = await client.query<{ name: string; quoted: string }>(
-          'select name, quote_ident(name) as quoted from unnest($1::name[]) with ordinality as given (name, place) order by place',
-          [names],
-        )
-        expect(rows.map(({ name }) => name)).toEqual(names)
-        for (const { name, quoted } of rows)
-          if (/^[a-z]/.test(name) && /^[\x20-\x7e]*$/.test(name))
-            expect(quoted.replaceAll('"', '')).toBe(name)
-      }),
-      60,
-    )
-  },
-)
+it('is the same name for Postgres, and needs no quotes if it is in Latin script', PATIENCE, async () => {
+  await holds(
+    fc.asyncProperty(fc.array(question, { minLength: 10, maxLength: 60 }), async (texts) => {
+      const names = namesOf(texts)
+      const { rows } = await client.query<{ name: string; quoted: string }>(
+        'select name, quote_ident(name) as quoted from unnest($1::name[]) with ordinality as given (name, place) order by place',
+        [names],
+      )
+      expect(rows.map(({ name }) => name)).toEqual(names)
+      for (const { name, quoted } of rows)
+        if (/^[a-z]/.test(name) && /^[\x20-\x7e]*$/.test(name)) expect(quoted.replaceAll('"', '')).toBe(name)
+    }),
+    60,
+  )
+})
 
-it(
-  'as columns of a form: one for each question, which another run leaves as they are',
-  PATIENCE,
-  async () => {
-    await using service = await startLittleService()
-    const env = { ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'silent' }
-    const stamps = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
-    const questionOf = (text: string, place: number) => ({
-      ...{ id: `q${place}`, text, help_text: '', order: place + 1, choices: [] },
-      question_type: { question_type: 'text', question_subtype: null },
-    })
-    const columnsOf = async (form: string) => {
-      const { rows } = await client.query<{ name: string; told: string }>(
-        `select a.attname as name, col_description(a.attrelid, a.attnum) as told
+it('as columns of a form: one per question, which another run leaves unchanged', PATIENCE, async () => {
+  await using service = await startLittleService()
+  const env = { ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'silent' }
+  const stamps = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
+  const questionOf = (text: string, place: number) => ({
+    ...{ id: `q${place}`, text, help_text: '', order: place + 1, choices: [] },
+    question_type: { question_type: 'text', question_subtype: null },
+  })
+  const columnsOf = async (form: string) => {
+    const { rows } = await client.query<{ name: string; comment: string }>(
+      `select a.attname as name, col_description(a.attrelid, a.attnum) as comment
        from intake_raw.wide_views v join pg_attribute a on a.attrelid = ('intake.' || quote_ident(v.view_name))::regclass
        where v.subject_id = $1 and a.attnum > 0 order by a.attnum`,
-        [form],
-      )
-      return rows
-    }
-    let forms = 0
-    const oneForm = async (name: string, texts: readonly string[]) => {
-      const id = `f${++forms}`
-      service.records.forms = [
-        { ...{ id, name, text: '', enabled: true, ...stamps }, questions: texts.map(questionOf) },
-      ]
-      const run = await runCommand(['backfill', '--streams', 'forms', '--json'], env)
-      expect(run.code).toBe(0)
-      const columns = await columnsOf(id)
-      const own = columns.slice(-texts.length || columns.length)
-      expect(columns.length - texts.length).toBe(9)
-      for (const { name: column } of columns) expect(Buffer.byteLength(column)).toBeLessThanOrEqual(63)
-      expect(new Set(columns.map((column) => column.name)).size).toBe(columns.length)
-      // What is shown to people beside the name is the question itself, whatever was made of it.
-      for (const [at, text] of texts.entries())
-        if (text.isWellFormed() && !text.includes('\0') && text !== '') expect(own[at]!.told).toContain(text)
-      // Asked in another order, with one more: the columns that are there keep name and place.
-      const reversed = texts.map(questionOf).reverse()
-      service.records.forms = [
-        {
-          ...{ id, name: `${name}!`, text: '', enabled: true, ...stamps },
-          questions: [questionOf('One more', 999), ...reversed],
-        },
-      ]
-      expect((await runCommand(['backfill', '--streams', 'forms', '--full', '--json'], env)).code).toBe(0)
-      expect((await columnsOf(id)).slice(0, columns.length)).toEqual(columns)
-      service.records.forms = []
-    }
-    await oneForm('Naughty', naughtyStrings.length > 0 ? naughtyStrings.slice(0, 500) : ['', '1', 'x'])
-    await holds(fc.asyncProperty(anyText, fc.array(question, { minLength: 1, maxLength: 40 }), oneForm), 3)
-  },
-)
+      [form],
+    )
+    return rows
+  }
+  let forms = 0
+  const oneForm = async (name: string, texts: readonly string[]) => {
+    const id = `f${++forms}`
+    service.records.forms = [
+      { ...{ id, name, text: '', enabled: true, ...stamps }, questions: texts.map(questionOf) },
+    ]
+    const run = await runCommand(['backfill', '--streams', 'forms', '--json'], env)
+    expect(run.code).toBe(0)
+    const columns = await columnsOf(id)
+    const own = columns.slice(-texts.length || columns.length)
+    expect(columns.length - texts.length).toBe(9)
+    for (const { name: column } of columns) expect(Buffer.byteLength(column)).toBeLessThanOrEqual(63)
+    expect(new Set(columns.map((column) => column.name)).size).toBe(columns.length)
+    // The comment of the column is the question itself, whatever its name is.
+    for (const [at, text] of texts.entries())
+      if (text.isWellFormed() && !text.includes('\0') && text !== '') expect(own[at]!.comment).toContain(text)
+    // In another order, with one more question: existing columns keep name and position.
+    const reversed = texts.map(questionOf).reverse()
+    service.records.forms = [
+      {
+        ...{ id, name: `${name}!`, text: '', enabled: true, ...stamps },
+        questions: [questionOf('One more', 999), ...reversed],
+      },
+    ]
+    expect((await runCommand(['backfill', '--streams', 'forms', '--full', '--json'], env)).code).toBe(0)
+    expect((await columnsOf(id)).slice(0, columns.length)).toEqual(columns)
+    service.records.forms = []
+  }
+  await oneForm('Naughty', naughtyStrings.length > 0 ? naughtyStrings.slice(0, 500) : ['', '1', 'x'])
+  await holds(fc.asyncProperty(anyText, fc.array(question, { minLength: 1, maxLength: 40 }), oneForm), 3)
+})

@@ -1,9 +1,9 @@
 /**
- * Records of every list, most of them odd: fixtures of their streams with places changed, removed and added, under ids that
- * a path or a key may stumble over.
+ * Records of every list, most of them odd: fixtures of their streams with values changed, removed and added, under ids
+ * that are difficult in a path or a key.
  *
- * Invariant: a record is a text, whose numbers stand as they were written; that of a stream without an odd place is one of
- * its fixtures.
+ * Invariant: a record is a text, with its numbers unchanged; a record without an odd value is one of the fixtures of its
+ * stream.
  */
 import fc from 'fast-check'
 import { stringify } from 'lossless-json'
@@ -23,7 +23,7 @@ const PATHS: Readonly<Record<string, string>> = {
 }
 export const pathOf = (name: string) => PATHS[name] ?? `/v2/${name}`
 
-/** Records of each stream that mean something to it. */
+/** Complete records of each stream. */
 const seeds = new Map(
   READ.map((stream) => {
     const records = FIXTURES[stream.name]!.flatMap(({ record, expected }) => {
@@ -42,7 +42,7 @@ interface Change {
   readonly value: unknown
 }
 
-/** The record with one of its places, at any depth, changed. */
+/** The record with one of its values, at any depth, changed. */
 function changed(record: JsonObject, { where, does, value }: Change): JsonObject {
   const copy = structuredCloneOf(record) as Record<string, unknown>
   const places: [Record<string, unknown> | unknown[], string][] = []
@@ -64,7 +64,7 @@ function changed(record: JsonObject, { where, does, value }: Change): JsonObject
   return copy
 }
 
-/** Numbers that JavaScript would round stay as they are written. */
+/** Numbers that JavaScript would round stay as written. */
 function structuredCloneOf(value: unknown): unknown {
   return parseText(stringify(value) ?? 'null')
 }
@@ -79,7 +79,7 @@ const change: fc.Arbitrary<Change> = fc.record({
   ),
 })
 
-/** Ids that are none, or that a path or a key may stumble over; most are as usual. */
+/** Ids that are invalid, or difficult in a path or a key; most are ordinary. */
 const ODD: readonly ((at: number) => string)[] = [
   () => 'null',
   () => '" "',
@@ -117,7 +117,7 @@ function recordsOf(stream: Stream): fc.Arbitrary<readonly string[]> {
 
 export const world = fc.record(Object.fromEntries(READ.map((stream) => [stream.name, recordsOf(stream)])))
 
-/** What the specification means by an id, said without the code that reads it; null for none that can be used. */
+/** An id as the specification defines it, without the code that reads it; null if there is no usable one. */
 export function keyOf(id: unknown): string | null {
   if (typeof id === 'number') return Number.isSafeInteger(id) ? String(id) : null
   if (typeof id !== 'string' || id.trim() === '' || id.includes('\0') || !id.isWellFormed()) return null

@@ -1,8 +1,8 @@
 /**
- * Requests to the ingester, most of them odd: events that mean little, bodies that are none, signatures of every wrong kind,
+ * Requests to the ingester, most of them odd: events with little content, invalid bodies, every kind of wrong signature,
  * headers that change nothing.
  *
- * Invariant: what the contract answers is told from how a request was drawn, not by reading it.
+ * Invariant: the expected answer follows from how a request was drawn, not from reading it.
  */
 import fc from 'fast-check'
 import { sign } from '../../src/core/signature.ts'
@@ -157,7 +157,7 @@ export const request = fc.record({
     { weight: 5, arbitrary: fc.constant('/webhooks' as const) },
     fc.constantFrom(...(Object.keys(PATHS) as (keyof typeof PATHS)[])),
   ),
-  /** Bytes of a chunk; 0 for a length told beforehand. */
+  /** Bytes per chunk; 0 for a declared length. */
   chunk: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.constantFrom(64, 100, 4_096)),
 })
 
@@ -176,7 +176,7 @@ export function bytesOf({ body: bytes, signature, noise: lines, path, chunk }: R
   return Buffer.concat([Buffer.from(`${head}\r\n\r\n`, 'latin1'), rest])
 }
 
-/** The status that the contract gives it. */
+/** The status that the contract requires. */
 export function expected({ body: bytes, signature, path }: Request): number {
   if (!PATHS[path]) return 404
   if (bytes.length > LARGEST) return 413

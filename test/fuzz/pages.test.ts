@@ -1,4 +1,4 @@
-/** Whatever a page holds: no page leads a request elsewhere, and of one that is damaged the tables hold whole records alone. */
+/** Any page: none leads a request elsewhere, and of a damaged one only complete records are loaded. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ShapeError } from '../../src/api/errors.ts'
@@ -73,7 +73,7 @@ const linkHeader = fc.option(
 )
 
 it(
-  'a body is a list whose records are all handed over, or is none; what follows is asked of the same path',
+  'a body is a list whose records are all returned, or is invalid; the next request goes to the same path',
   PATIENCE,
   async () => {
     await holds(
@@ -100,7 +100,7 @@ it(
 let teams = 0
 
 it(
-  'a page of bytes that are damaged is read, or ends the stream with an error; the tables hold whole records alone',
+  'a damaged page is read, or ends the stream with an error; the tables contain only complete records',
   PATIENCE,
   async () => {
     const patients = Array.from(
@@ -117,7 +117,7 @@ it(
         let pages = 0
         await using service = await startService(({ url }, response) => {
           const isList = new URL(url, 'http://any.invalid').pathname === '/v2/patients'
-          // What looks like a change while it is read is read again, and a failure repeated: in the end it is as it is.
+          // An apparent change during the scan is scanned again, and a failure retried: the last state counts.
           if (isList && ++pages > 40) return void response.destroy()
           response
             .writeHead(isList ? 200 : 404, { 'content-type': 'application/json' })
@@ -128,15 +128,15 @@ it(
           ...{ INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'key', INTAKE_API_SECRET: 'secret' },
           ...{ DATABASE_URL: warehouse.url, INTAKE_TEAM: team, LOG_LEVEL: 'silent' },
         })
-        // Read in whole, read but for what is set aside, or ended with an error: what it is depends on the bytes.
+        // Read completely, read with dead letters, or ended with an error: it depends on the bytes.
         const { streams } = JSON.parse(run.stdout) as {
           streams: { patients: { dead_letters: number; status: string } }
         }
-        const { status, dead_letters: letters } = streams.patients
-        expect(run.code).toBe(status === 'failed' ? 1 : letters > 0 ? 4 : 0)
+        const { status, dead_letters: deadLetters } = streams.patients
+        expect(run.code).toBe(status === 'failed' ? 1 : deadLetters > 0 ? 4 : 0)
         expect(run.output).not.toContain('fault of intake-sync')
         expectNoStack(run.output)
-        const held = await query<{ rows: number; raw: number; named: number }>(
+        const counts = await query<{ rows: number; raw: number; named: number }>(
           warehouse.url,
           `select count(*)::int as rows, count(raw.id)::int as raw,
            count(*) filter (where raw.payload ? 'last_name' and raw.payload ->> 'last_name' is distinct from p.last_name
@@ -146,9 +146,9 @@ it(
          where t.name = $1`,
           [team],
         )
-        expect(held[0]!.rows).toBe(held[0]!.raw)
-        expect(held[0]!.named).toBe(0)
-        if (Buffer.compare(bytes, whole) === 0) expect([run.code, held[0]!.rows]).toEqual([0, 8])
+        expect(counts[0]!.rows).toBe(counts[0]!.raw)
+        expect(counts[0]!.named).toBe(0)
+        if (Buffer.compare(bytes, whole) === 0) expect([run.code, counts[0]!.rows]).toEqual([0, 8])
       }),
       10,
       [[whole]],

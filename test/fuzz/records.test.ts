@@ -1,6 +1,6 @@
 /**
- * Whatever a record holds: it is in its table with its payload as it came, or is a dead letter with its body; a value that
- * could not be shown is a problem of its row.
+ * Any record: it is in its table with its payload as received, or is a dead letter with its body; a value that could not
+ * be shown is a problem of its row.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -86,7 +86,7 @@ async function expectAll(team: string, stream: Stream, records: readonly JsonObj
     records.flatMap((record) => (keyOf(record.id) === null ? [] : [[keyOf(record.id)!, record] as const])),
   )
   const unkeyed = records.filter((record) => keyOf(record.id) === null)
-  const letters = await query<{ id: string | null; body: Buffer }>(
+  const deadLetters = await query<{ id: string | null; body: Buffer }>(
     warehouse.url,
     `select l.record_id as id, s.body from intake_ops.dead_letters l join intake_raw.set_aside s on s.dead_letter_id = l.id
      join intake.teams t using (team_id) where t.name = $1 and l.stream = $2`,
@@ -94,10 +94,10 @@ async function expectAll(team: string, stream: Stream, records: readonly JsonObj
   )
   const exactly = stream.cleanse === undefined
   const bodies = new Set(
-    letters.map(({ body }) => (exactly ? canonicalText(parseText(body.toString())) : body.toString())),
+    deadLetters.map(({ body }) => (exactly ? canonicalText(parseText(body.toString())) : body.toString())),
   )
   if (exactly) for (const record of unkeyed) expect(bodies).toContain(canonicalText(record))
-  else expect(letters.filter(({ id }) => id === null).length > 0).toBe(unkeyed.length > 0)
+  else expect(deadLetters.filter(({ id }) => id === null).length > 0).toBe(unkeyed.length > 0)
 
   const ids = [...keyed.keys()]
   const kept = ids.map((id) => canonicalText(storable(keyed.get(id), false, [])))
@@ -116,19 +116,19 @@ async function expectAll(team: string, stream: Stream, records: readonly JsonObj
     [team, stream.name, ids, kept],
   )
   const found = new Map(rows.map((row) => [row.id, row]))
-  const aside = new Set(letters.map(({ id }) => id))
+  const aside = new Set(deadLetters.map(({ id }) => id))
   for (const [id, record] of keyed) {
-    const held = found.get(id)
-    if (held === undefined) {
+    const stored = found.get(id)
+    if (stored === undefined) {
       expect(aside, `${stream.name} ${id} is nowhere`).toContain(id)
       continue
     }
-    if (exactly) expect(held.same, `${stream.name} ${id}`).toBe(true)
-    expectShown(stream, record, held.row, held.problems ?? [])
+    if (exactly) expect(stored.same, `${stream.name} ${id}`).toBe(true)
+    expectShown(stream, record, stored.row, stored.problems ?? [])
   }
 }
 
-/** A text is in its column as it came; a value that is not in its column is told of. */
+/** A text is in its column as received; a value that is not in its column is reported. */
 function expectShown(
   stream: Stream,
   record: JsonObject,
@@ -137,7 +137,7 @@ function expectShown(
 ): void {
   for (const { name, type, from, read } of stream.columns) {
     const { field, value } = firstOf(record, from)
-    // What is read in a way of its own is shown by the fixtures of its stream.
+    // Columns with special reading are covered by the fixtures of their stream.
     if (read !== undefined) continue
     if (value === undefined || value === null || value === '') continue
     const shown = row[name]
@@ -154,7 +154,7 @@ function expectShown(
   }
 }
 
-/** What names nothing is nothing to tell of: a blank, an empty object, an id that is null. */
+/** Values without content, which need no report: a blank, an empty object, an id that is null. */
 function isNoReference(type: string, value: unknown): boolean {
   if (type !== 'reference') return false
   if (typeof value === 'string') return value.trim() === ''

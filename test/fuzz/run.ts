@@ -1,9 +1,8 @@
 /**
- * `npm run fuzz -- --minutes N`: the properties of this folder, tried for N minutes in all (10 without a number).
- * `--only FILE` tries one file, `--title WORDS` one property; `--seed S --path P`, as a failure tells them, one case again.
+ * `npm run fuzz -- --minutes N`: tries the properties of this folder for N minutes in total (10 by default).
+ * `--only FILE` tries one file, `--title WORDS` one property; `--seed S --path P`, as printed by a failure, repeats a case.
  *
- * Invariant: ends with 0 only when every property that was asked for was tried and held; a failure prints what makes it
- * again.
+ * Invariant: exits with 0 only when every requested property was tried and passed; a failure prints how to repeat it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -15,9 +14,9 @@ const USAGE = `npm run fuzz -- [--minutes 10] [--only FILE] [--title WORDS] [--s
   --minutes N    how long, in all
   --only FILE    the properties of one file, as webhooks
   --title WORDS  those whose title holds these words
-  --seed, --path one case again, as a failure tells them`
+  --seed, --path one case again, as a failure prints them`
 
-/** Files that are tried at once. */
+/** Files that are tried concurrently. */
 const AT_ONCE = 2
 
 const { values } = readWords(USAGE, {
@@ -67,6 +66,6 @@ const { status } = await runProgram(
 )
 if (status !== 0) {
   const again = `npm run fuzz -- --only FILE --title WORDS --seed S --path P`
-  process.stderr.write(`what failed is tried again, with the seed and the path that it told, by ${again}\n`)
+  process.stderr.write(`to repeat a failure with the seed and path that it printed: ${again}\n`)
 }
 process.exitCode = status

@@ -1,6 +1,6 @@
 /**
- * Whatever is sent to the ingester, and however: it is in the inbox byte for byte and acknowledged, or it is refused
- * with a status of the contract and left no trace; and whatever is in the inbox is drained, or is a dead letter.
+ * Any request to the ingester, in any form: it is in the inbox byte for byte and acknowledged, or it is rejected with a
+ * status of the contract and leaves no trace; and every event in the inbox is drained, or is a dead letter.
  */
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
@@ -34,15 +34,15 @@ async function answerTo(each: Request): Promise<RawAnswer> {
 
 const genuine = new Set<string>()
 
-/** What is in the inbox beside what is known to be, by the hash that the database takes of it. */
-async function news(): Promise<ReadonlyMap<string, Buffer>> {
-  const rows = await query<{ hash: string; body: Buffer; held: string }>(
+/** New content of the inbox, by the hash that the database computes. */
+async function newEvents(): Promise<ReadonlyMap<string, Buffer>> {
+  const rows = await query<{ hash: string; body: Buffer; stored: string }>(
     scene.url,
-    `select encode(sha256(body), 'hex') as hash, encode(body_hash, 'hex') as held, body from intake_raw.inbox
+    `select encode(sha256(body), 'hex') as hash, encode(body_hash, 'hex') as stored, body from intake_raw.inbox
      where body_hash <> all (select decode(known, 'hex') from unnest($1::text[]) as known)`,
     [[...genuine]],
   )
-  for (const { hash, held } of rows) expect(held).toBe(hash)
+  for (const { hash, stored } of rows) expect(stored).toBe(hash)
   const [all] = await query<{ events: number }>(
     scene.url,
     'select count(*)::int as events from intake_raw.inbox',
@@ -51,21 +51,21 @@ async function news(): Promise<ReadonlyMap<string, Buffer>> {
   return new Map(rows.map(({ hash, body: bytes }) => [hash, bytes]))
 }
 
-it('a request is in the inbox byte for byte, or is refused and leaves nothing', PATIENCE, async () => {
+it('a request is in the inbox byte for byte, or is rejected and leaves nothing', PATIENCE, async () => {
   await holds(
     fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), async (requests) => {
       const answers = await Promise.all(requests.map(answerTo))
       for (const [at, each] of requests.entries()) {
         const { status, head, body: text } = answers[at]!
         expect(status).toBe(expected(each))
-        const told = JSON.parse(text) as Record<string, unknown>
-        if (status === 200) expect(['stored', 'duplicate']).toContain(told.status)
-        else expect(told).toEqual({ detail: expect.any(String) })
+        const answer = JSON.parse(text) as Record<string, unknown>
+        if (status === 200) expect(['stored', 'duplicate']).toContain(answer.status)
+        else expect(answer).toEqual({ detail: expect.any(String) })
         expectNoStack(head + text)
       }
       const taken = requests.filter((each) => expected(each) === 200)
-      const inbox = await news()
-      // Of the same bytes one is stored, and once only, whenever they came.
+      const inbox = await newEvents()
+      // Of equal bytes one copy is stored, whenever they arrived.
       for (const hash of new Set(taken.map((each) => hashOf(each.body)))) {
         const outcomes = requests.flatMap((each, at) =>
           expected(each) === 200 && hashOf(each.body) === hash ? [JSON.parse(answers[at]!.body).status] : [],
@@ -84,38 +84,34 @@ it('a request is in the inbox byte for byte, or is refused and leaves nothing', 
   )
 })
 
-it(
-  'many requests on one connection, in pieces of any size, are answered in their order',
-  PATIENCE,
-  async () => {
-    // Who is refused for its length or its path is not read on; that ends a connection.
-    const whole = request.map((each) => ({
-      ...each,
-      path: '/webhooks' as const,
-      body: each.body.subarray(0, 3_000),
-    }))
-    const sizes = fc.array(fc.integer({ min: 1, max: 3_000 }), { minLength: 1, maxLength: 8 })
-    await holds(
-      fc.asyncProperty(fc.array(whole, { minLength: 1, maxLength: 8 }), sizes, async (requests, pieces) => {
-        await using raw = await openRaw(scene.ingester.url)
-        const bytes = Buffer.concat(requests.map(bytesOf))
-        for (let at = 0, nth = 0; at < bytes.length; nth++) {
-          const size = pieces[nth % pieces.length]!
-          raw.write(bytes.subarray(at, at + size))
-          at += size
-        }
-        const answers = await raw.answers(requests.length)
-        expect(answers.map(({ status }) => status)).toEqual(requests.map(expected))
-        for (const each of requests) if (expected(each) === 200) genuine.add(hashOf(each.body))
-        expect((await news()).size).toBe(0)
-      }),
-      30,
-    )
-  },
-)
+it('many requests on one connection, in pieces of any size, are answered in order', PATIENCE, async () => {
+  // A request rejected for its length or path is not read further; that closes the connection.
+  const whole = request.map((each) => ({
+    ...each,
+    path: '/webhooks' as const,
+    body: each.body.subarray(0, 3_000),
+  }))
+  const sizes = fc.array(fc.integer({ min: 1, max: 3_000 }), { minLength: 1, maxLength: 8 })
+  await holds(
+    fc.asyncProperty(fc.array(whole, { minLength: 1, maxLength: 8 }), sizes, async (requests, pieces) => {
+      await using raw = await openRaw(scene.ingester.url)
+      const bytes = Buffer.concat(requests.map(bytesOf))
+      for (let at = 0, nth = 0; at < bytes.length; nth++) {
+        const size = pieces[nth % pieces.length]!
+        raw.write(bytes.subarray(at, at + size))
+        at += size
+      }
+      const answers = await raw.answers(requests.length)
+      expect(answers.map(({ status }) => status)).toEqual(requests.map(expected))
+      for (const each of requests) if (expected(each) === 200) genuine.add(hashOf(each.body))
+      expect((await newEvents()).size).toBe(0)
+    }),
+    30,
+  )
+})
 
 it(
-  'what is no HTTP is answered, or ended; and what is stored of it was whole, and signed as it stands',
+  'bytes that are not HTTP are answered, or the connection is closed; any stored event was complete and signed',
   PATIENCE,
   async () => {
     const valid = request.map(bytesOf)
@@ -124,12 +120,12 @@ it(
         await using raw = await openRaw(scene.ingester.url)
         raw.socket.end(bytes)
         await raw.ended
-        // An answer may be lost to what came after it; the event is then sent again, and is a duplicate.
+        // An answer may be lost in later bytes; the event is then sent again, and is a duplicate.
         await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
         if (raw.received !== '') expect(raw.received).toMatch(/^HTTP\/1\.1 (?:100|200|4\d\d|503) /)
         expectNoStack(raw.received)
         const sent = bytes.toString('latin1').toLowerCase()
-        for (const [hash, whole] of await news()) {
+        for (const [hash, whole] of await newEvents()) {
           expect(sent).toContain(sign(whole, SECRET))
           genuine.add(hash)
         }
@@ -141,10 +137,10 @@ it(
 )
 
 it(
-  'all of it is drained: loaded, asked for, not kept because nothing is known of its source, or a dead letter with its bytes',
+  'every event is drained: loaded, fetched, dropped because its source is unknown, or a dead letter with its bytes',
   PATIENCE,
   async () => {
-    // A team that is only received, as where the API is not configured: nothing is fetched.
+    // A team that only receives, without API credentials: nothing is fetched.
     await query(scene.url, `insert into intake.teams (name) values ('clinic')`)
     await using drain = openClinicDrain(scene.url)
     await drain.idle()
@@ -161,15 +157,15 @@ it(
     )
     expect(rows).toHaveLength(genuine.size)
     expect(new Set(rows.map(({ status }) => status))).toEqual(new Set(['done', 'dead']))
-    const letters = await query<{ origin: string; stream: string; hash: string; bytes: number | null }>(
+    const deadLetters = await query<{ origin: string; stream: string; hash: string; bytes: number | null }>(
       scene.url,
       `select l.origin, l.stream, encode(sha256(s.body), 'hex') as hash, octet_length(s.body) as bytes
      from intake_ops.dead_letters l left join intake_raw.set_aside s on s.dead_letter_id = l.id where l.team_id = 1`,
     )
     for (const { event: of, hash } of rows.filter(({ status }) => status === 'dead')) {
-      const own = letters.filter(({ origin }) => origin === `event:${of}`)
+      const own = deadLetters.filter(({ origin }) => origin === `event:${of}`)
       expect(own.length).toBeGreaterThan(0)
-      // Of a record that may not be kept in part the letter is written anew; of what is none it is the very bytes.
+      // For a record that may not be kept in part the dead letter is rewritten; otherwise it is the exact bytes.
       if (own.length === 1 && own[0]!.stream === 'inbox') expect(own[0]!.hash).toBe(hash)
       expect(own.every(({ bytes }) => bytes !== null)).toBe(true)
     }

@@ -1,4 +1,4 @@
-/** What other tools lose at a cursor, each as a run against a service that tempts to it. */
+/** Rows that other tools lose at a cursor, each as a run against a service that provokes the loss. */
 import { describe, expect, it } from 'vitest'
 import {
   cursorIn,
@@ -12,12 +12,12 @@ import {
 } from '../e2e/support/answered.ts'
 import { openScene } from '../e2e/support/scene.ts'
 
-/** However the service reads a bound: with its day, without it, or in a zone of its own. */
+/** However the service reads a bound: with its day, without it, or in its own time zone. */
 const BOUNDS = ['default', 'bounds-exclusive', 'bounds-zone']
 
 describe.concurrent('the next run loads', () => {
   it.each(BOUNDS)(
-    'rows at a window boundary, which exclusive bounds and other zones leave out (%s)',
+    'rows at a window boundary, which exclusive bounds and other time zones omit (%s)',
     async (shape) => {
       await using scene = await openScene({ shape })
       const world = scene.emulator.control.world()
@@ -29,12 +29,12 @@ describe.concurrent('the next run loads', () => {
     },
   )
 
-  it('all rows with equal cursors across a page, of which a strict comparison keeps the first page', async () => {
+  it('all rows with equal cursors across a page, where a strict comparison keeps only the first page', async () => {
     await using scene = await openScene()
     const world = scene.emulator.control.world()
     await readResponses(scene)
     const tie = plus(newestOf(world), DAY)
-    // Two pages and a half at one moment; then as many again, at the very moment that the checkpoint holds.
+    // Two pages and a half at one time; then as many again, at exactly the time of the checkpoint.
     for (let round = 0; round < 2; round++) {
       for (let at = 0; at < 25; at++) submitAt(world, tie)
       expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 25 })
@@ -43,21 +43,21 @@ describe.concurrent('the next run loads', () => {
     await expectResponses(scene)
   })
 
-  it('a late commit behind the cursor, which a cursor without lookback never sees again', async () => {
+  it('a late commit before the cursor, which a cursor without lookback never sees', async () => {
     await using scene = await openScene()
     const world = scene.emulator.control.world()
     await readResponses(scene)
     const checkpoint = newestOf(world)
     for (const late of [-1, -MINUTE, -DAY, -2 * DAY]) submitAt(world, plus(checkpoint, late))
     expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 4 })
-    // Later than any lookback: the next reading of everything finds it.
+    // Later than any lookback: the next full scan finds it.
     submitAt(world, plus(checkpoint, -60 * DAY))
     expect(await readResponses(scene)).toMatchObject({ code: 0, changed: 0 })
     expect(await readResponses(scene, '--full')).toMatchObject({ code: 0, changed: 1 })
     await expectResponses(scene)
   })
 
-  it('what came a microsecond after the cursor, which a cursor kept in milliseconds skips or repeats for ever', async () => {
+  it('a row one microsecond after the cursor, which a cursor in milliseconds skips or repeats for ever', async () => {
     await using scene = await openScene()
     const world = scene.emulator.control.world()
     await readResponses(scene)
@@ -69,14 +69,14 @@ describe.concurrent('the next run loads', () => {
     }
     expect(plus(stamp, 2).slice(-4)).toBe('458Z')
     await expectResponses(scene)
-    const [held] = await scene.query<{ newest: string }>(
+    const [checkpoint] = await scene.query<{ newest: string }>(
       `select to_char(max(submitted_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as newest from intake.responses`,
     )
-    expect(held!.newest).toBe(plus(stamp, 2))
+    expect(checkpoint!.newest).toBe(plus(stamp, 2))
   })
 })
 
-it('a run that fails on its second page leaves the cursor where it was: the next loads what came before the failure and after', async () => {
+it('a run that fails on its second page keeps the cursor: the next run loads rows from before and after the failure', async () => {
   await using scene = await openScene()
   const { control } = scene.emulator
   const world = control.world()
@@ -93,7 +93,7 @@ it('a run that fails on its second page leaves the cursor where it was: the next
   await expectResponses(scene)
 })
 
-it('a mistyped filter that returns everything is noticed, said, and deletes nothing: its answer is read as everything', async () => {
+it('a mistyped filter that returns everything is detected, reported, and deletes nothing: the run counts as a full scan', async () => {
   await using scene = await openScene({ shape: 'filters-ignored' })
   const world = scene.emulator.control.world()
   await readResponses(scene)

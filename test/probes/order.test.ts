@@ -1,4 +1,4 @@
-/** What other tools get wrong when states of one record arrive in another order than they came to be. */
+/** Mistakes of other tools when states of one record arrive out of order. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { patients } from '../../src/streams/patients.ts'
@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const SECOND = 1_000_000
 
-/** A patient's state, told by `origin` and seen so many microseconds after noon. */
+/** A patient's state from `origin`, seen so many microseconds after noon. */
 function state(name: string, seen: number, origin: string, updated?: number): Envelope {
   const record = {
     ...{ id: 'p1', last_name: name, custom_fields: { name } },
@@ -35,19 +35,19 @@ function state(name: string, seen: number, origin: string, updated?: number): En
 const gone = (seen: number) =>
   tombstoneEnvelope('p1', { teamId, stream: 'patients', observedAt: at(seen), origin: 'event:gone' })
 
-/** Loads each by itself, in this order; the ids of which the service has to be asked again. */
+/** Loads each on its own, in this order; returns the ids to be fetched again. */
 async function arrive(...envelopes: readonly Envelope[]): Promise<readonly string[]> {
-  const contested: string[] = []
+  const conflicting: string[] = []
   for (const envelope of envelopes) {
     const taken = await takeWhole(session, patients, teamId)
-    contested.push(
+    conflicting.push(
       ...(await loadEnvelopes(session, patients, [envelope], { mode: 'merge', taken })).conflicts,
     )
   }
-  return contested
+  return conflicting
 }
 
-async function held() {
+async function storedPatients() {
   const rows = await rowsOf<{ name: string | null; field: string | null; gone: boolean }>(
     session,
     `select last_name as name, c.value as field, _deleted_at is not null as gone from intake.patients p
@@ -65,11 +65,11 @@ const GONE = { name: null, field: null, gone: true }
 /** Both orders in which two things can arrive, each for a team of its own. */
 function inBothOrders(title: string, test: (order: <T>(earlier: T, later: T) => T[]) => Promise<void>): void {
   describe(title, () => {
-    it('in the order in which they came to be', async () => {
+    it('in their order', async () => {
       teamId += 1
       await test((earlier, later) => [earlier, later])
     })
-    it('the other way round', async () => {
+    it('in reverse order', async () => {
       teamId += 1
       await test((earlier, later) => [later, earlier])
     })
@@ -82,7 +82,7 @@ inBothOrders(
     const first = state('first', 5 * SECOND, 'event:1', 5 * SECOND + 100_000)
     const second = state('second', 5 * SECOND, 'event:2', 5 * SECOND + 100_001)
     await arrive(...order(first, second))
-    expect(await held()).toEqual(alive('second'))
+    expect(await storedPatients()).toEqual(alive('second'))
   },
 )
 
@@ -92,21 +92,18 @@ inBothOrders(
     const first = state('first', 5 * SECOND, 'event:1', 5 * SECOND)
     const second = state('second', 5 * SECOND + 1, 'event:2', 5 * SECOND)
     await arrive(...order(first, second))
-    expect(await held()).toEqual(alive('second'))
+    expect(await storedPatients()).toEqual(alive('second'))
   },
 )
 
-inBothOrders(
-  'two states that no time tells apart: one of them stays, the same in both orders',
-  async (order) => {
-    const [one, other] = [state('one', 5 * SECOND, 'event:1'), state('other', 5 * SECOND, 'event:2')]
-    await arrive(...order(one, other))
-    const greater = one.content!.hash > other.content!.hash ? 'one' : 'other'
-    expect(await held()).toEqual(alive(greater))
-  },
-)
+inBothOrders('two states with equal times: one of them wins, the same in both orders', async (order) => {
+  const [one, other] = [state('one', 5 * SECOND, 'event:1'), state('other', 5 * SECOND, 'event:2')]
+  await arrive(...order(one, other))
+  const greater = one.content!.hash > other.content!.hash ? 'one' : 'other'
+  expect(await storedPatients()).toEqual(alive(greater))
+})
 
-it('a state that comes again, by whatever way, writes no row version', async () => {
+it('a state that arrives again, in any way, writes no row version', async () => {
   teamId += 1
   const versions = () =>
     rowsOf(
@@ -124,36 +121,36 @@ it('a state that comes again, by whatever way, writes no row version', async () 
   expect(await versions()).toEqual(before)
 })
 
-it('an old page arriving after a newer event changes nothing, and the record is asked for again', async () => {
+it('an old page that arrives after a newer event changes nothing, and the record is fetched again', async () => {
   teamId += 1
-  // The page was asked for before the event, and shows the service as it was then.
+  // The page was requested before the event, and shows the earlier state.
   const page = state('as the page has it', 3 * SECOND, 'run:1 page:4')
   const event = state('as the event has it', 4 * SECOND, 'event:1')
   expect(await arrive(event, page)).toEqual(['p1'])
-  expect(await held()).toEqual(alive('as the event has it'))
-  // The same page again, by a run that was killed and begins anew, and the same event, delivered twice.
+  expect(await storedPatients()).toEqual(alive('as the event has it'))
+  // The same page again, from a killed run that starts over, and the same event, delivered twice.
   await arrive(page, event)
-  expect(await held()).toEqual(alive('as the event has it'))
+  expect(await storedPatients()).toEqual(alive('as the event has it'))
 })
 
-it('an old page that still lists a deleted record does not bring it back', async () => {
+it('an old page that still lists a deleted record does not restore it', async () => {
   teamId += 1
   await arrive(
     state('alive', 0, 'run:1 page:1'),
     gone(4 * SECOND),
     state('alive', 3 * SECOND, 'run:2 page:1'),
   )
-  expect(await held()).toEqual(GONE)
+  expect(await storedPatients()).toEqual(GONE)
 })
 
 inBothOrders('an older event after a delete changes nothing: the record stays gone', async (order) => {
   await arrive(state('alive', 0, 'run:1 page:1'))
   await arrive(...order(state('older', 3 * SECOND, 'event:1'), gone(4 * SECOND)))
-  expect(await held()).toEqual(GONE)
-  // An event retried hours later is rendered anew under its old time.
+  expect(await storedPatients()).toEqual(GONE)
+  // An event retried hours later is rendered again under its old time.
   await arrive(state('older, rendered anew', 3 * SECOND, 'event:1'))
-  expect(await held()).toEqual(GONE)
-  // What was seen alive after the delete is alive again.
+  expect(await storedPatients()).toEqual(GONE)
+  // A record seen after the delete is live again.
   await arrive(state('back', 5 * SECOND, 'event:3'))
-  expect(await held()).toEqual(alive('back'))
+  expect(await storedPatients()).toEqual(alive('back'))
 })

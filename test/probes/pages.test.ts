@@ -1,4 +1,4 @@
-/** What other tools lose or wipe when pages do not hold still or do not come. */
+/** Rows that other tools lose or wipe when pages shift or fail. */
 import { expect, it } from 'vitest'
 import { json } from '../api/support/service.ts'
 import { withoutPauses } from '../e2e/support/impatient.ts'
@@ -15,8 +15,8 @@ async function scene(patients: number) {
   return {
     service,
     backfill: () => runCommand(['backfill', '--streams', 'patients', '--json'], env),
-    /** Ids of the living and of the dead. */
-    async held() {
+    /** Ids of live and of deleted patients. */
+    async ids() {
       const rows = await query<{ id: string; gone: boolean }>(
         warehouse.url,
         'select id, _deleted_at is not null as gone from intake.patients order by id',
@@ -33,7 +33,7 @@ async function scene(patients: number) {
 
 const idsOf = (records: readonly { id: string }[]) => records.map(({ id }) => id).sort()
 
-it('pages shifting mid-scan: a row that slips from page two to page one while that is read is in the same run, and none is taken for deleted', async () => {
+it('pages shifting mid-scan: a row that moves from page two to page one is loaded in the same run, and none is deleted', async () => {
   await using at = await scene(35)
   expect((await at.backfill()).code).toBe(0)
   const { patients } = at.service.records
@@ -41,7 +41,7 @@ it('pages shifting mid-scan: a row that slips from page two to page one while th
   at.service.interfere = ({ url }) => {
     if (!shifted && url.includes('page=2')) {
       shifted = true
-      // Page one was read: `p11` is on it now, and `p21` on page two; both were never seen with their new names.
+      // Page one was read: `p11` is on it now, and `p21` on page two; neither was seen with its new name.
       patients.splice(0, 1)
       for (const id of ['p11', 'p21']) {
         patients[patients.findIndex((one) => one.id === id)] = littlePatient(id, 'slipped')
@@ -51,12 +51,12 @@ it('pages shifting mid-scan: a row that slips from page two to page one while th
   }
   expect((await at.backfill()).code).toBe(0)
   expect(shifted).toBe(true)
-  expect(await at.held()).toEqual({ alive: idsOf(patients), gone: ['p1'] })
+  expect(await at.ids()).toEqual({ alive: idsOf(patients), gone: ['p1'] })
   const again = documentOf(await at.backfill()).streams.patients
   expect(again).toMatchObject({ changed: 0, unchanged: 34, deleted: 0, note: null })
 })
 
-it('a list that begins with the newest: rows created mid-scan push others onto a page twice, and neither is lost nor counted as deleted', async () => {
+it('a list with the newest first: rows created mid-scan push others onto a second page, and none is lost or deleted', async () => {
   await using at = await scene(35)
   const { patients } = at.service.records
   let created = 0
@@ -65,19 +65,19 @@ it('a list that begins with the newest: rows created mid-scan push others onto a
     return false
   }
   expect((await at.backfill()).code).toBe(0)
-  const { alive, gone } = await at.held()
+  const { alive, gone } = await at.ids()
   expect(gone).toEqual([])
   expect(alive).toEqual(expect.arrayContaining(idsOf(littlePatients(35))))
   created = 12
   expect((await at.backfill()).code).toBe(0)
-  expect(await at.held()).toEqual({ alive: idsOf(patients), gone: [] })
+  expect(await at.ids()).toEqual({ alive: idsOf(patients), gone: [] })
 })
 
 it.each<[string, number, number, string]>([
   ['fails', 500, 1, 'the service failed (500)'],
   ['is suddenly not found', 404, 4, 'deletes are not looked for while its count is wrong'],
 ])(
-  'a page that %s before the delete sweep: what was not seen is not deleted, be it gone or not',
+  'a page that %s before the delete sweep: unseen rows are not deleted, whether they are gone or not',
   async (_, status, code, note) => {
     await using at = await scene(35)
     expect((await at.backfill()).code).toBe(0)
@@ -89,14 +89,14 @@ it.each<[string, number, number, string]>([
       return true
     }
     const failed = await at.backfill()
-    expect((await at.held()).gone).toEqual([])
-    expect((await at.held()).alive).toHaveLength(35)
+    expect((await at.ids()).gone).toEqual([])
+    expect((await at.ids()).alive).toHaveLength(35)
     expect(failed.code).toBe(code)
     expect(documentOf(failed).streams.patients!.note).toContain(note)
     expect(at.service.received.filter(({ url }) => url.startsWith('/v2/patients/'))).toEqual([])
     at.service.interfere = () => false
     expect((await at.backfill()).code).toBe(0)
-    expect(await at.held()).toEqual({ alive: idsOf(patients), gone: ['p5'] })
+    expect(await at.ids()).toEqual({ alive: idsOf(patients), gone: ['p5'] })
   },
 )
 
@@ -108,7 +108,7 @@ function event() {
   return { happens, happened }
 }
 
-it('a page that is not found each time: the run asks for a person, however many of the other pages come before that answer', async () => {
+it('a page that is not found each time: the run needs attention, however many of the other pages arrive before that answer', async () => {
   await using at = await scene(75)
   const { patients } = at.service.records
   let scans = 0
@@ -124,7 +124,7 @@ it('a page that is not found each time: the run asks for a person, however many 
       seventh = event()
     }
     if (page === 7) seventh.happens()
-    // In the second reading this answer comes before all others, in the first and the third after most of them.
+    // In the second scan this answer arrives before all others, in the first and third after most of them.
     if (page === 3) {
       response.on('finish', notFound.happens)
       const turn = scans === 2 ? Promise.resolve() : seventh.happened

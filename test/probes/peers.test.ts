@@ -1,4 +1,4 @@
-/** Failures that users of comparable tools have published, each as what must hold here in its place. */
+/** Failures that users of comparable tools have published, each with the behaviour that is required here. */
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
@@ -15,7 +15,7 @@ withoutPauses()
 
 const bodyOf = (event: object) => Buffer.from(JSON.stringify(event))
 
-/** An ingester, and a drain that is made for each time that is drained: what `serve` opens. */
+/** An ingester, and a drain for each call: as opened by `serve`. */
 async function openRoad() {
   const scene = await openScene()
   return {
@@ -34,12 +34,12 @@ async function openRoad() {
   }
 }
 
-it('events of one record in the same second are none dropped: each is stored, and the newest is what is shown', async () => {
+it('no event of one record in the same second is dropped: each is stored, and the newest is shown', async () => {
   await using road = await openRoad()
   const second = noonPlus(5).slice(0, 19)
   const at = (micros: string, last_name: string) =>
     patientEvent('p1', 0, { last_name }, { timestamp: `${second}.${micros}Z` })
-  // One after the other, the newest in the middle; the last has the very stamp of the second.
+  // One after another, the newest in the middle; the last has exactly the stamp of the second.
   for (const event of [at('000001', 'a'), at('900000', 'newest'), at('500000', 'b'), at('500000', 'c')]) {
     const [answer] = await road.send(event)
     expect(answer).toMatchObject({ status: 200, body: { status: 'stored' } })
@@ -66,19 +66,19 @@ it('a delete is not undone by an older event, whether both are drained at once o
   expect(await road.people()).toEqual(tombs)
 })
 
-it('a stale page does not beat an event that came while it was on its way', async () => {
+it('a stale page does not win over an event that arrived while it was in flight', async () => {
   await using road = await openRoad()
   await using service = await startLittleService(littlePatients(12))
   const env = { ...service.env, INTAKE_TEAM: 'clinic', DATABASE_URL: road.url }
   const backfill = () => runCommand(['backfill', '--streams', 'patients', '--json'], env)
   expect((await backfill()).code).toBe(0)
-  let told = false
+  let wasSent = false
   service.interfere = ({ url }, response) => {
-    if (told || !url.startsWith('/v2/patients?page=2')) return false
-    told = true
-    // The page is what the service held when it was asked for; the event tells of what came after.
+    if (wasSent || !url.startsWith('/v2/patients?page=2')) return false
+    wasSent = true
+    // The page shows the state at its request; the event is about a later one.
     const stale = { count: 12, next: null, previous: null, results: service.records.patients.slice(10) }
-    // By the clock that says when the page was asked for: another may be some milliseconds off.
+    // By the clock that timed the request of the page: another may differ by some milliseconds.
     const timestamp = instantOf(systemClock.now())
     const changed = { ...littlePatient('p12', 'as the event has it'), updated_at: timestamp }
     service.records.patients[11] = changed
@@ -90,13 +90,13 @@ it('a stale page does not beat an event that came while it was on its way', asyn
     return true
   }
   expect((await backfill()).code).toBe(0)
-  expect(told).toBe(true)
+  expect(wasSent).toBe(true)
   const people = await road.people()
   expect(people).toHaveLength(12)
   expect(people.find(({ id }) => id === 'p12')).toMatchObject({ name: 'as the event has it', gone: false })
 })
 
-it('a migration that fails is said by every command, with exit code 1 and nothing changed', async () => {
+it('a failed migration is reported by every command, with exit code 1 and no change', async () => {
   await using empty = await openWarehouse({ empty: true })
   await using service = await startLittleService()
   const env = { ...service.env, DATABASE_URL: empty.url }
@@ -120,7 +120,7 @@ it('a migration that fails is said by every command, with exit code 1 and nothin
   expect(tables).toEqual([{ name: 'intake.documents' }])
 })
 
-it('there is no default key: until a secret is set nothing is taken, whatever it is signed with', async () => {
+it('there is no default key: until a secret is set nothing is accepted, whatever its signature', async () => {
   await using scene = await openScene({ teams: [{ name: 'clinic', teamId: 1, secrets: known() }] })
   const usual = ['', ' ', 'secret', 'changeme', 'admin', 'default', 'password', 'clinic', 'null', 'undefined']
   for (const secret of [...usual, SECRET]) {
@@ -129,13 +129,13 @@ it('there is no default key: until a secret is set nothing is taken, whatever it
     expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
   }
   expect(await query(scene.url, 'select from intake_raw.inbox')).toEqual([])
-  // And with no credentials of its own the program asks no service.
+  // And without credentials it sends no request to a service.
   const ended = await runCommand(['backfill'], { DATABASE_URL: scene.url })
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain('INTAKE_API_KEY')
 })
 
-it('no usual key is taken beside the one that is set', async () => {
+it('no well-known key is accepted in addition to the configured one', async () => {
   await using scene = await openScene()
   for (const secret of ['', ' ', 'secret', 'changeme', 'admin', 'default', SECRET.toUpperCase()])
     expect((await post(scene.ingester.url, eventOf(), { secret })).status).toBe(400)
@@ -143,19 +143,19 @@ it('no usual key is taken beside the one that is set', async () => {
   expect(await query(scene.url, 'select from intake_raw.inbox')).toHaveLength(1)
 })
 
-it('a fault has the status of whoever has to hint it, and not 400 for all', async () => {
+it('a fault has the status of the side that must fix it, and not 400 for all', async () => {
   await using scene = await openScene({ limits: { body: 4_000, eventsInFlight: 2 } })
   const { url } = scene.ingester
   const status = async (...sent: Parameters<typeof post>) => (await post(...sent)).status
-  // What the sender has to change.
+  // Faults of the sender.
   expect(await status(url, eventOf(), { headers: { 'x-service-signature': '' } })).toBe(400)
   expect(await status(url, eventOf(), { secret: 'another' })).toBe(400)
   expect(await status(url, eventOf(), { path: '/webhooks/nobody' })).toBe(404)
   expect(await status(url, eventOf({ data: { id: 'p', text: 'x'.repeat(5_000) } }))).toBe(413)
-  // What is genuine is kept, whatever it says: to refuse it would have it sent for ever, or lose it.
+  // Genuine events are kept, whatever their content: a rejected one would be sent for ever, or be lost.
   for (const text of ['', '{', 'null', '{"event_type":"deleted","source":"patient","data":{}}'])
     expect(await status(url, Buffer.from(text))).toBe(200)
-  // What is ours to hint: to be sent again, with the time to wait.
+  // Faults of ours: to be sent again, with the time to wait.
   const silentOnes = [await openRaw(url), await openRaw(url)]
   for (const raw of silentOnes)
     raw.write('POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n')
@@ -170,7 +170,7 @@ it('a fault has the status of whoever has to hint it, and not 400 for all', asyn
   for (const answer of [crowded, away]) expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
 })
 
-it('an id that comes several times in one batch stops nothing, on a page and among events: its newest state is loaded', async () => {
+it('an id that is repeated in one batch stops nothing, on a page and among events: its newest state is loaded', async () => {
   await using road = await openRoad()
   const twice = (seconds: number, last_name: string) => patientEvent('p1', seconds, { last_name })
   const all = [twice(2, 'b'), twice(4, 'newest'), twice(3, 'c'), twice(1, 'a'), patientEvent('p2', 1)]
@@ -192,12 +192,12 @@ it('an id that comes several times in one batch stops nothing, on a page and amo
     ...service.env,
     DATABASE_URL: warehouse.url,
   })
-  // A list that names a record twice is no steady list; it is said, and all of it is loaded.
+  // A list that contains a record twice is not stable; that is reported, and all of it is loaded.
   expect(run.code).toBe(4)
   expect(documentOf(run).streams.patients).toMatchObject({ dead_letters: 0, deleted: 0 })
   const rows = await query<{ id: string }>(warehouse.url, 'select id from intake.patients order by id')
   expect(rows.map(({ id }) => id)).toEqual(['p1', 'p2', 'p3', 'p4', 'p5'])
-  // Where the two differ, the answer to its id decides.
+  // If the two differ, the answer by id decides.
   const names = await query(warehouse.url, 'select distinct last_name from intake.patients')
   expect(names).toEqual([{ last_name: 'first' }])
 })
@@ -218,32 +218,32 @@ it.each<[string, (response: Parameters<typeof json>[0]) => void]>([
   const env = { ...service.env, DATABASE_URL: warehouse.url }
   const backfill = () =>
     runCommand(['backfill', '--streams', 'patients', '--json', '--allow-mass-delete'], env)
-  const held = () =>
+  const rowCounts = () =>
     query(
       warehouse.url,
       'select id, xmin::text, ctid::text from intake.patients where _deleted_at is null order by id',
     )
   expect((await backfill()).code).toBe(0)
-  const before = await held()
+  const before = await rowCounts()
   expect(before).toHaveLength(30)
   service.interfere = ({ url }, response) => {
-    // Only lists: each record is given by its id, as before.
+    // Only lists: each record is returned by its id, as before.
     if (!/^\/v2\/patients(?:\?|$)/.test(url)) return false
     answer(response)
     return true
   }
   await backfill()
-  expect(await held()).toEqual(before)
+  expect(await rowCounts()).toEqual(before)
 })
 
-it('a run that the rate limit kept from its records is not marked good, and ends when it would have to wait for hours', async () => {
+it('a run that the rate limit kept from its records is not successful, and ends if it would have to wait for hours', async () => {
   await using service = await startLittleService(littlePatients(30))
   await using warehouse = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: warehouse.url }
   const backfill = () => runCommand(['backfill', '--json'], env)
   service.interfere = ({ url }, response) => {
     if (!url.startsWith('/v2/patients?page=2')) return false
-    // Longer than anybody waits in a run: the rest of a daily quota.
+    // Longer than a run waits: the rest of a daily quota.
     json(response, { detail: 'Request was throttled. Expected available in 7200 seconds.' }, 429)
     return true
   }
@@ -251,7 +251,7 @@ it('a run that the rate limit kept from its records is not marked good, and ends
   expect(run.code).toBe(1)
   const { status, streams } = documentOf(run)
   expect(status).toBe('failed')
-  // Streams that had not been read by then wait for the same service, and are not good either.
+  // Streams that were not read by then wait for the same service, and fail too.
   expect(streams.patients).toMatchObject({ status: 'failed', note: expect.stringContaining('throttles') })
   for (const [name, stream] of Object.entries(streams))
     expect(stream.status, name).toBe(stream.note === null ? 'succeeded' : 'failed')

@@ -1,4 +1,4 @@
-/** Values that stop a batch or turn to null in other tools: here each is kept, said, and its neighbours are loaded. */
+/** Values that stop a batch or become null in other tools: here each is kept, reported, and the other rows are loaded. */
 import { expect, it } from 'vitest'
 import { littlePatients, startLittleService } from '../e2e/support/little-service.ts'
 import { documentOf, openWarehouse, query } from '../e2e/support/scene.ts'
@@ -6,7 +6,7 @@ import { runCommand } from '../support/run-command.ts'
 
 const DIGITS = '9'.repeat(300)
 
-it('a poison value (NUL, half a surrogate pair, a number of 300 digits) beside good rows: all rows are loaded, and the value is there to be read', async () => {
+it('a poison value (NUL, half a surrogate pair, a number of 300 digits) among good rows: all rows are loaded, and the value is readable', async () => {
   await using service = await startLittleService()
   await using warehouse = await openWarehouse()
   const [nul, surrogate, number] = ['a\u0000b', 'c\ud83dd', '#digits#']
@@ -23,7 +23,7 @@ it('a poison value (NUL, half a surrogate pair, a number of 300 digits) beside g
     const lists = { patients, forms }
     const results = lists[url.slice('/v2/'.length) as keyof typeof lists]
     if (results === undefined) return false
-    // Written as the service might: no JavaScript number holds it.
+    // Written as the service might: no JavaScript number can represent it.
     const text = JSON.stringify({ count: results.length, next: null, previous: null, results })
     response.writeHead(200, { 'content-type': 'application/json' }).end(text.replaceAll('"#digits#"', DIGITS))
     return true
@@ -47,11 +47,11 @@ it('a poison value (NUL, half a surrogate pair, a number of 300 digits) beside g
   const problem = (original: string) => [{ path: 'last_name', reason, original }]
   expect(people[3]).toMatchObject({ last_name: 'a\\u0000b', _problems: problem('a\\u0000b') })
   expect(people[7]).toMatchObject({ last_name: 'c\\ud83dd', _problems: problem('c\\ud83dd') })
-  // A number in a column of texts is its digits, every one of them.
+  // A number in a text column is its digits, every one of them.
   expect(people[11]).toMatchObject({ last_name: 'first', value: DIGITS, _problems: null })
   expect(people.filter(({ last_name }) => last_name === 'first')).toHaveLength(13)
 
-  // In a column that cannot hold it, it is null, and the problem holds it.
+  // In a column that cannot store it, it is null, and the problem contains it.
   const orders = await query(
     warehouse.url,
     'select form_id, sort_order from intake.form_questions order by form_id, position',

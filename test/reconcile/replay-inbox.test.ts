@@ -1,4 +1,4 @@
-/** Stored events drained again, against the command itself. */
+/** Stored events are drained again, by the command itself. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 import { wholeWarehouse } from '../operate/whole-warehouse.ts'
@@ -16,7 +16,7 @@ function replay(...words: string[]) {
   return runCommand(['replay', '--inbox', ...words], { DATABASE_URL: scene.url, LOG_LEVEL: 'error' })
 }
 
-it('events from a time on are drained again, and leave what they left', async () => {
+it('events since a time are drained again, with the same result', async () => {
   await scene.store([patientEvent('early', 1)], { receivedAt: noonPlus(100) })
   await scene.store([patientEvent('a', 2), patientEvent('b', 3), patientEvent('a', 4, { city: 'Later' })], {
     receivedAt: noonPlus(200),
@@ -48,18 +48,18 @@ it('events drained twice change nothing', async () => {
   expect(await wholeWarehouse(scene.url)).toEqual(before)
 })
 
-it('an event that was set aside gets another chance: its letter is retried, and a person is asked when it fails again', async () => {
+it('a dead-lettered event is retried; if it fails again, it waits again', async () => {
   await scene.store(['no event at all', patientEvent('a', 2)])
   await scene.drain()
   expect(await scene.inbox()).toEqual({ dead: 1, done: 1 })
   const ended = await replay('--since', '2020-01-01', '--json')
   expect(ended.code).toBe(4)
   expect(JSON.parse(ended.stdout)).toMatchObject({ inbox: { events: 2, done: 1, dead: 1 } })
-  const letters = await scene.rows('select status from intake_ops.dead_letters order by id')
-  expect(letters).toEqual([{ status: 'retried' }, { status: 'waiting' }])
+  const deadLetters = await scene.rows('select status from intake_ops.dead_letters order by id')
+  expect(deadLetters).toEqual([{ status: 'retried' }, { status: 'waiting' }])
 })
 
-it('only the events about the streams that are named are drained, and without a time none is', async () => {
+it('only events of the given streams are drained, and none without a time', async () => {
   await scene.store([
     patientEvent('a', 2),
     { id: 'e1', timestamp: noonPlus(3), event_type: 'updated', source: 'form', data: { id: 'f1' } },
@@ -72,11 +72,11 @@ it('only the events about the streams that are named are drained, and without a 
   expect((await runCommand(['replay', '--since', '2020-01-01'], { DATABASE_URL: scene.url })).code).toBe(2)
 })
 
-it('it ends while events keep coming: what was stored when it began is drained, what arrives meanwhile is not waited for', async () => {
+it('it ends although events keep arriving: it drains those stored when it began, and waits for no later ones', async () => {
   await scene.store([patientEvent('a', 2), patientEvent('b', 3)])
   await scene.drain()
   await scene.store([patientEvent('c', 4)])
-  // Each event that is drained brings another one: there is always one that is pending.
+  // Each drained event causes another one: one is always pending.
   await scene.session.client.query(`
     create sequence inflow;
     create function next_event() returns trigger language plpgsql as $$

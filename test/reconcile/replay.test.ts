@@ -1,4 +1,4 @@
-/** `intake` rebuilt from what intake_raw holds, against the command itself. */
+/** `intake` is rebuilt from intake_raw, by the command itself. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
@@ -11,7 +11,7 @@ import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 
-/** Shapes in which jsonb could lose what rows show, and in which problems are found before a record is mapped. */
+/** Shapes for which jsonb could lose content of rows, and in which problems are found before mapping. */
 const SHAPES = [
   'default',
   'answers-object+input-fields-object+naughty-text+raw-text-quoted+non-string-custom-fields',
@@ -38,7 +38,7 @@ beforeAll(async () => {
   const teams = SHAPES.map((_, at) => teamOf(`team-${at}`, emulators[at]!))
   const loaded = await runCommand(['backfill'], { ...configOf(teams), DATABASE_URL: warehouse.url })
   expect(loaded.code, loaded.output).toBe(0)
-  // One is gone, and is found to be: a tombstone takes part.
+  // One is deleted and gets a tombstone, which takes part.
   const { control } = emulators[0]!
   control.deletePatient(control.world().patients.at(3)!.id)
   const again = await runCommand(['backfill', '--streams', 'patients'], {
@@ -57,8 +57,8 @@ function replay(...words: string[]): Promise<Ended> {
   return runCommand(['replay', ...words], { DATABASE_URL: warehouse.url, LOG_LEVEL: 'error' })
 }
 
-describe('whatever the shape of the service', () => {
-  it('what agrees with intake_raw is not written', async () => {
+describe('for any shape of the service', () => {
+  it('rows that agree with intake_raw are not written', async () => {
     const before = await rowVersions(warehouse.url)
     const ended = await replay('--json')
     expect(ended.code, ended.output).toBe(0)
@@ -69,15 +69,15 @@ describe('whatever the shape of the service', () => {
     expect(await rowVersions(warehouse.url)).toEqual(before)
   })
 
-  it('and so says a look at the service', async () => {
-    // The first has lost a patient since its responses and exports were read.
+  it('verify confirms it', async () => {
+    // The first shape has lost a patient since its responses and exports were read.
     const teams = [1, 2].map((at) => teamOf(`team-${at}`, emulators[at]!))
     const ended = await runCommand(['verify'], { ...configOf(teams), DATABASE_URL: warehouse.url })
     expect(ended.code, ended.output).toBe(0)
     expect(ended.stdout).toMatch(/^run \d+: equal$/m)
   })
 
-  it('tables that were emptied are filled as they were, to the last version, hash, problem and position', async () => {
+  it('emptied tables are filled with the same versions, hashes, problems and positions', async () => {
     const before = await wholeWarehouse(warehouse.url)
     expect(before['intake.export_cells']!.length).toBeGreaterThan(0)
     expect(before['intake.patients']!.some((line) => line.includes('"_deleted_at": "'))).toBe(true)
@@ -91,7 +91,7 @@ describe('whatever the shape of the service', () => {
   })
 })
 
-it('rows changed, deleted, added and orphaned by hand are mended, and no other row is written', async () => {
+it('rows changed, deleted, added and orphaned by hand are repaired, and no other row is written', async () => {
   const before = await wholeWarehouse(warehouse.url)
   const [{ ids } = { ids: [] }] = await query<{ ids: string[] }>(
     warehouse.url,
@@ -141,7 +141,7 @@ it('rows changed, deleted, added and orphaned by hand are mended, and no other r
   expect(written.filter((line) => /^intake\.(forms|documents|messages|packets) /.test(line))).toEqual([])
 })
 
-it('a reader never sees fewer rows, nor a record without its children, nor waits', async () => {
+it('a reader never sees fewer rows, nor a record without its children, and never waits', async () => {
   const reader = await connect(warehouse.url)
   const count = `select count(*)::int as patients, (select count(*)::int from intake.response_answers) as answers,
     (select count(*)::int from intake.export_cells) as cells,
@@ -149,7 +149,7 @@ it('a reader never sees fewer rows, nor a record without its children, nor waits
       where own.team_id = p.team_id and own.patient_id = p.id and own.name <> 'Other'))::int as torn
     from intake.patients p`
   try {
-    // Longer than this no read of it waits for anybody, or it fails.
+    // A read that takes longer than this fails.
     await reader.query(`set lock_timeout = '200ms'`)
     await query(warehouse.url, `update intake.patients set first_name = 'Other' where _deleted_at is null`)
     await query(warehouse.url, `update intake.patient_tags set name = 'Other'`)
@@ -164,7 +164,7 @@ it('a reader never sees fewer rows, nor a record without its children, nor waits
     while (running) {
       expect((await reader.query(count)).rows).toEqual(before)
       reads += 1
-      // A reader that never rested would take half of the machine from what it looks at.
+      // A reader without pauses would take half of the machine.
       await sleep(2)
     }
     const ended = await replaying
@@ -177,7 +177,7 @@ it('a reader never sees fewer rows, nor a record without its children, nor waits
   }
 })
 
-it('a record that moves on meanwhile is left as whoever moved it left it', async () => {
+it('a record that changes in the meantime keeps its newer state', async () => {
   const writer = await connect(warehouse.url)
   try {
     const { rows } = await writer.query<{ id: string }>(
@@ -195,7 +195,7 @@ it('a record that moves on meanwhile is left as whoever moved it left it', async
       [id],
     )
     const replaying = replay('--streams', 'patients')
-    // The replay has met the row that is wrong, and waits for the record behind it.
+    // The replay has reached the wrong row, and waits for its record.
     await expect
       .poll(async () => (await query(warehouse.url, 'select from pg_locks where not granted')).length)
       .toBeGreaterThan(0)
@@ -206,24 +206,24 @@ it('a record that moves on meanwhile is left as whoever moved it left it', async
     await writer.query('commit')
     const ended = await replaying
     expect(ended.code, ended.output).toBe(0)
-    const held = await query(
+    const result = await query(
       warehouse.url,
       'select last_name from intake.patients where team_id = 1 and id = $1',
       [id],
     )
-    expect(held).toEqual([{ last_name: 'Newer' }])
+    expect(result).toEqual([{ last_name: 'Newer' }])
   } finally {
     await writer.end()
   }
 })
 
-it('a stream that another run holds is not begun, and an unknown one or an unknown team is wrong usage', async () => {
+it('a stream that another run locks is rejected, and an unknown stream or team is wrong usage', async () => {
   const other = await connect(warehouse.url)
   try {
     await other.query(`select pg_advisory_lock(7204311, hashtext('1/forms'))`)
-    const held = await replay('--json')
-    expect(held.code).toBe(3)
-    expect(JSON.parse(held.stdout).error.code).toBe('held_by_another_run')
+    const result = await replay('--json')
+    expect(result.code).toBe(3)
+    expect(JSON.parse(result.stdout).error.code).toBe('held_by_another_run')
     expect((await replay('--streams', 'patients,packet_responses')).code).toBe(0)
   } finally {
     await other.end()
@@ -232,7 +232,7 @@ it('a stream that another run holds is not begun, and an unknown one or an unkno
   expect((await replay('--team', 'nobody')).code).toBe(2)
 })
 
-it('digits that jsonb would write otherwise are those that came', async () => {
+it('digits that jsonb would write differently are kept as received', async () => {
   await using service = await startLittleService([littlePatient('p1', 'x')])
   await using own = await openWarehouse()
   const env = { ...service.env, DATABASE_URL: own.url }

@@ -1,4 +1,4 @@
-/** Compared while events pour in: what is merely newer is told from what differs. */
+/** Verification while events arrive continuously: newer records are distinguished from different ones. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { startActivity } from '../../src/emulator/activity.ts'
@@ -19,7 +19,7 @@ interface Found {
 
 const FED = 'patients,forms,packets,documents,packet_responses'
 
-it('what events bring while it is compared is no difference, and what was changed by hand is', async () => {
+it('changes by events during the comparison are no difference, and changes by hand are', async () => {
   await using scene = await openScene()
   expect((await scene.backfill()).code).toBe(0)
   const serving = await startServing(scene.env)
@@ -28,7 +28,7 @@ it('what events bring while it is compared is no difference, and what was change
     await createWebhook(scene.env, serving.document.webhooks!)
     const { control } = scene.emulator
     control.updatePatient(control.world().patients.at(0)!.id, { city: 'First' })
-    // The first event waits for the secret to be looked up, and comes again.
+    // The first event waits for the secret to be looked up, and is sent again.
     await until('the first event is there', async () => {
       return (await scene.query(`select from intake.patients where city = 'First'`)).length > 0
     })
@@ -53,7 +53,7 @@ it('what events bring while it is compared is no difference, and what was change
       scene.env,
     )
     expect(repaired.code, repaired.output).toBe(0)
-    // No event tells that a response has lost its patient.
+    // No event reports that a response has lost its patient.
     for (const { fields } of foundIn(repaired).responses!.different) expect(fields).toContain('patient_id')
     expect((await runCommand(['verify', '--streams', `${FED},responses`], scene.env)).code).toBe(0)
   } finally {

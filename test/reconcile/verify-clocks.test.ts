@@ -1,4 +1,4 @@
-/** What is newer than a look at the source, whatever the clocks say, and what comes while a repair asks. */
+/** Records that are newer than the read of the source, for any clocks, and changes during a repair. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { instantOf } from '../../src/core/time.ts'
@@ -43,7 +43,7 @@ async function verify(stream: string, ...words: string[]): Promise<{ code: numbe
   return { code: ended.code, found: streams[stream]! }
 }
 
-test('what an event brings while a repair asks for its record is not overruled by the answer', async () => {
+test('a change by an event while a repair fetches its record is not overruled by the answer', async () => {
   await backfill('patients')
   await scene.rows(`update intake_raw.records set hash = '\\x00' where id = 'p1'`)
   await scene.rows(`update intake.patients set last_name = 'damaged' where id = 'p1'`)
@@ -51,7 +51,7 @@ test('what an event brings while a repair asks for its record is not overruled b
   service.interfere = ({ url }, response) => {
     if (!url.endsWith('/p1')) return false
     asked += 1
-    // The first is the second look; what follows is the repair.
+    // The first request is the second look; later ones are the repair.
     if (asked !== 2) return false
     const stale = service.records.patients[0]
     service.records.patients[0] = patient('p1', { last_name: 'newer' })
@@ -65,7 +65,7 @@ test('what an event brings while a repair asks for its record is not overruled b
   }
   const { code, found } = await verify('patients', '--repair')
   expect(asked).toBe(2)
-  // What was fetched is not what is held: that is not said to be repaired.
+  // The fetched state is not the stored one: the record is not reported as repaired.
   expect({ code, found }).toMatchObject({ code: 4, found: { different: [{ id: 'p1' }], repaired: 0 } })
   expect(await scene.rows(`select last_name from intake.patients where id = 'p1'`)).toEqual([
     { last_name: 'newer' },
@@ -74,7 +74,7 @@ test('what an event brings while a repair asks for its record is not overruled b
   expect(await verify('patients')).toMatchObject({ code: 0, found: { different: [] } })
 })
 
-test('what was held when a look began is not newer than the look, however far ahead its stamp is', async () => {
+test('a state stored before the read began is not newer, however far ahead its stamp is', async () => {
   const exported = (id: string) => ({ id, name: id, form: null, updated_at: at(60_000) })
   const file =
     'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived\np,A,B,a@b.example,,,False\n'
@@ -88,7 +88,7 @@ test('what was held when a look began is not newer than the look, however far ah
   expect(await verify('exports')).toMatchObject({ code: 4, found: { extra: ['e2'], newer: 0 } })
 })
 
-test('an entry of a log that was listed after the backfill is not due, though it bears a time of just before', async () => {
+test('a log entry listed after the backfill is not overdue, though its time is just before', async () => {
   const entry = (id: string, created_at: string) => ({ id, event: 'e', status: 'pending', created_at })
   service.records.webhookDeliveries.push(entry('d1', at(-60_000)), entry('d2', at(-50_000)))
   const before = at(-2_000)
@@ -100,7 +100,7 @@ test('an entry of a log that was listed after the backfill is not due, though it
   expect(await verify('webhook_deliveries')).toMatchObject({ code: 4, found: { missing: ['d2'] } })
 })
 
-test('what no list brings is looked at again when something is loaded meanwhile', async () => {
+test('streams without a list are read again when something is loaded in between', async () => {
   const data = { id: 'k1', packet: 'k', is_submitted: false, form_index: 1, responses: [] }
   const event = { ...patientEvent('k1', 0), timestamp: at(-60_000), source: 'packet_response', data }
   await scene.store([event])
@@ -110,7 +110,7 @@ test('what no list brings is looked at again when something is loaded meanwhile'
   await client.query('lock table intake_ops.erasures in access exclusive mode')
   const verified = verify('packet_responses')
   const waiting = () => scene.rows('select from pg_locks where not granted')
-  // The payload is read by now, and the tables are not: here is the next state, as a load would leave it.
+  // The payload has been read, the tables have not: now the next state is loaded.
   while ((await waiting()).length === 0) await systemClock.sleep(10)
   await scene.rows(
     `update intake_raw.records set version = $1, observed_at = $1, hash = '\\x02', as_it_came = null,
@@ -118,8 +118,8 @@ test('what no list brings is looked at again when something is loaded meanwhile'
     [at(-1_000)],
   )
   await scene.rows(
-    `update intake.packet_responses held set _version = raw.version, _hash = raw.hash, form_index = 2, activity = 'progress',
-       _loaded_at = now() from intake_raw.records raw where raw.id = held.id`,
+    `update intake.packet_responses target set _version = raw.version, _hash = raw.hash, form_index = 2, activity = 'progress',
+       _loaded_at = now() from intake_raw.records raw where raw.id = target.id`,
   )
   await client.query('commit')
   expect(await verified).toMatchObject({ code: 0, found: { different: [] } })

@@ -1,4 +1,4 @@
-/** Exports and responses held against each other, by the command itself. */
+/** Exports and responses are compared with each other, by the command itself. */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -37,32 +37,32 @@ function verify(env: Variables = {}): Promise<Ended> {
 
 const deepOf = ({ stdout }: Ended) => (JSON.parse(stdout) as { deep: Deep }).deep
 
-it('a service that says the same through both channels agrees, answer by answer', async () => {
+it('a service with equal content in both channels agrees, answer by answer', async () => {
   const ended = await verify()
   expect(deepOf(ended)?.differences).toEqual([])
   expect(ended.code, ended.output).toBe(0)
   const { rows, cells, columns_not_compared } = deepOf(ended)
-  const [held] = await scene.query<{ rows: number }>('select count(*)::int as rows from intake.export_rows')
-  expect(rows).toBe(held!.rows)
+  const [stored] = await scene.query<{ rows: number }>('select count(*)::int as rows from intake.export_rows')
+  expect(rows).toBe(stored!.rows)
   expect(cells).toBeGreaterThan(rows * 3)
-  // Two questions of one form that are worded alike cannot be told apart by their titles.
+  // Two questions of one form with the same text cannot be distinguished by their titles.
   const [unmatched] = await scene.query<{ columns: number }>(
     'select count(*)::int as columns from intake.export_columns where question_id is null',
   )
   expect(columns_not_compared).toBe(unmatched!.columns)
 })
 
-it('agrees too where exports are of the older form', async () => {
+it('it also agrees for exports of the older form', async () => {
   const ended = await verify({ INTAKE_API_VERSION: '' })
   expect(deepOf(ended)?.differences).toEqual([])
 })
 
-describe('where an export says something else', () => {
+describe('when an export has different content', () => {
   let closing: http.Server | undefined
 
   afterAll(() => void closing?.close())
 
-  it('the response and the place of the column are named, and no value', async () => {
+  it('the response and the position of the column are reported, and no value', async () => {
     const [cell] = await scene.query<{
       export_id: string
       row_number: number
@@ -94,9 +94,9 @@ describe('where an export says something else', () => {
           ...(pieces.length === 0 ? {} : { body: Buffer.concat(pieces) }),
         })
         const text = (await answer.text()).replaceAll(target.origin, origin)
-        const told = request.method === 'POST' ? text.replace(cell!.value, 'Canary') : text
+        const changed = request.method === 'POST' ? text.replace(cell!.value, 'Canary') : text
         const type = answer.headers.get('content-type') ?? 'application/json'
-        response.writeHead(answer.status, { 'content-type': type }).end(told)
+        response.writeHead(answer.status, { 'content-type': type }).end(changed)
       })
     })
     closing = proxy
@@ -115,7 +115,7 @@ describe('where an export says something else', () => {
   })
 })
 
-it('needs both streams', async () => {
+it('requires both streams', async () => {
   const ended = await runCommand(['verify', '--deep', '--streams', 'responses'], scene.env)
   expect(ended.code).toBe(2)
 })

@@ -1,4 +1,4 @@
-/** What is held and not listed: entries that a log has forgotten, exports that may be gone, rows that were never a record. */
+/** Stored rows that are not listed: expired log entries, exports that may be gone, rows without a record. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CLOCK_APART_MS } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
@@ -17,7 +17,7 @@ interface Found {
   readonly note: string | null
 }
 
-/** More than go without a person. */
+/** More than may be deleted without approval. */
 const MANY = 60
 
 const FILE =
@@ -52,7 +52,7 @@ const idOf = (at: number) => `d${String(at).padStart(2, '0')}`
 function delivery(at: number) {
   const id = idOf(at)
   const created_at = `2026-01-01T00:00:${id.slice(1)}Z`
-  // The first has a text that jsonb does not take: its row was mapped from another text than its payload.
+  // The first contains a text that jsonb cannot store: its row was mapped from another text than its payload.
   const error = at === 0 ? 'cut\u0000off' : 'timed out'
   return { id, event: `event ${at}`, event_type: 'patient.updated', status: 'failed', error, created_at }
 }
@@ -75,7 +75,7 @@ async function rowsOf(table: string): Promise<readonly string[]> {
   return rows.map(({ row }) => row)
 }
 
-it('what a log has forgotten is held against its record; a row without one is extra', async () => {
+it('an expired log entry is compared with its record; a row without one is extra', async () => {
   const before = await rowsOf('webhook_deliveries')
   service.records.webhookDeliveries.splice(0, 25)
   const { ended, found } = await verify('webhook_deliveries')
@@ -102,9 +102,9 @@ it('what a log has forgotten is held against its record; a row without one is ex
     different: ['d01', 'd40'].map((id) => ({ id, fields: ['status'] })),
   }
   expect(damaged.found).toMatchObject({ ...differences, repaired: 0 })
-  const mended = await verify('webhook_deliveries', '--repair')
-  expect(mended.ended.code, mended.ended.output).toBe(0)
-  expect(mended.found).toMatchObject({ ...differences, repaired: 5 })
+  const repaired = await verify('webhook_deliveries', '--repair')
+  expect(repaired.ended.code, repaired.ended.output).toBe(0)
+  expect(repaired.found).toMatchObject({ ...differences, repaired: 5 })
   expect(await rowsOf('webhook_deliveries')).toEqual(before)
 })
 
@@ -119,13 +119,13 @@ it('a log whose list is empty is equal, and a repair deletes nothing of it', asy
   expect(await rowsOf('webhook_deliveries')).toEqual(before)
 })
 
-it('what was loaded a moment ago, and is not listed now, is extra: clocks that are a second apart do not hide it', async () => {
+it('a record loaded a moment ago and not listed now is extra: clocks that differ by a second do not hide it', async () => {
   const listed = service.records.exports.splice(1)
   const changed = await query(
     warehouse.url,
-    `with held as (update intake_raw.records set version = now() + interval '0.8 seconds'
+    `with moved as (update intake_raw.records set version = now() + interval '0.8 seconds'
        where stream = 'exports' and id = 'e2' returning version)
-     update intake.exports set _version = held.version from held where id = 'e2' returning id`,
+     update intake.exports set _version = moved.version from moved where id = 'e2' returning id`,
   )
   expect(changed).toEqual([{ id: 'e2' }])
   const { ended, found } = await verify('exports')
@@ -134,7 +134,7 @@ it('what was loaded a moment ago, and is not listed now, is extra: clocks that a
   expect(found.extra).toEqual(['e2'])
 })
 
-it('rows of files that no export was ever behind go at once; an export that is not listed waits', async () => {
+it('rows of files without any export are removed at once; an export that is not listed waits', async () => {
   const tables = ['export_columns', 'export_rows', 'export_cells']
   const before = await Promise.all(tables.map(rowsOf))
   expect(before.map((rows) => rows.length)).toEqual([2, 2, 2])

@@ -1,4 +1,4 @@
-/** The tables held against the source, and mended, by the command itself. */
+/** The tables are compared with the source, and repaired, by the command itself. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { connect, openScene, query, type Scene } from '../e2e/support/scene.ts'
 import { rowVersions } from '../e2e/support/tables.ts'
@@ -50,7 +50,7 @@ async function liveIds(table: string): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-it('what was loaded is equal, to the content hash, and nothing is written', async () => {
+it('loaded records are equal, to the content hash, and nothing is written', async () => {
   const before = await rowVersions(scene.url)
   const ended = await verify()
   expect(ended.code, ended.output).toBe(0)
@@ -79,7 +79,7 @@ it('what was loaded is equal, to the content hash, and nothing is written', asyn
   expect(run).toEqual({ kind: 'verify', status: 'succeeded' })
 })
 
-it('finds exactly what was changed, deleted and added by hand, and mends exactly that', async () => {
+it('finds exactly the rows that were changed, deleted and added by hand, and repairs exactly those', async () => {
   const patients = await liveIds('patients')
   const [p0, p1, p2, p3, p4, p5] = patients
   const responses = await scene.query<{ id: string }>(
@@ -160,9 +160,17 @@ it('finds exactly what was changed, deleted and added by hand, and mends exactly
   const versions = new Set(await rowVersions(scene.url))
   const repaired = await verify('--repair')
   expect(repaired.code, repaired.output).toBe(0)
-  const mended = documentOf(repaired).streams
-  expect(mended.patients).toMatchObject({ missing: [p1, p2], extra: ['no parent', 'nobody'], repaired: 8 })
-  expect([mended.responses!.repaired, mended.forms!.repaired, mended.exports!.repaired]).toEqual([2, 1, 2])
+  const repairedStreams = documentOf(repaired).streams
+  expect(repairedStreams.patients).toMatchObject({
+    missing: [p1, p2],
+    extra: ['no parent', 'nobody'],
+    repaired: 8,
+  })
+  expect([
+    repairedStreams.responses!.repaired,
+    repairedStreams.forms!.repaired,
+    repairedStreams.exports!.repaired,
+  ]).toEqual([2, 1, 2])
   const written = (await rowVersions(scene.url)).filter((version) => !versions.has(version))
   expect(written.filter((line) => line.startsWith('intake.patients '))).toHaveLength(8)
   expect(written.filter((line) => line.startsWith('intake.responses '))).toHaveLength(2)
@@ -174,20 +182,20 @@ it('finds exactly what was changed, deleted and added by hand, and mends exactly
   expect(documentOf(again).equal).toBe(true)
 })
 
-/** Live rows without what tells when and how they came. */
+/** Live rows without their metadata of loading. */
 function contents(tables: Record<string, readonly string[]>): Record<string, readonly string[]> {
   const plain = Object.entries(tables).map(([name, lines]): [string, readonly string[]] => {
     const rows = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
     const live = rows.filter((row) => row.deleted !== true && (row._deleted_at ?? null) === null)
-    const told = live.map(({ _version, _origin, version, origin, observed_at, ...row }) =>
+    const fields = live.map(({ _version, _origin, version, origin, observed_at, ...row }) =>
       JSON.stringify(row),
     )
-    return [name, told.sort()]
+    return [name, fields.sort()]
   })
   return Object.fromEntries(plain)
 }
 
-it('finds exactly what changed in the source without an event, and mends exactly that', async () => {
+it('finds exactly the records that changed in the source without an event, and repairs exactly those', async () => {
   const { control } = scene.emulator
   const world = control.world()
   const [p0, p1] = [world.patients.at(0)!.id, world.patients.at(1)!.id]
@@ -199,7 +207,7 @@ it('finds exactly what changed in the source without an event, and mends exactly
   expect(found.streams.patients!.different).toEqual([
     { id: p0, fields: ['_hash', 'city', 'intake_raw.records', 'last_name', 'updated_at'] },
   ])
-  // Responses show their patient's name in no table, and are not called updated for it.
+  // No table of responses has their patient's name, and their updated_at does not change with it.
   const embedding = await scene.query('select from intake.responses where patient_id = $1', [p0])
   expect(found.streams.responses!.payloads_only).toBe(embedding.length)
   const lost = await scene.query<{ id: string }>(
@@ -219,7 +227,7 @@ it('finds exactly what changed in the source without an event, and mends exactly
   expect((await verify('--streams', 'patients,responses')).code).toBe(0)
 })
 
-it('what was erased here is not missed', async () => {
+it('erased records are not reported as missing', async () => {
   const [patient] = await scene.query<{ id: string }>(
     `select client_id as id from intake.export_rows
      join intake.patients p on p.id = client_id and p._deleted_at is null order by 1 limit 1`,
@@ -238,24 +246,24 @@ it('what was erased here is not missed', async () => {
   expect((await verify('--streams', 'exports')).code).toBe(0)
 })
 
-it('deletes nothing where more is gone than the guard allows, and says so', async () => {
+it('deletes nothing beyond the guard, and reports it', async () => {
   await scene.query(
     `insert into intake.packets (team_id, id, name, _version, _origin)
      select 1, 'packet ' || n, 'x', now(), 'hand' from generate_series(1, 60) n`,
   )
-  const held = await verify('--repair', '--streams', 'packets')
-  expect(held.code).toBe(4)
-  expect(documentOf(held).streams.packets).toMatchObject({
+  const guarded = await verify('--repair', '--streams', 'packets')
+  expect(guarded.code).toBe(4)
+  expect(documentOf(guarded).streams.packets).toMatchObject({
     repaired: 0,
     note: expect.stringContaining('--allow-mass-delete'),
   })
-  expect(documentOf(held).streams.packets!.extra).toHaveLength(60)
+  expect(documentOf(guarded).streams.packets!.extra).toHaveLength(60)
   const done = await verify('--repair', '--allow-mass-delete', '--streams', 'packets')
   expect(done.code, done.output).toBe(0)
   expect(documentOf(done).streams.packets!.repaired).toBe(60)
 })
 
-it('a repair of a stream that another run holds is not begun; a comparison is', async () => {
+it('a repair of a stream that another run locks is rejected; a comparison is not', async () => {
   const client = await connect(scene.url)
   try {
     await client.query(`select pg_advisory_lock(7204311, hashtext('1/documents'))`)
@@ -267,12 +275,12 @@ it('a repair of a stream that another run holds is not begun; a comparison is', 
   expect((await verify('--streams', 'people')).code).toBe(2)
 })
 
-it('what changes while it is compared is told from what differs', async () => {
+it('changes during the comparison are distinguished from differences', async () => {
   const { control } = scene.emulator
   const world = control.world()
   const [changing, wrong] = [world.patients.at(3)!.id, world.patients.at(4)!.id]
   await scene.query(`update intake.patients set phone_number = 'wrong' where id = $1`, [wrong])
-  // Events come to this team: what they may still bring is waited for.
+  // Events arrive for this team: pending changes are waited for.
   await scene.query(
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
      values (1, 'e1', '\\x00', (now() at time zone 'UTC')::date, now(), '', 'done')`,
@@ -282,7 +290,7 @@ it('what changes while it is compared is told from what differs', async () => {
   void verifying.finally(() => {
     running = false
   })
-  // The change reaches the warehouse a little later, as an event does.
+  // The change reaches the warehouse a little later, like an event.
   let changes = 0
   while (running) {
     changes += 1
