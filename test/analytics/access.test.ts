@@ -1,4 +1,4 @@
-/** With several teams a login sees those that it is granted, and every way out of them is shut. */
+/** With several teams a login sees those granted to it, and has no way around that. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { openScene, query, type Scene, SMALL } from '../e2e/support/scene.ts'
@@ -75,7 +75,7 @@ describe('with several teams', () => {
     await query(scene.url, 'delete from intake_ops.access')
   })
 
-  it('a login sees none until it is granted one, then that one, and none again when it is revoked', async () => {
+  it('a login sees none until one is granted, then that one, and none again when it is revoked', async () => {
     for (const [login, schema] of [
       [analyst, 'intake_analytics'],
       [clinician, 'intake_analytics'],
@@ -98,7 +98,7 @@ describe('with several teams', () => {
     }
   })
 
-  it('every table and view that has rows shows the same teams', async () => {
+  it('every table and view with rows shows the same teams', async () => {
     await access('grant', clinician.name, 'other')
     const all = await teamsIn(loader, 'intake')
     const own = await teamsIn(clinician, 'intake')
@@ -108,13 +108,13 @@ describe('with several teams', () => {
     expect(Object.values(all).filter((teams) => teams === '1,2').length).toBeGreaterThan(15)
   })
 
-  it('who writes the tables sees all', async () => {
+  it('a login that writes the tables sees all', async () => {
     const { teams, patients, responses, answers } = await teamsIn(loader, 'intake_analytics')
     expect([teams, patients, responses, answers]).toEqual(['1,2', '1,2', '1,2', '1,2'])
     expect((await query(scene.url, 'select distinct team_id from intake_analytics.answers')).length).toBe(2)
   })
 
-  it('there is no way out', async () => {
+  it('there is no way around the policies', async () => {
     await access('grant', analyst.name, 'other')
     await query(scene.url, `insert into intake_ops.access (login, team_id) values ('somebody', 1)`)
     const shut = [
@@ -136,13 +136,13 @@ describe('with several teams', () => {
       'alter table intake.patients disable row level security',
     ]
     const ends = await analyst.endings(shut)
-    // 0A000: nobody renames the session that they are in.
+    // 0A000: the current session user cannot be renamed.
     for (const [at, statement] of shut.entries()) expect(['42501', '0A000'], statement).toContain(ends[at])
-    // A function that tells what it is shown is shown no row of another team.
-    const told: string[] = []
+    // A function with notices receives no row of another team.
+    const notices: string[] = []
     const { connect } = await import('../e2e/support/scene.ts')
     const client = await connect(analyst.url)
-    client.on('notice', ({ message }) => told.push(message ?? ''))
+    client.on('notice', ({ message }) => notices.push(message ?? ''))
     try {
       await client.query(
         `create function pg_temp.tell(smallint, text) returns boolean language plpgsql cost 0.0000001
@@ -167,7 +167,7 @@ describe('with several teams', () => {
       for (const { name } of exported.rows) {
         await client.query(`select 1 from ${name} where pg_temp.tell(team_id, patient)`)
       }
-      // A plan that is kept is asked anew whose it is.
+      // A cached plan is checked again for the current login.
       await client.query(
         'prepare kept as select count(distinct team_id)::int as teams from intake_analytics.responses',
       )
@@ -177,7 +177,7 @@ describe('with several teams', () => {
         counts.push((await client.query<{ teams: number }>('execute kept')).rows[0]!.teams)
       }
       expect(counts).toEqual([1, 1, 1, 1, 1, 1, 0, 1])
-      // A role that one may take on sees what it is granted itself: nothing here.
+      // A role that a login may assume sees what it was granted itself: nothing here.
       await client.query('set role intake_analyst')
       expect((await client.query('select from intake_analytics.responses')).rowCount).toBe(0)
       await client.query('set row_security = off')
@@ -185,11 +185,11 @@ describe('with several teams', () => {
     } finally {
       await client.end()
     }
-    expect(told.length).toBeGreaterThan(100)
-    expect(told.filter((line) => !line.startsWith('2 '))).toEqual([])
+    expect(notices.length).toBeGreaterThan(100)
+    expect(notices.filter((line) => !line.startsWith('2 '))).toEqual([])
   })
 
-  it('a clinician cannot turn the policies off', async () => {
+  it('a clinician cannot turn off the policies', async () => {
     await access('grant', clinician.name, 'other')
     const ends = await clinician.endings([
       'set row_security = off',
@@ -201,7 +201,7 @@ describe('with several teams', () => {
     expect(ends).toEqual([null, '42501', '42501', '42501', '42501'])
   })
 
-  it('names what is not there: a login, a team', async () => {
+  it('reports an unknown login or team', async () => {
     expect(await access('grant', 'no such login', 'other')).toMatchObject({ code: 2, stdout: '' })
     const { code, stderr } = await access('grant', analyst.name, 'nobody')
     expect({ code, stderr }).toEqual({
@@ -219,7 +219,7 @@ describe('with several teams', () => {
 })
 
 describe('a login with intake_loader alone', () => {
-  it('loads a warehouse that is migrated, although policies bind it', async () => {
+  it('loads a migrated warehouse, although policies apply to it', async () => {
     await using emulator = await startEmulator(SMALL)
     const { base_url, teams } = emulator.environments[0]!
     const env = {

@@ -1,5 +1,5 @@
 /**
- * A little service with one form of every kind of question, answered by a patient who has the canary in everything that
+ * A little service with one form of every kind of question, answered by a patient with the canary in everything that
  * names a person or that a person wrote.
  */
 import { CANARY } from '../e2e/support/canary.ts'

@@ -1,4 +1,4 @@
-/** Where ICU collates, the digits of every script are digits to a regular expression: the views read those of ASCII. */
+/** With an ICU collation a regular expression matches digits of every script: the views read only those of ASCII. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { migrate } from '../../src/analytics/migrate.ts'
@@ -7,23 +7,23 @@ import type { TestDatabase } from '../support/database.ts'
 import { everything } from './logins.ts'
 
 const name = `intake_digits_${randomBytes(6).toString('hex')}`
-let beside: TestDatabase
+let icuWarehouse: TestDatabase
 let url: string
 
 beforeAll(async () => {
-  beside = await openWarehouse({ empty: true })
+  icuWarehouse = await openWarehouse({ empty: true })
   await query(
-    beside.url,
+    icuWarehouse.url,
     `create database ${name} template template0 encoding utf8 locale_provider icu icu_locale 'en-US'`,
   )
-  const own = new URL(beside.url)
+  const own = new URL(icuWarehouse.url)
   own.pathname = `/${name}`
   url = own.href
   await migrate(url)
 })
 afterAll(async () => {
-  await query(beside.url, `drop database if exists ${name} with (force)`)
-  await beside.drop()
+  await query(icuWarehouse.url, `drop database if exists ${name} with (force)`)
+  await icuWarehouse.drop()
 })
 
 it('an answer in digits of another script breaks no view, and no ZIP code is read from them', async () => {

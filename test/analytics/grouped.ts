@@ -1,4 +1,4 @@
-/** Records of the emulator, as lines of an answer are worked out from them. */
+/** Records of the emulator, grouped to compute expected answers from them. */
 export type Line = Readonly<Record<string, unknown>>
 
 export const all = <Row>(table: { readonly size: number; slice(at: number, limit: number): Row[] }) =>

@@ -1,4 +1,4 @@
-/** The states of a record as a slowly changing dimension: without gap, without overlap, each as it was. */
+/** The states of a record as a slowly changing dimension: without gap or overlap, each unchanged. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openScene, type Scene } from '../e2e/support/scene.ts'
 import { makeLogin } from './logins.ts'
@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => scene[Symbol.asyncDispose]())
 
 describe('patients_history and responses_history', () => {
-  it('hold each state from when to when, the newest as current', async () => {
+  it('contain each state with its period, the newest as current', async () => {
     const { control } = scene.emulator
     const patient = control.createPatient({ first_name: 'A', last_name: 'first' })
     await scene.backfill()
@@ -44,7 +44,7 @@ describe('patients_history and responses_history', () => {
       expect(state.valid_to).toEqual(states[at + 1]?.valid_from ?? null)
   })
 
-  it('hold the state that won as current, where two have the same version', async () => {
+  it('contain the winning state as current, if two have the same version', async () => {
     await scene.query(
       `insert into intake_raw.records (team_id, stream, id, version, hash, payload, deleted, origin, observed_at)
        values (1, 'patients', 'tied', '2026-01-01', '', null, true, 'test', '2026-01-01')`,
@@ -65,20 +65,20 @@ describe('patients_history and responses_history', () => {
     await scene.query(`delete from intake_raw.record_history where id = 'tied'`)
   })
 
-  it('hold one current state of every record, which is that of the tables', async () => {
+  it('contain one current state of every record, equal to the tables', async () => {
     for (const [history, key, table] of [
       ['patients_history', 'patient_id', 'patients'],
       ['responses_history', 'response_id', 'responses'],
     ] as const) {
-      const [row] = await scene.query<{ held: number; current: number; agreeing: number }>(
-        `select (select count(*)::int from intake.${table}) as held,
+      const [row] = await scene.query<{ stored: number; current: number; agreeing: number }>(
+        `select (select count(*)::int from intake.${table}) as stored,
            (select count(*)::int from intake.${history} where is_current) as current,
            (select count(*)::int from intake.${history} h join intake.${table} t
               on t.team_id = h.team_id and t.id = h.${key} and t._version = h.valid_from
               and (t._deleted_at is null) = (not h.is_deleted) where h.is_current) as agreeing`,
       )
-      expect(row!.held).toBeGreaterThan(5)
-      expect(row).toEqual({ held: row!.held, current: row!.held, agreeing: row!.held })
+      expect(row!.stored).toBeGreaterThan(5)
+      expect(row).toEqual({ stored: row!.stored, current: row!.stored, agreeing: row!.stored })
     }
     const [same] = await scene.query<{ differing: number }>(
       `select count(*)::int as differing from intake.responses_history h join intake.responses r on r.id = h.response_id

@@ -1,7 +1,7 @@
 /**
- * Logins of the test's own on the shared server, and what they get to see.
+ * Logins of a test on the shared server, and what they can see.
  *
- * Invariant: a login is dropped when the test file ends; its name is nobody else's.
+ * Invariant: a login is dropped when the test file ends; its name is unique.
  */
 import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
@@ -22,13 +22,13 @@ export interface Login {
   readonly name: string
   readonly url: string
   rows<Row extends object = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>
-  /** The SQLSTATE with which each statement ends, each by itself; null where it does its work. */
+  /** The SQLSTATE with which each statement ends, each on its own; null if it succeeds. */
   endings(statements: readonly string[]): Promise<(string | null)[]>
-  /** All that the errors say of those that fail. */
+  /** All error messages of the failing statements. */
   errors(statements: readonly string[]): Promise<string[]>
 }
 
-/** A login that has these roles and nothing else. */
+/** A login with these roles only. */
 export async function makeLogin(url: string, ...roles: readonly string[]): Promise<Login> {
   const name = `intake_test_${randomBytes(6).toString('hex')}`
   await query(url, `create role ${name} login password 'p' in role ${roles.join(', ')}`)
@@ -59,7 +59,7 @@ export async function makeLogin(url: string, ...roles: readonly string[]): Promi
 
 const asItIs = (error: pg.DatabaseError) => error
 
-/** Everything that a schema's views and tables show to a login, a line a row. */
+/** Everything that a schema's views and tables show to a login, one line per row. */
 export async function everything(login: Pick<Login, 'rows'>, schema: string): Promise<string> {
   const relations = await login.rows<{ name: string }>(
     `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -1,4 +1,4 @@
-/** Migrating: all or nothing, once, whoever else tries; and the roles may do what they are for and no more. */
+/** Migrations: all or nothing, once, even when several processes try; and each role has its privileges and no more. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { migrate, migrationStatus, requireMigrated } from '../../src/analytics/migrate.ts'
@@ -23,7 +23,7 @@ async function query<Row extends object = Record<string, unknown>>(
   }
 }
 
-/** Tables of ours in a database, those of the migrator itself aside. */
+/** Our tables in a database, except those of the migrator. */
 const tablesOf = async (url: string) =>
   (
     await query<{ name: string }>(
@@ -38,7 +38,7 @@ beforeAll(async () => {
   all = Object.keys(await migrationFiles.getMigrations()).sort()
 })
 
-test('an empty database is all pending, and looking changes nothing', async () => {
+test('an empty database has everything pending, and migrate --status changes nothing', async () => {
   await using database = await createTestDatabase({ empty: true })
   expect(await migrationStatus(database.url)).toEqual({ applied: [], pending: all })
   expect(await query(database.url, `select nspname from pg_namespace where nspname like 'intake%'`)).toEqual(
@@ -51,7 +51,7 @@ test('an empty database is all pending, and looking changes nothing', async () =
   })
 })
 
-test('migrating applies everything once, and again nothing', async () => {
+test('migrating applies everything once, and nothing the second time', async () => {
   await using database = await createTestDatabase({ empty: true })
   expect(await migrate(database.url)).toEqual({
     applied: all,
@@ -74,14 +74,14 @@ test('migrating applies everything once, and again nothing', async () => {
   await requireMigrated(database.url)
 })
 
-test('of four that migrate one database at once, one does it and the others find it done', async () => {
+test('of four processes that migrate one database at once, one does it and the others find it done', async () => {
   await using database = await createTestDatabase({ empty: true })
   const reports = await Promise.all([1, 2, 3, 4].map(() => migrate(database.url)))
   expect(reports.map((report) => report.migrated.length).sort()).toEqual([0, 0, 0, all.length])
   for (const report of reports) expect(report).toMatchObject({ applied: all, pending: [], rolesNote: null })
 })
 
-test('a database that a newer version migrated is refused, and left alone', async () => {
+test('a database that a newer version migrated is rejected and not changed', async () => {
   await using database = await createTestDatabase()
   await query(database.url, `insert into intake_ops.migrations values ('9999_tomorrow', '2030-01-01')`)
   for (const attempt of [migrate, migrationStatus, requireMigrated]) {
@@ -93,7 +93,7 @@ test('a database that a newer version migrated is refused, and left alone', asyn
   }
 })
 
-test('a migration that fails leaves none of them applied, and works once what was in its way is gone', async () => {
+test('a failing migration leaves none applied, and succeeds once its obstacle is removed', async () => {
   await using database = await createTestDatabase({ empty: true })
   await query(database.url, 'create schema intake', 'create table intake.documents (stranger text)')
   await expect(migrate(database.url)).rejects.toMatchObject({
@@ -107,7 +107,7 @@ test('a migration that fails leaves none of them applied, and works once what wa
 })
 
 describe('a role', () => {
-  /** Nothing here changes it. */
+  /** The statements change nothing. */
   let database: TestDatabase
 
   beforeAll(async () => {
@@ -115,7 +115,7 @@ describe('a role', () => {
     return () => database.drop()
   })
 
-  /** The SQLSTATE with which each statement ends for a login with that role alone; null where it does its work. */
+  /** The SQLSTATE with which each statement ends for a login with only that role; null if it succeeds. */
   async function endings(role: string, statements: readonly string[]): Promise<(string | null)[]> {
     const client = new pg.Client({ connectionString: database.url, application_name: 'migrate test' })
     await client.connect()
@@ -135,7 +135,7 @@ describe('a role', () => {
     }
   }
 
-  /** What a login with that role alone may read. */
+  /** Tables that a login with only that role may read. */
   async function readable(role: string): Promise<Record<string, boolean>> {
     const tables = Object.keys(NOTHING)
     const reading = tables.map((table) => `select from ${table} limit 1`)
@@ -156,11 +156,11 @@ describe('a role', () => {
 
   test('of an analyst reads nothing identified, raw or operational', async () => {
     expect(await readable('intake_analyst')).toEqual(NOTHING)
-    // It may look into the schema, where that view is not.
+    // It may use the schema, but not that view.
     expect(await endings('intake_analyst', ['select from intake_analytics.nothing'])).toEqual(['42P01'])
   })
 
-  test('of a clinician reads the normalised tables, and no others', async () => {
+  test('of a clinician reads the normalized tables, and no others', async () => {
     expect(await readable('intake_clinical')).toEqual({
       ...NOTHING,
       'intake.patients': true,
@@ -179,7 +179,7 @@ describe('a role', () => {
     expect(await endings(role, statements)).toEqual(statements.map(() => '42501'))
   })
 
-  test('of the loader reads and writes every table, and changes none', async () => {
+  test('of the loader reads and writes every table, and alters none', async () => {
     const statements = (await tablesOf(database.url)).flatMap((table) => [
       `select from ${table} limit 1`,
       `delete from ${table} where false`,
@@ -201,7 +201,7 @@ describe('a role', () => {
   })
 })
 
-describe('on a server that has none of the roles yet', () => {
+describe('on a server without any of the roles', () => {
   let server: Awaited<ReturnType<typeof openEmbedded>>
 
   beforeAll(async () => {
@@ -228,7 +228,7 @@ describe('on a server that has none of the roles yet', () => {
       )
     ).map((row) => row.rolname)
 
-  test('a user who may not create roles migrates all the same and is told; one who may adds them later', async () => {
+  test('a user who may not create roles migrates all the same and gets a warning; one who may adds them later', async () => {
     await query(server.url, `create role plain login password 'p'`, 'create database modest owner plain')
     const report = await migrate(urlOf('modest', 'plain'))
     expect(report).toMatchObject({ migrated: all, pending: [] })

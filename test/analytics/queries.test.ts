@@ -1,4 +1,4 @@
-/** Each worked query of docs/queries answers an analyst what the emulator's own records say. */
+/** Each worked query of docs/queries gives an analyst the answer that follows from the emulator's own records. */
 import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -54,26 +54,26 @@ it('there are twenty, each with its question', () => {
   for (const name of files) expect(readFileSync(new URL(name, folder), 'utf8')).toMatch(/^-- [A-Z].*\?/)
 })
 
-describe('answers as the records say', () => {
+describe('the answer follows from the records', () => {
   it.each(files)('%s', async (name) => {
     const rows = await answer(name)
-    // In this world every form was filled in lately.
+    // In this world every form was filled in recently.
     if (!name.startsWith('17')) expect(rows.length).toBeGreaterThan(0)
     const own = expected[name.slice(0, 2)]
     if (own !== undefined) expect(comparable(rows)).toEqual(comparable(own))
   })
 
-  it('05: what is left out is what the tables do not hold', async () => {
+  it('05: unanswered questions are those without an answer in the tables', async () => {
     const rows = await scene.query<Line>(
       `select f.name as form, a.question_id, count(*) filter (where a.value_text <> '') as answered
        from intake.response_answers a join intake.responses r on r.id = a.response_id join intake.forms f on f.id = r.form_id
        where a.value_position = 1 and a.question_id is not null and r.submitted_at is not null group by 1, 2`,
     )
-    const told = await answer(files.find((name) => name.startsWith('05'))!)
-    expect(told.map(({ answered }) => Number(answered)).sort()).toEqual(
+    const answers = await answer(files.find((name) => name.startsWith('05'))!)
+    expect(answers.map(({ answered }) => Number(answered)).sort()).toEqual(
       rows.map(({ answered }) => Number(answered)).sort(),
     )
-    for (const { answered, responses, share_left_out } of told) {
+    for (const { answered, responses, share_left_out } of answers) {
       expect(Number(share_left_out)).toBeCloseTo(1 - Math.min(1, Number(answered) / Number(responses)), 3)
     }
   })
@@ -85,8 +85,8 @@ describe('answers as the records say', () => {
        join intake.form_questions q on q.form_id = r.form_id and q.question_id = a.question_id and q.question_type = 'checkbox'
        where a.value_boolean is not null group by r.form_id, a.question_id`,
     )
-    const told = await answer(files.find((name) => name.startsWith('13'))!)
-    expect(comparable(told.map(({ ticked, blank }) => ({ ticked, blank })))).toEqual(comparable(rows))
+    const answers = await answer(files.find((name) => name.startsWith('13'))!)
+    expect(comparable(answers.map(({ ticked, blank }) => ({ ticked, blank })))).toEqual(comparable(rows))
   })
 
   it('17: forms asleep are those whose last submission is ninety days older than the newest', async () => {
@@ -99,8 +99,8 @@ describe('answers as the records say', () => {
        group by r.form_id, f.name
        having max(r.submitted_at) is null or max(r.submitted_at) < (select max(submitted_at) from intake.responses where form_id is not null) - interval '90 days'`,
     )
-    const told = await answer(files.find((name) => name.startsWith('17'))!)
-    expect(told.length).toBeGreaterThan(0)
-    expect(comparable(told.map(({ form, started }) => ({ form, started })))).toEqual(comparable(rows))
+    const answers = await answer(files.find((name) => name.startsWith('17'))!)
+    expect(answers.length).toBeGreaterThan(0)
+    expect(comparable(answers.map(({ form, started }) => ({ form, started })))).toEqual(comparable(rows))
   })
 })

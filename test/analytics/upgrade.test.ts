@@ -1,4 +1,4 @@
-/** The views follow their files: made again when these change, whoever runs migrate, and never with what others built on them. */
+/** The views follow their files: they are recreated when these change, and never when others have built on them. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { migrate } from '../../src/analytics/migrate.ts'
 import { openEmbedded } from '../../src/embedded/server.ts'
@@ -10,7 +10,7 @@ const VIEWS = `select format('%I.%I', schemaname, viewname) as name, definition 
 const MADE = 'select name, hash, made_at from intake_ops.view_files order by 1'
 
 describe('views', () => {
-  it('are made once, and again by nobody while their files stay', async () => {
+  it('are created once, and not again while their files stay the same', async () => {
     await using warehouse = await openWarehouse()
     const before = await query(warehouse.url, MADE)
     expect(before.length).toBeGreaterThan(12)
@@ -18,11 +18,11 @@ describe('views', () => {
     expect(await query(warehouse.url, MADE)).toEqual(before)
   })
 
-  it('come back when they were dropped, or were made from another text, with their grants', async () => {
+  it('are recreated with their grants after they were dropped, or created from another text', async () => {
     await using warehouse = await openWarehouse()
     const before = await query(warehouse.url, VIEWS)
     await query(warehouse.url, 'drop view intake_analytics.freshness')
-    // As an earlier version made them: other columns, in another order.
+    // As an earlier version created them: other columns, in another order.
     await query(warehouse.url, 'drop view intake_analytics.teams')
     await query(
       warehouse.url,
@@ -39,7 +39,7 @@ describe('views', () => {
     expect(readable.filter(({ reads }) => !reads)).toEqual([])
   })
 
-  it('take the wide views that are built on them along, and bring them back', async () => {
+  it('also recreate the wide views that depend on them', async () => {
     await using scene = await openScene({ patients: 5, responses: 20, forms: 2, packets: 0, documents: 0 })
     expect((await scene.backfill()).code).toBe(0)
     const before = await query<{ name: string }>(scene.url, VIEWS)
@@ -49,7 +49,7 @@ describe('views', () => {
     await query(scene.url, `update intake_ops.view_files set hash = '' where name ~ 'teams'`)
     await migrate(scene.url)
     expect(await query(scene.url, VIEWS)).toEqual(before)
-    // A run makes again what it finds behind, although no migration is pending.
+    // A run recreates outdated views, although no migration is pending.
     await query(scene.url, 'drop view intake_analytics.freshness')
     expect((await scene.backfill()).code).toBe(0)
     expect(await query(scene.url, VIEWS)).toEqual(before)
@@ -57,11 +57,11 @@ describe('views', () => {
     expect(await query(scene.url, reads)).toEqual([{ reads: true }])
   })
 
-  it('that others built on are left as they are, and that is said', async () => {
+  it('that others depend on are not changed, with a warning', async () => {
     await using warehouse = await openWarehouse()
     await query(warehouse.url, 'create view public.mine as select team from intake_analytics.teams')
     await query(warehouse.url, `update intake_ops.view_files set hash = '' where name ~ 'teams'`)
-    // The same columns: replaced under it.
+    // The same columns: replaced in place.
     await migrate(warehouse.url)
     await query(warehouse.url, 'drop view public.mine')
     await query(warehouse.url, 'drop view intake_analytics.teams')
@@ -78,7 +78,7 @@ describe('views', () => {
 })
 
 describe('statistics', () => {
-  it('are there of the key, and once of a table that was filled; then autovacuum sees to it', async () => {
+  it('exist for the key, and once for a table that was filled; then autovacuum keeps them', async () => {
     await using warehouse = await openWarehouse()
     const known = (table: string) =>
       query<{ rows: number }>(
@@ -101,7 +101,7 @@ describe('statistics', () => {
 })
 
 describe('the key of the pseudonyms', () => {
-  it('is another in each warehouse that nobody gave one, and changes only with the configured one', async () => {
+  it('is different in each warehouse without a configured one, and changes only with the configured one', async () => {
     await using one = await openWarehouse({ empty: true })
     await using other = await openWarehouse({ empty: true })
     const keyOf = async (url: string) =>
@@ -143,7 +143,7 @@ describe('a user who owns the database and nothing else', () => {
     await cleanUp()
   })
 
-  it('makes the views, whose readers see teams once the roles are there', async () => {
+  it('creates the views, whose readers see teams once the roles exist', async () => {
     await query(server.url, `create role plain login password 'p'`)
     await query(server.url, 'create database modest owner plain')
     const url = new URL(server.url)

@@ -1,4 +1,4 @@
-/** What an analyst sees of everything, and what of it is nobody's to see (law 8). */
+/** Everything that an analyst can see, and nothing that nobody may see (law 8). */
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CANARY, rowsWithCanary, SEEN } from '../e2e/support/canary.ts'
@@ -41,7 +41,7 @@ afterAll(async () => {
 })
 
 describe('an analyst', () => {
-  it('is refused every attempt on what is identified, raw or operational', async () => {
+  it('is denied every access to identified, raw or operational data', async () => {
     const tables = await query<{ name: string }>(
       warehouse.url,
       `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -58,11 +58,11 @@ describe('an analyst', () => {
       `create temporary view mine as select * from ${name}`,
     ])
     const refused = new Set((await analyst.endings(attempts)).map(String))
-    // 0A000: a view or a sequence is nothing to copy; 42809: nothing to delete from.
+    // 0A000: a view or a sequence cannot be copied; 42809: cannot be deleted from.
     for (const state of refused) expect(['42501', '0A000', '42809']).toContain(state)
   })
 
-  it('reads nothing but the views, which nobody may write through', async () => {
+  it('reads only the views, through which nobody may write', async () => {
     const views = await analyst.rows<{ name: string }>(
       `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname = 'intake_analytics'`,
     )
@@ -74,8 +74,8 @@ describe('an analyst', () => {
     for (const end of ends.filter((_, at) => at % 2 === 1)) expect(['42501', '55000']).toContain(end)
   })
 
-  it('finds the planted text nowhere, though every table below is full of it', async () => {
-    const held = await rowsWithCanary(warehouse.url, 'intake')
+  it('finds the canary nowhere, though every table below is full of it', async () => {
+    const canaryRows = await rowsWithCanary(warehouse.url, 'intake')
     for (const table of [
       ...[
         'patients',
@@ -93,29 +93,29 @@ describe('an analyst', () => {
         'export_cells',
       ],
     ]) {
-      expect(held[table], table).toBeGreaterThan(0)
+      expect(canaryRows[table], table).toBeGreaterThan(0)
     }
     const seen = await everything(analyst, 'intake_analytics')
     expect(seen).toContain('Intake')
     expect(seen.split('\n').filter((line) => SEEN.test(line))).toEqual([])
   })
 
-  it('finds it in no name, comment or definition, which Postgres tells everybody', async () => {
-    const told = await analyst.rows<{ text: string | null }>(
+  it('finds it in no name, comment or definition, which Postgres shows to everybody', async () => {
+    const answer = await analyst.rows<{ text: string | null }>(
       `select relname::text as text from pg_class union all select attname::text from pg_attribute
        union all select description from pg_description union all select pg_get_viewdef(oid) from pg_class where relkind = 'v'`,
     )
-    expect(told.some(({ text }) => text?.includes('form_intake'))).toBe(true)
-    expect(told.filter(({ text }) => SEEN.test(text ?? ''))).toEqual([])
+    expect(answer.some(({ text }) => text?.includes('form_intake'))).toBe(true)
+    expect(answer.filter(({ text }) => SEEN.test(text ?? ''))).toEqual([])
   })
 
-  it('finds no id of a patient, no whole ZIP code and no day of birth', async () => {
+  it('finds no id of a patient, no full ZIP code and no day of birth', async () => {
     const seen = await everything(analyst, 'intake_analytics')
     expect(seen).not.toMatch(/in a (small|large) area|of ninety|unborn/)
     expect(seen).not.toMatch(/"patient": "p"|03601|10001|90210|1980-02-29|1950-06-15/)
   })
 
-  it('finds the planted text in no error either, whatever is asked', async () => {
+  it('finds the canary in no error, whatever the query', async () => {
     const columns = await analyst.rows<{ view: string; name: string }>(
       `select format('%I.%I', table_schema, table_name) as view, column_name as name from information_schema.columns
        where table_schema = 'intake_analytics'`,
@@ -131,7 +131,7 @@ describe('an analyst', () => {
 })
 
 describe('patients', () => {
-  it('have an age band, three digits of a ZIP code, and words of lists', async () => {
+  it('have an age band, three digits of a ZIP code, and words of fixed lists', async () => {
     const rows = await analyst.rows('select * from intake_analytics.patients')
     const of = (id: string) => {
       const { patient, team_id, ...rest } = rows.find((row) => row.patient === pseudonym(id))!
@@ -187,7 +187,7 @@ describe('patients', () => {
     expect(row!.birth_year === null).toBe(band === '90+')
   })
 
-  it('are told apart by HMAC-SHA256 under the configured key, the same in every view', async () => {
+  it('are identified by HMAC-SHA256 under the configured key, the same in every view', async () => {
     for (const view of [
       'patients',
       'responses',
@@ -218,9 +218,9 @@ describe('answers', () => {
     )
   const nothing = { choice: null, number: null, boolean: null, year: null, text: null }
 
-  it('are seen by type: choices that the form offers, numbers, and checkboxes', async () => {
+  it('are shown by type: offered choices, numbers, and checkboxes', async () => {
     const choices = (await of('payer')).map(({ choice }) => choice)
-    // What somebody wrote is no choice, also where it has the id of one.
+    // Free text is no choice, even with the id of one.
     expect(choices).toEqual(['HMO', null, 'PPO', null, null, null])
     expect((await of('devices')).map(({ choice }) => choice)).toEqual(['Cane', 'Walker, with wheels'])
     expect(await of('weight')).toEqual([
@@ -230,7 +230,7 @@ describe('answers', () => {
     expect((await of('smoker')).map(({ boolean }) => boolean)).toEqual([true, null])
   })
 
-  it('are hidden else, and what the question is stays told', async () => {
+  it('are hidden otherwise, while the type of the question stays visible', async () => {
     for (const question of ['name', 'story', 'born']) {
       for (const row of await of(question)) expect(row).toEqual({ ...nothing, is_shown: false })
     }
@@ -240,7 +240,7 @@ describe('answers', () => {
     expect(row).toEqual({ question_text: 'Date of birth', question_type: 'date', form: 'Intake' })
   })
 
-  it('of exports are seen on the same terms', async () => {
+  it('of exports are shown on the same terms', async () => {
     const rows = await analyst.rows(
       `select question_id, choice, value_number as number, value_boolean as boolean, value_text as text
        from intake_analytics.export_answers where row_number = $1 and is_shown order by position`,
@@ -262,7 +262,7 @@ describe('answers', () => {
     ])
   })
 
-  it('become visible by classify, of dates the year, and hide again when the question changes', async () => {
+  it('become visible by classify, for dates the year, and hidden again when the question changes', async () => {
     await run('classify', 'set', 'story', 'visible')
     await run('classify', 'set', 'born', 'visible', '--form', 'Intake')
     expect(await of('story')).toEqual([{ ...nothing, text: `${CANARY} said so`, is_shown: true }])
@@ -287,7 +287,7 @@ describe('answers', () => {
       shows: 'nothing',
     })
 
-    // A decision on the new wording shows the choices of old; free text was an answer to another question.
+    // A decision on the new wording shows earlier choices; free text answered another question.
     for (const question of ['story', 'payer']) await run('classify', 'set', question, 'visible')
     expect((await of('payer')).map(({ choice }) => choice)).toEqual(['HMO', null, 'PPO', null, null, null])
     await query(
@@ -297,7 +297,7 @@ describe('answers', () => {
     expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
   })
 
-  it('stay as they were when the form no longer has the question or the choice, and hide when it comes back reworded', async () => {
+  it('stay when the form no longer has the question or the choice, and are hidden when it returns reworded', async () => {
     const taken = async () => (await of('devices')).map(({ choice }) => choice)
     const change = (text: string) => query(warehouse.url, text)
     expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
@@ -309,8 +309,10 @@ describe('answers', () => {
     await change(`delete from intake.form_questions where question_id = 'devices'`)
     await change(`delete from intake.question_choices where question_id = 'devices'`)
     expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
-    const told = `select question_text, is_asked, is_shown from intake_analytics.questions where question_id = 'devices'`
-    expect(await analyst.rows(told)).toEqual([{ question_text: 'Devices', is_asked: false, is_shown: true }])
+    const answer = `select question_text, is_asked, is_shown from intake_analytics.questions where question_id = 'devices'`
+    expect(await analyst.rows(answer)).toEqual([
+      { question_text: 'Devices', is_asked: false, is_shown: true },
+    ])
     await run('classify', 'set', 'devices', 'hidden')
     expect(await taken()).toEqual([null, null])
     await run('classify', 'set', 'devices', 'visible')
@@ -326,7 +328,7 @@ describe('answers', () => {
     expect(await taken()).toEqual(['Cane', 'Walker, with wheels'])
   })
 
-  it('to a question that is reworded while somebody decides on it stay hidden', async () => {
+  it('to a question that is reworded during the decision on it stay hidden', async () => {
     const [form, person] = [await connect(warehouse.url), await connect(warehouse.url)]
     try {
       await form.query('begin')
@@ -354,7 +356,7 @@ describe('answers', () => {
     for (const row of await of('name')) expect(row).toEqual({ ...nothing, is_shown: false })
   })
 
-  it('to a question that is new are hidden, unless its type shows them', async () => {
+  it('to a new question are hidden, unless its type shows them', async () => {
     await query(
       warehouse.url,
       `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)

@@ -1,4 +1,4 @@
-/** One column a question, typed and named, that stays whatever becomes of the question. */
+/** One column per question, typed and named, that stays whatever happens to the question. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nameFor, slugOf } from '../../src/analytics/column-names.ts'
 import { columnsFor, MOST_COLUMNS } from '../../src/analytics/wide-columns.ts'
@@ -57,7 +57,7 @@ describe('a name', () => {
     ['X'.repeat(99), `${'x'.repeat(61)}_2`],
     ['é'.repeat(99), 'e'.repeat(63)],
     ['体'.repeat(99), '体'.repeat(21)],
-  ])('of %j is %s', (text, name) => {
+  ])('for %j is %s', (text, name) => {
     expect(nameFor(text, naming)).toBe(name)
     expect(Buffer.byteLength(nameFor(text, naming))).toBeLessThanOrEqual(63)
   })
@@ -68,7 +68,7 @@ describe('a name', () => {
 })
 
 describe('columns', () => {
-  it('are as many as Postgres allows, whatever the form asks, and those that are there come first', () => {
+  it('are as many as Postgres allows, for any form, and existing ones take precedence', () => {
     const asked = Array.from({ length: 1_700 }, (_, at) => ({
       ...{ question_id: `q${at}`, question_text: 'What?', question_type: 'short_text', kind: 'text' },
       ...{ repeats: false, is_asked: true },
@@ -79,7 +79,7 @@ describe('columns', () => {
     expect(columnsFor(columns, asked.toReversed(), new Set())).toEqual(columns)
   })
 
-  it('of a question that is asked no more stay, whatever it would be now', () => {
+  it('of a question that is no longer asked stay, whatever it would become now', () => {
     const asked = { question_id: 'q', question_text: 'Age', repeats: false }
     const number = columnsFor(
       [],
@@ -183,7 +183,7 @@ describe('the view of a form', () => {
     'what_was_asked_before text',
   ]
 
-  it('has a column a question, typed, with unique names, blocks and choices as arrays', async () => {
+  it('has a column per question, typed, with unique names, and blocks and choices as arrays', async () => {
     service.records.forms.push(form('f', 'Intake — été', QUESTIONS))
     const other = { patient: { id: 'q' }, answers: ANSWERS.answers.slice(-1) }
     service.records.responses.push(response('r1', 'f', ANSWERS), response('r2', 'f', { answers: [] }))
@@ -244,7 +244,7 @@ describe('the view of a form', () => {
     ])
   })
 
-  it('stays when its form is deleted, and its answers with it', async () => {
+  it('stays when its form is deleted, with its answers', async () => {
     service.records.forms.splice(0)
     await run('backfill', '--full')
     expect(await rows('select from intake.forms where _deleted_at is null')).toEqual([])
@@ -253,7 +253,7 @@ describe('the view of a form', () => {
     ])
   })
 
-  it('is made again by no run that changes no form', async () => {
+  it('is not rebuilt by a run that changes no form', async () => {
     service.records.forms.push(
       form('g', 'Questions', QUESTIONS),
       form('h', 'Questions', []),
@@ -271,7 +271,7 @@ describe('the view of a form', () => {
     expect(await rows('select name from intake.form_questions_2')).toEqual([{ name: 'Ann' }])
   })
 
-  it('gets what only later answers tell of: a question that was, and one that repeats', async () => {
+  it('gets questions that only later answers show: a former question, and a repeated one', async () => {
     const before = await columns('intake.form_questions_2')
     const left = said('left over', 'x', 'What was asked before')
     const answers = [left, said('about one', 'y', 'How is Ann?'), said('q3', '80'), said('q3', '81')]
@@ -281,7 +281,7 @@ describe('the view of a form', () => {
     expect(await columns('intake.form_questions_2')).toEqual([
       ...before,
       'weight_kg_all numeric[]',
-      // What one patient alone was asked may tell of them, and names of columns are told to everybody.
+      // A text that only one patient was asked may be about them, and column names are visible to everybody.
       'question_2 text',
       'what_was_asked_before text',
     ])
@@ -295,12 +295,12 @@ describe('the view of a form', () => {
     ).toEqual([{ weight_kg: '80', weight_kg_all: [80, 81], before: 'x' }])
   })
 
-  it('is made once by two that make it at the same time, and without the one that cannot be made', async () => {
+  it('is created once by two concurrent runs, and without a view that cannot be created', async () => {
     service.records.forms.push(form('j', 'Made twice', QUESTIONS), form('k', 'Broken', QUESTIONS))
     await run('backfill', '--streams', 'forms')
     await rows('drop view intake.form_made_twice; drop view intake.form_broken')
     await rows(`delete from intake_raw.wide_views where view_name in ('form_made_twice', 'form_broken')`)
-    // Somebody's table has the name.
+    // Another table has the name.
     await rows(`insert into intake_raw.wide_views values (1, 'form', 'k', 'form_broken', '')`)
     await rows('create table intake.form_broken (mine int)')
     const both = await Promise.all([1, 2].map(() => runCommand(['migrate'], { DATABASE_URL: warehouse.url })))
@@ -315,7 +315,7 @@ describe('the view of a form', () => {
     expect(await rows(made)).toEqual([{ relname: 'form_broken' }, { relname: 'form_made_twice' }])
   })
 
-  it('waits for nobody who reads it for long: a later run makes it', async () => {
+  it('does not wait for long reads: a later run rebuilds it', async () => {
     const before = await columns('intake.form_questions_2')
     const form_ = service.records.forms.findIndex(({ id }) => id === 'g')
     const more = { id: 'q99', type: 'number', text: 'Added while somebody reads' }
@@ -338,7 +338,7 @@ describe('the view of a form', () => {
     ])
   })
 
-  it('is read by clinicians of the team, and by no analyst', async () => {
+  it('is readable by clinicians of the team, and by no analyst', async () => {
     const clinician = await makeLogin(warehouse.url, 'intake_clinical')
     const analyst = await makeLogin(warehouse.url, 'intake_analyst')
     expect(await clinician.rows('select name from intake.form_questions_2')).toHaveLength(3)
@@ -350,7 +350,7 @@ describe('the view of a form', () => {
 })
 
 describe.skipIf(realDataMissing)(`of public questionnaires and a survey${reasonWhenMissing}`, () => {
-  it('every form and export has a valid view, which a repeated run leaves alone', async () => {
+  it('every form and export has a valid view, which a repeated run does not change', async () => {
     await using scene = await openScene({
       ...{ patients: 10, responses: 20, forms: 3, packets: 1, documents: 1 },
       importQuestionnaires: realData('questionnaires/android-fhir'),

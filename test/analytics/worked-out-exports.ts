@@ -1,4 +1,4 @@
-/** What query 20 should answer: cells of exports beside answers, as the emulator's own records have both. */
+/** The expected answer of query 20: cells of exports compared with answers, from the emulator's own records. */
 import { exportOf } from '../../src/emulator/http/resources/export-rows.ts'
 import type { Form, Question, Response } from '../../src/emulator/world/records.ts'
 import type { World } from '../../src/emulator/world/world.ts'
@@ -15,7 +15,7 @@ async function ofForm(world: World, form: Form): Promise<Line[]> {
   const cells = await cellsByTitle(world, form)
   const responses = all<Response>(world.responses).filter((each) => each.form === form.id)
   return form.questions.flatMap((question) => {
-    // A column is matched to a question by its title, where that tells which.
+    // A column is matched to a question by its title, if that identifies one.
     const isAlone = form.questions.filter(({ text }) => text === question.text).length === 1
     const filled = isAlone && SHOWN.has(question.question_type.question_type) ? cells.get(question.text) : 0
     const patients = new Set(

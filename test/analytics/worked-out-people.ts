@@ -1,8 +1,8 @@
-/** Where patients live (query 09) and how old they are (08, 19), as the emulator's own records have it. */
+/** Expected places of patients (query 09) and ages (08, 19), from the emulator's own records. */
 import type { Patient } from '../../src/emulator/world/records.ts'
 import { grouped, type Line } from './grouped.ts'
 
-/** Of the places of the emulator: that in no state of the list, and the area of few people. */
+/** Places of the emulator: one outside the list of states, and the area with few people. */
 const [ABROAD, SMALL] = ['QC', '879']
 
 export function whereTheyLive(patients: readonly Patient[]): Line[] {

@@ -1,6 +1,6 @@
 /**
- * What each query of docs/queries should answer, worked out from the emulator's own records, which know more than the
- * API shows: which message asked for which response, which responses are one filling-in of a packet.
+ * The expected answer of each query of docs/queries, computed from the emulator's own records, which contain more than
+ * the API shows: which message asked for which response, and which responses belong to one submission of a packet.
  */
 import type { Message, Patient, Response } from '../../src/emulator/world/records.ts'
 import type { World } from '../../src/emulator/world/world.ts'

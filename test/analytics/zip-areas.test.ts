@@ -1,5 +1,5 @@
 /**
- * The areas that Safe Harbor lets nobody tell apart: a copy of its own of what HHS published for the Census of 2000
+ * The ZIP areas that Safe Harbor hides: a separate copy of the list that HHS published for the Census of 2000
  * (Guidance Regarding Methods for De-identification of Protected Health Information, 26 November 2012).
  */
 import { expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { openWarehouse, query } from '../e2e/support/scene.ts'
 
 const RESTRICTED = '036 059 063 102 203 556 692 790 821 823 830 831 878 879 884 890 893'.split(' ')
 
-it('of the thousand areas the seventeen of 20,000 people or fewer are shown as 000, and each other as itself', async () => {
+it('of the thousand areas the seventeen with 20,000 people or fewer are shown as 000, and each other as itself', async () => {
   await using warehouse = await openWarehouse()
   const { url } = warehouse
   await query(url, `insert into intake.teams (name) values ('clinic')`)

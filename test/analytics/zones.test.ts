@@ -1,6 +1,6 @@
 /**
- * No result depends on where somebody sits: not on the time zone of the analyst's session, nor on those of the database,
- * the login and the process that loaded.
+ * No result depends on a time zone: neither of the analyst's session, nor of the database, the login and the process
+ * that loaded.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
@@ -10,10 +10,10 @@ import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { EXPORT, fillClinic } from './clinic.ts'
 
-/** Whatever the hour, it is another day in the second and the third. */
+/** At any hour it is another day in the second and the third. */
 const ZONES = ['UTC', 'Etc/GMT-14', 'Etc/GMT+12', 'Pacific/Auckland', 'America/St_Johns'] as const
 
-/** Of one clinic: loaded into a database of UTC, and into one, by a process, of other zones. */
+/** One clinic, loaded into a database in UTC, and by another process into a database in other zones. */
 let plain: TestDatabase
 let elsewhere: TestDatabase
 let service: LittleService
@@ -40,7 +40,7 @@ beforeAll(async () => {
   const at = (created: string, submitted: string) => ({
     ...{ created_at: created, submitted_at: submitted, updated_at: submitted },
   })
-  // On another day in half of the zones, at the change of a year, without a zone, and in a zone of their own.
+  // On another day in half of the zones, at the change of a year, without a zone, and with another zone.
   service.records.responses.push(
     { ...first!, id: 'eve', ...at('2026-02-28T23:59:59.999999Z', '2026-03-01T00:00:00Z') },
     { ...second!, id: 'new year', ...at('2025-12-31T11:00:00Z', '2026-01-01T10:59:59Z') },
@@ -86,11 +86,11 @@ interface Column {
   readonly type: string
 }
 
-/** When something was done, by the clocks of the two runs. */
+/** When something was done, on the clocks of the two runs. */
 const MOMENT =
   /^(_?version|_loaded_at|observed_at|superseded_at|valid_from|valid_to|first_seen_at|newest_record_at|last_run_at|lag|_deleted_at)$/
 
-/** All rows of what analysts and clinicians read, each moment as a number; `isCounted` says which columns are of it. */
+/** All rows that analysts and clinicians read, each time as a number; `isCounted` selects columns. */
 async function rowsIn(
   url: string,
   zone: string,
@@ -105,7 +105,7 @@ async function rowsIn(
          and c.relkind in ('r', 'p', 'v', 'm') and not c.relispartition and a.attnum > 0 and not a.attisdropped
        order by 1, a.attnum`,
     )
-    // Not 'set time zone' alone: what is cached for a session is not planned anew for that.
+    // Not only 'set time zone': a cached plan would not be made again for that.
     await client.query(`set timezone to '${zone}'`)
     const found: Record<string, readonly string[]> = {}
     for (const relation of new Set(columns.map((column) => column.relation))) {
@@ -125,16 +125,16 @@ async function rowsIn(
   }
 }
 
-describe('under the time zone of another session', () => {
+describe('in another session time zone', () => {
   it.each(ZONES.slice(1))('every view and table shows the same: %s', async (zone) => {
-    // How long ago something was grows by itself.
+    // An interval since some time grows on its own.
     const isStill = ({ name }: Column) => name !== 'lag'
     const expected = await rowsIn(plain.url, 'UTC', isStill)
     expect(Object.values(expected).filter((rows) => rows.length > 0).length).toBeGreaterThan(30)
     expect(await rowsIn(plain.url, zone, isStill)).toEqual(expected)
   })
 
-  it.each(ZONES)('a day of daily_volume is one in UTC: %s', async (zone) => {
+  it.each(ZONES)('a day of daily_volume is a day in UTC: %s', async (zone) => {
     const client = await connect(plain.url)
     try {
       await client.query(`set timezone to '${zone}'`)
@@ -157,7 +157,7 @@ describe('under the time zone of another session', () => {
     }
   })
 
-  it.each(ZONES)('who turns ninety does so when the day begins in UTC: %s', async (zone) => {
+  it.each(ZONES)('a patient turns ninety when the day begins in UTC: %s', async (zone) => {
     const client = await connect(plain.url)
     try {
       await client.query(`set timezone to '${zone}'`)
@@ -173,7 +173,7 @@ describe('under the time zone of another session', () => {
   })
 })
 
-it('a database and a process of other zones load the same rows', async () => {
+it('a database and a process in other zones load the same rows', async () => {
   const isLoaded = ({ name, type }: Column) => !MOMENT.test(name) || !type.startsWith('timestamp')
   const expected = await rowsIn(plain.url, 'UTC', (column) => isLoaded(column) && column.name !== 'lag')
   const found = await rowsIn(elsewhere.url, 'UTC', (column) => isLoaded(column) && column.name !== 'lag')

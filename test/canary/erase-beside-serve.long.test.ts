@@ -1,7 +1,7 @@
 /**
- * A patient is erased while everything runs: `serve` receives, drains and fetches, the clinic changes that very patient,
- * a full backfill reads them. Afterwards nothing of them is in a dump of the database, statistics and large values
- * included, and whatever the service tells of them later brings nothing back.
+ * A patient is erased while everything runs: `serve` receives, drains and fetches, the clinic changes this patient, and a
+ * full backfill reads them. Afterwards a dump of the database, including statistics and large values, contains nothing
+ * of the patient, and later data of the service brings nothing back.
  */
 
 import { Writable } from 'node:stream'
@@ -24,9 +24,9 @@ import { runCommand } from '../support/run-command.ts'
 
 withoutPauses()
 
-/** In everything that is the patient's, and in nothing else. */
+/** In everything of the patient, and in nothing else. */
 const MARK = 'Zilpzalp8264'
-/** Too large for a page of Postgres: kept apart from its row, compressed. */
+/** Too large for a page of Postgres: stored outside of its row, compressed. */
 const LARGE = `${MARK} `.repeat(4_000)
 
 let scene: Scene
@@ -71,7 +71,7 @@ afterAll(async () => {
 
 let marks = 0
 
-/** The patient changes, and each state of them bears the mark. */
+/** The patient changes, and each state contains the mark. */
 function mark(): void {
   marks += 1
   scene.emulator.control.updatePatient(patient, {
@@ -81,7 +81,7 @@ function mark(): void {
   })
 }
 
-/** Every table of every schema as it would be dumped, with the statistics that Postgres keeps of their values. */
+/** Every table of every schema as it would be dumped, with the statistics of their values. */
 async function dump(): Promise<readonly string[]> {
   const client = await connect(scene.url)
   const tables = await client.query<{ name: string }>(
@@ -118,14 +118,14 @@ async function dump(): Promise<readonly string[]> {
   return lines
 }
 
-/** Where one of the texts stands, as it is or as bytes that a dump shows in hexadecimal digits. */
+/** Where one of the texts is, as text or as bytes that a dump shows in hexadecimal digits. */
 async function placesOf(texts: readonly string[]): Promise<readonly string[]> {
   const wanted = texts.flatMap((text) => [text, Buffer.from(text).toString('hex')])
   const found = (await dump()).filter((line) => wanted.some((text) => line.includes(text)))
   return [...new Set(found.map((line) => line.slice(0, line.search(/[\t ]/))))].sort()
 }
 
-it('beside a living serve and a backfill, the patient is erased from every table, and stays so', async () => {
+it('during a serve and a backfill, the patient is erased from every table, and stays erased', async () => {
   const { control } = scene.emulator
   const world = control.world()
   const still = new AbortController()
@@ -144,7 +144,7 @@ it('beside a living serve and a backfill, the patient is erased from every table
     },
     60_000,
   )
-  // As after some days of work: what Postgres has learned of the values, and what a person has looked at.
+  // As after some days of work: statistics of values, and dead letters that were shown.
   await query(scene.url, 'analyze')
   const all = [patient, MARK, ...responses]
   const before = await placesOf(all)
@@ -171,13 +171,13 @@ it('beside a living serve and a backfill, the patient is erased from every table
   clearInterval(busy)
   still.abort()
   await settled(scene)
-  // Responses and messages that were made meanwhile are known by the patient that they name.
+  // Responses and messages created in the meantime are recognized by the patient that they name.
   const ids = Array.from({ length: world.responses.end }, (_, at) => world.responses.at(at))
     .filter((one) => one?.patient === patient)
     .map((one) => one!.id)
   expect(await placesOf([patient, MARK, ...ids])).toEqual([])
 
-  // A late event of a state of before, the nightly run, and a replay bring nothing back.
+  // A late event with an earlier state, the nightly run, and a replay bring nothing back.
   control.deletePatient(patient)
   await settled(scene)
   const { stdout } = await scene.backfill('--full', '--json')

@@ -1,7 +1,7 @@
 /**
- * Law 8 around `serve`: a clinic in which every text bears the canary is received, backfilled, verified, explained,
- * mended and erased, at the most talkative log level, while everything that can fail fails. The canary is in the
- * tables that hold health data, and in nothing that anybody is shown.
+ * Law 8 around `serve`: a clinic with the canary in every text is received, backfilled, verified, explained, repaired and
+ * erased, at the most verbose log level, while everything that can fail fails. The canary is in the tables that contain
+ * health data, and in nothing that anybody is shown.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sign } from '../../src/core/signature.ts'
@@ -88,15 +88,18 @@ const wholePatient = () => ({
   updated_at: new Date().toISOString(),
 })
 
-describe('a clinic in which every text bears the canary', () => {
-  it('is loaded: the canary is in every table that holds a text of a person', async () => {
-    // What Postgres says of a violated constraint quotes the whole row.
+describe('a clinic with the canary in every text', () => {
+  it("is loaded: the canary is in every table that contains a person's text", async () => {
+    // The detail of a constraint violation contains the whole row.
     await query(scene.url, "alter table intake.patients add check (city not like '%refused')")
     const { control } = scene.emulator
     control.updatePatient(control.world().patients.at(1)!.id, { city: 'refused' })
     expect((await witness.run(['backfill'])).code).toBe(4)
-    const [letter] = await query<{ reason: string }>(scene.url, 'select reason from intake_ops.dead_letters')
-    expect(letter!.reason).toContain('SQLSTATE 23514')
+    const [deadLetter] = await query<{ reason: string }>(
+      scene.url,
+      'select reason from intake_ops.dead_letters',
+    )
+    expect(deadLetter!.reason).toContain('SQLSTATE 23514')
     const found = await rowsWithCanary(scene.url, 'intake')
     const without = Object.keys(found).filter((table) => found[table] === 0)
     expect(without).toEqual([
@@ -109,7 +112,7 @@ describe('a clinic in which every text bears the canary', () => {
     await witness.expectSilence()
   })
 
-  it('is received while the service and the way to it fail in every way', async () => {
+  it('is received while the service and the connection to it fail in every way', async () => {
     serving = await startServing(env)
     await createWebhook(env, serving.document.webhooks!)
     const { control } = scene.emulator
@@ -127,12 +130,12 @@ describe('a clinic in which every text bears the canary', () => {
     )
     await settledInbox()
     control.setFaults('')
-    const [held] = await query<{ count: number }>(
+    const [stored] = await query<{ count: number }>(
       scene.url,
       "select count(*)::int from intake_raw.records where origin like 'event:%' and payload::text like $1",
       [`%${CANARY}%`],
     )
-    expect(held!.count).toBeGreaterThan(5)
+    expect(stored!.count).toBeGreaterThan(5)
   })
 
   it('is received in events that no service should send', async () => {
@@ -144,7 +147,7 @@ describe('a clinic in which every text bears the canary', () => {
       event({ first_name: CANARY }),
       event({ ...whole, id: 'p-odd', first_name: { [CANARY]: [CANARY] }, date_birth: [CANARY] }),
       event({ ...whole, id: 'p-nul', last_name: `${CANARY}\u0000\ud800`, unheard_of: { [CANARY]: CANARY } }),
-      event({ id: 'p-thin', first_name: CANARY }),
+      event({ id: 'p-partial', first_name: CANARY }),
       event([CANARY]),
       event({ id: { name: CANARY } }),
       event({ name: CANARY }, { event_type: 'deleted' }),
@@ -165,11 +168,14 @@ describe('a clinic in which every text bears the canary', () => {
     expect(await send(event(whole), { path: `/${CANARY}?name=${CANARY}` })).toBe(404)
     expect(await send(`${event(whole)}${' '.repeat(5_300_000)}`)).toBe(413)
     await settledInbox()
-    const letters = await query<{ reason: string }>(scene.url, 'select reason from intake_ops.dead_letters')
-    expect(letters.length).toBeGreaterThanOrEqual(8)
+    const deadLetters = await query<{ reason: string }>(
+      scene.url,
+      'select reason from intake_ops.dead_letters',
+    )
+    expect(deadLetters.length).toBeGreaterThanOrEqual(8)
   })
 
-  it('is shown by no surface of serve', async () => {
+  it('appears on no surface of serve', async () => {
     for (const path of ['/metrics', '/healthz', '/readyz', `/${CANARY}`])
       witness.heard(path, (await serving.get(path)).text.replaceAll(`/${CANARY}`, ''))
     expect(
@@ -178,7 +184,7 @@ describe('a clinic in which every text bears the canary', () => {
     await witness.expectSilence()
   })
 
-  it('is shown by no command of the person on call, in a pipe or on a terminal', async () => {
+  it('appears in no command of an operator, in a pipe or on a terminal', async () => {
     const { control } = scene.emulator
     const world = control.world()
     const [patient, response, form] = [
@@ -190,7 +196,7 @@ describe('a clinic in which every text bears the canary', () => {
     const passing = 'http-500=0.05,reset=0.03'
     const damaging = `${passing},invalid-utf8=0.1`
     const commands: readonly (readonly [code: number, words: readonly string[]])[] = [
-      // First, so that a verification need not look again at what events left; 4, since dead letters wait.
+      // First, so that a verification need not read again after events; 4, because dead letters wait.
       [4, ['backfill', '--full']],
       [0, ['status']],
       [0, ['runs']],
@@ -200,7 +206,7 @@ describe('a clinic in which every text bears the canary', () => {
       [0, ['explain', 'patients', 'p-odd']],
       [0, ['explain', 'responses', response]],
       [0, ['explain', 'forms', form]],
-      [0, ['explain', 'patients', 'p-thin']],
+      [0, ['explain', 'patients', 'p-partial']],
       [0, ['dead-letters', 'list']],
       [0, ['dead-letters', 'show', '1']],
       [0, ['dead-letters', 'retry', '--all']],
@@ -236,7 +242,7 @@ describe('a clinic in which every text bears the canary', () => {
     control.updatePatient(id, { city: 'Again' })
     await settledInbox()
     expect(await tablesHolding(scene.url, [id])).toEqual({})
-    // An event that Postgres refuses is tried again for a minute, and told of each time.
+    // An event that Postgres rejects is retried for a minute, and reported each time.
     expect(await send(event({ ...wholePatient(), id: 'p-refused', city: `${CANARY} refused` }))).toBe(200)
     await until('it was refused', async () => {
       const rows = await query(
@@ -245,7 +251,7 @@ describe('a clinic in which every text bears the canary', () => {
       )
       return rows.length > 0
     })
-    // What was set aside needs a person.
+    // Dead letters need attention.
     await until('an alert was posted', () => witness.times('an alert') > 0, 120_000)
     const { stdout, stderr, code } = await serving.stop()
     expect(code).toBe(0)

@@ -1,8 +1,8 @@
 /**
- * A whole clinic in which every text that a person may have written, or that tells of one, bears the canary.
+ * A whole clinic with the canary in every text that a person may have written, or that is about one.
  *
- * Invariant: whatever the service renders of its first team, in any shape, holds the canary in each of these texts,
- * also in what changes later; ids, times and words of the service's own are as they were.
+ * Invariant: everything that the service shows of its first team, in any shape, contains the canary in each of these
+ * texts, also after changes; ids, times and terms of the service are unchanged.
  */
 import type { Control } from '../../src/emulator/control.ts'
 import type { Emulator } from '../../src/emulator/server.ts'
@@ -36,11 +36,11 @@ function withMark(text: string, field = ''): string {
   return field.endsWith('email') ? `${CANARY}.${text || 'x@example.com'}` : `${CANARY} ${text}`
 }
 
-/** Marks all that there is, and whatever changes from now on. */
+/** Marks all current records, and all later changes. */
 export function plant({ control }: Emulator): void {
   const world = control.world()
   for (const table of tablesOf(world)) markAll(table)
-  // A value that is none of its type is told of as a problem.
+  // A value of the wrong type is reported as a problem.
   for (let at = 0; at < world.patients.end; at += 3) {
     const { id } = world.patients.at(at)!
     control.updatePatient(id, { date_birth: `${CANARY} 1980` })
@@ -66,7 +66,7 @@ function markAll(table: Table<Row>): void {
   }
 }
 
-/** Clients and staff at work: new people, answers, corrections, packets handed in, departures. */
+/** Clients and staff at work: new people, answers, corrections, submitted packets, deletes. */
 export function work(control: Control, times: number): void {
   const world = control.world()
   for (let at = 0; at < times; at++) {

@@ -1,7 +1,7 @@
 /**
- * Law 8 under every shape and every fault: a clinic in which every text bears the canary is loaded, in each shape of
- * the service and while each fault strikes, at the most talkative log level; the canary is in the tables, and in no
- * line, figure, reason or error.
+ * Law 8 under every shape and every fault: a clinic with the canary in every text is loaded, in each shape of the service
+ * and during each fault, at the most verbose log level; the canary is in the tables, and in no line, figure, reason or
+ * error.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type * as wire from '../../src/api/http/wire.ts'
@@ -19,7 +19,7 @@ import { openWitness, type Witness } from './witness.ts'
 
 withoutPauses()
 
-// A request that is never answered is given up after a minute; that it is, and not how long it takes, is the point.
+// A request without an answer is abandoned after a minute; the test is about the fact, not the time.
 vi.mock('../../src/api/http/wire.ts', async (original: () => Promise<typeof wire>) => {
   const actual = await original()
   return { ...actual, DEFAULT_TIMEOUTS: { ...actual.DEFAULT_TIMEOUTS, headers: 300 } }
@@ -27,10 +27,10 @@ vi.mock('../../src/api/http/wire.ts', async (original: () => Promise<typeof wire
 
 const WORLD = { port: 0, patients: 5, forms: 3, packets: 1, documents: 1, responses: 8, pageSize: 4 }
 
-/** Shapes that leave nothing of the others to be seen. */
+/** Shapes that hide the effect of all others. */
 const ALONE = ['bare-array', 'huge-ids']
 
-/** Each shape once, no two of one matter together. */
+/** Each shape once, no two of one kind together. */
 function mixtures(): readonly string[] {
   const worn: string[][] = []
   for (const name of SHAPE_NAMES.filter((one) => !ALONE.includes(one))) {
@@ -41,7 +41,7 @@ function mixtures(): readonly string[] {
   return [...worn.map((names) => names.join('+')), ...ALONE]
 }
 
-/** So that a fault is over soon; else one answer in five is struck. After a 429 a client holds back: one is enough. */
+/** Arguments that keep a fault short; one answer in five by default. A 429 makes the client wait: one is enough. */
 const CHANCES: Readonly<Record<string, string>> = {
   throttle: '0:0',
   'throttle-burst': '0:2',
@@ -91,13 +91,13 @@ describe.concurrent('the canary is in the tables and nowhere else', () => {
       expect(run.output).not.toContain('fault of intake-sync')
       control.setFaults('')
       await witness.run(['backfill', '--streams', 'patients,responses', '--full'], 80)
-      const [held] = await query<{ count: number }>(
+      const [stored] = await query<{ count: number }>(
         warehouse.url,
         `select count(*)::int from intake_raw.records join intake.teams using (team_id)
          where name = $1 and payload::text like $2`,
         [team, `%${CANARY}%`],
       )
-      if (shape !== 'huge-ids') expect(held!.count).toBeGreaterThan(5)
+      if (shape !== 'huge-ids') expect(stored!.count).toBeGreaterThan(5)
       expect(run.stderr).toContain('"level":')
     } finally {
       await emulator.close()
@@ -105,14 +105,14 @@ describe.concurrent('the canary is in the tables and nowhere else', () => {
   })
 })
 
-it('no line of any run, and no row of the bookkeeping, holds it', async () => {
+it('no line of any run, and no row of the bookkeeping, contains it', async () => {
   expect(witnesses.length).toBe(CASES.length)
   expect(SHAPE_NAMES.filter((name) => !CASES.some(({ shape }) => shape.split('+').includes(name)))).toEqual(
     [],
   )
-  const letters = await query(warehouse.url, 'select from intake_ops.dead_letters')
+  const deadLetters = await query(warehouse.url, 'select from intake_ops.dead_letters')
   const problems = await query(warehouse.url, 'select from intake_ops.problems')
-  expect(Math.min(letters.length, problems.length)).toBeGreaterThan(3)
+  expect(Math.min(deadLetters.length, problems.length)).toBeGreaterThan(3)
   for (const witness of witnesses) await witness.expectSilence()
 })
 

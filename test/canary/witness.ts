@@ -1,8 +1,7 @@
 /**
- * Everything that was said to anybody: what commands print, what the service was told on its own surfaces, what the
- * bookkeeping holds.
+ * Collects all output: of commands, to other services, and in the bookkeeping.
  *
- * Invariant: a line with the canary is told with where it was said, so that a failure names its leak.
+ * Invariant: a line with the canary is reported with its source, so that a failure names its leak.
  */
 import { createServer } from 'node:http'
 import { expect } from 'vitest'
@@ -11,16 +10,16 @@ import type { Ended, Variables } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
 
 export interface Witness {
-  /** Texts that must be nowhere either: secrets that were made meanwhile. */
+  /** Texts that must be nowhere either: generated secrets. */
   readonly secrets: string[]
   heard(where: string, text: string): void
-  /** A command in this process: in a pipe, or on a terminal of so many columns. */
+  /** Runs a command in this process: in a pipe, or on a terminal of the given width. */
   run(words: readonly string[], columns?: number): Promise<Ended>
-  /** Fails with every line that holds the canary or a secret. */
+  /** Fails with every line that contains the canary or a secret. */
   expectSilence(): Promise<void>
-  /** How often something was heard from there. */
+  /** How many lines came from that source. */
   times(where: string): number
-  /** How many characters were looked at. */
+  /** How many characters were searched. */
   amount(): number
 }
 
@@ -52,7 +51,7 @@ export function openWitness(url: string, env: Variables): Witness {
   }
 }
 
-/** A receiver of alerts; what it is told is heard. */
+/** A receiver of alerts; its posts are searched too. */
 export async function openAlertReceiver(
   witness: Witness,
 ): Promise<AsyncDisposable & { readonly url: string }> {

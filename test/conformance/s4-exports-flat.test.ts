@@ -1,4 +1,4 @@
-/** Sections 4.5 and 9 of the specification: the flat export of v2.1, beside the legacy one. */
+/** Sections 4.5 and 9 of the specification: the flat export of v2.1, compared with the legacy one. */
 import { describe, expect } from 'vitest'
 import { type Loose, serviceUnderTest } from '../support/service-under-test.ts'
 import { asking, cells, exportIds, exportOfForm, LEADING, run, tableOf, typeOf } from './support/exporting.ts'

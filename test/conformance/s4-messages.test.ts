@@ -33,7 +33,7 @@ describe('GET /v2/messages', () => {
         const value = all.map(read).find((one) => one !== undefined)
         if (value === undefined) return skip(`no message has a ${title}`)
         const { rows } = await walk(service(), `/v2/messages?${name}=${value}`)
-        // The name of the filter by delivery method is not shown; one that is not known may be passed over.
+        // The name of the filter by delivery method is not shown; a service may ignore an unknown one.
         if (!service().isEmulator && title === 'delivery method') return
         expect(new Set(rows.map(read))).toEqual(new Set([value]))
         if (!service().isEmulator) return

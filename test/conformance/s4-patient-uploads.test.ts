@@ -13,7 +13,7 @@ function upload(text: string, name = 'people.csv', part = 'file'): Promise<Reply
   return service().call('POST', '/v2/patients/batch-upload', { body: form })
 }
 
-/** Asks for the progress of an upload until it has an end. */
+/** Requests the progress of an upload until it has ended. */
 async function finished(reply: Reply): Promise<Loose> {
   expectDone(service(), reply, 202)
   for (let attempt = 0; attempt < 250; attempt += 1) {

@@ -67,7 +67,7 @@ describe('GET /v2/responses', () => {
         expect(rows.map(idOf).toSorted()).toEqual(expected.map(idOf).toSorted())
         expect(expected.length).toBeLessThan(all.length)
       } else {
-        // A day in whatever zone the service has.
+        // A day in the service's time zone, whatever that is.
         const near = (response: Loose, hours: number) =>
           new Date(Date.parse(response.submitted_at) + hours * 3_600_000).toISOString().slice(0, 10)
         for (const row of rows)
@@ -113,7 +113,7 @@ describe('GET /v2/responses/{id}', () => {
       const reply = await service().call('GET', `/v2/responses/${idOf(listed)}`)
       expectDone(service(), reply, 200)
       expect(idOf(reply.body)).toBe(idOf(listed))
-      // A part that is empty may be left out by a real service.
+      // A real service may omit an empty part.
       if (service().isEmulator) expect(reply.body).toHaveProperty('answers')
       expect(reply.body.submitted_at).toMatch(TIMESTAMP)
     }

@@ -8,12 +8,12 @@ import { openReceiver } from './support/receiver.ts'
 import { CannotTell, rule, type Skip } from './support/rule.ts'
 
 const service = serviceUnderTest()
-/** Nobody can be reached there, whoever tries. */
+/** An unreachable address. */
 const NOWHERE = { url: 'https://receiver.invalid/hooks' }
 const call = (method: string, id: string, body?: unknown): Promise<Reply> =>
   service().call(method, `/v2/webhooks/${id}`, { body })
 
-/** A list whose path the specification does not show: a real service may have it elsewhere. */
+/** A list whose path the specification does not show: a real service may use another one. */
 async function listed(path: string, skip: Skip): Promise<Loose[]> {
   const reply = await service().call('GET', path)
   if (!service().isEmulator && [404, 405].includes(reply.status)) skip(`this service has no ${path}`)
@@ -134,7 +134,7 @@ describe('webhook configurations', () => {
     expectDone(service(), await call('DELETE', id), 204)
     expectRefused(service(), await call('GET', id), 404, 'Webhook config not found.')
     const patient = await createPatient(service())
-    await other.next('told of the patient', ({ data }) => data.id === patient.id)
+    await other.next('event of the patient', ({ data }) => data.id === patient.id)
     expect(receiver.deliveries).toEqual([])
   })
 })
@@ -149,7 +149,7 @@ describe('delivery attempts', () => {
     await using receiver = await openReceiver()
     const { id } = await subscribe(service(), receiver, { sources: ['patient'] })
     const patient = await createPatient(service())
-    const { event } = await receiver.next('told of the patient', ({ data }) => data.id === patient.id)
+    const { event } = await receiver.next('event of the patient', ({ data }) => data.id === patient.id)
     const [attempt] = await until(
       'listed',
       () => attemptsOf(id),

@@ -20,7 +20,7 @@ const about = (id: string, type?: string) => (event: Loose) =>
 async function delivery(receiver: Receiver): Promise<Delivery & { readonly secret: string }> {
   const { secret } = await subscribe(service(), receiver, { sources: ['patient'] })
   const { id } = await createPatient(service(), { last_name: 'Müller “x”' })
-  return { ...(await receiver.next('told of the patient', about(id))), secret }
+  return { ...(await receiver.next('event of the patient', about(id))), secret }
 }
 
 describe('delivery', () => {
@@ -68,7 +68,7 @@ describe('delivery', () => {
     const { event } = await delivery(receiver)
     await passTime(service(), 7200)
     const { id } = await createPatient(service())
-    await receiver.next('told of the other patient', about(id))
+    await receiver.next('event of the other patient', about(id))
     expect(receiver.deliveries.filter((one) => one.event.id === event.id)).toHaveLength(1)
   })
 
@@ -105,7 +105,7 @@ describe('delivery', () => {
   })
 })
 
-describe('what is told', () => {
+describe('reported changes', () => {
   rule('2.6 "A configuration selects event types and source entities"', ['a receiver'], async () => {
     await using receiver = await openReceiver()
     await using all = await openReceiver()
@@ -114,8 +114,8 @@ describe('what is told', () => {
     const { id } = await createPatient(service())
     await service().call('PATCH', `/v2/patients/${id}`, { body: { city: 'Newtown' } })
     await service().call('DELETE', `/v2/patients/${id}`)
-    await receiver.next('told of the deletion', ({ event_type }) => event_type === 'deleted')
-    await all.next('told of the deletion', ({ event_type }) => event_type === 'deleted')
+    await receiver.next('event of the deletion', ({ event_type }) => event_type === 'deleted')
+    await all.next('event of the deletion', ({ event_type }) => event_type === 'deleted')
     expect(receiver.deliveries.map(({ event }) => event.event_type)).toEqual(['deleted'])
     expect(new Set(all.deliveries.map(({ event }) => event.event_type))).toEqual(
       new Set(['created', 'updated', 'deleted']),
@@ -138,15 +138,15 @@ describe('what is told', () => {
       const { responses } = await send(service(), { form: await firstId(service(), '/v2/forms') })
       const { id } = responses[0]
       const path = `/v2/responses/${id}`
-      await receiver.next('told of the request', about(id, 'created'))
+      await receiver.next('event of the request', about(id, 'created'))
       for (const act of ['answers', 'submit', 'archive']) {
-        const told = receiver.deliveries.length
+        const before = receiver.deliveries.length
         await control(service(), 'POST', `responses/${id}/${act}`, {})
-        const { event } = await receiver.next(`told of ${act}`, about(id, 'updated'), told)
+        const { event } = await receiver.next(`event of ${act}`, about(id, 'updated'), before)
         expect(event.data).toEqual(await read(path))
       }
       await control(service(), 'DELETE', `responses/${id}`)
-      await receiver.next('told of the deletion', ({ event_type }) => event_type === 'deleted')
+      await receiver.next('event of the deletion', ({ event_type }) => event_type === 'deleted')
       for (const { bytes } of receiver.deliveries)
         expect(eventProblems('response', bytes.toString('utf8'))).toEqual([])
     },
@@ -163,19 +163,19 @@ describe('packet_response', () => {
       const packet = await packetOf(service(), 3)
       const { responses } = await send(service(), { packet: packet.id })
       const { id } = await packetResponseOf(service(), responses[0].id)
-      const setUp = await receiver.next('told of the set-up', about(id))
+      const setUp = await receiver.next('event of the set-up', about(id))
       expect(setUp.event.data).toMatchObject({ is_submitted: false, submitted_at: null, form_index: null })
       expect(setUp.event.data.packet).toMatchObject({ id: packet.id, name: packet.name })
       expect(setUp.event.data.packet.forms[0].questions.length).toBeGreaterThan(0)
       await control(service(), 'POST', `packet-responses/${id}/advance`)
       const progress = await receiver.next(
-        'told of progress',
+        'event of progress',
         ({ data }) => data.id === id && data.form_index > 0,
       )
       expect(progress.event.data.is_submitted).toBe(false)
       await control(service(), 'POST', `packet-responses/${id}/submit`, { skip: [3] })
       const done = await receiver.next(
-        'told of the submission',
+        'event of the submission',
         ({ data }) => data.id === id && data.is_submitted,
       )
       expect(done.event.data.submitted_at).toMatch(TIMESTAMP)
@@ -197,7 +197,7 @@ describe('packet_response', () => {
       const { id } = await packetResponseOf(service(), responses[0].id)
       await control(service(), 'POST', `packet-responses/${id}/submit`, { skip: [1] })
       const { event } = await receiver.next(
-        'told of the submission',
+        'event of the submission',
         ({ data }) => data.id === id && data.is_submitted,
       )
       const [skipped, answered] = event.data.responses
@@ -211,14 +211,14 @@ describe('packet_response', () => {
   )
 
   rule(
-    '6 "Member responses": they can be fetched as soon as the set-up is told',
+    '6 "Member responses": they can be fetched as soon as the set-up is reported',
     ['a receiver'],
     async () => {
       await using receiver = await openReceiver()
       await subscribe(service(), receiver, { sources: ['packet_response'] })
       const packet = await packetOf(service(), 3)
       await send(service(), { packet: packet.id })
-      const { event } = await receiver.next('told of the set-up', ({ data }) => data.packet.id === packet.id)
+      const { event } = await receiver.next('event of the set-up', ({ data }) => data.packet.id === packet.id)
       for (const id of event.data.responses)
         expect((await service().call('GET', `/v2/responses/${id}`)).status).toBe(200)
     },

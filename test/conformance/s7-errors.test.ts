@@ -77,7 +77,7 @@ rule('7 "Error bodies have one field: {"detail": <string>}": unknown paths and m
     [await service().call('GET', '/v2/forms', { credentials: {} }), 401],
     [await service().call('GET', `/v2/forms/${NOBODY}`), 404],
   ] as const
-  // What a real service says of a path or a method that it does not have, the specification leaves open.
+  // The specification does not define the answer of a real service to an unknown path or method.
   for (const [reply, status] of replies.slice(service().isEmulator ? 0 : 2)) {
     expectRefused(service(), reply, status)
     expect(reply.headers.get('content-type')).toMatch(/^application\/json/)

@@ -13,7 +13,7 @@ const ask = (environment = 0, team = 0): Promise<Reply> => {
   return service().call('GET', `${base_url}/v2/forms`, { credentials })
 }
 
-/** Asks until the limit is reached. */
+/** Sends requests until the limit is reached. */
 async function exceed(environment = 0): Promise<Reply> {
   for (let asked = 0; asked < 50; asked += 1) {
     const reply = await ask(environment)

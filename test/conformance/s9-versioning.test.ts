@@ -28,7 +28,7 @@ rule(
 rule('9 "GET /v2/documents adds input_fields to each document"', [], async (skip) => {
   const { rows } = await walk(service(), '/v2/documents', 3, NEW)
   if (rows.length === 0) skip('the team has no documents')
-  // A real service may leave out the empty ones.
+  // A real service may omit empty ones.
   const without = rows.filter((document) => !Object.hasOwn(document, 'input_fields'))
   expect(without.length).toBeLessThan(rows.length)
   if (!service().isEmulator) return

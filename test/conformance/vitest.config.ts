@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** `npm run conformance`: the only way in which the suite may ask a real service. */
+/** `npm run conformance`: the only way in which the suite may call a real service. */
 export default defineConfig({
   test: {
     include: ['test/conformance/**/*.test.ts'],

@@ -1,4 +1,4 @@
-/** What may happen to the network of a backfill, on either side: it gets over it, or says so, and the next run is good. */
+/** Network faults during a backfill, on either side: it survives them, or reports them, and the next run succeeds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { expectedOf, storedTables } from '../e2e/support/expected.ts'
@@ -9,14 +9,14 @@ import { type Network, openProxy, type TcpProxy } from '../support/proxy.ts'
 import { runCommand } from '../support/run-command.ts'
 import { PATIENCE_MS } from './troubled.ts'
 
-/** Long enough that a network can change under it: each page takes its time. */
+/** Long enough for network faults in between: each page takes time. */
 const WORLD = { patients: 400, responses: 60, pageSize: 10, faults: 'slow=1:10' }
 
 async function expectWorld({ url, emulator }: Scene): Promise<void> {
   expect(await storedTables(url)).toEqual(expectedOf(emulator.control.world()))
 }
 
-/** Runs a backfill; once it has read some pages the network is as bad as that, for a while, and until it did some harm. */
+/** Runs a backfill; after some pages the network has this fault, for a while, and until it had an effect. */
 async function backfillUnder(
   scene: Scene,
   variables: Record<string, string>,
@@ -39,7 +39,7 @@ async function backfillUnder(
   return await running
 }
 
-describe.concurrent('a backfill is complete in one run, though the way to the service', {
+describe.concurrent('a backfill is complete in one run, though the connection to the service', {
   timeout: 300_000,
 }, () => {
   it.each<[string, Network]>([
@@ -58,14 +58,14 @@ describe.concurrent('a backfill is complete in one run, though the way to the se
   })
 })
 
-describe.concurrent('when the way to the warehouse', { timeout: 300_000 }, () => {
+describe.concurrent('when the connection to the warehouse', { timeout: 300_000 }, () => {
   it.each<[string, Network]>([
     ['resets every connection', { kind: 'away' }],
     ['loses the answers, to a commit too', { kind: 'answers lost' }],
     ['ends in the middle of answers', { kind: 'answers cut', bytes: 300 }],
     ['ends in the middle of what is loaded', { kind: 'requests cut', bytes: 2_000 }],
   ])(
-    '%s, a backfill gets over it, or says so and ends, and then the next one is complete',
+    '%s, a backfill survives, or reports it and ends, and then the next one is complete',
     async (_, network) => {
       await using scene = await openScene(WORLD)
       await using proxy = await openProxy(scene.url)
@@ -81,7 +81,7 @@ describe.concurrent('when the way to the warehouse', { timeout: 300_000 }, () =>
     },
   )
 
-  it('swallows what is sent for a while, or is slow, a backfill is complete in one run', async () => {
+  it('drops everything for a while, or is slow, a backfill is complete in one run', async () => {
     for (const network of [{ kind: 'silent' }, { kind: 'slow', ms: 20 }] as const) {
       await using scene = await openScene(WORLD)
       await using proxy = await openProxy(scene.url)

@@ -1,7 +1,7 @@
 /**
- * Processes that are started again whenever they end, as a container engine or systemd does.
+ * Processes that are restarted whenever they end, as by a container engine or systemd.
  *
- * Invariant: after `dismiss` none of them is left, and each was given the time to end by itself.
+ * Invariant: after `dismiss` none of them is left, and each had time to end normally.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,12 +10,12 @@ import { whenInterrupted } from '../support/interruption.ts'
 
 export interface Member {
   readonly name: string
-  /** Times that it was started. */
+  /** Number of starts. */
   readonly starts: number
   signal(name: NodeJS.Signals): void
-  /** Resolves when it has said that it is ready since it was last started. */
+  /** Resolves when it has reported readiness since its last start. */
   ready(): Promise<void>
-  /** What it wrote on standard error, of all its lives. */
+  /** Its standard error, over all restarts. */
   readonly log: string
 }
 

@@ -9,7 +9,7 @@ afterEach(async () => {
   await stage?.[Symbol.asyncDispose]()
 })
 
-it('no acknowledged event is lost and every table is as the events say, whoever is killed while they come in', async () => {
+it('no acknowledged event is lost and every table follows from the events, whichever process is killed while they arrive', async () => {
   stage = await openStage()
   const lines: string[] = []
   const verdict = await crash({ ...stage, kills: 6, seed: 4, say: (line) => void lines.push(line) })
@@ -17,7 +17,7 @@ it('no acknowledged event is lost and every table is as the events say, whoever 
   expect(verdict.acknowledged).toBeGreaterThan(100)
 })
 
-it('the same of a mixture: several teams and streams, the same ids, and the service asked for what is in doubt', async () => {
+it('the same for a mixture: several teams and streams, the same ids, and refetches of conflicts', async () => {
   stage = await openStage()
   const lines: string[] = []
   const options = { kills: 6, seed: 7, mixture: true, say: (line: string) => void lines.push(line) }

@@ -1,8 +1,8 @@
 /**
- * Kills ingesters, drains and Postgres at random moments while events come in, lets everything come back by itself,
- * and judges what is left.
+ * Kills ingesters, drains and Postgres at random times while events arrive, lets everything restart, and checks the
+ * result.
  *
- * Invariant: what is done to whom follows from the seed; nothing that was started here is left when it ends.
+ * Invariant: kills and times follow from the seed; nothing that was started here is left at the end.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { builtFile } from '../support/built.ts'
@@ -15,24 +15,24 @@ import { judge, type Verdict } from './verdict.ts'
 export interface CrashOptions {
   readonly seed: number
   readonly kills: number
-  /** A warehouse whose server is durable and comes back by itself. */
+  /** A warehouse whose server is durable and restarts by itself. */
   readonly url: string
   /** Process id of its postmaster. */
   readonly postmaster: () => number
   /** For the working directories of the processes. */
   readonly folder: string
-  /** Free ports, one an ingester. */
+  /** Free ports, one per ingester. */
   readonly ports: readonly number[]
-  /** True for events of several teams and streams, and what they ask the service for; else for those of patients alone. */
+  /** True for events of several teams and streams, with refetches; otherwise only events of patients. */
   readonly mixture?: boolean
   readonly say: (line: string) => void
 }
 
 const SECRET = 'a secret of the crash test'
 
-/** Events of a mixture for each kill, which come in about as fast as those of patients alone. */
+/** Events of a mixture per kill, which arrive about as fast as those of patients alone. */
 const EVENTS_A_KILL = 300
-/** From one kill to the next, on average, and what a kill takes. */
+/** Average time between two kills, and the duration of a kill. */
 const KILL_MS = 1_000
 
 export async function crash(options: CrashOptions): Promise<Verdict> {
@@ -67,7 +67,7 @@ async function crashPatients(options: CrashOptions): Promise<Verdict> {
   })
 }
 
-/** Runs `work` beside ingesters and drains; `strikes` kills as often as was asked for. */
+/** Runs `work` with ingesters and drains; `strikes` kills as often as requested. */
 async function amid(
   options: CrashOptions,
   env: Readonly<Record<string, string>>,
@@ -118,7 +118,7 @@ function startAll(
   return [...ingesters, ...drains]
 }
 
-/** One blow; says what it was. */
+/** One kill; returns its description. */
 async function strike(
   options: CrashOptions,
   members: readonly Member[],
@@ -126,7 +126,7 @@ async function strike(
 ): Promise<string> {
   const chance = random()
   if (chance < 0.25) {
-    // What `pg_ctl stop -m immediate` sends; now and then not even that.
+    // The signal of `pg_ctl stop -m immediate`, and sometimes SIGKILL.
     const signal = chance < 0.2 ? 'SIGQUIT' : 'SIGKILL'
     process.kill(options.postmaster(), signal)
     await answers(options.url)
@@ -155,7 +155,7 @@ async function answers(url: string): Promise<void> {
   }
 }
 
-/** Waits for the drains, which nobody helps. */
+/** Waits for the drains, without intervention. */
 async function emptied(url: string): Promise<void> {
   const begun = Date.now()
   for (;;) {
@@ -166,7 +166,7 @@ async function emptied(url: string): Promise<void> {
   }
 }
 
-/** mulberry32: good enough to choose whom to kill. */
+/** mulberry32: good enough to choose what to kill. */
 function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -1,8 +1,8 @@
 /**
- * The load of a mixture: events of four streams and three teams that have the same ids, as an unkind service sends them,
- * and that service, which gives each record by its id.
+ * The load of a mixture: events of four streams and three teams with the same ids, from an unreliable service, and that
+ * service, which returns each record by its id.
  *
- * Invariant: every event is sent until it is acknowledged, in its order as nearly as several lanes keep it.
+ * Invariant: every event is sent until it is acknowledged, nearly in order over several connections.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,13 +17,13 @@ import type { Verdict } from './verdict.ts'
 
 const SECRET = 'a secret of the crash test'
 const LANES = 16
-/** Nobody helps: what a process that was killed had asked for is asked for anew when its lease ends. Seconds are enough. */
+/** No intervention: a killed process's refetches are made again when their lease ends. Seconds are enough. */
 const PATIENCE_MS = 60_000
 
 export interface MixtureLoad extends AsyncDisposable {
   /** For the processes. */
   readonly env: Readonly<Record<string, string>>
-  /** Sends for about so long; what is left then, `finish` sends without a pause. */
+  /** Sends for about this long; `finish` sends the rest without a pause. */
   send(urls: readonly string[], milliseconds: number): MixtureSender
 }
 
@@ -114,7 +114,7 @@ function startSending(mixture: Mixture, urls: readonly string[], milliseconds: n
   }
 }
 
-/** Waits for the drains and what they ask for; the seconds that it took. */
+/** Waits for the drains and their refetches; returns the seconds that it took. */
 async function settled(url: string): Promise<number> {
   const begun = Date.now()
   for (; Date.now() - begun < PATIENCE_MS; await sleep(100)) {

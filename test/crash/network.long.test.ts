@@ -1,4 +1,4 @@
-/** What may happen to the network, on either side of the ingester, while events come in. */
+/** Network faults on either side of the ingester while events arrive. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { until } from '../e2e/support/serving.ts'
@@ -22,7 +22,7 @@ afterAll(async () => {
   }
 })
 
-describe('no acknowledged event is missing, and nobody helps, when the way to Postgres', {
+describe('no acknowledged event is missing, without intervention, when the connection to Postgres', {
   timeout: 300_000,
 }, () => {
   it.each<[string, Network, RegExp]>([
@@ -63,7 +63,7 @@ describe('no acknowledged event is missing, and nobody helps, when the way to Po
     })
   })
 
-  it('takes a twentieth of a second each way: nothing is refused', async () => {
+  it('takes 50 ms each way: nothing is rejected', async () => {
     const { ingester, drain, warehouse, through } = troubled
     await through(async (sender) => {
       warehouse.become({ kind: 'slow', ms: 50 })
@@ -79,7 +79,7 @@ describe('no acknowledged event is missing, and nobody helps, when the way to Po
   })
 })
 
-describe('no acknowledged event is missing, and nothing else is stored, when the way of the sender', {
+describe('no acknowledged event is missing, and nothing else is stored, when the connection of the sender', {
   timeout: 300_000,
 }, () => {
   it.each<[string, Network]>([
@@ -101,7 +101,7 @@ describe('no acknowledged event is missing, and nothing else is stored, when the
     })
   })
 
-  it('takes a tenth of a second each way', async () => {
+  it('takes 100 ms each way', async () => {
     const { road, through } = troubled
     await through(async (sender) => {
       road.become({ kind: 'slow', ms: 100 })
@@ -112,7 +112,7 @@ describe('no acknowledged event is missing, and nothing else is stored, when the
 })
 
 describe('no acknowledged event is missing when a process of ours', { timeout: 300_000 }, () => {
-  it('is frozen: the ingester, until its senders give up', async () => {
+  it('is suspended: the ingester, until its senders abandon their requests', async () => {
     const { ingester, through } = troubled
     await through(async (sender) => {
       const broken = sender.counts.broken
@@ -125,7 +125,7 @@ describe('no acknowledged event is missing when a process of ours', { timeout: 3
     })
   })
 
-  it('is frozen: the drain, with what it has in hand', async () => {
+  it('is suspended: the drain, with its current batch', async () => {
     const { drain, through } = troubled
     await through(async (sender) => {
       drain.running.process.kill('SIGSTOP')

@@ -1,6 +1,6 @@
 /**
  * `npm run crash -- [--kills 50] [--seed N] [--mixture]`: kills ingesters, drains and Postgres under load, and checks that no
- * acknowledged event is missing and that every table is what the events say. Exit 1 when something is wrong.
+ * acknowledged event is missing and that every table follows from the events. Exit 1 if not.
  */
 import { whenInterrupted } from '../support/interruption.ts'
 import { readWords, wholeNumber } from '../support/words.ts'
@@ -10,7 +10,7 @@ import { openStage } from './stage.ts'
 const USAGE = `npm run crash -- [--kills 50] [--seed N] [--mixture]
 
   --kills N  how many times something is killed or frozen
-  --seed N   whom, and when: as a run tells it in its first line
+  --seed N   repeats the kills of a run, which prints its seed in its first line
   --mixture  events of several teams and streams, with the same ids, late, twice and in part`
 
 const { values } = readWords(USAGE, {

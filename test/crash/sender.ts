@@ -1,8 +1,8 @@
 /**
- * Sends signed events of patients without a pause, to whichever ingester answers, and remembers which were acknowledged.
+ * Sends signed events of patients continuously, to any ingester that answers, and records which were acknowledged.
  *
- * Invariant: what is in `acknowledged` was answered with 2xx, byte for byte; an event that was not is sent again with
- * newer data under its old id and timestamp, as the service does, or given up, as it may.
+ * Invariant: an event in `acknowledged` was answered with 2xx, byte for byte; another is sent again with newer data under
+ * its old id and timestamp, or abandoned, as a service may do.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,7 +13,7 @@ export interface Sender {
   /** `event id` + space + SHA-256 of the body, in hex. */
   readonly acknowledged: ReadonlySet<string>
   readonly counts: { sent: number; unavailable: number; broken: number }
-  /** Statuses that no sender should see: anything but 200 and 503. */
+  /** Statuses that no sender should see: anything except 200 and 503. */
   readonly odd: ReadonlySet<number>
   stop(): Promise<void>
 }
@@ -40,7 +40,7 @@ export function startSending(options: SenderOptions): Sender {
   let stopped = false
   let serial = 0
 
-  /** The state of a patient as it is when it is asked for: each reading is newer than the one before. */
+  /** The current state of a patient: each read is newer than the one before. */
   function render(event: EventDraft): Buffer {
     serial += 1
     const updated = stampOf(begun, serial)
@@ -137,7 +137,7 @@ const EMPTY = {
   emergency_contact: null,
 }
 
-/** One microsecond of a clock that only moves forward, however many readings there are. */
+/** A clock that advances by at least one microsecond per read. */
 function stampOf(begun: number, serial: number): string {
   const micros = (begun - 60_000) * 1_000 + serial
   const milliseconds = Math.floor(micros / 1_000)

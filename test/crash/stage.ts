@@ -1,7 +1,7 @@
 /**
- * A durable Postgres of its own that comes back by itself, a folder and free ports. Leaves nothing behind.
+ * A durable Postgres that restarts by itself, a folder and free ports. Leaves nothing behind.
  *
- * Invariant: its address stays the same, also when it was away.
+ * Invariant: its address stays the same, also after a restart.
  */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,13 +20,13 @@ export interface Stage extends AsyncDisposable {
 
 export async function openStage(): Promise<Stage> {
   const place = makeFolder('crash-')
-  // Run by root, the server is another user, who must be able to pass through.
+  // When run by root, the server is another user, who must be able to enter the folder.
   chmodSync(place, 0o711)
   const folder = join(place, 'work')
   mkdirSync(folder)
   const dataDir = join(place, 'data')
   mkdirSync(dataDir)
-  // Where it comes back: nobody is lent it while it is away.
+  // Its port stays reserved while it is stopped.
   writeFileSync(join(dataDir, 'port'), String(await freePort()))
   let server = await openEmbedded({ dataDir })
   const { url, directory } = server

@@ -1,8 +1,8 @@
 /**
- * An ingester, a drain and a sender that go on through whatever a test does to them or around them.
+ * An ingester, a drain and a sender that continue through every fault that a test causes.
  *
- * Invariant: nobody helps: the processes are those that were started at the beginning, and each trouble ends with
- * events that are acknowledged again, an empty inbox, both processes ready, and every table as the events say.
+ * Invariant: no intervention: the processes are those of the start, and each fault ends with events that are acknowledged
+ * again, an empty inbox, both processes ready, and every table as the events imply.
  */
 import { expect } from 'vitest'
 import { type ServingProcess, startServing, until } from '../e2e/support/serving.ts'
@@ -19,14 +19,14 @@ export interface Troubled extends AsyncDisposable {
   readonly warehouse: TcpProxy
   /** Between the sender and the ingester. */
   readonly road: TcpProxy
-  /** Sends from before `trouble` until after it, then judges. */
+  /** Sends from before `trouble` until after it, then checks the result. */
   through(trouble: (sender: Sender) => Promise<void>): Promise<Sender>
 }
 
 const SECRET = 'a secret of the crash test'
-/** Events by which it is seen that they are acknowledged. */
+/** Number of events that prove acknowledgements. */
 const SOME = 40
-/** Also of a machine that six do their work on. */
+/** Enough for a machine that six processes share. */
 export const PATIENCE_MS = 60_000
 
 export async function openTroubled(stage: Stage): Promise<Troubled> {
@@ -79,14 +79,14 @@ export async function openTroubled(stage: Stage): Promise<Troubled> {
       const ended = await Promise.all([ingester.stop(), drain.stop()])
       for (const proxy of [road, warehouse]) await proxy[Symbol.asyncDispose]()
       expect(ended.map(({ code }) => code)).toEqual([0, 0])
-      // Whatever happened, and however it was put into words.
+      // Any error is accepted here.
       for (const { output } of ended)
         expect(output).not.toMatch(/Reading \d|ann\d+@|a secret of|postgres:\/\//)
     },
   }
 }
 
-/** Waits until so many more are acknowledged. */
+/** Waits until this many more are acknowledged. */
 export async function goesOn(sender: Sender): Promise<void> {
   const before = sender.acknowledged.size
   await until('events are acknowledged', () => sender.acknowledged.size >= before + SOME, PATIENCE_MS)
@@ -96,7 +96,7 @@ export async function pendingIn(url: string): Promise<number> {
   return await countIn(url, sqlPending)
 }
 
-/** Events that left the inbox. */
+/** Events that were settled. */
 export async function settledIn(url: string): Promise<number> {
   return await countIn(url, sqlSettled)
 }
@@ -109,7 +109,7 @@ async function countIn(url: string, statement: string): Promise<number> {
   return row!.events
 }
 
-/** Waits until /readyz is 503 with a reason that holds `words`; the answer comes in any case. */
+/** Waits until /readyz is 503 with a reason that contains `words`; it must answer in any case. */
 export async function unready(serving: ServingProcess, words: RegExp): Promise<void> {
   await until(
     `/readyz says ${words}`,
@@ -121,7 +121,7 @@ export async function unready(serving: ServingProcess, words: RegExp): Promise<v
   )
 }
 
-/** What it writes on standard error from now on: waits until `words` are in it. */
+/** Its standard error from now on: waits until it contains `words`. */
 export function listenTo({ running }: ServingProcess): (words: string) => Promise<void> {
   const from = running.errors().length
   return (words) =>

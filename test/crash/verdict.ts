@@ -1,10 +1,10 @@
 /**
- * What must be true once the inbox is empty: worked out from the inbox alone, without the code that drained it.
+ * Conditions that must hold once the inbox is empty, computed from the inbox alone, without the code that drained it:
  *
- * - every event that was acknowledged is there, byte for byte, and done;
- * - each patient is as its greatest event says: by the later of `updated_at` and `timestamp`, a deletion before another
- *   state of the same moment; and its children with it;
- * - no patient is there of whom no event told.
+ * - every acknowledged event is there, byte for byte, and done;
+ * - each patient is in the state of its greatest event: by the later of `updated_at` and `timestamp`, a delete before
+ * another state of the same time; its children too;
+ * - there is no patient without an event.
  */
 import { query } from './query.ts'
 import type { Sender } from './sender.ts'
@@ -19,9 +19,9 @@ interface Stored {
 export interface Verdict {
   readonly acknowledged: number
   readonly stored: number
-  /** From the last event until nothing was left to do, where that was waited for. */
+  /** Seconds from the last event until nothing was pending, if that was waited for. */
   readonly seconds?: number
-  /** Empty when all is well; else what is wrong, a line each. */
+  /** Empty if all is well; otherwise the violations, one line each. */
   readonly faults: readonly string[]
 }
 
@@ -43,15 +43,15 @@ export async function judge(url: string, sender: Sender): Promise<Verdict> {
   if (new Set(stored.map((row) => `${row.event_id} ${row.hash}`)).size < stored.length)
     faults.push('an event is stored twice')
   if (sender.odd.size > 0) faults.push(`answers other than 200 and 503: ${[...sender.odd]}`)
-  const letters = await query(url, 'select reason from intake_ops.dead_letters')
-  if (letters.length > 0) faults.push(`${letters.length} dead letters`)
+  const deadLetters = await query(url, 'select reason from intake_ops.dead_letters')
+  if (deadLetters.length > 0) faults.push(`${deadLetters.length} dead letters`)
   const expected = expectedOf(stored)
-  const held = await storedTables(url)
-  for (const id of new Set([...expected.keys(), ...held.keys()])) {
-    if (expected.get(id) !== held.get(id))
-      faults.push(`${id} is ${held.get(id)} in place of ${expected.get(id)}`)
+  const tables = await storedTables(url)
+  for (const id of new Set([...expected.keys(), ...tables.keys()])) {
+    if (expected.get(id) !== tables.get(id))
+      faults.push(`${id} is ${tables.get(id)} in place of ${expected.get(id)}`)
   }
-  return { acknowledged: sender.acknowledged.size, stored: stored.length, faults: faults.slice(0, 10) }
+  return { acknowledged: sender.acknowledged.size, tables: tables.length, faults: faults.slice(0, 10) }
 }
 
 interface Event {
@@ -60,9 +60,9 @@ interface Event {
   readonly data: { readonly id: string; readonly updated_at?: string; readonly last_name?: string }
 }
 
-function expectedOf(stored: readonly Stored[]): Map<string, string> {
+function expectedOf(tables: readonly Stored[]): Map<string, string> {
   const latest = new Map<string, { order: string; says: string }>()
-  for (const { body } of stored) {
+  for (const { body } of tables) {
     const { timestamp, event_type, data } = JSON.parse(body.toString('utf8')) as Event
     const deleted = event_type === 'deleted'
     const version = [timestamp, data.updated_at ?? ''].sort()[1]

@@ -1,4 +1,4 @@
-/** What may happen to Postgres while events come in: said in the log and by /readyz, survived without a person. */
+/** Faults of Postgres while events arrive: reported in the log and by /readyz, and survived without intervention. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -17,7 +17,7 @@ import {
   unready,
 } from './troubled.ts'
 
-/** How long it is away. */
+/** How long it is stopped. */
 const AWAY_MS = often(4_000, 60_000)
 
 let stage: Stage
@@ -36,7 +36,7 @@ afterAll(async () => {
   }
 })
 
-/** Process ids of the sessions that one of ours has open. */
+/** Process ids of the sessions of one of our processes. */
 async function sessionsOf(purpose: string): Promise<readonly number[]> {
   const rows = await query<{ pid: number }>(
     stage.url,
@@ -63,10 +63,10 @@ async function connect(): Promise<pg.Client> {
   return client
 }
 
-describe('no acknowledged event is missing, nobody helps, and it is said, when Postgres', {
+describe('no acknowledged event is missing, without intervention, and the fault is reported, when Postgres', {
   timeout: 300_000,
 }, () => {
-  it('is stopped and stays away: 503 all the while, and nothing is acknowledged that is not stored', async () => {
+  it('is stopped and stays away: 503 all the time, and only stored events are acknowledged', async () => {
     const { ingester, drain, through } = troubled
     const [heard, drainHeard] = [listenTo(ingester), listenTo(drain)]
     await through(async (sender) => {
@@ -107,7 +107,7 @@ describe('no acknowledged event is missing, nobody helps, and it is said, when P
     await heard('the warehouse is back')
   })
 
-  it('has frozen sessions of the ingester: others take their place while they stay frozen', async () => {
+  it('has suspended sessions of the ingester: others replace them while they stay suspended', async () => {
     const { ingester, through } = troubled
     const heard = listenTo(ingester)
     // Between two statements they hold no lock of the server.
@@ -124,7 +124,7 @@ describe('no acknowledged event is missing, nobody helps, and it is said, when P
     }
   })
 
-  it('has frozen sessions of the drain: events are acknowledged meanwhile, and drained when they go on', async () => {
+  it('has suspended sessions of the drain: events are acknowledged, and drained when they resume', async () => {
     const { through } = troubled
     const frozen = new Set<number>()
     const freeze = async () => {
@@ -138,7 +138,7 @@ describe('no acknowledged event is missing, nobody helps, and it is said, when P
     const before = await settledIn(stage.url)
     await through(async (sender) => {
       await goesOn(sender)
-      // One that was being opened meanwhile may have drained a batch.
+      // A session that was being opened may have drained a batch.
       await freeze()
       const drained = (await settledIn(stage.url)) - before
       await goesOn(sender)
@@ -173,7 +173,7 @@ describe('no acknowledged event is missing, nobody helps, and it is said, when P
     })
   })
 
-  it('has a table locked by another session: events are acknowledged meanwhile, and drained when it is free', async () => {
+  it('has a table locked by another session: events are acknowledged, and drained when it is free', async () => {
     const { ingester, drain, through } = troubled
     const heard = listenTo(drain)
     await through(async (sender) => {
@@ -191,7 +191,7 @@ describe('no acknowledged event is missing, nobody helps, and it is said, when P
     await heard('events are drained again')
   })
 
-  it('has a slow disk, a tenth of a second for each flush: everything takes longer, and nothing is refused', async () => {
+  it('has a slow disk, 100 ms per flush: everything takes longer, and nothing is rejected', async () => {
     const { ingester, drain, through } = troubled
     await through(async (sender) => {
       await set('commit_siblings = 0', 'commit_delay = 100000')
@@ -216,7 +216,7 @@ async function set(...settings: readonly string[]): Promise<void> {
   await query(stage.url, 'select pg_reload_conf()')
 }
 
-/** Takes whatever is free, then what ours have, also where one of them was about to find its way back. */
+/** Takes all free connections, then those of our processes, also while one of them tries to reconnect. */
 async function withoutConnections(action: () => Promise<void>): Promise<void> {
   const others: pg.Client[] = []
   let isOver = false

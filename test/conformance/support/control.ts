@@ -1,8 +1,7 @@
 /**
- * What only the emulator can be told: that a patient answers, that staff archive, that time passes. Over HTTP, as
- * someone who rehearses does it.
+ * Actions that only the emulator offers: a patient answers, staff archive, time passes. Over HTTP, as in a rehearsal.
  *
- * Invariant: a call that the emulator refuses fails the test.
+ * Invariant: a call that the emulator rejects fails the test.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Loose, ServiceUnderTest } from '../../support/service-under-test.ts'
@@ -27,7 +26,7 @@ export async function control(
 export const passTime = (service: ServiceUnderTest, seconds: number): Promise<Loose> =>
   control(service, 'POST', 'clock', { advance_seconds: seconds })
 
-/** Asks until the answer satisfies, or fails after five seconds. */
+/** Repeats a request until the answer satisfies, or fails after five seconds. */
 export async function until<T>(
   what: string,
   ask: () => Promise<T>,
@@ -40,7 +39,7 @@ export async function until<T>(
   }
 }
 
-/** The service's time so many seconds from now, as a message is scheduled for. */
+/** The service's time so many seconds from now, for scheduling a message. */
 export async function inSeconds(service: ServiceUnderTest, seconds: number): Promise<string> {
   const { headers } = await service.call('GET', '/v2/forms?page_size=1')
   const now = Date.parse(headers.get('date') ?? '')

@@ -1,7 +1,7 @@
 /**
  * Exports as a table of texts.
  *
- * Invariant: cells are read by position, so that columns of one title are not taken for each other.
+ * Invariant: cells are read by position, so that columns with the same title are not confused.
  */
 import { parse } from 'csv-parse/sync'
 import type { Loose, Reply, ServiceUnderTest } from '../../support/service-under-test.ts'
@@ -29,7 +29,7 @@ export function run(service: ServiceUnderTest, id: string, query = '', version?:
   return service.call('POST', `/v2/export-csv${query}`, { body: { id }, headers })
 }
 
-/** CSV text of an answer, which may come as a JSON string and with a byte order mark. */
+/** CSV text of an answer, which may be a JSON string and begin with a byte order mark. */
 const textOf = ({ text, body }: Reply): string =>
   (typeof body === 'string' ? body : text).replace(/^\uFEFF/, '')
 
@@ -44,7 +44,7 @@ export function tableOf(service: ServiceUnderTest, reply: Reply): Table {
   return { titles, rows }
 }
 
-/** Ids of the team's exports, not more than a few of a real service. */
+/** Ids of the team's exports; at most a few of a real service. */
 export async function exportIds(service: ServiceUnderTest, skip: Skip): Promise<string[]> {
   const all = (await some(service, '/v2/export-csv', skip)).map(idOf)
   return service.isEmulator ? all : all.slice(0, 3)

@@ -1,8 +1,8 @@
 /**
- * Records that a test needs, made through the API.
+ * Records that a test needs, created through the API.
  *
- * Invariant: what is made is removed or cancelled when its test ends, and nothing is addressed to a person: e-mail
- * goes to domains that are reserved for examples, and on a real service in ten years only.
+ * Invariant: created records are removed or cancelled when their test ends, and nothing is addressed to a person: e-mail
+ * goes to domains reserved for examples, and on a real service only in ten years.
  */
 import { expect, onTestFinished } from 'vitest'
 import type { Loose, Reply, ServiceUnderTest } from '../../support/service-under-test.ts'
@@ -36,7 +36,7 @@ export const PERSON = {
   custom_fields: { suite: 'conformance' },
 }
 
-/** Some services answer a creation without the record: what was made can then neither be read nor removed. */
+/** Some services answer a create without the record, which can then neither be read nor removed. */
 function createdId(service: ServiceUnderTest, { body }: Reply): string {
   if (body === undefined && !service.isEmulator)
     throw new CannotTell('a creation is answered without the record')
@@ -56,7 +56,7 @@ export async function createPatient(service: ServiceUnderTest, fields: Loose = {
 export const inYears = (years: number): string =>
   new Date(Date.now() + years * 31_536_000_000).toISOString().replace(/\.\d+Z$/, 'Z')
 
-/** Posts a message that would go out in ten years, about the first form when nothing is said. */
+/** Posts a message that is due in ten years, about the first form by default. */
 export async function postMessage(service: ServiceUnderTest, fields: Loose = {}): Promise<Reply> {
   const about = ['form', 'packet', 'document'].some((name) => name in fields)
   const body = {
@@ -76,7 +76,7 @@ export async function postMessage(service: ServiceUnderTest, fields: Loose = {})
   return reply
 }
 
-/** The message that `postMessage` makes, for a patient of its own. */
+/** A message by `postMessage`, for a patient of its own. */
 export async function scheduleMessage(service: ServiceUnderTest, fields: Loose = {}): Promise<Loose> {
   const patient = 'patient' in fields ? fields.patient : idOf(await createPatient(service))
   const reply = await postMessage(service, { patient, ...fields })

@@ -1,8 +1,8 @@
 /**
- * Reads answers of whatever shape the specification leaves open.
+ * Reads answers in any shape that the specification leaves open.
  *
- * Invariant: for the emulator, what is asserted here is exact (its default shape); for a real service every
- * alternative is accepted that the specification does not rule out.
+ * Invariant: for the emulator, assertions here are exact (its default shape); for a real service every alternative is
+ * accepted that the specification does not rule out.
  */
 import { expect } from 'vitest'
 import type { Loose, Reply, ServiceUnderTest } from '../../support/service-under-test.ts'
@@ -14,13 +14,13 @@ export const DATE = /^\d{4}-\d{2}-\d{2}$/
 /** An id that no record has. */
 export const NOBODY = '00000000-0000-4000-8000-000000000000'
 
-/** The call was done: with exactly this status by the emulator, with any 2xx by a real service. */
+/** The call succeeded: with exactly this status on the emulator, with any 2xx on a real service. */
 export function expectDone(service: ServiceUnderTest, reply: Reply, status: 200 | 201 | 202 | 204): void {
   if (service.isEmulator) expect(reply.status).toBe(status)
   else expect(Math.floor(reply.status / 100)).toBe(2)
 }
 
-/** The call was refused with this status and a body of `detail` alone; `detail` is what the specification shows. */
+/** The call was rejected with this status and a body with only `detail`, as the specification shows. */
 export function expectRefused(
   service: ServiceUnderTest,
   reply: Reply,
@@ -50,7 +50,7 @@ export function statusOf(message: Loose): string {
   return typeof status === 'object' && status !== null ? String(status.status ?? status.name) : String(status)
 }
 
-/** The planned time of a message, which may stand in a part of its own. */
+/** The scheduled time of a message, which may be in a part of its own. */
 export function scheduledAtOf({ scheduled_at, scheduled }: Loose): string | undefined {
   return scheduled_at ?? scheduled?.scheduled_at ?? undefined
 }
@@ -77,7 +77,7 @@ export interface Walk {
   readonly replies: readonly Reply[]
 }
 
-/** A list from its start, by its own links, to its end or for so many pages (a real service is not read whole). */
+/** A list from its start, by its own links, to its end or for some pages (a real service is not read completely). */
 export async function walk(
   service: ServiceUnderTest,
   path: string,
@@ -96,7 +96,7 @@ export async function walk(
   return { rows, replies }
 }
 
-/** Records of a list's first page, or the test is skipped: a team need not have any. */
+/** Records of a list's first page; skips the test if there are none, as a team need not have any. */
 export async function some(service: ServiceUnderTest, path: string, skip: Skip): Promise<Loose[]> {
   const { rows } = await walk(service, path, 1)
   if (rows.length === 0) skip(`the team has nothing at ${path.split('?')[0]}`)

@@ -1,7 +1,7 @@
 /**
  * A receiver of webhooks on this machine.
  *
- * Invariant: it keeps every request as it came, byte for byte, and answers what it is told to (200 when not told).
+ * Invariant: it keeps every request as received, byte for byte, and answers with the set status (200 by default).
  */
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -22,7 +22,7 @@ export interface Receiver extends AsyncDisposable {
   readonly deliveries: readonly Delivery[]
   /** Status of the next answers, one each; 200 after them. */
   readonly answers: number[]
-  /** Waits for the first delivery, of those after the first `after`, that satisfies. */
+  /** Waits for the first delivery, after the first `after`, that satisfies. */
   next(what: string, satisfies: (event: Loose) => boolean, after?: number): Promise<Delivery>
 }
 

@@ -1,14 +1,14 @@
 /**
  * One rule of the specification as a test.
  *
- * Invariant: a rule that the service at hand cannot be asked about is skipped with its reason in the report; it is
- * never passed silently. What a real service sent is in no report.
+ * Invariant: a rule that cannot be tested against the given service is skipped with its reason in the report, and never
+ * passed silently. No report contains data of a real service.
  */
 import { spawnSync } from 'node:child_process'
 import { it } from 'vitest'
 import { real } from '../../support/service-under-test.ts'
 
-/** What a rule needs beyond reading with one team's credentials. */
+/** Requirements of a rule beyond reading with one team's credentials. */
 export type Need = 'writing' | 'control' | 'another team' | 'a receiver' | 'openssl' | 'an assumption'
 
 const onlyEmulator = (reason: string) => () => (real === undefined ? undefined : reason)
@@ -23,12 +23,12 @@ const MISSING: Readonly<Record<Need, () => string | undefined>> = {
   openssl: () => (spawnSync('openssl', ['version']).status === 0 ? undefined : 'openssl is not installed'),
 }
 
-/** Thrown where a real service, within its rights, gives a test nothing to go on with. */
+/** Thrown if a real service, within its rights, gives a test no data to work with. */
 export class CannotTell extends Error {}
 
 export type Skip = (reason: string) => never
 
-/** `title` quotes the rule; `test` may skip for want of data. */
+/** `title` quotes the rule; `test` may skip for lack of data. */
 export function rule(title: string, needs: readonly Need[], test: (skip: Skip) => Promise<void>): void {
   it(title, async (context) => {
     const skip: Skip = (reason) => context.skip(reason)
@@ -46,15 +46,15 @@ export function rule(title: string, needs: readonly Need[], test: (skip: Skip) =
 /** A number or a boolean where another was expected. */
 const PLAIN = /^expected (-?\d+(\.\d+)?|true|false) to be (-?\d+(\.\d+)?|true|false)\b/
 
-/** An error that tells where and, for numbers and booleans, what; texts and records may be those of people. */
+/** An error with the place and, for numbers and booleans, the values; texts and records may be personal data. */
 export function withoutValues(error: unknown): unknown {
   if (!(error instanceof Error) || error.name !== 'AssertionError') return error
-  const told = new Error(
+  const reported = new Error(
     PLAIN.test(error.message)
       ? error.message
       : 'what was sent does not satisfy the rule (values are not shown)',
   )
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
-  told.stack = [`Error: ${told.message}`, ...frames].join('\n')
-  return told
+  reported.stack = [`Error: ${reported.message}`, ...frames].join('\n')
+  return reported
 }

@@ -1,7 +1,7 @@
 /**
- * Messages that go out, and what a patient then has to fill in. Emulator only: it sends nothing to anybody.
+ * Sent messages, and what a patient then has to fill in. Emulator only: it sends nothing to anybody.
  *
- * Invariant: what is returned was read through the service's own API.
+ * Invariant: returned values were read through the service's own API.
  */
 import type { Loose, ServiceUnderTest } from '../../support/service-under-test.ts'
 import { control, until } from './control.ts'
@@ -11,11 +11,11 @@ import { idOf, rowsOf, statusOf, walk } from './reading.ts'
 export interface Sent {
   readonly patient: Loose
   readonly message: Loose
-  /** What the patient was asked for: one response of a form or document, or one a member of a packet. */
+  /** The requested responses: one of a form or document, or one per member of a packet. */
   readonly responses: readonly Loose[]
 }
 
-/** Sends a message about a form, a packet or a document at once and waits until it has its responses. */
+/** Sends a message about a form, a packet or a document at once and waits until its responses exist. */
 export async function send(service: ServiceUnderTest, about: Loose, fields: Loose = {}): Promise<Sent> {
   const patient = await createPatient(service, fields)
   const { id } = await scheduleMessage(service, { patient: patient.id, scheduled_at: null, ...about })
@@ -27,7 +27,7 @@ export async function send(service: ServiceUnderTest, about: Loose, fields: Loos
   return { patient, message, responses }
 }
 
-/** A packet of at least so many forms. */
+/** A packet of at least this many forms. */
 export async function packetOf(service: ServiceUnderTest, least: number): Promise<Loose> {
   const { rows } = await walk(service, '/v2/packets')
   const packet = rows.find(({ forms }) => forms.length >= least)
@@ -58,7 +58,7 @@ export async function fillIn(service: ServiceUnderTest, form: string, answers: L
   return { ...sent, responses: [(await service.call('GET', `/v2/responses/${id}`)).body] }
 }
 
-/** The packet response that a response is a member of. */
+/** The packet response to which a response belongs. */
 export async function packetResponseOf(service: ServiceUnderTest, response: string): Promise<Loose> {
   const { results } = await control(service, 'GET', 'packet-responses')
   return results.find(({ responses }: Loose) => responses.includes(response))
