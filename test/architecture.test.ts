@@ -32,7 +32,7 @@ function importsOf(folder: string): ReadonlySet<string> {
   return found
 }
 
-test('it describes every folder, and none that is not there', () => {
+test('it describes every folder, and none that does not exist', () => {
   expect([...rows.keys()].sort()).toEqual([...folders].sort())
 })
 

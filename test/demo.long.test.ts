@@ -7,7 +7,7 @@ import { cleanUp, isServed, query, temporaryDirectory, until } from './support/e
 
 const started: Running[] = []
 
-/** Starts the demo beside `data` in `directory`; `DATABASE_URL` and credentials that it must not touch are set. */
+/** Starts the demo with `data` in `directory`; `DATABASE_URL` and credentials that it must not use are set. */
 function start(directory: string, ...options: string[]): Running {
   const running = startCli(['demo', ...options], {
     INTAKE_DATA_DIR: join(directory, 'a path', 'data'),
@@ -20,7 +20,7 @@ function start(directory: string, ...options: string[]): Running {
 
 async function expectDone({ ended }: Running): Promise<string> {
   const { code, signal, stdout, stderr } = await ended
-  // A slow machine is told that it has to wait.
+  // A slow machine needs a longer timeout.
   const complaints = stderr.replaceAll(/^the embedded Postgres is still starting.*\n/gm, '')
   expect({ code, signal, complaints }).toEqual({ code: 0, signal: null, complaints: '' })
   return stdout
@@ -81,7 +81,7 @@ describe('intake-sync demo', () => {
     expect(service).toBeNull()
   }, 240_000)
 
-  test('killed at any moment and started again, it works', async () => {
+  test('works after it was killed at any time and restarted', async () => {
     const directory = temporaryDirectory()
     for (const most of [900, 2_500, 5_000]) {
       const killed = start(directory)
@@ -93,7 +93,7 @@ describe('intake-sync demo', () => {
     expect(isServed(homeOf(directory))).toBe(false)
   })
 
-  test('--stay keeps warehouse and service until Ctrl-C, then ends with 0; another demo there is refused', async () => {
+  test('--stay keeps warehouse and service until Ctrl-C, then exits with 0; another demo there is rejected', async () => {
     const directory = temporaryDirectory()
     const staying = start(directory, '--stay')
     await staying.said('INTAKE_API_SECRET=')
@@ -111,7 +111,7 @@ describe('intake-sync demo', () => {
     expect(await nothingAnswers(shown('INTAKE_BASE_URL'))).toBe(true)
   })
 
-  test('a warehouse that is not a demo’s is refused, not emptied', async () => {
+  test('a warehouse that is not a demo’s is rejected, not emptied', async () => {
     const directory = temporaryDirectory()
     const server = await openEmbedded({ dataDir: homeOf(directory), unsafe: true })
     await query(server.url, 'create schema intake')

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { runCommand } from './support/run-command.ts'
 
-/** What the documents say exists: commands, options, variables, scripts, files; and the lock file is whole. */
+/** Everything that the documents name exists: commands, options, variables, scripts, files; and the lock file is complete. */
 const root = resolve(import.meta.dirname, '..')
 const read = (name: string) => readFileSync(join(root, name), 'utf8')
 const documents = [
@@ -43,7 +43,7 @@ function blocksOf(markdown: string): readonly Block[] {
   }))
 }
 
-/** Of the headings, as GitHub names them. */
+/** Anchors of the headings, as GitHub names them. */
 const anchorsOf = (markdown: string) =>
   [...markdown.matchAll(/^#+ (.+)$/gm)].map((match) =>
     match[1]!
@@ -53,7 +53,7 @@ const anchorsOf = (markdown: string) =>
   )
 
 describe('README.md', () => {
-  test('names every command there is, with options that it has, and no other', async () => {
+  test('names every command, with its options, and no other', async () => {
     const rows = [...readme.matchAll(/^\| `([a-z][a-z-]*)((?: [^`]*)?)` \| /gm)]
     const named = rows.map((row) => row[1]!)
     expect(named.toSorted()).toEqual((await commands()).filter((name) => name !== 'help').toSorted())
@@ -81,7 +81,7 @@ describe('README.md', () => {
       expect(Object.keys(scripts)).toContain(script)
   })
 
-  test('npx finds the command in the checkout, and leaves a build that is fresh as it is', () => {
+  test('npx finds the command in the checkout, and does not rebuild a fresh build', () => {
     const { version } = JSON.parse(read('package.json')) as { version: string }
     const npx = () => String(execFileSync('npx', ['intake-sync', '--version'], { cwd: root, stdio: 'pipe' }))
     expect(npx().trim()).toBe(version)
@@ -90,7 +90,7 @@ describe('README.md', () => {
     expect(statSync(join(root, 'dist/cli.js')).ino).toBe(built)
   })
 
-  test('names only variables that are read', () => {
+  test('names only variables that exist', () => {
     const sources = ['config/config.ts', 'config/team.ts', 'config/file.ts']
       .map((name) => read(`src/${name}`))
       .join('\n')
@@ -113,7 +113,7 @@ describe('README.md', () => {
     rmSync(directory, { recursive: true })
   })
 
-  test('says the exit codes that the command line has', () => {
+  test('lists the exit codes of the command line', () => {
     const codes = [...readme.matchAll(/^\| ([\d, ]+) \| /gm)].flatMap((row) => row[1]!.split(', '))
     expect(codes).toEqual(['0', '1', '2', '3', '4', '130', '143'])
   })
@@ -131,7 +131,7 @@ test('docs/emulator.md names every shape and every fault', async () => {
 describe.each(documents)('%s', (name) => {
   const text = read(name)
 
-  test('links only to what is there', () => {
+  test('links only to existing files', () => {
     for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
       if (/^[a-z]+:/.test(target)) continue
       const path = target === '' ? join(root, name) : resolve(root, dirname(name), target)
@@ -141,7 +141,7 @@ describe.each(documents)('%s', (name) => {
     }
   })
 
-  test('has shell blocks that a shell can read', () => {
+  test('has shell blocks that a shell can parse', () => {
     for (const { text: script } of blocksOf(text).filter((block) => block.language === 'sh')) {
       expect(spawnSync('sh', ['-n'], { input: script, encoding: 'utf8' }).stderr).toBe('')
     }
@@ -162,7 +162,7 @@ test('every dependency has its reason in docs/decisions', () => {
   for (const name of Object.keys(dependencies)) expect(reasons).toContain(name)
 })
 
-test('the lock file holds every optional package that it names: npm ci refuses it otherwise', () => {
+test('the lock file contains every optional package that it names: npm ci rejects it otherwise', () => {
   interface Locked {
     readonly optionalDependencies?: Readonly<Record<string, string>>
   }

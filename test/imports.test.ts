@@ -43,7 +43,7 @@ const ALLOWED: readonly (readonly [from: string, imported: string])[] = [
   ['src/emulator/planted.ts', '../core/signature.ts'],
 ]
 
-/** Files of ours in which the rule was broken, of one that imports each of the above. */
+/** Files in which the rule was broken, for a file that imports each of the above. */
 let broken: readonly string[]
 
 beforeAll(() => {
@@ -64,7 +64,7 @@ beforeAll(() => {
   }
 })
 
-/** A file name that no other pair has. */
+/** A unique file name for each pair. */
 function plantedName(from: string, imported: string): string {
   return from.replace('planted', `planted_${imported.replace(/\W+/g, '_')}`)
 }

@@ -20,7 +20,7 @@ import {
 const PRIVATE = 'jane.doe@example.com'
 const PATIENCE = { timeout: 60_000, interval: 5 }
 
-// What has to wait for real clocks (undici's own timers, a throttled second) waits beside its like.
+// Tests that wait for real clocks (undici's own timers, a throttled second) run concurrently.
 
 async function failing(
   handler: Handler,
@@ -43,7 +43,7 @@ const status =
   (_, response) =>
     json(response, { detail: `DETAIL ${PRIVATE}` }, code, headers)
 
-describe('a status ends a read with its verdict, and no word of the answer is passed on', () => {
+describe('a status ends a read with its verdict, and the error contains nothing of the answer', () => {
   test.each([
     [400, 'refused', 'stop', 1],
     [401, 'no_credentials', 'stop', 1],
@@ -57,7 +57,7 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
     [503, 'unavailable', 'retry', 6],
     [504, 'unavailable', 'retry', 6],
     [599, 'unavailable', 'retry', 6],
-  ])('%i is %s: %s, after %i tries', async (code, name, verdict, tries) => {
+  ])('%i is %s: %s, after %i attempts', async (code, name, verdict, tries) => {
     const seen = await failing(status(code))
     expect(seen.error).toMatchObject({ name: 'ApiError', code: name, verdict, status: code, tries })
     expect(seen.error.message).toContain(`GET /v2/patients`)
@@ -67,14 +67,14 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
     expect(seen.meter).toEqual({ requests: tries, throttled: 0 })
   })
 
-  test('refused credentials name the two variables and the sandbox', async () => {
+  test('invalid credentials name the two variables and the sandbox', async () => {
     const { error } = await failing(status(403))
     expect(error.message).toBe('GET /v2/patients: the service refused the credentials (403)')
     expect(error.hint).toContain('INTAKE_API_KEY and INTAKE_API_SECRET')
     expect(error.hint).toContain('sandbox')
   })
 
-  test('an id that is refused sets one record aside, and is not in the message', async () => {
+  test('an id that is rejected is a dead letter, and is not in the message', async () => {
     await using service = await startService(status(400))
     await using heard = clientOf(service.url)
     const error = (await errorOf(getPatient(heard.client, 'weird id/1'))) as ApiError
@@ -84,7 +84,7 @@ describe('a status ends a read with its verdict, and no word of the answer is pa
   })
 })
 
-describe.concurrent('a fault of the network ends a read with verdict retry, after several tries', () => {
+describe.concurrent('a network fault ends a read with verdict retry, after several attempts', () => {
   test('HTML from a proxy with 502', async () => {
     const html: Handler = (_, response) =>
       response.writeHead(502, { 'content-type': 'text/html' }).end('<html>DETAIL')
@@ -135,7 +135,7 @@ describe.concurrent('a fault of the network ends a read with verdict retry, afte
     })
   })
 
-  test('an answer that never begins', async () => {
+  test('an answer that never starts', async () => {
     const { error } = await failing(() => {}, { headers: 40 })
     expect(error).toMatchObject({ code: 'timeout', verdict: 'retry', tries: 6 })
     expect(error.message).toContain('no answer came in time')
@@ -147,7 +147,7 @@ describe.concurrent('a fault of the network ends a read with verdict retry, afte
     expect(error).toMatchObject({ code: 'timeout', verdict: 'retry', tries: 6 })
   })
 
-  test('a body that trickles for ever', async () => {
+  test('a body that arrives byte by byte for ever', async () => {
     const trickle: Handler = (_, response) => {
       response.writeHead(200)
       const timer = setInterval(() => response.write(' '), 5)
@@ -171,7 +171,7 @@ describe.concurrent('a fault of the network ends a read with verdict retry, afte
     server.close()
   })
 
-  test('one bad answer among good ones is not seen by the caller', async () => {
+  test('one bad answer among good ones is hidden from the caller', async () => {
     await using service = await startService((_, response, index) =>
       index < 3 ? json(response, {}, 500) : json(response, { ok: true }),
     )
@@ -181,7 +181,7 @@ describe.concurrent('a fault of the network ends a read with verdict retry, afte
   })
 })
 
-describe.concurrent('a host that does not answer is told within ten seconds, by address', () => {
+describe.concurrent('a host that does not answer is reported within ten seconds, with its address', () => {
   test('a refused connection', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => server.once('listening', resolve))
@@ -213,7 +213,7 @@ describe.concurrent('a host that does not answer is told within ten seconds, by 
   })
 })
 
-describe('a body is read whole or not at all', () => {
+describe('a body is read completely or not at all', () => {
   test('nested too deeply', async () => {
     const depth = 200_000
     const deep: Handler = (_, response) => response.end(`${'['.repeat(depth)}1.0${']'.repeat(depth)}`)
@@ -225,7 +225,7 @@ describe('a body is read whole or not at all', () => {
     })
   })
 
-  test('over the limit, packed or not', async () => {
+  test('over the limit, compressed or not', async () => {
     await using service = await startService((request, response) =>
       request.url.endsWith('packed')
         ? response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(100_000, ' ')))
@@ -237,7 +237,7 @@ describe('a body is read whole or not at all', () => {
     }
   })
 
-  test('gzip is unpacked; a broken one is tried again', async () => {
+  test('gzip is decompressed; an invalid one is retried', async () => {
     await using service = await startService((_, response, index) =>
       response
         .writeHead(200, { 'content-encoding': 'gzip' })
@@ -248,7 +248,7 @@ describe('a body is read whole or not at all', () => {
     expect(service.received).toHaveLength(2)
   })
 
-  test('bytes that are not UTF-8 are told', async () => {
+  test('bytes that are not UTF-8 are reported', async () => {
     await using service = await startService((_, response) =>
       response.end(Buffer.from('{"a":"\x96"}', 'latin1')),
     )
@@ -263,7 +263,7 @@ describe('a write is sent again only when nothing was done', () => {
     ['5xx', status(500)],
     ['a reset', ((_, response) => response.socket!.resetAndDestroy()) as Handler],
     ['HTML', ((_, response) => response.end('<html>')) as Handler],
-  ])('not after %s, and the doubt is said', async (_name, handler) => {
+  ])('not after %s, and the unknown outcome is reported', async (_name, handler) => {
     await using service = await startService(handler)
     await using heard = clientOf(service.url)
     const error = (await errorOf(
@@ -284,7 +284,7 @@ describe('a write is sent again only when nothing was done', () => {
     expect(service.received).toHaveLength(2)
   })
 
-  test('a POST that only reads is repeated like a GET', async () => {
+  test('a POST that only reads is retried like a GET', async () => {
     await using service = await startService((_, response, index) =>
       index === 0 ? json(response, {}, 500) : response.end('a,b\r\n'),
     )
@@ -308,14 +308,14 @@ describe('a write is sent again only when nothing was done', () => {
 })
 
 describe.concurrent('throttling', () => {
-  test('Retry-After holds back every request of the team', async () => {
+  test('Retry-After blocks every request of the team', async () => {
     let refusedAt = 0
     await using service = await startService(async (_, response, index) => {
       if (index === 1) {
         refusedAt = systemClock.now()
         return json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '1' })
       }
-      // One more may be under way by then: its answer lets no other through.
+      // One more may be in flight: its answer lets no other through.
       if (index > 1) await vi.waitFor(() => expect(heard.client.totals.throttled).toBe(1), PATIENCE)
       json(response, {})
     })
@@ -345,7 +345,7 @@ describe.concurrent('throttling', () => {
       (): [object, unknown] => [{}, { detail: 'Request was throttled. Expected available in 1 seconds.' }],
     ],
     ['nothing', (): [object, unknown] => [{}, '<html>']],
-  ])('%s is enough to go on', async (_name, answer) => {
+  ])('%s is enough to continue', async (_name, answer) => {
     await using service = await startService((_, response, index) => {
       if (index > 0) return json(response, { ok: 1 })
       const [headers, body] = answer()
@@ -356,7 +356,7 @@ describe.concurrent('throttling', () => {
     expect(service.received).toHaveLength(2)
   })
 
-  test('a wait beyond reason is an error with verdict retry', async () => {
+  test('an unreasonably long wait is an error with verdict retry', async () => {
     await using service = await startService(status(429, { 'retry-after': '86400' }))
     await using heard = clientOf(service.url)
     const error = await errorOf(heard.client.get('/v2/forms'))
@@ -364,7 +364,7 @@ describe.concurrent('throttling', () => {
     expect(error.message).toContain('throttles this team and asks for a pause longer than 15m (429)')
   })
 
-  test('fifteen answers of 429 in a row are waited for, as long as each asks for', async () => {
+  test('fifteen answers of 429 in a row are waited for, each as long as it says', async () => {
     await using service = await startService((_, response, index) =>
       index < 15 ? json(response, {}, 429, { 'retry-after': '7' }) : json(response, { ok: 1 }),
     )
@@ -380,7 +380,7 @@ describe.concurrent('throttling', () => {
   test.each([
     [5, { result: { ok: 1 } }],
     [6, { code: 'unavailable', status: 500, tries: 30 }],
-  ])('429 uses up none of the six tries that a failure has: %i failures among 24', async (failures, ends) => {
+  ])('429 uses none of the six attempts of a failure: %i failures among 24', async (failures, ends) => {
     // Four answers of 429 before each of the others.
     await using service = await startService((_, response, index) => {
       if (index % 5 < 4) return json(response, {}, 429, { 'retry-after': '1' })
@@ -399,7 +399,7 @@ describe.concurrent('throttling', () => {
     ['90s', 90_000, 2],
     ['2h', 7_200_000, 120],
   ])(
-    'a call gives up after %s without one accepted request, and says how to wait longer',
+    'a call ends after %s without one accepted request, with a hint how to wait longer',
     async (limit, giveUpAfterMs, tries) => {
       await using service = await startService(status(429, { 'retry-after': '60' }))
       const clock = openHurriedClock()
@@ -418,7 +418,7 @@ describe.concurrent('throttling', () => {
   test.each([
     ['an hour behind', -3_600_000],
     ['a day ahead', 86_400_000],
-  ])('a date is read by the clock of the service, which is %s ours', async (_name, apart) => {
+  ])('a date is read on the clock of the service, which is %s ours', async (_name, apart) => {
     const date = (seconds: number) => new Date(Date.now() + apart + seconds * 1000).toUTCString()
     await using service = await startService((_, response, index) => {
       if (index > 0) return json(response, { ok: 1 })
@@ -432,7 +432,7 @@ describe.concurrent('throttling', () => {
     expect(slept).toBeLessThan(33_000)
   })
 
-  test('a wait ends at once when the caller goes', async () => {
+  test('a wait ends at once when the caller aborts', async () => {
     await using service = await startService(status(429, { 'retry-after': '600' }))
     await using heard = clientOf(service.url)
     const abort = new AbortController()
@@ -444,7 +444,7 @@ describe.concurrent('throttling', () => {
     expect(time.milliseconds).toBeLessThan(1_000)
   })
 
-  test('two clients that share four requests a second both come to their end', async () => {
+  test('two clients that share four requests per second both finish', async () => {
     const permitted: number[] = []
     await using service = await startService((_, response) => {
       const now = performance.now()
@@ -478,7 +478,7 @@ describe('nothing leaves the configured origin', () => {
     expect(other.received).toHaveLength(0)
   })
 
-  test('one to the same path with a slash says what mends it, and `paths` does', async () => {
+  test('a redirect to the same path with a slash names the fix, and `paths` applies it', async () => {
     await using service = await startService((request, response) =>
       request.url === '/v2/patients/'
         ? json(response, [])
@@ -488,8 +488,8 @@ describe('nothing leaves the configured origin', () => {
     const error = (await errorOf(heard.client.get(heard.client.paths.patients))) as ApiError
     expect(error.message).toContain('slash')
     expect(error.hint).toContain('`paths`')
-    await using mended = clientOf(service.url, { paths: { patients: '/v2/patients/' } })
-    expect((await mended.client.get(mended.client.paths.patients)).body).toEqual([])
+    await using fixed = clientOf(service.url, { paths: { patients: '/v2/patients/' } })
+    expect((await fixed.client.get(fixed.client.paths.patients)).body).toEqual([])
   })
 
   test.each([
@@ -501,14 +501,14 @@ describe('nothing leaves the configured origin', () => {
     '/v2?x',
     'v2',
     '/a b',
-  ])('the path %s is refused unsent', async (path) => {
+  ])('the path %s is rejected without a request', async (path) => {
     await using service = await startService((_, response) => json(response, []))
     await using heard = clientOf(service.url)
     expect(await errorOf(heard.client.get(path))).toMatchObject({ verdict: 'stop', code: 'usage' })
     expect(service.received).toHaveLength(0)
   })
 
-  test.each(['.', '..', '', '\ud800'])('the id %j is refused unsent', async (id) => {
+  test.each(['.', '..', '', '\ud800'])('the id %j is rejected without a request', async (id) => {
     await using service = await startService((_, response) => json(response, {}))
     await using heard = clientOf(service.url)
     expect(await errorOf(getPatient(heard.client, id))).toMatchObject({
@@ -518,7 +518,7 @@ describe('nothing leaves the configured origin', () => {
     expect(service.received).toHaveLength(0)
   })
 
-  test('an id stays in its segment', async () => {
+  test('an id stays in its path segment', async () => {
     await using service = await startService((_, response) => json(response, { id: 'x' }))
     await using heard = clientOf(service.url)
     await getPatient(heard.client, '../forms?a=b#c')
@@ -526,8 +526,8 @@ describe('nothing leaves the configured origin', () => {
   })
 })
 
-describe('what is sent', () => {
-  test('credentials, version and what is accepted; the path of the base URL leads', async () => {
+describe('a request has', () => {
+  test('the credentials, version and accepted types; its path starts with that of the base URL', async () => {
     await using service = await startService((_, response) => json(response, []))
     await using heard = clientOf(`${service.url}/intake/`, { version: '1.2.3' })
     const before = Date.now()
@@ -546,14 +546,14 @@ describe('what is sent', () => {
     expect(answer.startedAt).toBeLessThanOrEqual(answer.receivedAt)
   })
 
-  test('no version where none is wanted', async () => {
+  test('no version if none is configured', async () => {
     await using service = await startService((_, response) => json(response, []))
     await using heard = clientOf(service.url, { apiVersion: '' })
     await heard.client.get('/v2/forms')
     expect(service.received[0]!.headers).not.toHaveProperty('x-api-version')
   })
 
-  test('startedAt is that of the attempt that succeeded', async () => {
+  test('a startedAt of the attempt that succeeded', async () => {
     let failedAt = 0
     await using service = await startService((_, response, index) => {
       if (index === 0) failedAt = systemClock.now()
@@ -565,7 +565,7 @@ describe('what is sent', () => {
 })
 
 describe('an abort ends every wait with its own reason', () => {
-  test('while the answer is out, while pausing, and while held back', async () => {
+  test('during an answer, during a pause, and while throttled', async () => {
     await using service = await startService((request, response) => {
       if (request.url === '/down') json(response, {}, 503, { 'retry-after': '60' })
       if (request.url === '/throttled') json(response, {}, 429, { 'retry-after': '60' })
@@ -579,7 +579,7 @@ describe('an abort ends every wait with its own reason', () => {
     }
   })
 
-  test('close ends what is under way', async () => {
+  test('close ends requests in flight', async () => {
     await using service = await startService(() => {})
     const heard = clientOf(service.url)
     const ended = errorOf(heard.client.get('/v2/forms'))
@@ -588,7 +588,7 @@ describe('an abort ends every wait with its own reason', () => {
   })
 })
 
-test('forty requests that wait at once draw no warning, whichever signals they listen to', async () => {
+test('forty requests that wait at once cause no warning, with any signals', async () => {
   const warnings: Error[] = []
   const heed = (warning: Error) => warnings.push(warning)
   process.on('warning', heed)

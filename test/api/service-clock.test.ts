@@ -5,8 +5,8 @@ import { canonicalTime, openServiceClock } from '../../src/api/service-clock.ts'
 const SECOND = 1_000_000
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5) * 1000
 
-describe('observedAt is a lower bound in the service’s clock', () => {
-  test('whatever the offset, the latency and the moment of reading', () => {
+describe('observedAt is a lower bound on the service’s clock', () => {
+  test('with any offset, latency and time of reading', () => {
     const moment = fc.record({
       startedAt: fc.integer({ min: NOW, max: NOW + 100 * SECOND }),
       there: fc.integer({ min: 1, max: 3 * SECOND }),
@@ -54,7 +54,7 @@ describe('the offset', () => {
     expect(clock.skewSeconds()).toBe(0)
   })
 
-  test('is the least of bounds that contradict each other', () => {
+  test('is the least of contradictory bounds', () => {
     const clock = openServiceClock()
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 })
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 - 300_000 })
@@ -64,10 +64,10 @@ describe('the offset', () => {
   test.each([
     [90, 90],
     [-90, -89],
-  ])('tells a skew of %i s', (skew, told) => {
+  ])('reports a skew of %i s', (skew, reported) => {
     const clock = openServiceClock()
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 + skew * 1000 })
-    expect(clock.skewSeconds()).toBe(told)
+    expect(clock.skewSeconds()).toBe(reported)
   })
 })
 

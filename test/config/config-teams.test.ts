@@ -1,4 +1,4 @@
-/** Teams, from the environment or from a file: checked as strictly, and as silent about what they hold. */
+/** Teams, from the environment or from a file: checked equally strictly, and never shown in messages. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -79,7 +79,7 @@ describe('a team from the environment', () => {
   })
 
   test.each([['INTAKE_BASE_URL'], ['INTAKE_API_KEY'], ['INTAKE_API_SECRET']] as const)(
-    'without %s is refused by its name',
+    'without %s is rejected with its name',
     (name) => {
       expect(errorOf({ ...SERVICE, [name]: undefined })).toMatchObject({
         message: `${name} must be set too`,
@@ -94,7 +94,7 @@ describe('a team from the environment', () => {
     ['http://127.9.9.9', 'http://127.9.9.9'],
     ['http://localhost:4010', 'http://localhost:4010'],
     ['http://[::1]:4010', 'http://[::1]:4010'],
-  ])('may have the address %s', (url, expected) => {
+  ])('may have the URL %s', (url, expected) => {
     expect(readConfig({ ...SERVICE, INTAKE_BASE_URL: url }).teams[0]?.baseUrl).toBe(expected)
   })
 
@@ -107,11 +107,11 @@ describe('a team from the environment', () => {
     `https://user:${CANARY}@forms.example.com`,
     `https://forms.example.com/?key=${CANARY}`,
     `https://forms.example.com/#${CANARY}`,
-  ])('may not have the address %s', (url) => {
+  ])('may not have the URL %s', (url) => {
     expect(errorOf({ ...SERVICE, INTAKE_BASE_URL: url })).toMatchObject({ variable: 'INTAKE_BASE_URL' })
   })
 
-  test('may have an open address once that is allowed', () => {
+  test('may have an unencrypted URL if that is allowed', () => {
     const env = { ...SERVICE, INTAKE_BASE_URL: 'http://forms.internal' }
     expect(readConfig({ ...env, INTAKE_ALLOW_HTTP: '1' }).teams[0]?.baseUrl).toBe('http://forms.internal')
     expect(errorOf({ ...env, INTAKE_ALLOW_HTTP: '0' }).hint).toContain('INTAKE_ALLOW_HTTP=1')
@@ -154,7 +154,7 @@ test.each([
   ['100000/h', { requests: 100_000, seconds: 3_600 }],
   ['learned', undefined],
   ['', undefined],
-])('a limit of requests may be %j', (text, rateLimit) => {
+])('a request limit may be %j', (text, rateLimit) => {
   expect(readConfig({ ...SERVICE, INTAKE_RATE_LIMIT: text }).teams[0]?.rateLimit).toEqual(rateLimit)
 })
 
@@ -168,7 +168,7 @@ describe('a file of teams', () => {
   })
   const withTeams = (...teams: object[]): NodeJS.ProcessEnv => ({ INTAKE_CONFIG: fileOf({ teams }) })
 
-  test('holds any number of them, each with its own settings, before those of the environment', () => {
+  test('contains any number of them, each with its own settings, which take precedence over the environment', () => {
     const env = {
       ...SERVICE,
       ...withTeams(
@@ -202,7 +202,7 @@ describe('a file of teams', () => {
     ])
   })
 
-  test('has limits of requests of its own, before that of the environment', () => {
+  test('has request limits of its own, which take precedence over the environment', () => {
     const env = {
       ...withTeams(
         team({ rateLimit: '5/s' }),
@@ -218,7 +218,7 @@ describe('a file of teams', () => {
     ])
   })
 
-  test('may leave values to the environment and to files', () => {
+  test('may take values from the environment and from files', () => {
     const env = {
       ...withTeams(
         team({
@@ -241,7 +241,11 @@ describe('a file of teams', () => {
     ['without teams', { teams: [] }, /teams: too small/],
     ['that is a list', [team({ apiKey: CANARY })], /invalid type/],
     ['with an unknown key', { teams: [team({ apikey: CANARY })] }, /teams\.0: unrecognized keys \(apikey\)/],
-    ['with an unknown key beside the teams', { teams: [team()], team: CANARY }, /unrecognized keys \(team\)/],
+    [
+      'with an unknown key next to the teams',
+      { teams: [team()], team: CANARY },
+      /unrecognized keys \(team\)/,
+    ],
     [
       'with a key that is missing',
       { teams: [{ ...team(), apiKey: undefined }] },
@@ -320,7 +324,7 @@ describe('a file of teams', () => {
       { teams: [team({ apiKey: `file:/${CANARY}` })] },
       /teams\.0\.apiKey names a file.*ENOENT/,
     ],
-  ])('%s is refused, and shows nothing', (_, content, message) => {
+  ])('%s is rejected, and its content is not shown', (_, content, message) => {
     const error = errorOf({ INTAKE_CONFIG: fileOf(content) })
     expect(error.message).toMatch(message)
     expect(error.message).toContain('INTAKE_CONFIG')
@@ -331,12 +335,12 @@ describe('a file of teams', () => {
     expect(readConfig({ INTAKE_CONFIG: path }).teams).toMatchObject([{ name: 'north' }])
   })
 
-  test('that is not there is refused', () => {
+  test('that does not exist is rejected', () => {
     expect(errorOf({ INTAKE_CONFIG: join(folder, CANARY) })).toMatchObject({ variable: 'INTAKE_CONFIG' })
   })
 })
 
-describe('a team whose service cannot be asked', () => {
+describe('a team without API credentials', () => {
   test('still has its name and its webhook secrets', () => {
     const env = { INTAKE_TEAM: 'north', INTAKE_WEBHOOK_SECRETS: 'one,two' }
     const { teams, ingestTeams } = readConfig(env)
@@ -345,7 +349,7 @@ describe('a team whose service cannot be asked', () => {
     expect(readConfig({ ...SERVICE, ...env }).ingestTeams).toEqual(ingestTeams)
   })
 
-  test('may stand beside others in the file, and is refused by commands that call the service', () => {
+  test('may be in the file with others, and is rejected by commands that call the service', () => {
     const { name, ...access } = { name: 'north', baseUrl: 'https://a.example', apiKey: 'k', apiSecret: 's' }
     const file = {
       teams: [

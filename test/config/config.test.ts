@@ -1,4 +1,4 @@
-/** Every setting is checked before anything is opened, and no message shows what one held. */
+/** Every setting is checked before anything is opened, and no message shows a value. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,7 +64,7 @@ test.each([
   expect(readConfig(env).namesTeams).toBe(expected)
 })
 
-test('a variable that is set to nothing counts as not set', () => {
+test('an empty variable counts as not set', () => {
   const empty = Object.fromEntries(
     [
       'DATABASE_URL',
@@ -78,7 +78,7 @@ test('a variable that is set to nothing counts as not set', () => {
   expect(readConfig(empty)).toEqual(readConfig({}))
 })
 
-test('the configuration cannot be changed', () => {
+test('the configuration is immutable', () => {
   const config = readConfig(SERVICE)
   expect(Object.isFrozen(config)).toBe(true)
   expect(Object.isFrozen(config.teams)).toBe(true)
@@ -124,7 +124,7 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
     'encryptionKey',
     Buffer.alloc(32, 7).toString('base64'),
   ],
-  ['INTAKE_ANALYTICS_KEY', 'sixteen letters.', 'analyticsKey', 'sixteen letters.'],
+  ['INTAKE_ANALYTICS_KEY', 'sixteen symbols.', 'analyticsKey', 'sixteen symbols.'],
   ['LOG_LEVEL', 'silent', 'logLevel', 'silent'],
 ]
 
@@ -195,7 +195,7 @@ describe('NAME_FILE', () => {
     expect(() => team('abc\n\n')).toThrow(/INTAKE_API_KEY holds characters that cannot be sent/)
   })
 
-  test('set beside NAME is refused, beside an empty NAME it is not', () => {
+  test('together with NAME is rejected, with an empty NAME it is not', () => {
     const path = fileOf('30')
     expect(errorOf({ INTAKE_INBOX_DAYS: '7', INTAKE_INBOX_DAYS_FILE: path })).toMatchObject({
       message: 'INTAKE_INBOX_DAYS and INTAKE_INBOX_DAYS_FILE are both set',
@@ -207,7 +207,7 @@ describe('NAME_FILE', () => {
   test.each([
     ['that is not there', () => join(folder, CANARY), 'ENOENT'],
     ['that is a folder', () => folder, 'EISDIR'],
-  ])('a file %s is said, without its path', (_, path, code) => {
+  ])('a file that %s is reported without its path', (_, path, code) => {
     const error = errorOf({ INTAKE_API_KEY_FILE: path() })
     expect(error).toMatchObject({
       variable: 'INTAKE_API_KEY_FILE',
@@ -217,7 +217,7 @@ describe('NAME_FILE', () => {
   })
 })
 
-test('no value that is refused is shown, whatever it is', () => {
+test('no rejected value is shown, whatever it is', () => {
   const names = [
     ...new Set(BAD.map(([name]) => name)),
     ...Object.keys(SERVICE),
@@ -245,7 +245,7 @@ test('no value that is refused is shown, whatever it is', () => {
   )
 })
 
-test('commands that call the service name what is not set, and a team that is not there', () => {
+test('commands that call the service name missing settings, and an unknown team', () => {
   expect(() => requireTeams(readConfig({}))).toThrow(
     /INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set/,
   )

@@ -1,4 +1,4 @@
-/** Equal contents have one text and one hash, different contents have not. */
+/** Equal contents have one text and one hash, different contents have different ones. */
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { LosslessNumber } from 'lossless-json'
@@ -7,7 +7,7 @@ import { canonicalText, contentHash, isWithinNumeric, rewrittenNumbersMet } from
 import { isLosslessNumber, parseText } from '../../src/core/json.ts'
 import { naughtyJson, tameJson } from './naughty.ts'
 
-/** The same content, the keys of every object in an order that `seed` says. */
+/** The same content, with the keys of every object in an order that follows from `seed`. */
 function shuffled(value: unknown, seed: number): unknown {
   if (Array.isArray(value)) return value.map((item) => shuffled(item, seed + 1))
   if (typeof value !== 'object' || value === null || isLosslessNumber(value)) return value
@@ -43,7 +43,7 @@ test('the text reads back as the same content and as the same text', () => {
   )
 })
 
-/** The same content but for one place, which `seed` says: there it is another value, key, order or type. */
+/** The same content except for one place, chosen by `seed`: there it has another value, key, order or type. */
 function altered(value: unknown, seed: number): unknown {
   const next = Math.floor(seed / 7)
   const isLeaf = typeof value !== 'object' || value === null || isLosslessNumber(value)
@@ -83,7 +83,7 @@ test('contents that differ in one place have different texts', () => {
   expect(compared).toBeGreaterThan(2000)
 })
 
-test('keys that hold the mark between keys are told apart', () => {
+test('keys that contain the separator of keys are distinguished', () => {
   const texts = [
     { 'a\u0000b': 1, c: 2 },
     { a: 1, 'b\u0000c': 2 },
@@ -102,12 +102,12 @@ test('keys that hold the mark between keys are told apart', () => {
   ])
 })
 
-test('numbers that are equal but written another way are different contents', () => {
+test('equal numbers in different notation are different contents', () => {
   const texts = ['[1]', '[1.0]', '[1.00]', '[1e0]', '[10e-1]'].map((json) => canonicalText(parseText(json)))
   expect(new Set(texts).size).toBe(5)
 })
 
-test('more shapes than are remembered stay right', () => {
+test('more shapes than are cached stay correct', () => {
   for (let round = 0; round < 2; round++) {
     for (let at = 0; at < 6000; at++) {
       const key = `k${at}`
@@ -116,7 +116,7 @@ test('more shapes than are remembered stay right', () => {
   }
 })
 
-test('400 levels are read, more are set aside', () => {
+test('400 levels are read, more are rejected', () => {
   const deep = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown
   expect(canonicalText(deep(401))).toHaveLength(802)
   expect(() => canonicalText(deep(402))).toThrow(
@@ -140,7 +140,7 @@ test.each<[string, boolean]>([
   ['-0.5', false],
   ['10.50', false],
   ['7', false],
-])('a number that jsonb writes otherwise is told: %s %s', (text, isRewritten) => {
+])('a number that jsonb writes differently is detected: %s %s', (text, isRewritten) => {
   const met = rewrittenNumbersMet()
   canonicalText(new LosslessNumber(text))
   expect(rewrittenNumbersMet() - met).toBe(isRewritten ? 1 : 0)
@@ -155,10 +155,10 @@ test.each<[string, boolean]>([
   ['1E10000', false],
   ['12e-9998', true],
   ['12e-9999', false],
-])('numeric surely holds ten thousand digits, those of the exponent among them (%#)', (text, isHeld) => {
-  expect(isWithinNumeric(text)).toBe(isHeld)
-  // What it does not hold stands in the text as no JSON.
-  expect(canonicalText([new LosslessNumber(text)])).toBe(isHeld ? `[${text}]` : `[\\u${text}]`)
+])('numeric can store ten thousand digits, including those of the exponent (%#)', (text, isStorable) => {
+  expect(isWithinNumeric(text)).toBe(isStorable)
+  // A number beyond that is invalid JSON in the text.
+  expect(canonicalText([new LosslessNumber(text)])).toBe(isStorable ? `[${text}]` : `[\\u${text}]`)
 })
 
 describe('nested', () => {
@@ -171,13 +171,13 @@ describe('nested', () => {
     ['arrays', (inner) => [inner]],
     ['objects', (inner) => ({ a: inner })],
     ['both in turns', (inner, level) => (level % 2 === 0 ? [inner] : { a: inner })],
-  ])('%s are written to 401 levels, and refused beyond', (_, wrap) => {
+  ])('%s are written up to 401 levels, and rejected beyond', (_, wrap) => {
     expect(canonicalText(nested(401, wrap))).toContain('1')
     expect(() => canonicalText(nested(402, wrap))).toThrow('nested more than 400 levels deep')
   })
 })
 
-test('what is no JSON at all is null, and an empty object or list is empty', () => {
+test('undefined is null, and an empty object or list is empty', () => {
   expect(canonicalText({ a: undefined, b: null, c: {}, d: [], e: true })).toBe(
     '{"a":null,"b":null,"c":{},"d":[],"e":true}',
   )

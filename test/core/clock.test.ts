@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 
-test('tells whole microseconds of the time of day, and never goes back', () => {
+test('returns whole microseconds of the time of day, and never goes back', () => {
   let before = 0
   for (let nth = 0; nth < 1_000; nth++) {
     const now = systemClock.now()
@@ -11,21 +11,21 @@ test('tells whole microseconds of the time of day, and never goes back', () => {
     expect(now).toBeGreaterThanOrEqual(before)
     before = now
   }
-  // The clock of the machine may have been set since this process began, but not by a year.
+  // The machine's clock may have been set since this process began, but not by a year.
   expect(Math.abs(before / 1_000 - Date.now())).toBeLessThan(365 * 86_400_000)
 })
 
-test('a pause takes its time, and leaves nothing that listens', async () => {
+test('a pause takes its time, and leaves no listener', async () => {
   const stop = new AbortController()
   const begun = systemClock.now()
   await systemClock.sleep(30, stop.signal)
-  // A timer may go off a millisecond early.
+  // A timer may fire a millisecond early.
   expect(systemClock.now() - begun).toBeGreaterThanOrEqual(29_000)
   expect(getEventListeners(stop.signal, 'abort')).toEqual([])
   await systemClock.sleep(0)
 })
 
-test('an abort ends a pause with its reason, and one that came before lets none begin', async () => {
+test('an abort ends a pause with its reason, and an earlier abort prevents it', async () => {
   const stop = new AbortController()
   const reason = new Error('enough')
   const sleeping = systemClock.sleep(3_600_000, stop.signal)

@@ -1,4 +1,4 @@
-/** Signals that go off after a time, or with another. */
+/** Signals that abort after a time, or with another signal. */
 import { getEventListeners, once } from 'node:events'
 import { expect, test } from 'vitest'
 import { deadlineIn } from '../../src/core/deadline.ts'
@@ -6,10 +6,10 @@ import { collecting } from '../support/garbage.ts'
 
 const LONG_MS = 600_000
 
-test('goes off when the time is up, though garbage is collected before', async () => {
+test('aborts when the time is over, even after garbage collection', async () => {
   using _ = collecting()
   const outer = new AbortController()
-  // Nothing but what is waited on is kept, as of a request that is under way.
+  // Only the awaited promise is reachable, as for a request in flight.
   const wait = () => once(deadlineIn(1_000, [outer.signal]).signal, 'abort')
   const begun = performance.now()
   await wait()
@@ -17,7 +17,7 @@ test('goes off when the time is up, though garbage is collected before', async (
   expect(outer.signal.aborted).toBe(false)
 })
 
-test('says whether it was the time, which an error of the caller’s may tell', async () => {
+test('distinguishes its timeout from an abort of the caller', async () => {
   using late = deadlineIn(1, [], () => 'too late')
   await once(late.signal, 'abort')
   expect([late.isOver(), late.signal.reason]).toEqual([true, 'too late'])
@@ -26,7 +26,7 @@ test('says whether it was the time, which an error of the caller’s may tell', 
   expect(plain.signal.reason).toMatchObject({ name: 'TimeoutError' })
 })
 
-test('goes off with any of the others, also one that went off before, and for its reason', () => {
+test('aborts with any of the others, also with an earlier one, and with its reason', () => {
   const [one, other] = [new AbortController(), new AbortController()]
   using deadline = deadlineIn(LONG_MS, [one.signal, other.signal])
   other.abort('enough')
@@ -36,7 +36,7 @@ test('goes off with any of the others, also one that went off before, and for it
   expect(after.signal.reason).toBe('enough')
 })
 
-test('stopped, it follows the others alone; let go, nothing, and leaves no listener', async () => {
+test('stopped, it follows only the others; released, nothing, and leaves no listener', async () => {
   const outer = new AbortController()
   const stopped = deadlineIn(1, [outer.signal])
   stopped.stop()

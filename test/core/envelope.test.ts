@@ -1,4 +1,4 @@
-/** Which state of a record stays is a total order, the same here and in the SQL that merges. */
+/** The order of a record's states is total, and the same here and in the SQL of the merge. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -16,7 +16,7 @@ import { envelope } from './states.ts'
 const same = (a: Envelope, b: Envelope) =>
   a.version === b.version && a.observedAt === b.observedAt && a.content?.hash === b.content?.hash
 
-test('of two different states exactly one stays, and of one and the same neither supersedes', () => {
+test('of two different states exactly one wins, and a state does not supersede itself', () => {
   fc.assert(
     fc.property(envelope, envelope, (a, b) =>
       same(a, b) ? !supersedes(a, b) && !supersedes(b, a) : supersedes(a, b) !== supersedes(b, a),
@@ -25,7 +25,7 @@ test('of two different states exactly one stays, and of one and the same neither
   )
 })
 
-test('what supersedes the one that supersedes, supersedes', () => {
+test('superseding is transitive', () => {
   fc.assert(
     fc.property(
       envelope,
@@ -83,7 +83,7 @@ describe('stamps that disagree with versions', () => {
   })
 })
 
-describe('where the records own stamps decide', () => {
+describe("if the records' own stamps decide", () => {
   const record = (updatedAt: Instant | null, seen: number, hash: string): Envelope => ({
     ...{
       teamId: 1,
@@ -131,13 +131,13 @@ describe('of two states', () => {
   const gone = (over: Partial<Envelope>) => state({ ...over, content: null })
   const hashed = (hash: string) => state({ content: { ...state({}).content!, hash } })
 
-  // Each beats the next in one part, and loses to it in all that come after.
+  // Each wins over the next in one part, and loses to it in all later parts.
   test.each<[string, Envelope, Envelope]>([
     ['the later version', state({ version: at(6), observedAt: at(1) }), gone({ observedAt: at(9) })],
     ['at one version the deletion', gone({ observedAt: at(1) }), state({ observedAt: at(9) })],
     ['of two alike the one read later', { ...hashed('00'), observedAt: at(6) }, hashed('ff')],
     ['at one time the greater hash', hashed('81'), hashed('80')],
-  ])('%s stays, whatever else says, and whatever their own stamps say', (_, winner, loser) => {
+  ])('%s wins, whatever the other parts and their own stamps are', (_, winner, loser) => {
     for (const [a, b] of [
       [winner, loser],
       [
@@ -150,14 +150,14 @@ describe('of two states', () => {
     }
   })
 
-  test('neither stays above itself', () => {
+  test('a state does not win over itself', () => {
     for (const each of [state({}), gone({}), state({ updatedAt: at(1) })]) {
       expect(supersedes(each, { ...each })).toBe(false)
       expect(supersedes(each, { ...each }, true)).toBe(false)
     }
   })
 
-  test('stamps decide where they are said to, and only between records that both have one', () => {
+  test('stamps decide only where configured, and only between records that both have one', () => {
     const early = state({ version: at(9), observedAt: at(9), updatedAt: at(1) })
     const late = state({ version: at(2), observedAt: at(2), updatedAt: at(2) })
     expect([supersedes(late, early, true), supersedes(early, late, true)]).toEqual([true, false])
@@ -166,7 +166,7 @@ describe('of two states', () => {
     expect([supersedes(unstamped, late, true), supersedes(late, unstamped, true)]).toEqual([true, false])
     const deleted = gone({ version: at(3), observedAt: at(1), updatedAt: at(0) })
     expect([supersedes(deleted, late, true), supersedes(late, deleted, true)]).toEqual([true, false])
-    // Of one stamp, the one that was read later stays.
+    // With equal stamps, the one that was read later wins.
     expect(supersedes({ ...late, observedAt: at(3) }, { ...late, version: at(9) }, true)).toBe(true)
   })
 
@@ -181,7 +181,7 @@ describe('of two states', () => {
     expect(stampsDisagree(state({ updatedAt: winner }), state({ updatedAt: loser }))).toBe(disagree)
   })
 
-  test('a decision stands a microsecond above what is stored, or where it was', () => {
+  test('a decision is stored a microsecond above the stored state, or at its own version', () => {
     const decided = state({})
     expect(above(decided, undefined)).toBe(decided)
     expect(above(decided, { version: at(7) })).toEqual({ ...decided, version: at(8) })

@@ -1,4 +1,4 @@
-/** Every failure has a verdict, and what it says is for a log. */
+/** Every failure has a verdict, and its message is safe to log. */
 import { describe, expect, test } from 'vitest'
 import { IntakeError, UsageError, type Verdict, verdictOf } from '../../src/core/errors.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
@@ -18,7 +18,7 @@ test('an error carries its verdict, code, hint and cause', () => {
   expect('cause' in new IntakeError('said', { code: 'known', verdict: 'stop' })).toBe(false)
 })
 
-test('wrong usage stops, and names what is at fault', () => {
+test('wrong usage stops, and names the argument', () => {
   const error = new UsageError('wrong', 'write it so', 'INTAKE_TEAM')
   expect(error).toMatchObject({
     name: 'UsageError',
@@ -73,26 +73,26 @@ describe('a failure of the warehouse', () => {
     ['23505', 'warehouse', 'stop'],
     ['ERR_SOMETHING', 'internal', 'stop'],
     [undefined, 'internal', 'stop'],
-  ])('%s is %s: %s, and says no value', (state, code, verdict) => {
+  ])('%s is %s: %s, and contains no value', (state, code, verdict) => {
     const error = warehouseError(failing(state, { table: 'patients' }))
     expect(error).toMatchObject({ code, verdict })
     expect(`${error.message} ${error.hint}`).not.toContain('Jane')
     expect(`${error.message} ${error.hint}`).not.toContain('0100')
   })
 
-  test('a lost connection is tried again', () => {
+  test('a lost connection is retried', () => {
     expect(warehouseError(new Error('Connection terminated unexpectedly'))).toMatchObject({
       verdict: 'retry',
     })
     expect(warehouseError(new Error('timeout expired'))).toMatchObject({ verdict: 'retry' })
   })
 
-  test('what is ours passes through', () => {
+  test('our own errors pass unchanged', () => {
     const own = new IntakeError('x', { code: 'slice_lost', verdict: 'stop' })
     expect(warehouseError(own)).toBe(own)
   })
 
-  test.each([null, undefined, 'text', 7, {}])('a thrown %j is a fault of our own', (thrown) => {
+  test.each([null, undefined, 'text', 7, {}])('a thrown %j is a defect of our own', (thrown) => {
     expect(warehouseError(thrown)).toMatchObject({ code: 'internal', verdict: 'stop' })
   })
 })

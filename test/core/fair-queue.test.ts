@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { type FairLimits, type FairQueue, openFairQueue } from '../../src/core/fair-queue.ts'
 
-/** Adds pieces of work named `team.number`; `begun` lists those under way and over, in the order they began. */
+/** Adds pieces of work named `team.number`; `begun` lists started ones, finished included, in the order of their start. */
 function workshop(limits: FairLimits) {
   const queue: FairQueue = openFairQueue(limits)
   const begun: string[] = []
@@ -24,14 +24,14 @@ function workshop(limits: FairLimits) {
   return { queue, begun, add, end, settled }
 }
 
-test('teams take turns, although the first brought all of its work first', async () => {
+test('teams take turns, although the first added all of its work first', async () => {
   const { begun, add, settled } = workshop({ perTeam: 4, total: 6 })
   for (const teamId of [1, 2, 3]) add(teamId, 4)
   await settled()
   expect(begun).toEqual(['1.0', '2.0', '3.0', '1.1', '2.1', '3.1'])
 })
 
-test('a place that is free goes to the team with the fewest under way, in turns among equals', async () => {
+test('a free slot goes to the team with the fewest running, in turns among equals', async () => {
   const { begun, add, end, settled } = workshop({ perTeam: 4, total: 6 })
   for (const teamId of [1, 2, 3]) add(teamId, 4)
   await settled()
@@ -41,12 +41,12 @@ test('a place that is free goes to the team with the fewest under way, in turns 
   await end('3.0')
   await end('3.1')
   expect(begun.slice(6)).toEqual(['2.2', '2.3', '1.2', '3.2', '3.3'])
-  // Nothing of the third team waits any more: its place goes to the first, the only one that has work.
+  // The third team has no waiting work: its slot goes to the first, the only one that has.
   await end('3.2')
   expect(begun.slice(11)).toEqual(['1.3'])
 })
 
-test('no team has more under way than its own limit, however much is free', async () => {
+test('no team runs more than its own limit, however many slots are free', async () => {
   const { begun, add, end, settled } = workshop({ perTeam: 2, total: 100 })
   add(1, 4)
   await settled()
@@ -55,7 +55,7 @@ test('no team has more under way than its own limit, however much is free', asyn
   expect(begun).toEqual(['1.0', '1.1', '1.2'])
 })
 
-test('teams whose work never ends leave a place to the last one, for all that it brings', async () => {
+test('teams whose work never ends leave a slot to the last one, for all of its work', async () => {
   const { begun, add, end, settled } = workshop({ perTeam: 4, total: 7 })
   for (const teamId of [1, 2, 3, 4]) add(teamId, 8)
   await settled()
@@ -65,7 +65,7 @@ test('teams whose work never ends leave a place to the last one, for all that it
   expect(begun).toHaveLength(7 + 7 + 1)
 })
 
-test('waiting for a team does not wait for another, and idle is when all work has ended', async () => {
+test('waiting for a team does not wait for another, and idle means that all work has ended', async () => {
   const { queue, add, end, settled } = workshop({ perTeam: 1, total: 2 })
   add(1, 2)
   add(2, 1)
@@ -83,7 +83,7 @@ test('waiting for a team does not wait for another, and idle is when all work ha
   expect(said.at(-1)).toBe('idle')
 })
 
-test('what fails gives its place back, and its error to whoever brought it', async () => {
+test('failed work frees its slot, and its error goes to the caller', async () => {
   const { queue, begun, add, settled } = workshop({ perTeam: 1, total: 1 })
   const failing = queue.add(1, () => Promise.reject(new Error('of this work')))
   add(1, 1)

@@ -1,4 +1,4 @@
-/** An id is exactly the service's own, or it is none. */
+/** An id is exactly the service's own, or it is rejected. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readId, recordId, referenceId } from '../../src/core/identifiers.ts'
@@ -35,17 +35,17 @@ describe('a value as an id', () => {
     expect(readId(value)).toEqual(expected)
   })
 
-  test('undefined is none', () => {
+  test('undefined is no id', () => {
     expect(readId(undefined)).toEqual({ kind: 'none' })
   })
 
-  test('a thousand bytes are an id, more are none that a key can hold', () => {
+  test('a thousand bytes are an id, more exceed a key', () => {
     expect(readId('é'.repeat(500)).kind).toBe('id')
     expect(readId(`${'é'.repeat(500)}a`)).toEqual({ kind: 'unusable' })
   })
 })
 
-test('a whole number is either the id that was written or refused', () => {
+test('a whole number is either the written id or rejected', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }), (number) => {
       const [value] = parseText(`[${number}]`) as [unknown]

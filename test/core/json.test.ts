@@ -8,7 +8,7 @@ import { numberText } from './naughty.ts'
 const json = (...parts: (string | number[])[]) =>
   Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part))))
 
-describe('a number prints back as it was written', () => {
+describe('a number prints as it was written', () => {
   test.each([
     '0',
     '-0',
@@ -44,7 +44,7 @@ describe('a number prints back as it was written', () => {
     expect(canonicalText(parseText(`[ ${text} , ${text}\n]`))).toBe(`[${text},${text}]`)
   })
 
-  test('whatever it is', () => {
+  test('for any number', () => {
     fc.assert(
       fc.property(numberText, (text) => {
         const { n } = parseText(`{"n":${text}}`) as { n: unknown }
@@ -55,14 +55,14 @@ describe('a number prints back as it was written', () => {
   })
 })
 
-test('a number that JavaScript carries exactly is a number, any other says that it is not', () => {
+test('a number that JavaScript carries exactly is a number, any other is marked', () => {
   expect(parseText('[1,1.5,9007199254740991]')).toEqual([1, 1.5, Number.MAX_SAFE_INTEGER])
   const [inexact] = parseText('[9007199254740993]') as [unknown]
   expect(isLosslessNumber(inexact)).toBe(true)
   expect(isObject(inexact)).toBe(false)
 })
 
-test('a record that calls itself a number is none', () => {
+test('a record that claims to be a number is not one', () => {
   const value = parseText('{"isLosslessNumber":true,"value":"1]","n":1.10}')
   expect(isLosslessNumber(value)).toBe(false)
   expect(canonicalText(value)).toBe('{"isLosslessNumber":true,"n":1.10,"value":"1]"}')
@@ -86,7 +86,7 @@ describe.each([
     )
   })
 
-  test('keeps keys that mean something to JavaScript, and changes no prototype', () => {
+  test('keeps keys with a meaning in JavaScript, and changes no prototype', () => {
     const text = `{"__proto__":{"admin":true},"constructor":null,"n":${number},"toString":"x"}`
     const value = parseText(text)
     expect(canonicalText(value)).toBe(text)
@@ -132,12 +132,12 @@ describe.each([
     '[1 2]',
     '{"a":}',
     '[1.10',
-  ])('refuses %j as a SyntaxError', (text) => {
+  ])('rejects %j as a SyntaxError', (text) => {
     expect(() => parseText(text)).toThrow(SyntaxError)
     expect(() => parseText(`[${number},${text}`)).toThrow(SyntaxError)
   })
 
-  test('survives any depth: it reads it, or says SyntaxError', () => {
+  test('survives any depth: it reads it, or throws a SyntaxError', () => {
     for (const depth of [500, 5_000, 200_000]) {
       for (const [open, close] of [
         ['[', ']'],
@@ -163,7 +163,7 @@ describe('bytes', () => {
     })
   })
 
-  test('a view into a larger buffer is read alone', () => {
+  test('a view into a larger buffer is read on its own', () => {
     const whole = Buffer.from('xx{"a":1}yy')
     expect(parseJson(whole.subarray(2, 9)).value).toEqual({ a: 1 })
     expect(parseJson(new Uint8Array(whole).subarray(2, 9)).value).toEqual({ a: 1 })
@@ -176,11 +176,11 @@ describe('bytes', () => {
     ['half a character as bytes', [0xed, 0xa0, 0xbd], '\udced\udca0\udcbd'],
     ['beyond Unicode', [0xf4, 0x90, 0x80, 0x80], '\udcf4\udc90\udc80\udc80'],
     ['a stray byte between characters', [0xc3, 0xa9, 0xff, 0xc3, 0xa9], 'é\udcffé'],
-  ])('%s is kept byte by byte, and said', (_, bytes, expected) => {
+  ])('%s is kept byte by byte, and reported', (_, bytes, expected) => {
     expect(parseJson(json('{"a":"', bytes, '"}'))).toEqual({ value: { a: expected }, invalidUtf8: true })
   })
 
-  test('any bytes of a text can be had back from what was read', () => {
+  test('any bytes of a text can be recovered from the result', () => {
     const bytes = fc
       .uint8Array({ maxLength: 40 })
       .map((all) => all.filter((byte) => byte >= 0x20 && byte !== 0x22 && byte !== 0x5c))
@@ -203,7 +203,7 @@ describe('bytes', () => {
     expect(value).toEqual(['\ud83d\\x96', 'x\udc96'])
   })
 
-  test('a byte that is not UTF-8 outside of any text is no JSON', () => {
+  test('a byte that is not UTF-8 outside of any text is invalid JSON', () => {
     expect(() => parseJson(json('{"a":1}', [0x96]))).toThrow(SyntaxError)
   })
 })

@@ -1,8 +1,8 @@
-/** Arbitrary JSON that is unkind to parsers and to Postgres, as text and as values. */
+/** Arbitrary JSON that is difficult for parsers and for Postgres, as text and as values. */
 import fc from 'fast-check'
 import { isWithinNumeric } from '../../src/core/canonical.ts'
 
-/** Text of pieces that mean something to somebody: NUL, halves of characters, escapes, SQL, COPY. */
+/** Text of special pieces: NUL, halves of characters, escapes, SQL, COPY. */
 export const naughtyText: fc.Arbitrary<string> = fc
   .array(
     fc.oneof(
@@ -70,10 +70,10 @@ const jsonWith = (numbers: fc.Arbitrary<string>): fc.Arbitrary<string> =>
 
 export const naughtyJson: fc.Arbitrary<string> = jsonWith(numberText)
 
-/** Without numbers beyond what Postgres can hold. */
+/** Without numbers beyond what Postgres can store. */
 export const tameJson: fc.Arbitrary<string> = jsonWith(numberText.filter(isWithinNumeric))
 
-/** Numbers that Postgres' numeric holds, at its borders. */
+/** Numbers at the limits of Postgres' numeric. */
 export const WITHIN_NUMERIC = [
   '1e9999',
   '1E-9990',

@@ -1,11 +1,11 @@
-/** A wake-up that nobody misses: what rang after it was last seen ends the wait at once. */
+/** A wake-up that is never missed: a notification since the last look ends the next wait at once. */
 import { expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { openNotifier } from '../../src/core/notifier.ts'
 
 const LONG = 3_600_000
 
-test('a wait ends when it rings, for everybody who waits', async () => {
+test('a notification ends the waits of everybody', async () => {
   const notifier = openNotifier(systemClock)
   const seen = notifier.count
   const waits = Promise.all([notifier.wait(seen, LONG), notifier.wait(seen, LONG)])
@@ -14,7 +14,7 @@ test('a wait ends when it rings, for everybody who waits', async () => {
   expect(notifier.count).not.toBe(seen)
 })
 
-test('what rang since it was seen ends the wait before it begins', async () => {
+test('a notification since the last look ends the wait before it begins', async () => {
   const notifier = openNotifier(systemClock)
   const seen = notifier.count
   notifier.notify()
@@ -22,7 +22,7 @@ test('what rang since it was seen ends the wait before it begins', async () => {
   await notifier.wait(seen, LONG)
 })
 
-test('a wait that nobody ends takes its time', async () => {
+test('a wait without notification takes its time', async () => {
   const asked: number[] = []
   const clock: Clock = {
     now: () => 0,

@@ -1,4 +1,4 @@
-/** What core decides about times, states and values, Postgres decides the same way. */
+/** Core and Postgres agree about times, states and values. */
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -49,7 +49,7 @@ const writtenTime = fc
   })
   .map(({ day, second, fraction, digits, zone, between }) => {
     const text = day.toISOString()
-    // Postgres knows the leap second itself, and no part of it.
+    // Postgres accepts the leap second itself, and no fraction of it.
     const parts = fraction === null || second === 60 ? '' : `.${fraction.slice(0, digits)}`
     return `${text.slice(0, 10)}${between}${text.slice(11, 16)}:${two(second)}${parts}${zone}`
   })
@@ -73,7 +73,7 @@ test('instants sort as text as they sort in Postgres', async () => {
   expect([...instants].sort()).toEqual(rows.map((row) => row.instant))
 })
 
-test('Postgres takes each day that is one, and refuses each that is none', async () => {
+test('Postgres accepts each valid day, and rejects each invalid one', async () => {
   const days = fc.sample(
     fc
       .tuple(fc.integer({ min: 1, max: 9999 }), fc.nat(13), fc.nat(32))
@@ -110,7 +110,7 @@ test('Postgres decides every pair the same way', async () => {
   expect(pairs.map(([a, b]) => supersedes(a, b))).toEqual(rows.map((row) => row.wins))
 })
 
-test('Postgres takes every value as jsonb, and gives it back', async () => {
+test('Postgres accepts every value as jsonb, and returns it', async () => {
   await fc.assert(
     fc.asyncProperty(naughtyJson, fc.boolean(), async (json, invalidUtf8) => {
       const value = storable(parseText(json), invalidUtf8, [])
@@ -119,7 +119,7 @@ test('Postgres takes every value as jsonb, and gives it back', async () => {
         'select $1::jsonb::text as back, $1::jsonb = $1::text::jsonb as same',
         [text],
       )
-      // Numbers come back in Postgres' own way of writing them.
+      // Numbers are returned in Postgres' own notation.
       const texts = (content: unknown) => (canonicalText(content).match(/"(?:[^"\\]|\\.)*"/g) ?? []).sort()
       expect(texts(parseText(rows[0]!.back))).toEqual(texts(value))
     }),
@@ -127,7 +127,7 @@ test('Postgres takes every value as jsonb, and gives it back', async () => {
   )
 })
 
-test('Postgres takes every text, and gives it back', async () => {
+test('Postgres accepts every text, and returns it', async () => {
   await fc.assert(
     fc.asyncProperty(naughtyText, fc.boolean(), async (text, invalidUtf8) => {
       const fit = storableText(text, invalidUtf8)
@@ -138,6 +138,6 @@ test('Postgres takes every text, and gives it back', async () => {
   )
 })
 
-test.each(WITHIN_NUMERIC)('Postgres takes a number that stays one (%#)', async (number) => {
+test.each(WITHIN_NUMERIC)('Postgres accepts a number that stays a number (%#)', async (number) => {
   await client.query('select $1::jsonb', [canonicalText(storable(parseText(`[${number}]`), false, []))])
 })

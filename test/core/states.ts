@@ -1,9 +1,9 @@
-/** Drawn states of one record, of which many tie. */
+/** Drawn states of one record, with many ties. */
 import fc from 'fast-check'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { at } from '../support/envelopes.ts'
 
-/** Few distinct times and hashes, so that ties are common; times a microsecond apart. */
+/** Few distinct times and hashes, so that ties are frequent; times a microsecond apart. */
 export const envelope: fc.Arbitrary<Envelope> = fc
   .record({
     version: fc.nat(2),

@@ -1,4 +1,4 @@
-/** Whatever a value holds, Postgres takes it after `storable`, and every place that was rewritten is reported. */
+/** Postgres accepts any value after `storable`, and every rewritten place is reported. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonicalText } from '../../src/core/canonical.ts'
@@ -13,7 +13,7 @@ function stored(json: string, invalidUtf8 = false) {
   return { value, problems }
 }
 
-test('what needs no rewriting is not looked at, and would not have been changed', () => {
+test('a value that needs no rewriting is returned without a walk, and would not have changed', () => {
   fc.assert(
     fc.property(naughtyJson, (json) => {
       const before = canonicalText(parseText(json))
@@ -52,7 +52,7 @@ test.each<[string, string, boolean, string]>([
   expect(storableText(text, invalidUtf8)).toBe(expected)
 })
 
-test('each place that was rewritten is reported with its path', () => {
+test('each rewritten place is reported with its path', () => {
   const { value, problems } = stored('{"a":[{"b":"\\u0000"},"ok"],"c":1e99999,"d\\u0000":{"e":"\\ud800"}}')
   expect(canonicalText(value)).toBe(
     '{"a":[{"b":"\\\\u0000"},"ok"],"c":"1e99999","d\\\\u0000":{"e":"\\\\ud800"}}',
@@ -91,13 +91,13 @@ test.each<[string, boolean, string]>([
   ['\udbff', true, '\\udbff'],
   ['\udc80', false, '\\udc80'],
 ])(
-  'a lone half is a byte only where a body held bytes that are not UTF-8, and only from 80 to ff (%#)',
+  'half a surrogate pair is a byte only if the body contained bytes that are not UTF-8, and only from 80 to ff (%#)',
   (text, invalidUtf8, expected) => {
     expect(storableText(text, invalidUtf8)).toBe(expected)
   },
 )
 
-test('reasons say what was done, and no value', () => {
+test('reasons say what was done, and contain no value', () => {
   const { problems } = stored('{"a":"\\u0000","b":1e99999,"c\\u0000":1}')
   expect(problems.map(({ path, reason }) => [path, reason])).toEqual([
     ['a', 'holds what Postgres cannot; written visibly'],

@@ -6,7 +6,7 @@ import { instantOf, laterOf, microsOf, parseDate, parseInstant } from '../../src
 /** Whole microseconds are exact in a JavaScript number until 2255. */
 const micros = fc.integer({ min: -8_000_000_000_000_000, max: Number.MAX_SAFE_INTEGER })
 
-test('microseconds make an instant and come back', () => {
+test('microseconds make an instant and are read back', () => {
   fc.assert(
     fc.property(micros, (value) => microsOf(instantOf(value)) === value),
     { numRuns: 2000 },
@@ -24,11 +24,11 @@ test('the order of microseconds is the order of the text', () => {
   )
 })
 
-test('an instant reads back as itself', () => {
+test('an instant is read back unchanged', () => {
   fc.assert(fc.property(micros, (value) => parseInstant(instantOf(value)) === instantOf(value)))
 })
 
-describe('what is no time is none', () => {
+describe('an invalid time is rejected', () => {
   test.each([
     '',
     ' ',
@@ -72,7 +72,7 @@ describe('what is no time is none', () => {
 })
 
 describe('a date', () => {
-  test.each(['2024-02-29', '2000-02-29', '0001-01-01', '9999-12-31', '1980-01-31'])('%s is one', (text) => {
+  test.each(['2024-02-29', '2000-02-29', '0001-01-01', '9999-12-31', '1980-01-31'])('%s is valid', (text) => {
     expect(parseDate(text)).toBe(text)
   })
 
@@ -86,7 +86,7 @@ describe('a date', () => {
     '2025-01-01T00:00:00Z',
     '',
     'x',
-  ])('%j is none', (text) => {
+  ])('%j is invalid', (text) => {
     expect(parseDate(text)).toBeNull()
   })
 })
@@ -123,7 +123,7 @@ test.each(['2025-04-31', '2025-06-31', '2025-09-31', '2025-11-31', '2025-02-30',
   },
 )
 
-test('of two instants alike it is either; of others the later', () => {
+test('of two equal instants it returns either; otherwise the later', () => {
   const [a, b] = [instantOf(1), instantOf(2)]
   expect([laterOf(a, b), laterOf(b, a), laterOf(a, a)]).toEqual([b, b, a])
 })

@@ -51,7 +51,7 @@ export async function judge(url: string, sender: Sender): Promise<Verdict> {
     if (expected.get(id) !== tables.get(id))
       faults.push(`${id} is ${tables.get(id)} in place of ${expected.get(id)}`)
   }
-  return { acknowledged: sender.acknowledged.size, tables: tables.length, faults: faults.slice(0, 10) }
+  return { acknowledged: sender.acknowledged.size, stored: stored.length, faults: faults.slice(0, 10) }
 }
 
 interface Event {
@@ -60,9 +60,9 @@ interface Event {
   readonly data: { readonly id: string; readonly updated_at?: string; readonly last_name?: string }
 }
 
-function expectedOf(tables: readonly Stored[]): Map<string, string> {
+function expectedOf(stored: readonly Stored[]): Map<string, string> {
   const latest = new Map<string, { order: string; says: string }>()
-  for (const { body } of tables) {
+  for (const { body } of stored) {
     const { timestamp, event_type, data } = JSON.parse(body.toString('utf8')) as Event
     const deleted = event_type === 'deleted'
     const version = [timestamp, data.updated_at ?? ''].sort()[1]

@@ -1,4 +1,4 @@
-/** The program beside an embedded server, killed more than once, and left by whoever asked for it. */
+/** The supervisor process of an embedded server, killed more than once, and abandoned by its user. */
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -39,7 +39,7 @@ describe('the supervisor of an embedded server', () => {
     return other()
   }
 
-  it('killed, and killed again, is replaced each time: the server goes on, and stops with its user', async () => {
+  it('killed, and killed again, is replaced each time: the server continues, and stops with its user', async () => {
     const directory = copyOf(made)
     const command = start(directory)
     const { url } = await command.opened
@@ -82,7 +82,7 @@ describe('the supervisor of an embedded server', () => {
     expect(identityOf(postmaster)).toBeUndefined()
   })
 
-  it('left while the server still starts, by a user who was killed, stops it; the next one finds it whole', async () => {
+  it('abandoned during the start of the server by a user who was killed, stops it; the next user finds it intact', async () => {
     const directory = copyOf(made)
     for (const moment of [0, 150]) {
       const command = start(directory)
@@ -96,7 +96,7 @@ describe('the supervisor of an embedded server', () => {
       await until('a supervisor', supervised)
       await sleep(moment)
       await command.kill()
-      // Only a first user who never came is waited for, half a minute long.
+      // Only a first user who never connected is waited for, for half a minute.
       const server = await openEmbedded({ dataDir: directory, unsafe: true })
       expect(await query(server.url, 'select 1 as one')).toEqual([{ one: 1 }])
       const pids = [postmasterOf(directory), supervisorOf(directory)]

@@ -29,7 +29,7 @@ describe('the embedded server', () => {
   })
   afterEach(cleanUp)
 
-  test('a first run sets it up: loopback, a password, UTF-8, UTC, and nothing that a power cut could lose', async () => {
+  test('a first run sets it up: loopback, a password, UTF-8, UTC, and full durability', async () => {
     const directory = join(temporaryDirectory(), 'made by us')
     const server = await openEmbedded({ dataDir: directory })
     const [settings] = await query(
@@ -74,7 +74,7 @@ describe('the embedded server', () => {
     await server.stop()
   })
 
-  test('it answers on no other address of this machine', async () => {
+  test('it listens on no other address of this machine', async () => {
     const server = await openEmbedded({ dataDir: copyOf(made), unsafe: true })
     for (const address of Object.values(networkInterfaces()).flat()) {
       if (address === undefined || address.internal || address.family !== 'IPv4') continue
@@ -96,7 +96,7 @@ describe('the embedded server', () => {
     await second.stop()
   })
 
-  test('a port that a stranger took is left to the stranger', async () => {
+  test('a port that another program took is left to that program', async () => {
     const directory = copyOf(made)
     const port = Number(readFileSync(join(directory, 'port'), 'utf8'))
     const stranger = createServer((socket) => socket.end('hello')).listen(port, '127.0.0.1')
@@ -108,7 +108,7 @@ describe('the embedded server', () => {
     await new Promise((resolve) => stranger.close(resolve))
   })
 
-  test('a path with spaces, quotes and letters of all kinds, deeper than a socket could lie, works', async () => {
+  test('a path with spaces, quotes and characters of all kinds, longer than a socket path, works', async () => {
     const directory = join(temporaryDirectory(), "Anna's données", 'x'.repeat(100), 'y'.repeat(100))
     const server = await openEmbedded({ dataDir: directory, unsafe: true })
     expect(await query(server.url, 'select 1 as one')).toEqual([{ one: 1 }])
@@ -116,7 +116,7 @@ describe('the embedded server', () => {
     await server.stop()
   })
 
-  test('a path that the tools of Postgres would misread is refused with what to do', async () => {
+  test('a path that the tools of Postgres would misread is rejected with a hint', async () => {
     const dataDir = join(temporaryDirectory(), 'a $HOME `b`')
     await expect(openEmbedded({ dataDir })).rejects.toMatchObject({ variable: 'INTAKE_DATA_DIR' })
     expect(readdirSync(dataDir)).toEqual([])
@@ -146,7 +146,7 @@ describe('the embedded server', () => {
     expect(existsSync(join(directory, 'cluster', 'postmaster.pid'))).toBe(false)
   })
 
-  test('processes that begin at the same moment, on a directory that does not exist yet, share one server', async () => {
+  test('processes that begin at the same time, on a directory that does not exist yet, share one server', async () => {
     const directory = join(temporaryDirectory(), 'data')
     const commands = [start(directory), start(directory), start(directory)]
     const urls = await Promise.all(commands.map(async (command) => (await command.opened).url))
@@ -155,7 +155,7 @@ describe('the embedded server', () => {
     expect(isServed(directory)).toBe(false)
   })
 
-  test('processes that come and go at random never lose the server under them', async () => {
+  test('processes that start and end at random never lose the server under them', async () => {
     const directory = copyOf(made)
     const visit = async (visits: number) => {
       for (let left = visits; left > 0; left -= 1) {
@@ -185,7 +185,7 @@ describe('the embedded server', () => {
     }
   })
 
-  test('data of another major version are left alone, and the error says so', async () => {
+  test('data of another major version are not changed, and the error says so', async () => {
     const directory = copyOf(made)
     execFileSync('sh', ['-c', 'echo 17 > "$1/cluster/PG_VERSION"', 'sh', directory])
     await expect(openEmbedded({ dataDir: directory })).rejects.toThrow(/written by Postgres 17/)

@@ -1,8 +1,8 @@
-/** What is mutated, part by part, and the tests that have to catch it: none of them needs a Postgres. */
+/** The mutated code, part by part, and the tests that must catch mutants: none of them needs a Postgres. */
 
 export interface Part {
   readonly name: string
-  /** Files that are mutated, as globs; those that begin with `!` are not. */
+  /** Mutated files, as globs; those that begin with `!` are excluded. */
   readonly mutate: readonly string[]
   readonly tests: readonly string[]
 }

@@ -1,6 +1,6 @@
 /**
  * `npm run mutate`: Stryker plants its own bugs (mutants) in the code whose tests are fast, and runs those tests for
- * each. What needs Postgres has deliberate bugs instead: `npm run mutations`.
+ * each. Code that needs Postgres has deliberate bugs instead: `npm run mutations`.
  *
  * Invariant: the checkout is not changed; results of an earlier run are used again where neither code nor tests have
  * changed. A part in which fewer mutants are caught than LEAST ends the command with 1.

@@ -1,12 +1,12 @@
 /**
  * Deliberate bugs; the tests named with each must catch it (docs/testing.md).
  *
- * Invariant: `from` stands exactly once in its file, so that a mutation whose place has moved is noticed and not passed
- * over; with `to` in its place the file still compiles.
+ * Invariant: `from` is exactly once in its file, so that a mutation whose place has moved is detected; with `to` in its
+ * place the file still compiles.
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are pieces of source text
 export interface Mutation {
-  /** What is wrong then, in a few words. */
+  /** The bug, in a few words. */
   readonly bug: string
   readonly file: string
   readonly from: string
@@ -45,7 +45,7 @@ const FILES = [
 
 export const MUTATIONS: readonly Mutation[] = [
   {
-    bug: 'the merge takes a state that is not greater than what is held (>= for >)',
+    bug: 'the merge takes a state that is not greater than the stored one (>= for >)',
     file: 'src/load/merge/statements.ts',
     from: '(${order(side, names)}) > (${order(',
     to: '(${order(side, names)}) >= (${order(',
@@ -230,7 +230,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: MEANING,
   },
   {
-    bug: 'a later event that overtakes an earlier one is not doubted',
+    bug: 'a later event that overtakes an earlier one is no conflict',
     file: 'src/ingest/drain/load-events.ts',
     from: 'if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`))',
     to: 'if (overtakenKeys.has(`${teamId}/${id}`))',
@@ -258,7 +258,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: SETTLE,
   },
   {
-    bug: 'NUL is sent to Postgres as it came',
+    bug: 'NUL is sent to Postgres unchanged',
     file: 'src/core/storable.ts',
     from: 'const UNSTORABLE = /\\u0000|[',
     to: 'const UNSTORABLE = /[',
@@ -342,7 +342,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: FILES,
   },
   {
-    bug: 'an error shows what a variable held',
+    bug: 'an error shows the value of a variable',
     file: 'src/config/config.ts',
     from: 'throw new UsageError(`${name} is not ${expected}`,',
     to: 'throw new UsageError(`${name} is not ${expected}: ${text}`,',
@@ -363,7 +363,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/extract/exports-deletes.test.ts'],
   },
   {
-    bug: 'a value that cannot be read is nulled and not told of',
+    bug: 'a value that cannot be read is nulled and not reported',
     file: 'src/streams/parts/cell.ts',
     from: '  problems.push({ path, reason: `not ${EXPECTED[type]}`, original: value })\n',
     to: '  if (value === path) problems.push({ path, reason: `not ${EXPECTED[type]}`, original: value })\n',
@@ -472,14 +472,14 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/e2e/healing.test.ts'],
   },
   {
-    bug: 'a run is good although what was set aside before it waits',
+    bug: 'a run succeeds although earlier dead letters wait',
     file: 'src/extract/backfill.ts',
     from: 'team.waiting > 0 || ',
     to: '',
     tests: ['test/e2e/healing.test.ts'],
   },
   {
-    bug: 'a run settles what events set aside',
+    bug: 'a run settles dead letters of events',
     file: 'src/load/dead-letters.ts',
     from: "    .where('status', '=', 'waiting')\n    .where('origin', 'like', 'run:%')\n    .where('last_run_id', 'is distinct from', place.runId)\n    .$if",
     to: "    .where('status', '=', 'waiting')\n    .where('last_run_id', 'is distinct from', place.runId)\n    .$if",
@@ -514,7 +514,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/probes/peers.test.ts'],
   },
   {
-    bug: 'an event that the warehouse refuses is set aside without its bytes',
+    bug: 'an event that the warehouse rejects is dead-lettered without its bytes',
     file: 'src/ingest/drain/settle-one-by-one.ts',
     from: 'reason: reasonOf(error), body }',
     to: "reason: reasonOf(error), body: 'null' }",
@@ -549,7 +549,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: CLOCKS,
   },
   {
-    bug: 'whether an event came while a page was read is told by two clocks',
+    bug: 'two clocks decide whether an event arrived while a page was read',
     file: 'src/load/load.ts',
     from: 'askedAt: taken.takenAt',
     to: 'askedAt: new Date().toISOString()',
@@ -871,7 +871,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/operate/twins-limits.test.ts'],
   },
   {
-    bug: 'an event that Postgres refused is set aside with its signed addresses and images',
+    bug: 'an event that Postgres rejected is dead-lettered with its signed addresses and images',
     file: 'src/ingest/drain/settle-one-by-one.ts',
     from: 'const body = keptOf(row.body, stream)',
     to: 'const body = row.body',
@@ -955,7 +955,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/load/refetches.test.ts'],
   },
   {
-    bug: 'differences beyond the first portions count as mended',
+    bug: 'differences beyond the first portions count as repaired',
     file: 'src/reconcile/verify/look-again.ts',
     from: '  for (let from = 0; from < ids.length; from += AT_A_TIME) {',
     to: '  for (let from = 0; from < Math.min(ids.length, 399); from += AT_A_TIME) {',

@@ -1,8 +1,8 @@
 /**
- * Does what the Dockerfile says in folders of this machine, where there is no engine that would.
+ * Executes the Dockerfile in folders of this machine, without a container engine.
  *
- * Invariant: a step finds what an image would hold: what the ignore file lets through, what an earlier step made, and
- * nothing of the checkout besides. What differs is the machine: its Node, its C library, its user.
+ * Invariant: a step finds the content of an image: files that the ignore file lets through, results of earlier steps, and
+ * nothing else of the checkout. Differences: the machine's Node, C library and user.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'

@@ -36,7 +36,7 @@ beforeAll(async () => {
   )
   await query(
     warehouse.url,
-    `with letter as (
+    `with inserted as (
        insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
        select team_id, stream, 'x', 'page', 'why' from intake.teams, unnest(array['patients', 'forms']) stream
      )
@@ -181,7 +181,7 @@ describe('docs/grafana.json', () => {
     for (const expression of expressions) {
       for (const [, name, label] of expression.matchAll(/(intake_\w+)\{(\w+)=/g)) {
         const lines = page.split('\n').filter((line) => line.startsWith(`${name}{`))
-        // What has happened to nobody yet has no series.
+        // Events that never occurred have no series yet.
         if (lines.length > 0) expect([name, lines[0]]).toEqual([name, expect.stringContaining(`${label}="`)])
       }
       for (const [, labels, name] of expression.matchAll(

@@ -1,4 +1,4 @@
-/** What no table may hold — signed addresses, image bytes, secrets — is nowhere, and makes no new version. */
+/** Signed addresses, image bytes and secrets are in no table, and make no new version. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { StreamName } from '../../src/core/streams.ts'
@@ -35,7 +35,7 @@ function contentOf(stream: StreamName, value: unknown) {
 const BYTES = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ'
 const CANARY = 'canary'
 
-/** A response in which everything that may be signed is signed by `key`, in each place it may stand. */
+/** A response in which everything that can be signed is signed with `key`, in each possible place. */
 const signedBy = (key: string) => ({
   id: 'r',
   answers: [
@@ -65,7 +65,7 @@ const signedBy = (key: string) => ({
 })
 
 describe('a response', () => {
-  test('whose addresses are signed anew at each read is the same content, hash for hash', () => {
+  test('whose addresses are signed again at each read is the same content, hash for hash', () => {
     const [first, second] = [contentOf('responses', signedBy('k1')), contentOf('responses', signedBy('k2'))]
     expect(first.text).toBe(second.text)
     expect(first.hash).toBe(second.hash)
@@ -107,7 +107,7 @@ describe('a response', () => {
     expect(await rowsOf(session, 'select 1 from intake_raw.set_aside')).toHaveLength(2)
   })
 
-  test('keeps what people wrote, an address with a query and talk of images among it', () => {
+  test('keeps text of people, even an address with a query, or words about images', () => {
     const words = [
       'https://example.com/?q=1&page=2#top',
       'see https://example.com/?signature=abc for more',
@@ -125,7 +125,7 @@ describe('a response', () => {
     expect(cleansedResponse(response)).toBe(response)
   })
 
-  test('keeps what is known of a file beside its address and bytes', () => {
+  test('keeps the other fields of a file without its address and bytes', () => {
     const file = {
       id: 'x',
       name: 'what?.png',
@@ -143,7 +143,7 @@ describe('a response', () => {
     })
   })
 
-  test('is not changed by being cleansed, and is cleansed once for all', () => {
+  test('is not changed by cleansing, and cleansing it again changes nothing', () => {
     const response = signedBy('k')
     const before = structuredClone(response)
     const once = cleansedResponse(response)
@@ -154,13 +154,13 @@ describe('a response', () => {
   test.each([
     ['[', ']'],
     ['{"files":', '}'],
-  ])('nested beyond every depth is no reason to fail: %s', (open, close) => {
+  ])('nested beyond every depth does not fail: %s', (open, close) => {
     const levels = 5000
     const deep = JSON.parse(`${open.repeat(levels)}null${close.repeat(levels)}`)
     expect(read('responses', { id: 'r', files: deep })).toMatchObject({ kind: 'dead' })
   })
 
-  test('with a field that means something to JavaScript keeps it', () => {
+  test('with a field that has a meaning in JavaScript keeps it', () => {
     const response = JSON.parse(
       '{"id":"r","files":[{"__proto__":{"url":"https://a.example.com/x?y"}}]}',
     ) as JsonObject
@@ -179,7 +179,7 @@ describe('a webhook configuration', () => {
     signing: { signatureSecret: SECRET, previous: [{ secret: SECRET }], has_secret: true },
   }
 
-  test('leaves no secret that a list gave away in any table, nor where it is set aside', async () => {
+  test('leaves no secret that a list contained in any table, dead letters included', async () => {
     const stream = streamNamed('webhook_configs')!
     const record = read('webhook_configs', config)
     const dead = [read('webhook_configs', { ...config, id: undefined }), read('webhook_configs', [config])]
@@ -195,13 +195,13 @@ describe('a webhook configuration', () => {
     expect(row).toEqual({ _extra: { signing: { previous: [{}], has_secret: true } } })
   })
 
-  test('is the same content whether a secret comes with it or not', () => {
+  test('is the same content with or without a secret', () => {
     const { signature_secret, ...without } = config
     expect(contentOf('webhook_configs', config).hash).toBe(contentOf('webhook_configs', without).hash)
   })
 })
 
-/** Every row of every table that a load writes, as text; bodies of what is set aside too. */
+/** Every row of every table that a load writes, as text; bodies of dead letters too. */
 async function warehouseText(): Promise<string> {
   const tables = await rowsOf<{ name: string }>(
     session,

@@ -1,4 +1,4 @@
-/** What every stream promises, shown on a real Postgres for every fixture of every declared stream. */
+/** The promises of every stream, on a real Postgres, for every fixture of every declared stream. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
@@ -45,9 +45,9 @@ test('every declared stream has fixtures', () => {
 describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$name', ({ name, stream }) => {
   const fixtures = FIXTURES[name]!
   const loading = fixtures.filter((fixture) => !('dead' in fixture.expected))
-  // Every stream loads a text of a megabyte; what becomes of it later is the same for all, and shown with patients.
+  // Every stream loads a text of a megabyte; its later handling is equal for all, and tested with patients.
   const handy = name === 'patients' ? loading : loading.filter((fixture) => bodyOf(fixture).length < 100_000)
-  // An entry of a log has a moment of its own, whenever it is read, and none is ever gone.
+  // An entry of a log has its own time, whenever it is read, and is never deleted.
   const isLog = stream.entryAt !== undefined
   const setAside = fixtures.filter((fixture) => 'dead' in fixture.expected)
 
@@ -71,14 +71,14 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
   })
 
   test.each(setAside.map((fixture) => ({ variant: fixture.name, fixture })))(
-    'a record that cannot be keyed is set aside whole: $variant',
+    'a record without a key becomes a dead letter: $variant',
     ({ fixture }) => {
       const { dead } = fixture.expected as { dead: string }
       expect(readFixture(stream, fixture, 1)).toMatchObject({ kind: 'dead', deadLetter: { reason: dead } })
     },
   )
 
-  test('records loaded again are found unchanged, and nothing is written', async () => {
+  test('records loaded again are unchanged, and nothing is written', async () => {
     const teamId = nextTeam++
     await load(stream, envelopesOf(stream, loading, teamId), 'straight')
     const before = await physicalRows(session, stream, teamId)
@@ -120,7 +120,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
   })
 
   test.skipIf(isLog)(
-    'a tombstone empties the row, an older record does not bring it back, a newer one does',
+    'a tombstone empties the row, an older record does not restore it, a newer one does',
     async () => {
       const [teamId, fresh] = [nextTeam++, nextTeam++]
       const envelopes = envelopesOf(stream, handy, teamId)
@@ -153,14 +153,14 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
     },
   )
 
-  test('a tombstone of a record never seen leaves a row that says so', async () => {
+  test('a tombstone of an unknown record leaves a row', async () => {
     const teamId = nextTeam++
     await load(stream, tombstonesOf(envelopesOf(stream, loading.slice(0, 1), teamId), SEEN), 'merge')
     const [row] = [...(await rootAsJson(session, stream, teamId)).values()]
     expect(JSON.parse(row!)).toMatchObject({ _deleted_at: '2026-01-01T12:00:00+00:00', _hash: null })
   })
 
-  test('history gets each superseded content once, and none for a version that merely moves on', async () => {
+  test('history gets each superseded content once, and none for a mere change of version', async () => {
     const teamId = nextTeam++
     const history = () =>
       rowsOf<{ id: string; version: string; deleted: boolean }>(
@@ -186,7 +186,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
     expect((await history()).filter((row) => row.deleted).length).toBe(first.length)
   })
 
-  test('the payload is kept as it came, but for what cannot be stored', async () => {
+  test('the payload is kept as received, except for characters that cannot be stored', async () => {
     const teamId = nextTeam++
     const envelopes = envelopesOf(stream, loading, teamId)
     await load(stream, envelopes, 'straight')
@@ -202,7 +202,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
     for (const row of rows) expect(parseText(row.payload)).toBeTypeOf('object')
   })
 
-  test('what was found adds up in intake_ops, by path and never by value', async () => {
+  test('findings add up in intake_ops, by path and never by value', async () => {
     const teamId = nextTeam++
     await load(stream, envelopesOf(stream, loading, teamId), 'straight')
     const total = (pick: (fixture: Fixture) => number) => loading.reduce((sum, each) => sum + pick(each), 0)

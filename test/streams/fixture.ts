@@ -33,7 +33,7 @@ export interface Fixture {
   readonly name: string
   /** The record, or its JSON as text or bytes where no value could say it. */
   readonly record: JsonObject | string | Buffer
-  /** What is in the tables afterwards, or why the record is set aside. */
+  /** The content of the tables afterwards, or why the record is a dead letter. */
   readonly expected: Loaded | { readonly dead: string }
   /** The order of an object's keys stands for a position. */
   readonly ordered?: true

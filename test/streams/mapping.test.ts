@@ -1,4 +1,4 @@
-/** Mapping is pure, reads every field that the shapes of the API name, and knows a summary from a whole record. */
+/** Mapping is pure, reads every field that the shapes of the API name, and distinguishes a summary from a complete record. */
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { Document, InputField } from '../../src/api/shapes/document.ts'
@@ -29,7 +29,7 @@ const streams = ALL_STREAMS.map((stream) => ({ name: stream.name, stream }))
 
 function mapped(stream: Stream, fixture: Fixture, change?: (value: unknown) => unknown) {
   const read = readFixture(stream, fixture, 1, undefined, change)
-  if (read.kind === 'dead') throw new Error('set aside')
+  if (read.kind === 'dead') throw new Error('a dead letter')
   const content = read.envelope.content!
   return { hash: content.hash, ...mapRecord(stream, content.payload, content.problems) }
 }
@@ -171,7 +171,7 @@ const PARTS: readonly (readonly [
     AnswerChoice.options[1],
     (part) => ({ answers: [{ answer_choices: [part] }] }),
     { question_choice: { text: 'question_choice' } },
-    // What is around a choice is not the choice.
+    // The object around a choice is not the choice.
     ['id', 'uid', 'text_value', 'text'],
   ],
   [
@@ -221,7 +221,7 @@ test.each([
   ['a message whose content is empty', 'messages', { id: 'm', content: '' }, false],
   ['a webhook configuration', 'webhook_configs', { id: 'w' }, undefined],
   ['a webhook event record', 'webhook_deliveries', { id: 'e' }, undefined],
-  ['a packet response of which nothing is told', 'packet_responses', { id: 'p', updated_at: 'x' }, true],
+  ['a packet response without any content', 'packet_responses', { id: 'p', updated_at: 'x' }, true],
   ['a packet response', 'packet_responses', { id: 'p', is_submitted: null }, false],
   ['a document without input fields', 'documents', { id: 'd' }, true],
   ['a document whose input fields are null', 'documents', { id: 'd', input_fields: null }, false],

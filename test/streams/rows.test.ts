@@ -82,7 +82,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
 function check(stream: Stream, fixture: Fixture): void {
   const expected = loadedOf(fixture)
   const read = readFixture(stream, fixture, 1)
-  if (read.kind === 'dead') throw new Error(`set aside: ${read.deadLetter.reason}`)
+  if (read.kind === 'dead') throw new Error(`a dead letter: ${read.deadLetter.reason}`)
   const { payload, problems } = read.envelope.content!
   const mapped = mapRecord(stream, payload, problems)
   const own = stream.columns.map((column) => column.name)

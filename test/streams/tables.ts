@@ -73,7 +73,7 @@ export function expectedState(
   const expected = loadedOf(fixture)
   const blank = (columns: readonly string[]) => Object.fromEntries(columns.map((column) => [column, null]))
   const read = readFixture(stream, fixture, 1)
-  if (read.kind === 'dead') throw new Error(`set aside: ${read.deadLetter.reason}`)
+  if (read.kind === 'dead') throw new Error(`a dead letter: ${read.deadLetter.reason}`)
   const drift = mapRecord(stream, read.envelope.content!.payload, read.envelope.content!.problems).drift
   const found = drift.map(({ path, type }) => `${path} ${type}`).sort()
   const promised = (expected.drift ?? []).map(([path, type]) => `${withoutPositions(path)} ${type}`).sort()
@@ -96,7 +96,7 @@ export function expectedState(
   }
 }
 
-/** Of an entry of a log, the moment that it tells, as Postgres writes it into JSON; no fixture has to say it again. */
+/** Of a log entry, its own time, as Postgres writes it into JSON; fixtures need not repeat it. */
 function momentIn({ entryAt }: Stream, { content }: Envelope): string | undefined {
   const moment = entryAt?.(content!.payload)
   return moment?.replace(/(?:\.0+|(\.\d*?)0+)?Z$/, '$1+00:00')

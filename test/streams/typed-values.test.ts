@@ -94,7 +94,7 @@ test.each([
 test('true, yes, false and no are booleans in any case, and nothing else is', () => {
   const anyCase = (word: string) =>
     fc
-      .tuple(...[...word].map((letter) => fc.constantFrom(letter, letter.toUpperCase())))
+      .tuple(...[...word].map((character) => fc.constantFrom(character, character.toUpperCase())))
       .map((all) => all.join(''))
   const words = fc.oneof(...['true', 'yes', 'false', 'no'].map(anyCase))
   fc.assert(

@@ -190,7 +190,7 @@ describe('after the upgrade', () => {
     )
   })
 
-  describe('beside the services of then', () => {
+  describe('with the services of that version', () => {
     let emulators: Emulator[]
     let env: Record<string, string | undefined>
 

@@ -42,7 +42,7 @@ function withParameter(name: string, value: string): string {
   return url.href
 }
 
-test('the time limits of a database do not hold for our sessions', async () => {
+test('the time limits of a database do not apply to our sessions', async () => {
   await using owner = await openSession({ url: database.url, purpose: 'connect test' })
   const name = pg.escapeIdentifier(new URL(database.url).pathname.slice(1))
   for (const limit of ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'])
@@ -50,7 +50,7 @@ test('the time limits of a database do not hold for our sessions', async () => {
   expect(await settingsOf(database.url)).toMatchObject(OURS)
 })
 
-test('options of the URL are kept beside ours, and ours hold', async () => {
+test('options of the URL are kept in addition to ours, and ours win', async () => {
   const url = withParameter(
     'options',
     '-c search_path=pg_catalog -c timezone=Asia/Tokyo -c statement_timeout=7s',
@@ -62,7 +62,7 @@ test('options of the URL are kept beside ours, and ours hold', async () => {
   })
 })
 
-test('a statement that somebody canceled is worth another run, and says where to look', async () => {
+test('a statement that somebody canceled is retried, and the error says where to look', async () => {
   await using session = await openSession({ url: database.url, purpose: 'connect test' })
   await session.client.query("set statement_timeout = '20ms'")
   const error = await session.client.query('select pg_sleep(5)').catch(warehouseError)

@@ -8,13 +8,13 @@ import { Limit, type RateLimit, type Ticket } from '../../../src/api/budget/limi
 const SECOND = 1_000_000
 
 export interface Limiter {
-  /** Counts the request that arrives at `now`, or says after how many microseconds to come again. */
+  /** Counts the request that arrives at `now`, or returns the microseconds to wait. */
   take(now: number): number | null
-  /** Requests it would have permitted in `seconds` to a client that knew everything. */
+  /** Requests that it would have permitted in `seconds` to an ideal client. */
   permitted(seconds: number): number
 }
 
-/** At most `count` in any `seconds`; `changes` give other counts from an instant (in seconds) on. */
+/** At most `count` in any `seconds`; `changes` set other counts from an instant (in seconds) on. */
 export function slidingWindow(
   count: number,
   seconds: number,
@@ -58,7 +58,7 @@ export function tokenBucket(burst: number, perSecond: number): Limiter {
   }
 }
 
-/** Counts anew at each full `seconds`. */
+/** Resets its count at each multiple of `seconds`. */
 export function fixedWindow(count: number, seconds: number): Limiter {
   let window = -1
   let taken = 0
@@ -77,7 +77,7 @@ export function fixedWindow(count: number, seconds: number): Limiter {
   }
 }
 
-/** `limiter`, of which another client takes `perSecond` as well. */
+/** `limiter`, with another client that uses `perSecond` of it. */
 export function shared(
   limiter: Limiter,
   perSecond: number,
@@ -98,7 +98,7 @@ export interface Circumstances {
   readonly limiter: Limiter
   readonly seconds: number
   readonly concurrency: number
-  /** Milliseconds there and back; each way of a request takes half of it, give or take `jitter` of that. */
+  /** Round trip in milliseconds; each direction takes half of it, with a variation of `jitter`. */
   readonly latency: number
   readonly jitter: number
   readonly header: boolean
@@ -110,9 +110,9 @@ export interface Circumstances {
 export interface Run {
   readonly accepted: number
   readonly rejected: number
-  /** Of what was permitted. */
+  /** As a share of the permitted requests. */
   readonly used: number
-  /** Of what was sent. */
+  /** As a share of the sent requests. */
   readonly wasted: number
   readonly log: readonly { at: number; rejected: boolean }[]
 }

@@ -1,4 +1,4 @@
-/** A body that comes as a stream: whole or an error, never held whole, and its place given back. */
+/** A body as a stream: complete or an error, never kept in memory as a whole, and its permit returned. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
@@ -18,7 +18,7 @@ const textOf = async ({ stream }: Streamed): Promise<string> =>
 /** Resolves when `condition` holds. */
 const until = (condition: () => boolean): Promise<void> => expect.poll(condition, { interval: 5 }).toBe(true)
 
-/** A server that writes `text` on a connection as it is, and then ends it. */
+/** A server that writes `text` to a connection unchanged, and then closes it. */
 async function startRaw(text: string): Promise<{ url: string } & AsyncDisposable> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -37,7 +37,7 @@ async function startRaw(text: string): Promise<{ url: string } & AsyncDisposable
   }
 }
 
-describe('what is handed over', () => {
+describe('the result contains', () => {
   test('the bytes, the headers and the times', async () => {
     await using service = await startService((_, response) =>
       response.writeHead(200, { 'content-type': 'text/csv' }).end('\ufeffa,b\r\n'),
@@ -48,7 +48,7 @@ describe('what is handed over', () => {
     const streamed = await open(heard.client)
     expect(streamed).toMatchObject({ status: 200, endKnown: true })
     expect(streamed.headers['content-type']).toBe('text/csv')
-    // Whole seconds, and Node writes the same for as long as its clock's timer is late.
+    // Whole seconds, and Node caches the text until its timer fires.
     expect(streamed.serviceDate!).toBeGreaterThan(before + CLOCK_APART_MS - 2000)
     expect(streamed.serviceDate!).toBeLessThanOrEqual(Date.now() + CLOCK_APART_MS)
     expect(streamed.startedAt).toBeGreaterThanOrEqual(begun)
@@ -60,7 +60,7 @@ describe('what is handed over', () => {
     })
   })
 
-  test('an empty file, packed or not, is empty', async () => {
+  test('an empty file, compressed or not', async () => {
     await using service = await startService((_, response, index) =>
       [
         () => response.writeHead(204).end(),
@@ -78,7 +78,7 @@ describe('what is handed over', () => {
     ['x-gzip', gzipSync],
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
-  ])('%s is unpacked', async (encoding, pack) => {
+  ])('%s is decompressed', async (encoding, pack) => {
     const text = 'Client ID,First Name\r\n'.repeat(20_000)
     await using service = await startService((_, response) =>
       response.writeHead(200, { 'content-encoding': encoding }).end(pack(text)),
@@ -88,7 +88,7 @@ describe('what is handed over', () => {
   })
 })
 
-describe('the head is judged like any answer', () => {
+describe('the head is checked like any answer', () => {
   test.each([
     ['500', ((_, response) => json(response, {}, 500)) as Handler],
     ['429', ((_, response) => json(response, {}, 429, { 'retry-after': '0' })) as Handler],
@@ -97,7 +97,7 @@ describe('the head is judged like any answer', () => {
       'an encoding unknown to us',
       ((_, response) => response.writeHead(200, { 'content-encoding': 'zstd' }).end('x')) as Handler,
     ],
-  ])('%s is tried again', async (_name, handler) => {
+  ])('%s is retried', async (_name, handler) => {
     await using service = await startService((request, response, index) =>
       index === 0 ? handler(request, response, index) : response.end('a\r\n'),
     )
@@ -139,7 +139,7 @@ describe('a body that breaks off is an error with verdict retry, never a short f
     expect(JSON.stringify([error, error.stack])).not.toContain('hello')
   })
 
-  test('by a reset after a good part', async () => {
+  test('by a reset in the middle', async () => {
     await using service = await startService((_, response) => {
       response.writeHead(200)
       response.write('x'.repeat(300_000), () => setTimeout(() => response.socket!.resetAndDestroy(), 30))
@@ -152,7 +152,7 @@ describe('a body that breaks off is an error with verdict retry, never a short f
   test.each([
     ['gzip', gzipSync],
     ['br', brotliCompressSync],
-  ])('within %s, although its length was kept', async (encoding, pack) => {
+  ])('within %s, although its length was right', async (encoding, pack) => {
     const packed = pack(randomBytes(50_000).toString('hex'))
     await using service = await startService((_, response) =>
       response.writeHead(200, { 'content-encoding': encoding }).end(packed.subarray(0, packed.length - 9)),
@@ -162,14 +162,14 @@ describe('a body that breaks off is an error with verdict retry, never a short f
     expect(await errorOf(stream.toArray())).toMatchObject({ code: 'bad_encoding', verdict: 'retry' })
   })
 
-  test('by standing still', async () => {
+  test('by stalling', async () => {
     await using service = await startService((_, response) => response.writeHead(200).write('a,b'))
     await using heard = clientOf(service.url, { timeouts: { bodyIdle: 40 } })
     const { stream } = await open(heard.client)
     expect(await errorOf(stream.toArray())).toMatchObject({ code: 'timeout', verdict: 'retry' })
   })
 
-  test('where nobody listens yet, the error waits for the reader', async () => {
+  test('before anybody reads: the error waits for the reader', async () => {
     await using service = await startService((_, response) => {
       response.writeHead(200).write('a,b', () => response.destroy())
     })
@@ -180,7 +180,7 @@ describe('a body that breaks off is an error with verdict retry, never a short f
     expect(error).toMatchObject({ name: 'ApiError', code: 'connection_lost', verdict: 'retry' })
   })
 
-  test('one without length or chunks cannot be told from a whole one, and is marked', async () => {
+  test('one without length or chunks cannot be distinguished from a complete one, and is marked', async () => {
     await using raw = await startRaw('HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhello')
     await using heard = clientOf(raw.url)
     const streamed = await open(heard.client)
@@ -190,7 +190,7 @@ describe('a body that breaks off is an error with verdict retry, never a short f
 })
 
 describe('its size', () => {
-  test('may be up to `maxBytes`, unpacked; more fails, and sets this one aside', async () => {
+  test('may be up to `maxBytes`, decompressed; more is a dead letter', async () => {
     const text = 'x'.repeat(100_000)
     await using service = await startService((_, response, index) =>
       index % 2 === 0
@@ -207,7 +207,7 @@ describe('its size', () => {
     }
   })
 
-  test('does not matter to memory: of 50 MB no more than a little is ever on its way', async () => {
+  test('does not matter for memory: of 50 MB only a little is buffered at a time', async () => {
     const piece = Buffer.alloc(64 * 1024, 'x')
     const total = 800
     let written = 0
@@ -223,7 +223,7 @@ describe('its size', () => {
     })
     await using heard = clientOf(service.url)
     const { stream } = await open(heard.client)
-    // Nobody reads: the server can fill the buffers of the connection, which are the system's, and no more.
+    // Nobody reads: the server can fill the buffers of the connection, which belong to the system, and no more.
     let before = -1
     while (written > before) {
       before = written
@@ -241,7 +241,7 @@ describe('its size', () => {
     expect(most).toBeLessThanOrEqual(4 * piece.length)
   })
 
-  test('takes as long as it takes: no deadline for the whole, none while the reader rests', async () => {
+  test('takes any time: there is no deadline for the whole, and none while the reader pauses', async () => {
     await using service = await startService(async (_, response) => {
       response.writeHead(200)
       for (let index = 0; index < 8; index++) {
@@ -254,7 +254,7 @@ describe('its size', () => {
     const { stream } = await open(heard.client)
     let size = 0
     for await (const chunk of stream) {
-      // Once for longer than the connection may stand still.
+      // Once for longer than the connection may stall.
       if (size === 0) await later(2_600)
       size += chunk.length
     }
@@ -292,7 +292,7 @@ describe('while it is read it is one of the requests in flight', () => {
     'it is destroyed unread': ({ stream }) => void stream.destroy(),
     'it is destroyed with an error': ({ stream }) => void stream.destroy(new Error('of the reader')),
   }
-  test.each(Object.entries(ENDS))('its place and its connection are free when %s', async (_name, end) => {
+  test.each(Object.entries(ENDS))('its permit and its connection are free when %s', async (_name, end) => {
     let closed = 0
     await using service = await startService((request, response, index) => {
       response.on('close', () => (closed += 1))

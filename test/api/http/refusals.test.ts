@@ -1,26 +1,26 @@
-/** What the service said when it refused: for a caller that asks, and for no error and no log. */
+/** The answer of a rejected request, for a caller that asks for it, and for no error and no log. */
 import { describe, expect, test } from 'vitest'
 import type { Answer } from '../../../src/api/client.ts'
 import { clientOf, errorOf, startService } from '../support/service.ts'
 
 const CANARY = 'canary-in-the-body'
 
-describe('a caller that asks for refusals', () => {
-  test('is shown the body to the byte, once, and the error still holds none of it', async () => {
+describe('a caller that asks for rejections', () => {
+  test('gets the exact body, once, and the error contains nothing of it', async () => {
     await using service = await startService((_, response) =>
-      response.writeHead(400, { 'x-told': 'yes' }).end(`{"detail": "${CANARY}"}\n`),
+      response.writeHead(400, { 'x-detail': 'yes' }).end(`{"detail": "${CANARY}"}\n`),
     )
     await using heard = clientOf(service.url)
     const shown: Answer[] = []
     const onRefusal = (answer: Answer) => void shown.push(answer)
     const error = await errorOf(heard.client.request('POST', '/v2/patients', { body: {}, onRefusal }))
-    expect(shown.map(({ status, headers, body }) => [status, headers['x-told'], String(body)])).toEqual([
+    expect(shown.map(({ status, headers, body }) => [status, headers['x-detail'], String(body)])).toEqual([
       [400, 'yes', `{"detail": "${CANARY}"}\n`],
     ])
     expect(`${error.stack} ${JSON.stringify(error)} ${heard.lines.join('')}`).not.toContain(CANARY)
   })
 
-  test('is shown the last of several attempts only', async () => {
+  test('gets only the last of several attempts', async () => {
     await using service = await startService((_, response, index) =>
       response.writeHead(index === 0 ? 500 : 404).end(`attempt ${index}`),
     )
@@ -31,7 +31,7 @@ describe('a caller that asks for refusals', () => {
     expect(shown).toEqual(['attempt 1'])
   })
 
-  test('is shown nothing when no answer came at the end', async () => {
+  test('gets nothing when the last attempt had no answer', async () => {
     await using service = await startService((_, response, index) => {
       if (index === 0) response.writeHead(503).end(CANARY)
       else response.destroy()
@@ -43,7 +43,7 @@ describe('a caller that asks for refusals', () => {
   })
 })
 
-test('a path that has a label is in no log and no error', async () => {
+test('a path with a label is in no log and no error', async () => {
   await using service = await startService((_, response) => response.writeHead(404).end())
   await using heard = clientOf(service.url)
   const error = await errorOf(heard.client.get(`/v2/patients/${CANARY}`, { label: '(given)' }))

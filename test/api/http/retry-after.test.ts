@@ -1,4 +1,4 @@
-/** How long an answer of 429 or 503 asks us to wait, in whatever way it says so, and whatever its clock shows. */
+/** How long an answer of 429 or 503 asks us to wait, in any form, and with any clock of the service. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { retryAfterOf } from '../../../src/api/http/retry-after.ts'
@@ -16,17 +16,17 @@ describe('a date', () => {
     ['an hour behind ours', -HOUR],
     ['as ours', 0],
     ['a day ahead of ours', 24 * HOUR],
-  ])('is of the service’s clock, which is %s', (_name, apart) => {
+  ])('is on the service’s clock, which is %s', (_name, apart) => {
     expect(header(date(NOW + apart + 30_000), NOW + apart)).toBe(30_000)
     expect(header(date(NOW + apart - 30_000), NOW + apart)).toBe(0)
   })
 
-  test('is of our clock where the service says nothing of its own', () => {
+  test('is on our clock if the service shows no time of its own', () => {
     expect(header(date(NOW + 30_000))).toBe(30_000)
     expect(header(date(NOW - 1_000))).toBe(0)
   })
 
-  test('is as far away as it says, whatever the clocks are apart', () => {
+  test("is a duration from the service's time, however far the clocks are apart", () => {
     const seconds = fc.integer({ min: 0, max: 100_000 })
     const apart = fc.integer({ min: -1_000_000, max: 1_000_000 })
     fc.assert(
@@ -50,7 +50,7 @@ test.each([
 })
 
 test.each(['', '-1', '1e3', '0x10', 'soon', '1234567890', '2026-11-20T12:00:00Z', '7 s'])(
-  'what is neither says nothing: "%s"',
+  'anything else gives no time: "%s"',
   (text) => {
     expect(header(text, NOW)).toBeNull()
     expect(sentence('Expected available in 3 seconds.', text)).toBe(3_000)
@@ -58,7 +58,7 @@ test.each(['', '-1', '1e3', '0x10', 'soon', '1234567890', '2026-11-20T12:00:00Z'
 )
 
 describe('the sentence', () => {
-  test('is read where there is no header, and not beside one', () => {
+  test('is read if there is no header, and otherwise ignored', () => {
     expect(sentence('{"detail": "Request was throttled. Expected available in 42 seconds."}')).toBe(42_000)
     expect(sentence('Expected available in 1 second.')).toBe(1_000)
     expect(sentence('Expected available in 42 seconds.', '7')).toBe(7_000)
@@ -66,7 +66,7 @@ describe('the sentence', () => {
     expect(header(undefined)).toBeNull()
   })
 
-  test('is looked for at the beginning of a body alone', () => {
+  test('is found only at the beginning of a body', () => {
     const said = 'available in 3 seconds'
     expect(sentence(' '.repeat(2048 - said.length) + said)).toBe(3_000)
     expect(sentence(' '.repeat(2048) + said)).toBeNull()

@@ -1,4 +1,4 @@
-/** Writes: sent again only when nothing was done, and believed when the service says that something was. */
+/** Writes: sent again only when nothing was done, and accepted when the service reports that something was. */
 import type http from 'node:http'
 import { LosslessNumber } from 'lossless-json'
 import { describe, expect, test } from 'vitest'
@@ -36,7 +36,7 @@ const reset: Handler = (_, response) => response.socket!.resetAndDestroy()
 const failed: Handler = (_, response) => json(response, {}, 500)
 const unavailable: Handler = (_, response) => json(response, {}, 503, { 'retry-after': '0' })
 
-describe('a write whose outcome is not known is not sent again, and says so', () => {
+describe('a write with an unknown outcome is not sent again, and is reported as such', () => {
   test.each(WRITES)('%s', async (_name, does) => {
     for (const handler of [reset, failed, unavailable]) {
       await using service = await startService(handler)
@@ -55,7 +55,7 @@ test.each([
   [303, false],
   [308, true],
 ])(
-  'a redirect with %i after a write is not followed; that nothing was done is said: %s',
+  'a redirect with %i after a write is not followed; the error says that nothing was done: %s',
   async (status, known) => {
     await using service = await startService((_, response) =>
       response.writeHead(status, { location: '/v2/patients/p1' }).end(),
@@ -67,7 +67,7 @@ test.each([
   },
 )
 
-describe('a write that was throttled is sent again, to the byte', () => {
+describe('a write that was throttled is sent again, byte for byte', () => {
   test.each(WRITES)('%s', async (_name, does) => {
     await using service = await startService((_, response, index) =>
       index === 0
@@ -87,7 +87,7 @@ describe('a write that was throttled is sent again, to the byte', () => {
   })
 })
 
-test('an export, whose POST only reads, is asked for again after a 500 and a reset', async () => {
+test('an export, whose POST only reads, is requested again after a 500 and a reset', async () => {
   for (const handler of [reset, failed]) {
     await using service = await startService((request, response, index) =>
       index === 0 ? handler(request, response, index) : response.end('a,b\r\n'),
@@ -99,7 +99,7 @@ test('an export, whose POST only reads, is asked for again after a 500 and a res
   }
 })
 
-describe('an empty answer, or one that holds no record, is a success', () => {
+describe('an empty answer, or one without a record, is a success', () => {
   const empty =
     (status: number, body = '') =>
     (response: http.ServerResponse) =>
@@ -168,7 +168,7 @@ describe('an empty answer, or one that holds no record, is a success', () => {
 describe('a new webhook configuration', () => {
   const fields = { target_url: 'https://u.example' }
 
-  test('comes with its secret', async () => {
+  test('has its secret in the answer', async () => {
     await using service = await startService((_, response) =>
       json(response, { id: 'w', signature_secret: 's3', more: 1 }, 201),
     )
@@ -200,7 +200,7 @@ describe('an upload', () => {
     ['patients.csv', 'patients.csv'],
     ['a"b; name=x\r\nX-Evil: 1.csv', 'a%22b; name=x%0D%0AX-Evil: 1.csv'],
     ['père.csv', 'père.csv'],
-  ])('of %j is one part named file, its bytes untouched', async (name, written) => {
+  ])('of %j is one part named file, its bytes unchanged', async (name, written) => {
     await using service = await startService((_, response) => json(response, { id: 'u' }, 202))
     await using heard = clientOf(service.url)
     const bytes = Buffer.from('\ufefffirst_name,last_name\r\nA\u0000,"\xff--\r\n"', 'latin1')
@@ -217,7 +217,7 @@ describe('an upload', () => {
   })
 })
 
-test('a number that was read without loss is written as it was read', async () => {
+test('a losslessly read number is written as it was read', async () => {
   await using service = await startService((_, response) => json(response, { id: 'p' }))
   await using heard = clientOf(service.url)
   const custom_fields = { big: new LosslessNumber('12345678901234567890'), one: new LosslessNumber('1.0') }

@@ -1,4 +1,4 @@
-/** The verdict on a list is the same in whatever order its pages arrive, and whatever is wrong with them. */
+/** A scan has the same result in any order of arrival of its pages, whatever is wrong with them. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ApiError, ShapeError } from '../../../src/api/errors.ts'
@@ -37,17 +37,17 @@ const recordsOf = (count: number, page: number) =>
     fits: true,
   }))
 
-/** What the service answers for a page: the same whenever it is asked. */
+/** The answer of the service for a page: the same each time. */
 function answerOf({ count, flaws }: List, page: number): unknown {
   const at = (number: number) => flaws.filter(([place]) => place === number).map(([, each]) => each)
-  let told = count
+  let reported = count
   let results = recordsOf(count, page)
   let next: string | null = page * SIZE < count ? `?page=${page + 1}` : null
   for (const each of at(page)) {
     if (each.kind === 'status')
       throw new ApiError('GET', '/list', failureOfStatus(each.status, false), 1, true)
     if (each.kind === 'no_list') return { detail: 'none' }
-    if (each.kind === 'count') told += each.by
+    if (each.kind === 'count') reported += each.by
     if (each.kind === 'short') results = results.slice(1)
     if (each.kind === 'empty') results = []
     if (each.kind === 'ends') next = null
@@ -55,10 +55,10 @@ function answerOf({ count, flaws }: List, page: number): unknown {
     if (each.kind === 'misfit') results = results.map((record) => ({ ...record, fits: false }))
     if (each.kind === 'like') results = recordsOf(count, each.page)
   }
-  return { count: told, next, results }
+  return { count: reported, next, results }
 }
 
-/** How reading the list ends, where each answer comes when `deliver` lets it. */
+/** The result of reading the list, where `deliver` releases each answer. */
 async function ending(
   of: List,
   concurrency: number,
@@ -89,7 +89,7 @@ async function ending(
   }
 }
 
-test('whatever order pages arrive in, and however many at a time, the list gets one verdict or one error', async () => {
+test('in any order of arrival, and with any concurrency, a list gives one result or one error', async () => {
   const seen = new Map<string, number>()
   await fc.assert(
     fc.asyncProperty(list, fc.integer({ min: 2, max: 8 }), fc.scheduler(), async (of, width, scheduler) => {
@@ -103,7 +103,7 @@ test('whatever order pages arrive in, and however many at a time, the list gets 
     }),
     { numRuns: 2_000 },
   )
-  // Each of the verdicts was drawn, or nothing was compared.
+  // Each of the results was drawn, or nothing was compared.
   for (const verdict of [
     'true undefined',
     'false filter_ignored',

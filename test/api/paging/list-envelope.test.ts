@@ -1,4 +1,4 @@
-/** What a list answer may look like, and what must never be taken for the end of one, or for an empty one. */
+/** Shapes of a list answer, and answers that must never be taken for its end, or for an empty list. */
 import { describe, expect, test } from 'vitest'
 import { readList } from '../../../src/api/paging/list-envelope.ts'
 
@@ -17,13 +17,13 @@ describe('the next page', () => {
     ['_links.next with href', { _links: { next: { href: '?page=2' } } }],
     ['meta.next', { meta: { next: '?page=2' } }],
     ['meta.next with href', { meta: { next: { href: '?page=2' } } }],
-    ['a link beside an empty one', { next: null, links: { next: '?page=2' } }],
-    ['a link beside has_more', { next: '?page=2', has_more: true }],
+    ['a link next to an empty one', { next: null, links: { next: '?page=2' } }],
+    ['a link next to has_more', { next: '?page=2', has_more: true }],
   ])('is read from %s', (_name, more) => {
     expect(read({ results: ROWS, ...more })).toMatchObject({ next: 'page=2', endKnown: true })
   })
 
-  test('is read from a Link header beside has_more', () => {
+  test('is read from a Link header together with has_more', () => {
     const list = read({ results: ROWS, has_more: true }, '<https://x/y?page=2>; rel="next"')
     expect(list).toMatchObject({ next: 'page=2', endKnown: true })
   })
@@ -36,11 +36,11 @@ describe('the next page', () => {
     ['a fraction', { next: 1.5 }],
     ['a link elsewhere that is none', { next: null, _links: { next: { name: 'canary' } } }],
     ['has_more alone', { has_more: true }],
-    ['has_more beside an empty next', { next: null, has_more: true }],
+    ['has_more with an empty next', { next: null, has_more: true }],
     ['has_more under meta', { meta: { has_more: true } }],
     ['next_cursor', { next_cursor: 'canary' }],
     ['next_page_token', { next_page_token: 'canary' }],
-  ])('is never passed over: %s is an error', (_name, more) => {
+  ])('is never skipped: %s is an error', (_name, more) => {
     const attempt = () => read({ results: ROWS, ...more })
     expect(attempt).toThrow(
       expect.objectContaining({
@@ -57,7 +57,7 @@ describe('the next page', () => {
     ['null under links', { links: { next: null } }, true],
     ['not said', {}, false],
     ['no more', { has_more: false, next_cursor: null, next_page_token: '' }, false],
-  ])('is none where it is %s', (_name, more, endKnown) => {
+  ])('is absent if it is %s', (_name, more, endKnown) => {
     expect(read({ results: ROWS, ...more })).toMatchObject({ next: null, endKnown })
   })
 })

@@ -1,4 +1,4 @@
-/** Which pages are requested while others are on their way. */
+/** Pages that are requested while others are in flight. */
 import { expect, test } from 'vitest'
 import { type PageFacts, PageJudge } from '../../../src/api/paging/page-judge.ts'
 
@@ -7,7 +7,7 @@ const page = (number: number, facts: Partial<PageFacts> = {}): PageFacts => ({
   ...{ fingerprint: `page ${number}`, fits: true, ...facts },
 })
 
-/** A list of a hundred pages, of which the first has come and the next four are under way. */
+/** A list of a hundred pages: the first has arrived and the next four are in flight. */
 function begun(): PageJudge {
   const judge = new PageJudge('/list', undefined, undefined)
   expect(judge.next()).toEqual({ number: 1, query: '' })
@@ -21,7 +21,7 @@ test.each([
   ['empty', page(4, { records: 0, fingerprint: null })],
   ['failed', { kind: 'failed', number: 4, error: new Error('no') }],
   ['misfit', page(4, { fits: false })],
-] as const)('nothing is requested beyond a page that ends the scan: %s', (_, arrival) => {
+] as const)('no page is requested after one that ends the scan: %s', (_, arrival) => {
   const judge = begun()
   judge.arrived(arrival)
   expect(judge.next()).toBeNull()
@@ -37,7 +37,7 @@ test.each([
   })
 })
 
-test('a page that repeats another holds requests back until it is known that the list changes, and then no longer', () => {
+test('a repeated page delays requests until the list is known to have changed', () => {
   const judge = begun()
   judge.arrived(page(3))
   judge.arrived(page(5, { fingerprint: 'page 3' }))

@@ -45,7 +45,7 @@ const rows = (from: number, to: number) =>
 const pageOf = (url: string, name = 'page') => Number(new URL(url, 'http://x').searchParams.get(name) ?? 1)
 const WHOLE = { complete: true, stable: true }
 
-describe('each envelope is the same list', () => {
+describe('each envelope is read as the same list', () => {
   test.each([
     ['bare array', rows(0, 3)],
     ['results without count', { results: rows(0, 3), next: null }],
@@ -71,15 +71,18 @@ describe('each envelope is the same list', () => {
     expect(error).toMatchObject({ code: 'list_unreadable', verdict: 'stop' })
   })
 
-  test.each([[[]], [{ count: 0, next: null, results: [] }]])('an empty list is whole: %j', async (body) => {
-    expect((await scanAll((_, response) => json(response, body))).outcome).toMatchObject({
-      ...WHOLE,
-      records: 0,
-    })
-  })
+  test.each([[[]], [{ count: 0, next: null, results: [] }]])(
+    'an empty list is complete: %j',
+    async (body) => {
+      expect((await scanAll((_, response) => json(response, body))).outcome).toMatchObject({
+        ...WHOLE,
+        records: 0,
+      })
+    },
+  )
 })
 
-describe('next is followed by its query alone', () => {
+describe('only the query of next is followed', () => {
   test.each([
     ['another origin', (query: string) => `https://elsewhere.invalid/v9/other?${query}`],
     ['http behind a proxy', (query: string) => `http://127.0.0.1/v2/patients?${query}`],
@@ -106,7 +109,7 @@ describe('next is followed by its query alone', () => {
     expect(other.received).toEqual([])
   })
 
-  test('a filter that the link forgot is sent all the same', async () => {
+  test('a filter that the link omits is sent as well', async () => {
     const taken = await scanAll(
       ({ url }, response) =>
         json(response, {
@@ -118,7 +121,7 @@ describe('next is followed by its query alone', () => {
     expect(taken.urls).toEqual(['/v2/patients?patient=p+1', '/v2/patients?page=2&patient=p+1'])
   })
 
-  test('a cursor is sent back to the letter, one page after the other', async () => {
+  test('a cursor is sent back unchanged, one page after the other', async () => {
     const cursor = 'bz0x%2BcD0yMDI2=='
     const taken = await scanAll(({ url }, response) =>
       json(
@@ -142,7 +145,7 @@ describe('next is followed by its query alone', () => {
     expect(taken.outcome).toMatchObject(WHOLE)
   })
 
-  test('a next with another place of the same query is a repeat', async () => {
+  test('a next with another position of the same query is a repeat', async () => {
     const error = await errorOf(
       scanAll(({ url }, response) =>
         json(response, { next: '/elsewhere?page=2', results: rows(pageOf(url), pageOf(url) + 1) }),
@@ -153,7 +156,7 @@ describe('next is followed by its query alone', () => {
   })
 })
 
-describe('where the count is known, pages are fetched side by side', () => {
+describe('with a known count, pages are fetched concurrently', () => {
   test('by page number', async () => {
     let under = 0
     let most = 0
@@ -182,7 +185,7 @@ describe('where the count is known, pages are fetched side by side', () => {
   test.each([
     ['capped', 3],
     ['ignored', 25],
-  ])('a page_size that is %s is seen by what came', async (_name, size) => {
+  ])('a page_size that is %s is detected from the received pages', async (_name, size) => {
     const taken = await scanAll(({ url }, response) => json(response, numberedPage(url, 60, size)), {
       teamPageSize: 10,
     })
@@ -191,7 +194,7 @@ describe('where the count is known, pages are fetched side by side', () => {
     expect(taken.urls.every((url) => url.includes('page_size=10'))).toBe(true)
   })
 
-  test('a last page that has a next is followed', async () => {
+  test('a last page with a next is followed', async () => {
     const taken = await scanAll(({ url }, response) => {
       const page = pageOf(url)
       const total = page < 3 ? 6 : 8 // two rows were added meanwhile
@@ -201,7 +204,7 @@ describe('where the count is known, pages are fetched side by side', () => {
     expect(taken.outcome).toMatchObject({ complete: true, stable: false, reason: 'count_drifted' })
   })
 
-  test('a slow consumer holds the pages back', async () => {
+  test('a slow consumer delays the pages', async () => {
     await using service = await startService(({ url }, response) => json(response, numberedPage(url, 400, 2)))
     await using heard = clientOf(service.url)
     const scan = heard.client.pages('/v2/patients', { resource: 'patients', concurrency: 3 })
@@ -215,7 +218,7 @@ describe('where the count is known, pages are fetched side by side', () => {
     expect(scan.outcome).toMatchObject({ complete: false, stable: false, reason: 'not_finished' })
   })
 
-  test('leaving the scan ends the requests under way', async () => {
+  test('leaving the scan ends requests in flight', async () => {
     let ended = 0
     await using service = await startService(({ url }, response) => {
       response.on('close', () => {
@@ -230,7 +233,7 @@ describe('where the count is known, pages are fetched side by side', () => {
   })
 })
 
-describe('a list that changes meanwhile ends in a scan that is not believed', () => {
+describe('a list that changes during the scan is not trusted', () => {
   const numbered =
     (change: (page: number, body: ReturnType<typeof numberedPage>) => unknown): Handler =>
     ({ url }, response) => {
@@ -282,7 +285,7 @@ describe('a list that changes meanwhile ends in a scan that is not believed', ()
     expect(taken.outcome).toMatchObject({ ...verdict, stable: false })
   })
 
-  test.each([404, 400])('a cursor that has run out (%i) ends the scan early', async (code) => {
+  test.each([404, 400])('an expired cursor (%i) ends the scan early', async (code) => {
     const taken = await scanAll(({ url }, response) =>
       url.includes('cursor')
         ? json(response, { detail: 'Invalid cursor' }, code)
@@ -291,7 +294,7 @@ describe('a list that changes meanwhile ends in a scan that is not believed', ()
     expect(taken.outcome).toMatchObject({ complete: false, stable: false, reason: 'rows_vanished' })
   })
 
-  test('a list that is not there at all is an error', async () => {
+  test('a list that does not exist is an error', async () => {
     const error = await errorOf(scanAll((_, response) => json(response, { detail: 'x' }, 404)))
     expect(error).toMatchObject({ code: 'not_found', verdict: 'gone' })
   })
@@ -307,7 +310,7 @@ describe('a list that changes meanwhile ends in a scan that is not believed', ()
   })
 })
 
-describe('a page that repeats ends the scan with an error', () => {
+describe('a repeated page ends the scan with an error', () => {
   test('a server that ignores the page', async () => {
     const error = await errorOf(
       scanAll((_, response) => json(response, { count: 9, next: '?page=2', results: rows(0, 3) })),
@@ -316,14 +319,14 @@ describe('a page that repeats ends the scan with an error', () => {
     expect((error as { hint?: string }).hint).toContain('pageSize')
   })
 
-  test('under ever new cursors', async () => {
+  test('with ever new cursors', async () => {
     const error = await errorOf(
       scanAll((_, response, index) => json(response, { next: `?cursor=${index}`, results: rows(0, 3) })),
     )
     expect(error).toMatchObject({ code: 'page_repeated' })
   })
 
-  test('empty pages under ever new cursors end too', async () => {
+  test('empty pages with ever new cursors end too', async () => {
     const taken = await scanAll((_, response, index) =>
       json(response, { next: `?cursor=${index}`, results: [] }),
     )
@@ -331,7 +334,7 @@ describe('a page that repeats ends the scan with an error', () => {
     expect(taken.urls.length).toBeLessThan(50)
   })
 
-  test('records without an id are compared whole', async () => {
+  test('records without an id are compared completely', async () => {
     const taken = await scanAll(({ url }, response) => {
       const page = pageOf(url)
       json(response, { next: page < 3 ? `?page=${page + 1}` : null, results: [{ title: `t${page}` }] })
@@ -345,7 +348,7 @@ describe('a bare array is the whole list', () => {
     expect((await scanAll((_, response) => json(response, rows(0, 100)))).urls).toHaveLength(1)
   })
 
-  test('with one, unless it is full: then the next page is asked for', async () => {
+  test('with one, unless it is full: then the next page is requested', async () => {
     const taken = await scanAll(
       ({ url }, response) => json(response, rows((pageOf(url) - 1) * 4, Math.min(10, pageOf(url) * 4))),
       { teamPageSize: 4 },
@@ -359,7 +362,7 @@ describe('a bare array is the whole list', () => {
     ])
   })
 
-  test('so it goes with a count that it has not reached', async () => {
+  test('also with a count that it has not reached', async () => {
     const page = (url: string) => rows((pageOf(url) - 1) * 4, Math.min(8, pageOf(url) * 4))
     const taken = await scanAll(({ url }, response) => json(response, { data: page(url), total: 8 }), {
       teamPageSize: 4,

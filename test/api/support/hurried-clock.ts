@@ -1,17 +1,17 @@
 /**
- * A clock whose pauses take no time: whoever sleeps moves it on at once, and nothing else does.
+ * A clock whose pauses take no time: a sleeper advances it at once, and nothing else does.
  *
- * Invariant: no two looks show the same time.
+ * Invariant: no two reads return the same time.
  */
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 
 export interface HurriedClock extends Clock {
-  /** Pauses that came to their end, in milliseconds. */
+  /** Completed pauses, in milliseconds. */
   readonly slept: readonly number[]
-  /** Moves the clock on; by microseconds. */
+  /** Advances the clock; in microseconds. */
   skip(microseconds: number): void
-  /** Pauses end no more, until `go`. */
+  /** Pauses no longer end, until `go`. */
   stop(): void
   go(): void
 }

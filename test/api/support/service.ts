@@ -1,8 +1,8 @@
 /**
- * A real HTTP server that misbehaves as told, and a client for it.
+ * A real HTTP server with faults on request, and a client for it.
  *
- * Invariant: each test has its own server, which is closed with all its connections when the test ends. Its clock is not
- * ours, as that of no service is: what reads the one for the other shows.
+ * Invariant: each test has its own server, which is closed with all its connections when the test ends. Its clock differs
+ * from ours, so that a mix-up of the two shows.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -25,10 +25,10 @@ export interface Service extends AsyncDisposable {
 
 export type Handler = (request: Received, response: http.ServerResponse, index: number) => void
 
-/** How far the service's clock is from ours unless a test says otherwise: more than any pause, less than a day. */
+/** Default difference of the clocks: more than any pause, less than a day. */
 export const CLOCK_APART_MS = -3_607_000
 
-/** `clockApartMs` says what `Date` adds to our clock. */
+/** `clockApartMs` is added to our time in `Date`. */
 export async function startService(handler: Handler, clockApartMs = () => CLOCK_APART_MS): Promise<Service> {
   const received: Received[] = []
   const server = http.createServer((request, response) => {
@@ -67,7 +67,7 @@ export function json(
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
 }
 
-/** What a page-numbered list of `total` records with ids `r0…` answers. */
+/** The answer for a page-numbered list of `total` records with ids `r0…`. */
 export function numberedPage(url: string, total: number, size: number, origin = 'http://elsewhere.invalid') {
   const at = new URL(url, 'http://any.invalid')
   const page = Number(at.searchParams.get('page') ?? 1)
@@ -85,11 +85,11 @@ export const KEY = '00000000-feed-4000-8000-00000000beef'
 
 export interface Heard extends AsyncDisposable {
   readonly client: Client
-  /** Every line that was logged, at trace level. */
+  /** Every logged line, at trace level. */
   readonly lines: string[]
 }
 
-/** A client that waits almost not at all between attempts. */
+/** A client with almost no pause between attempts. */
 export function clientOf(baseUrl: string, options: Partial<ClientOptions> = {}): Heard {
   const lines: string[] = []
   const sink = new Writable({
@@ -112,7 +112,7 @@ export function clientOf(baseUrl: string, options: Partial<ClientOptions> = {}):
   return { client, lines, [Symbol.asyncDispose]: () => client.close() }
 }
 
-/** The error that `work` ends with; fails when it ends without one. */
+/** The error of `work`; fails when it succeeds. */
 export async function errorOf(work: Promise<unknown>): Promise<Error> {
   try {
     await work
