@@ -98,7 +98,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/extract/scan/read-windows.ts',
     from: '  const before = { ...tally }\n',
     to: `  const before = { ...tally }
-  if (!options.dry) await settleSlice(session.db, taken, { ...held, newest: instantOf(source.clock.now()) })
+  if (!options.dry) await settleSlice(session.db, taken, { ...checkpoint, newest: instantOf(source.clock.now()) })
 `,
     tests: ['test/e2e/responses.test.ts', 'test/e2e/checkpoint.test.ts', 'test/probes/cursors.test.ts'],
   },
