@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { takeDue } from '../../src/extract/conflicts/due-rows.ts'
 import { type Ask, askAgain } from '../../src/load/refetches.ts'
+import { teamIdOf } from '../../src/load/teams.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 
 let scene: Scene
@@ -67,6 +68,26 @@ describe.each(WAYS)('two requests %s for one record', (_, ask) => {
     const asks = [conflicting('new'), member(20, 'new')]
     await ask(order.map((at) => asks[at]!))
     expect(await waiting()).toMatchObject([{ id: 'new', reason: 'contested', since: null }])
+  })
+
+  it('do not affect the same id of another team or stream', async () => {
+    const other = await teamIdOf(scene.session.db, 'other')
+    const places = [
+      { teamId: scene.teamId, stream: 'responses' },
+      { teamId: scene.teamId, stream: 'forms' },
+      { teamId: other, stream: 'responses' },
+    ] as const
+    const requests = places.map((place, at) => ({ ...member(20 + at, 'new'), ...place }))
+    await ask([...requests, { ...requests[0]!, since: noonPlus(30) }])
+    const rows = await scene.rows(
+      `select team_id as team, stream, extract(epoch from since - '2026-01-01T12:00:00Z')::int as since
+       from intake_ops.refetches order by 1, 2 desc`,
+    )
+    expect(rows).toEqual([
+      { team: scene.teamId, stream: 'responses', since: 30 },
+      { team: scene.teamId, stream: 'forms', since: 21 },
+      { team: other, stream: 'responses', since: 22 },
+    ])
   })
 
   it('do not affect another record', async () => {

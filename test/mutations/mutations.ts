@@ -26,6 +26,8 @@ const MIXTURE = [
   'test/ingest/drain/mixture.test.ts',
   'test/ingest/drain/any-order.test.ts',
 ]
+/** Some seconds: a few seeds. */
+const SIMULATION = ['test/simulate/simulate.test.ts']
 const CLOCKS = ['test/extract/clocks-apart.test.ts']
 const ENDPOINT = ['test/ingest/http/endpoint.test.ts', 'test/ingest/inbox/inbox.test.ts']
 const PAGES = ['test/api/paging/pages.test.ts', 'test/probes/pages.test.ts']
@@ -596,6 +598,69 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'where (staged.team_id, staged.${sql.ref(parent)}) = (loser.team_id, loser.id)',
     to: 'where staged.${sql.ref(parent)} = loser.id',
     tests: MIXTURE,
+  },
+  {
+    bug: 'children are replaced of one team of the batch alone',
+    file: 'src/load/merge/statements.ts',
+    from: 'where (child.team_id, child.${sql.ref(parent)}) = (incoming.team_id, incoming.id)',
+    to: 'where (child.team_id, child.${sql.ref(parent)}) = ((select min(team_id) from ${root.stage}), incoming.id)',
+    tests: [...MIXTURE, ...SIMULATION],
+  },
+  {
+    bug: 'states of a batch of events are keyed by id, without the team',
+    file: 'src/ingest/drain/gather.ts',
+    from: 'return `${teamId}/${id}`',
+    to: 'return `${teamId > 0 ? 0 : 1}/${id}`',
+    tests: ['test/ingest/drain/gather.test.ts', ...MIXTURE, ...SIMULATION],
+  },
+  {
+    bug: 'requests to fetch the same id in two teams become one',
+    file: 'src/load/refetches.ts',
+    from: 'const key = `${ask.teamId}/${ask.stream}/${ask.id}`',
+    to: 'const key = `${ask.stream}/${ask.id}`',
+    tests: ['test/load/refetches.test.ts'],
+  },
+  {
+    bug: 'requests to fetch the same id in two streams become one',
+    file: 'src/load/refetches.ts',
+    from: 'const key = `${ask.teamId}/${ask.stream}/${ask.id}`',
+    to: 'const key = `${ask.teamId}/${ask.id}`',
+    tests: ['test/load/refetches.test.ts'],
+  },
+  {
+    bug: 'pending events of other teams keep unchanged records from being skipped',
+    file: 'src/load/merge/skip-unchanged.ts',
+    from: "where status = 'pending' and team_id = $1 and source = $2 and record_id = page.id",
+    to: "where status = 'pending' and $1::smallint > 0 and source = $2 and record_id = page.id",
+    tests: ['test/load/merge/skip-unchanged.test.ts'],
+  },
+  {
+    bug: 'a run never overrules a state that is dated ahead',
+    file: 'src/extract/conflicts/settle-conflicts.ts',
+    from: 'const overrule = round === ROUNDS',
+    to: 'const overrule = round > ROUNDS',
+    tests: ['test/extract/conflicts/settle-conflicts.test.ts'],
+  },
+  {
+    bug: 'requests for later are due at once',
+    file: 'src/extract/conflicts/settle-conflicts.ts',
+    from: 'set due_at = greatest(due_at, now() +',
+    to: 'set due_at = least(due_at, now() +',
+    tests: ['test/extract/conflicts/ask-later.test.ts'],
+  },
+  {
+    bug: 'the newest date moves on over what a later --since left out',
+    file: 'src/extract/scan/read-windows.ts',
+    from: 'const newest = reaches && last.stable ?',
+    to: 'const newest = last.stable ?',
+    tests: ['test/extract/scan/read-windows.test.ts'],
+  },
+  {
+    bug: 'dead letters of records that name an erased patient are stored',
+    file: 'src/load/erased-dead-letters.ts',
+    from: '...named.others]',
+    to: ']',
+    tests: ['test/load/erased-dead-letters.test.ts'],
   },
   {
     bug: 'an event that wins although its record was updated earlier is believed',

@@ -170,6 +170,8 @@ export function openSender(options: SenderOptions): Sender {
     const updatedAt = type === 'deleted' ? stamp(at) : row.updated_at
     if (early === null || attempts > 0 || early.updatedAt !== updatedAt) return
     event.at = early.usualAt
+    // No event is sent before its stamp.
+    delivery.notBefore = Math.max(delivery.notBefore, scheduler.now() + event.at - world.clock.now())
     delivery.early = null
   }
 

@@ -1,11 +1,11 @@
-/** Some seeds of `npm run simulate`, and those that once found something. */
+/** A few seeds of `npm run simulate`: `simulate.long.test.ts` plays more. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { type Lane, openLane } from './lane.ts'
-import { REGRESSIONS } from './regressions.ts'
 import { simulate } from './simulate.ts'
 
-const SEEDS = 8
+/** Each finds one of the deliberate bugs of batches with several teams (test/mutations), and the first of all seeds. */
+const SEEDS = [2, 3, 7, 11]
 /** A seed with more than one team. */
 const SEVERAL_TEAMS = 4
 const TIMEOUT = 600_000
@@ -27,15 +27,15 @@ it('no law is violated, whatever the order of statements, answers, events and fa
   timeout: TIMEOUT,
 }, async () => {
   let [choices, mixed] = [0, 0]
-  for (let seed = 1; seed <= SEEDS; seed++) {
+  for (const seed of SEEDS) {
     const outcome = await simulate(seed, lane)
     expect(outcome.faults, `seed ${seed}\n${outcome.trace.join('\n')}`).toEqual([])
     choices += outcome.choices
     mixed += outcome.mixed
   }
-  expect(choices).toBeGreaterThan(SEEDS * 50)
+  expect(choices).toBeGreaterThan(SEEDS.length * 50)
   // Batches of the drain with events of several teams.
-  expect(mixed).toBeGreaterThan(SEEDS / 2)
+  expect(mixed).toBeGreaterThan(SEEDS.length)
 })
 
 it('a seed plays the same again', { timeout: TIMEOUT }, async () => {
@@ -44,9 +44,4 @@ it('a seed plays the same again', { timeout: TIMEOUT }, async () => {
   expect(again.trace).toEqual(once.trace)
   expect(once.plan.teams).toBeGreaterThan(1)
   expect(once.trace.length).toBeGreaterThan(50)
-})
-
-it.each(REGRESSIONS)('seed $seed, which found: $found', { timeout: TIMEOUT }, async ({ seed }) => {
-  const { faults, trace } = await simulate(seed, lane)
-  expect(faults, trace.join('\n')).toEqual([])
 })
