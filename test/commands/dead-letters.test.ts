@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { openScene, type Scene } from '../ingest/drain/scene.ts'
+import { openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 
 const CANARY = 'Kanarienvogel7351'
@@ -109,6 +109,38 @@ test('a retried event returns to the inbox, and is loaded if it can be read now'
   expect(await scene.rows('select id::int, status from intake_ops.dead_letters order by id')).toEqual([
     { id: 1, status: 'retried' },
     { id: 2, status: 'waiting' },
+  ])
+})
+
+test('whatever else is retried with it, an event that is back in the inbox wakes the serve that drains', async () => {
+  await scene.store([{ ...patientEvent('p-1', 1), event_type: 'deleted', data: {} }])
+  await scene.drain()
+  await put({ recordId: 'p-2' })
+  await put({ body: '{"cut' })
+  await using session = await openSession({ url: scene.url, purpose: 'test' })
+  const notices: string[] = []
+  session.client.on('notification', ({ channel }) => notices.push(channel))
+  await session.client.query('listen intake_inbox')
+  await deadLetters('retry --all')
+  await session.client.query('select')
+  expect(await scene.inbox()).toEqual({ pending: 1 })
+  expect(notices).toEqual(['intake_inbox'])
+  // Where none is an event, nobody is woken.
+  await put({ recordId: 'p-3' })
+  await deadLetters('retry --all')
+  await session.client.query('select')
+  expect(notices).toEqual(['intake_inbox'])
+})
+
+test('an event that is retried has all its tries again', async () => {
+  await scene.rows(`alter table intake.patients add constraint picky check (last_name <> 'refused')`)
+  await scene.store([patientEvent('p-1', 1, { last_name: 'refused' })])
+  await scene.drain({ backoffMs: [1, 1] })
+  expect(await scene.inbox()).toEqual({ dead: 1 })
+  await deadLetters('retry --all')
+  await scene.drain({ backoffMs: [3_600_000] })
+  expect(await scene.rows('select status, attempts from intake_raw.inbox')).toEqual([
+    { status: 'pending', attempts: 1 },
   ])
 })
 

@@ -1,5 +1,6 @@
 /** Responses are read from where the last run ended, and none is lost, whatever the service does. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/run-command.ts'
 import {
   cursorIn,
   DAY,
@@ -12,7 +13,8 @@ import {
   setCursor,
   submitAt,
 } from './support/answered.ts'
-import { openScene, query, type Scene } from './support/scene.ts'
+import { startLittleService } from './support/little-service.ts'
+import { documentOf, openScene, openWarehouse, query, type Scene } from './support/scene.ts'
 import { rowVersions } from './support/tables.ts'
 
 /** The lookback, plus two days for different bounds and time zones. */
@@ -192,4 +194,27 @@ it('of a team without any, the whole list is read until there is one', async () 
   expect(await readResponses(scene)).toMatchObject({ changed: 1, asked: { after: [null] } })
   expect((await readResponses(scene)).asked.after).not.toContain(null)
   await expectResponses(scene)
+})
+
+it('deletes that wait for a person are proved anew by each run, a plain one too, until somebody lets them go', async () => {
+  await using warehouse = await openWarehouse()
+  const submitted = new Date(Date.now() - 3_600_000).toISOString()
+  const stamps = { created_at: submitted, submitted_at: submitted, updated_at: submitted }
+  await using service = await startLittleService()
+  service.pageSize = 200
+  service.records.responses = Array.from({ length: 120 }, (_, at) => ({
+    ...{ id: `r${at}`, form: { id: 'f' }, patient: { id: 'p' }, is_submitted: true, answers: [], ...stamps },
+  }))
+  const read = async (...words: string[]) => {
+    const env = { ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'error' }
+    const ended = await runCommand(['backfill', '--streams', 'responses', '--json', ...words], env)
+    return { code: ended.code, deleted: documentOf(ended).streams.responses!.deleted }
+  }
+  expect(await read()).toEqual({ code: 0, deleted: 0 })
+  service.records.responses.splice(0, 60)
+  // A plain run does not see it, until one has read everything.
+  expect(await read()).toEqual({ code: 0, deleted: 0 })
+  expect(await read('--full')).toEqual({ code: 4, deleted: 0 })
+  expect(await read()).toEqual({ code: 4, deleted: 0 })
+  expect(await read('--allow-mass-delete')).toEqual({ code: 0, deleted: 60 })
 })

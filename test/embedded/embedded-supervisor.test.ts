@@ -1,7 +1,8 @@
 /** The supervisor process of an embedded server, killed more than once, and abandoned by its user. */
-import { rmSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { identityOf } from '../../src/embedded/process-identity.ts'
 import {
   cleanUp,
@@ -80,6 +81,40 @@ describe('the supervisor of an embedded server', () => {
     await stopped
     expect(isServed(directory)).toBe(false)
     expect(identityOf(postmaster)).toBeUndefined()
+  })
+
+  it('stays where it is when starts fail again and again, but never six in a row: the server comes back', async () => {
+    const directory = copyOf(made)
+    const command = start(directory)
+    const { url } = await command.opened
+    let supervisor = supervisorOf(directory)
+    const needed = join(directory, 'cluster', 'global', 'pg_control')
+    const failures = () =>
+      readFileSync(join(directory, 'server.log'), 'utf8').split('could not find the database system').length -
+      1
+    const isBack = () =>
+      query(url, 'select 1 as one').then(
+        () => true,
+        () => false,
+      )
+    for (let failed = 0; failed < 6; ) {
+      const before = failures()
+      renameSync(needed, `${needed}.away`)
+      process.kill(postmasterOf(directory), 'SIGKILL')
+      await until('starts that fail', () => failures() >= before + 2)
+      renameSync(`${needed}.away`, needed)
+      await vi.waitFor(async () => expect(await isBack()).toBe(true), { timeout: 30_000, interval: 50 })
+      const inRow = failures() - before
+      if (inRow < 6) {
+        expect(supervisorOf(directory)).toBe(supervisor)
+        failed += inRow
+      } else {
+        // On a machine that stood still meanwhile: it gave up, as it should, and was replaced.
+        supervisor = supervisorOf(directory)
+        failed = 0
+      }
+    }
+    expect(await command.stop()).toEqual({ stopped: true })
   })
 
   it('abandoned during the start of the server by a user who was killed, stops it; the next user finds it intact', async () => {

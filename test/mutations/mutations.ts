@@ -1085,4 +1085,94 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'if (busy.length > 0) return',
     tests: ['test/operate/schedule-teams.test.ts'],
   },
+  {
+    bug: 'a batch that is just full is taken for the last',
+    file: 'src/ingest/drain/inbox-rows.ts',
+    from: 'return rows.length >= most ||',
+    to: 'return rows.length > most ||',
+    tests: ['test/ingest/drain/drain.test.ts'],
+  },
+  {
+    bug: 'a tombstone counts as a stored record when an event is judged partial',
+    file: 'src/ingest/drain/current.ts',
+    from: `
+          and not current.deleted
+`,
+    to: `
+`,
+    tests: ['test/ingest/drain/usual-fields.test.ts'],
+  },
+  {
+    bug: 'a full reading whose deletes wait for a person counts as swept',
+    file: 'src/extract/scan/read-windows.ts',
+    from: 'swept_at: deletesWithheld ? null : scan.startedAt',
+    to: 'swept_at: deletesWithheld ? checkpoint.swept_at : scan.startedAt',
+    tests: ['test/e2e/responses.test.ts'],
+  },
+  {
+    bug: 'of an entry that is listed twice the earlier state stays',
+    file: 'src/extract/exports/relist.ts',
+    from: 'before === undefined || supersedes(read.envelope, before)',
+    to: 'before === undefined || !supersedes(read.envelope, before)',
+    tests: ['test/extract/exports/relist.test.ts'],
+  },
+  {
+    bug: "a replay settles another team's dead letters",
+    file: 'src/reconcile/replay/replay-inbox.ts',
+    from: 'dead.team_id = own.team_id and ',
+    to: '',
+    tests: ['test/operate/twins.test.ts'],
+  },
+  {
+    bug: 'status counts the fetches by id of all teams',
+    file: 'src/operate/health/team-status.ts',
+    from: ' where refetch.team_id = team.team_id)',
+    to: ' where team.team_id is not null)',
+    tests: ['test/operate/twins.test.ts'],
+  },
+  {
+    bug: 'responses of two teams are numbered together',
+    file: 'sql/views/25_packet_progress.sql',
+    from: 'partition by r.team_id, r.patient_id',
+    to: 'partition by r.patient_id',
+    tests: ['test/operate/twins.test.ts'],
+  },
+  {
+    bug: 'a response is shown once for each team that has its document',
+    file: 'sql/views/22_responses.sql',
+    from: 'on d.team_id = r.team_id and d.id = r.document_id',
+    to: 'on d.id = r.document_id',
+    tests: ['test/operate/twins.test.ts'],
+  },
+  {
+    bug: 'a stream is as fresh as the last run of any stream',
+    file: 'sql/views/29_freshness.sql',
+    from: ' and part.stream = newest.stream and part.status',
+    to: ' and part.status',
+    tests: ['test/operate/streams-apart.test.ts'],
+  },
+  {
+    bug: "a removal ends at the first portion of another team's events",
+    file: 'src/operate/teams/remove.ts',
+    from: `select seq from intake_raw.inbox where team_id = \${teamId} and status = 'pending' order by`,
+    to: "select seq from intake_raw.inbox where status = 'pending' order by",
+    tests: ['test/operate/twins-limits.test.ts'],
+  },
+  {
+    bug: 'starts that failed are counted over the whole life of a server',
+    file: 'src/embedded/supervisor.ts',
+    from: `    if (await server.ready) {
+      failures = 0
+`,
+    to: `    if (await server.ready) {
+`,
+    tests: ['test/embedded/embedded-supervisor.test.ts'],
+  },
+  {
+    bug: 'the drain is woken only when every letter was an event',
+    file: 'src/operate/dead-letters/retry.ts',
+    from: 'tried.some(({ outcome })',
+    to: 'tried.every(({ outcome })',
+    tests: ['test/commands/dead-letters.test.ts'],
+  },
 ]

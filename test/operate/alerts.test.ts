@@ -173,6 +173,60 @@ describe('a receiver', () => {
     expect(scene.said.join('')).not.toMatch(/a-token|hooks|127\.0\.0\.1/)
   })
 
+  it('that was away for long is asked again after half a minute when there is news: more of it, or the end of it', async () => {
+    const scene = await openScene()
+    const drift = (path: string) =>
+      scene.query(
+        `insert into intake_ops.drift (team_id, stream, path, type, count)
+         select team_id, 'patients', $1, 'string', 1 from intake.teams where name = 'north'`,
+        [path],
+      )
+    const pause = async () => {
+      const [row] = await query<{ seconds: number }>(
+        scene.url,
+        'select round(extract(epoch from due_at - now()))::int as seconds from intake_ops.alerts',
+      )
+      return row!.seconds
+    }
+    const fails = async (times: number) => {
+      scene.receiver.answer(503)
+      for (let time = 0; time < times; time += 1) {
+        await scene.query('update intake_ops.alerts set due_at = now()')
+        expect(await scene.round()).toBe('failed')
+      }
+      expect(await pause()).toBeGreaterThan(60)
+    }
+    await drift('a')
+    await fails(3)
+    await drift('b')
+    expect([await scene.round(), await pause()]).toEqual(['failed', 30])
+    await fails(2)
+    scene.receiver.answer(200)
+    await scene.query('update intake_ops.alerts set due_at = now()')
+    expect(await scene.round()).toBe('posted')
+    // For doctor, which warns of alerts that cannot be posted.
+    expect(await scene.query('select attempts from intake_ops.alerts')).toEqual([{ attempts: 0 }])
+    await drift('c')
+    await fails(3)
+    await scene.query("update intake_ops.drift set last_seen = now() - interval '8 days'")
+    expect([await scene.round(), await pause()]).toEqual(['failed', 30])
+  })
+
+  it('is told of all that waits as soon as one of them is due', async () => {
+    const scene = await openScene()
+    scene.receiver.answer(503)
+    await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
+    expect(await scene.round()).toBe('failed')
+    scene.receiver.taken()
+    scene.receiver.answer(200)
+    expect(await scene.round()).toBe('quiet')
+    await plantRun(scene, { status: 'failed', streams: { forms: 'failed' } })
+    expect(await scene.posted()).toEqual([
+      'raised backfill_failed north patients',
+      'raised backfill_failed north forms',
+    ])
+  })
+
   it('does not get alerts that were raised and cleared while it was unreachable', async () => {
     const scene = await openScene()
     scene.receiver.answer(503)

@@ -1,8 +1,10 @@
 /** Two teams in one warehouse: limits, discards and retention of one team do not affect the other. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
 import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
 import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
 import { dropOldCounts } from '../../src/operate/health/received.ts'
+import { removeTeam } from '../../src/operate/teams/remove.ts'
 import { littlePatient } from '../e2e/support/little-service.ts'
 import { query } from '../e2e/support/scene.ts'
 import { changesBetween, rowsOfTeam } from '../support/team-rows.ts'
@@ -59,6 +61,49 @@ it('a discard applies to one team: the same dead letter of the other waits, and 
   expect(await status()).toEqual([
     { team_id: north.teamId, status: 'discarded', seen: 3 },
     { team_id: south.teamId, status: 'waiting', seen: 3 },
+  ])
+})
+
+it('what one team needs a person for is needed for a run of both, whichever of them it is', async () => {
+  for (const name of ['north', 'south'] as const) {
+    const { [name]: one } = twins
+    const { records } = one.service
+    const whole = records.patients
+    records.patients = [...whole.slice(0, 3), NOBODY as never]
+    twins.other(one).service.records.patients = whole.slice(0, 3)
+    await twins.done([4], 'backfill', '--streams', 'patients')
+    records.patients = whole.slice(0, 3)
+    await twins.done([0], 'backfill', '--streams', 'patients')
+    one.service.interfere = (_, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail": "No."}')
+      return true
+    }
+    await twins.done([1], 'backfill', '--streams', 'patients')
+    one.service.interfere = () => false
+  }
+})
+
+it('the removal of a team settles all of its pending events, however many of the other were stored before them', async () => {
+  const { url, north, south } = twins
+  const EVENTS = 5_001
+  for (const { teamId } of [south, north]) {
+    await query(
+      url,
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
+       select $1, n::text, '\\x00', (now() at time zone 'UTC')::date, now(), '{}' from generate_series(1, $2::int) as n`,
+      [teamId, EVENTS],
+    )
+  }
+  const { signal } = new AbortController()
+  const removed = await removeTeam({ url, name: 'north', data: 'kept', clock: systemClock, signal })
+  expect(removed.events).toBe(EVENTS)
+  const inbox = await query(
+    url,
+    'select team_id, status, count(*)::int from intake_raw.inbox group by 1, 2 order by 1',
+  )
+  expect(inbox).toEqual([
+    { team_id: north.teamId, status: 'dead', count: EVENTS },
+    { team_id: south.teamId, status: 'pending', count: EVENTS },
   ])
 })
 

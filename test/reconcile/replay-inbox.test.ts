@@ -40,6 +40,26 @@ it('events since a time are drained again, with the same result', async () => {
   ])
 })
 
+it('an event that was tried in vain has all its tries again: what fails in passing is loaded', async () => {
+  await scene.rows(`alter table intake.patients add constraint picky check (id <> 'a')`)
+  await scene.store([patientEvent('a', 2)])
+  await scene.drain({ backoffMs: [1, 1] })
+  expect(await scene.inbox()).toEqual({ dead: 1 })
+  // It is refused twice more: in its batch, and by itself.
+  await scene.session.client.query(`
+    alter table intake.patients drop constraint picky;
+    create sequence tries;
+    create function refuse() returns trigger language plpgsql as $$
+    begin
+      if nextval('tries') <= 2 then raise check_violation; end if;
+      return new;
+    end $$;
+    create trigger refuse before insert on intake.patients for each row execute function refuse()`)
+  const ended = await replay('--since', '2020-01-01', '--json')
+  expect(ended.code, ended.output).toBe(0)
+  expect(JSON.parse(ended.stdout).inbox).toEqual({ events: 1, done: 1, dead: 0, waiting: 0 })
+})
+
 it('events drained twice change nothing', async () => {
   await scene.store([patientEvent('a', 2), patientEvent('b', 3), patientEvent('a', 4, { city: 'Later' })])
   await scene.drain()

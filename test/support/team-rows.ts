@@ -42,6 +42,67 @@ export async function rowsOfTeam(url: string, teamId: number): Promise<TeamRows>
   return byTable
 }
 
+/** What `action` finds in a warehouse that never had the team. */
+export async function withoutTeam<Result>(
+  url: string,
+  teamId: number,
+  action: () => Promise<Result>,
+): Promise<Result> {
+  const tables = (await relations(url, true)).filter(({ is_view }) => !is_view)
+  // Found through rows of other tables, so put aside before them.
+  const conditions = [
+    ...Object.entries(BY_ANOTHER_KEY),
+    ...tables.map(({ name }) => [name, 'team_id = $1'] as const),
+  ]
+  return await withoutRows(
+    url,
+    conditions.map(([name, condition]) => [name, condition.replaceAll('$1', String(teamId))]),
+    action,
+  )
+}
+
+/** Puts rows aside, by table and condition, and back again as they were when `action` has ended. */
+export async function withoutRows<Result>(
+  url: string,
+  conditions: readonly (readonly [name: string, condition: string])[],
+  action: () => Promise<Result>,
+): Promise<Result> {
+  const rows = await query<{ name: string; columns: string }>(
+    url,
+    `select format('%I.%I', n.nspname, c.relname) as name, string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
+     from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname ~ '^intake' and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' group by 1`,
+  )
+  const columns = new Map(rows.map((row) => [row.name, row.columns]))
+  const aside = (name: string) => `aside.${name.replaceAll(/\W+/g, '_')}`
+  await change(url, [
+    'create schema aside',
+    ...conditions.flatMap(([name, condition]) => [
+      `create table ${aside(name)} as select ${columns.get(name)} from ${name} t where ${condition}`,
+      `delete from ${name} t where ${condition}`,
+    ]),
+  ])
+  try {
+    return await action()
+  } finally {
+    await change(url, [
+      ...conditions.map(
+        ([name]) =>
+          `insert into ${name} (${columns.get(name)}) overriding system value select * from ${aside(name)}`,
+      ),
+      'drop schema aside cascade',
+    ])
+  }
+}
+
+/** In one transaction, without triggers and references. */
+async function change(url: string, texts: readonly string[]): Promise<void> {
+  await query(
+    url,
+    `do $aside$ begin set local session_replication_role = replica; ${texts.join('; ')}; end $aside$`,
+  )
+}
+
 /** Rows that only one of them has, as `- table row` and `+ table row`. */
 export function changesBetween(before: TeamRows, after: TeamRows): readonly string[] {
   const names = [...new Set([...before.keys(), ...after.keys()])].sort()
@@ -65,7 +126,8 @@ function without(lines: readonly string[], others: readonly string[]): readonly 
   })
 }
 
-async function relations(
+/** Tables, and views too where they have a team. */
+export async function relations(
   url: string,
   withTeam: boolean,
 ): Promise<readonly { name: string; is_view: boolean }[]> {

@@ -210,6 +210,34 @@ export function responseOf(name: Name, id: string, patient: string, fields: obje
   }
 }
 
+/**
+ * Responses that views join to other records or number among others. The other team's stand between them, so that what
+ * is joined or numbered without the team comes out otherwise.
+ */
+function joinedResponses(name: Name) {
+  const created = (hour: number) => ({ created_at: `2026-01-01T0${hour}:00:00Z` })
+  const joined = { packet: { id: 'k' }, document: { id: 'd' } }
+  const other = name === 'north' ? 'south' : 'north'
+  const inPacket = (id: string, form: string, hour: number) =>
+    responseOf(name, id, 'p2', { ...joined, form: { id: form, name: 'Intake' }, ...created(hour) })
+  return [
+    inPacket('k-f', 'f', name === 'north' ? 1 : 3),
+    inPacket('k-g', 'g', name === 'north' ? 2 : 4),
+    ...(name === 'south' ? [inPacket('k-f-before', 'f', 0)] : []),
+    // In the words of the other team, which this team's people have not decided on.
+    responseOf(name, 'reworded', 'p3', {
+      answers: [
+        {
+          id: 'a1',
+          question: asked(other, 'story'),
+          answer_text: `${name} in other words`,
+          answer_choices: [],
+        },
+      ],
+    }),
+  ]
+}
+
 /** An entry in the place of a patient that cannot be loaded; identical for both teams. */
 export const NOBODY = { first_name: 'has no id' }
 
@@ -234,6 +262,7 @@ function fillTwin(little: LittleService, name: Name): void {
   })
   for (let at = 1; at <= 4; at += 1) records.responses.push(responseOf(name, `r${at}`, `p${at}`))
   for (const id of ERASABLE) records.responses.push(responseOf(name, `r-${id}`, id))
+  records.responses.push(...joinedResponses(name))
   records.messages.push(
     ...['p1', ...ERASABLE].map((patient) => ({
       ...{ id: `m-${patient}`, patient: { id: patient, first_name: name }, form: { id: 'f' }, ...at },
@@ -335,6 +364,8 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     await done([0], 'dead-letters', 'discard', String(deadLetter))
     for (const id of ERASABLE) change(service, id, { city: `${name} differs`, updated_at: MOMENT(95) })
     await setAsideOf(url, teamId, name)
+    // Its newest run is not the other's.
+    await done([0, 4], 'backfill', '--team', name, '--streams', 'forms')
   }
   await received.close()
   await verifyTwins(twins, [north, south])

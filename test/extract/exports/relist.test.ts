@@ -77,3 +77,16 @@ test('a page that fails is thrown: half a list is no list', async () => {
   }
   await expect(wanted('e0')).rejects.toMatchObject({ status: 403 })
 })
+
+test('of an entry that moved to a later page while the list was read the later state is taken', async () => {
+  const { records } = rig.service
+  records.exports = Array.from({ length: 15 }, (_, at) => entry(`e${at}`))
+  rig.service.interfere = ({ url }) => {
+    if (url.includes('page=2')) records.exports[12] = entry('e3', { name: 'renamed' })
+    return false
+  }
+  expect((await wanted('e3', 'e4')).map(({ id, name }) => [id, name])).toEqual([
+    ['e3', 'renamed'],
+    ['e4', 'e4'],
+  ])
+})

@@ -1,6 +1,6 @@
 /** Stored events become rows, once and in order; an event that cannot be loaded becomes a dead letter and stops no other. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Instant } from '../../../src/core/time.ts'
 import { openDrain } from '../../../src/ingest/drain/drain.ts'
@@ -118,6 +118,20 @@ test('an open drain is woken by a notification of another process, and reports h
   expect(seconds[0]).toBeLessThanOrEqual(most)
   expect(drain.trouble()).toBeNull()
 })
+
+test.each([20, 21])(
+  'a backlog of batches of five and %i events is drained at one go, not a batch at each poll',
+  async (count) => {
+    await scene.store(Array.from({ length: count }, (_, at) => patientEvent(`p${at}`, at)))
+    const teams = [{ name: 'default', teamId: scene.teamId }]
+    const hour = 3_600_000
+    await using _ = openDrain({
+      ...{ url: scene.url, teams, clock: systemClock, logger: silent, watch: unwatched },
+      ...{ batch: 5, pollMs: hour },
+    })
+    await vi.waitFor(async () => expect(await scene.inbox()).toEqual({ done: count }), { timeout: 20_000 })
+  },
+)
 
 test('two drains share one inbox: every event is settled once', async () => {
   const ids = Array.from({ length: 40 }, (_, at) => `p${at}`)

@@ -28,6 +28,18 @@ test('each new record of a partial event is fetched, however many were stored pa
   expect(await scene.asked()).toEqual(['patients a partial', 'patients b partial'])
 })
 
+test('an event that brings back a deleted record in part is loaded as far as it goes, and the record is asked for', async () => {
+  await scene.store([patientEvent('whole', 1), patientEvent('gone', 2)])
+  await scene.store([patientEvent('gone', 3, {}, { event_type: 'deleted' })])
+  await scene.drain()
+  await scene.store([inPart('gone', 60)])
+  await scene.drain()
+  expect(await scene.rows(`select last_name, _deleted_at from intake.patients where id = 'gone'`)).toEqual([
+    { last_name: 'In part', _deleted_at: null },
+  ])
+  expect(await scene.asked()).toEqual(['patients gone partial'])
+})
+
 test('while all stored records are to be fetched, a record without most fields is fetched', async () => {
   for (const [at, id] of ['a', 'b', 'c'].entries()) {
     await scene.store([inPart(id, at)])
