@@ -12,6 +12,7 @@ import {
   CANARY,
   disfigured,
   FILES,
+  PLANTED,
   planted,
   rowsWithCanary,
   SEEN,
@@ -59,8 +60,8 @@ async function unseen(run: () => Promise<Ended>): Promise<Ended> {
 }
 
 function plant(): void {
-  for (const [resource, record] of Object.entries(planted)) {
-    service.records[resource as keyof typeof planted].push(record('whole'))
+  for (const { list, record } of PLANTED) {
+    service.records[list as keyof typeof planted].push(record('whole'))
   }
   files.set('whole', FILES[0]!)
 }
@@ -80,12 +81,12 @@ describe('a canary in every stream', () => {
     const without = Object.keys(found).filter((table) => found[table] === 0)
     // Except tables with only ids and names that staff chose, and tables that only webhooks fill.
     expect(without).toEqual(['packet_forms', 'packet_response_members', 'packet_responses', 'teams'])
-    expect(await rowsWithCanary(warehouse.url, 'intake_raw')).toMatchObject({ records: 9 })
+    expect(await rowsWithCanary(warehouse.url, 'intake_raw')).toMatchObject({ records: PLANTED.length })
   })
 
   it('does not leak from a record that cannot be read, keyed or stored, in any stream', async () => {
-    for (const [resource, record] of Object.entries(planted)) {
-      const list = service.records[resource as keyof typeof planted]
+    for (const { list: name, record, text } of PLANTED) {
+      const list = service.records[name as keyof typeof planted]
       const odd = ['odd', null, { name: CANARY }, 1e300].map((id) => ({ ...disfigured(record('x')), id }))
       list.push(...(odd as unknown as LittleRecord[]), CANARY as unknown as LittleRecord)
       list.push({
@@ -94,6 +95,7 @@ describe('a canary in every stream', () => {
         name: 'refused',
         form_name: 'refused',
         target_url: 'refused',
+        ...(text === null ? {} : { [text]: 'refused' }),
       })
     }
     for (const [at, file] of FILES.entries()) {
@@ -103,7 +105,7 @@ describe('a canary in every stream', () => {
     files.set('odd', FILES[1]!)
     files.set('refused', FILES[0]!)
     // The detail of a constraint violation contains the whole row.
-    for (const [table, column] of [
+    const refusing = [
       ['forms', 'name'],
       ['packets', 'name'],
       ['documents', 'name'],
@@ -111,7 +113,9 @@ describe('a canary in every stream', () => {
       ['messages', 'status'],
       ['webhook_configs', 'target_url'],
       ['webhook_deliveries', 'status'],
-    ] as const) {
+      ...PLANTED.flatMap(({ table, text }) => (text === null ? [] : [[table, text]])),
+    ]
+    for (const [table, column] of refusing) {
       await query(warehouse.url, `alter table intake.${table} add check (${column} <> 'refused')`)
     }
     expect((await unseen(() => backfill('--dry-run', '--json'))).code).toBe(4)
@@ -121,8 +125,7 @@ describe('a canary in every stream', () => {
       warehouse.url,
       'select stream, reason from intake_ops.dead_letters',
     )
-    for (const stream of Object.keys(planted)) {
-      const name = stream.replace(/[A-Z]/g, (deadLetter) => `_${deadLetter.toLowerCase()}`)
+    for (const { stream: name } of PLANTED) {
       expect(
         deadLetters.filter((deadLetter) => deadLetter.stream === name).length,
         name,
@@ -130,7 +133,7 @@ describe('a canary in every stream', () => {
       const problems = await query(warehouse.url, 'select from intake_ops.problems where stream = $1', [name])
       expect(problems.length, name).toBeGreaterThanOrEqual(1)
     }
-    expect(deadLetters.filter(({ reason }) => reason.includes('23514')).length).toBe(7)
+    expect(deadLetters.filter(({ reason }) => reason.includes('23514')).length).toBe(refusing.length)
     expect((await unseen(() => runCommand(['status', '--json'], environment()))).code).toBe(0)
   })
 

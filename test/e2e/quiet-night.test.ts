@@ -1,5 +1,6 @@
 /** A run after a night without changes sends only the requests it must, and writes only its run record. */
 import { expect, it, vi } from 'vitest'
+import { DECLARED } from '../../src/emulator/resources/catalogue.ts'
 import type { Webhooks } from '../../src/emulator/webhooks/engine.ts'
 import type { World } from '../../src/emulator/world/world.ts'
 import { STREAMS } from '../../src/streams/catalogue.ts'
@@ -68,6 +69,9 @@ function mustAsk(world: World, pageSize: number, webhooks: { configs: number; at
     'POST /v2/export-csv': world.forms.size,
     'GET /v2/webhooks': pages(webhooks.configs),
     'GET /v2/webhooks/events': pages(webhooks.attempts),
+    ...Object.fromEntries(
+      DECLARED.map(({ resource, source }) => [`GET /v2/${resource}`, pages(world.declared(source).size)]),
+    ),
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { STREAMS } from '../../../src/streams/catalogue.ts'
 import { connect, query } from './scene.ts'
 
 export const CANARY = 'Kanarienvogel7351'
@@ -163,6 +164,30 @@ export const planted = {
     ...{ error: `${CANARY} timed out`, created_at: at.created_at },
   }),
 } as const
+
+export interface Planted {
+  readonly stream: string
+  /** Name of its list in a little service. */
+  readonly list: string
+  readonly record: (id: string) => { readonly id: string }
+  readonly table: string
+  /** A column of type text, for a stream that `planted` does not name. */
+  readonly text: string | null
+}
+
+/** Every stream that has a list. One that `planted` does not name has the canary in each of its text columns. */
+export const PLANTED: readonly Planted[] = STREAMS.map(({ name, list, table, columns }) => {
+  const texts = columns.filter(({ type }) => type === 'text').map((column) => column.name)
+  const own = (planted as Readonly<Record<string, Planted['record']>>)[list!.name]
+  const all = (id: string) => ({ id, ...Object.fromEntries(texts.map((field) => [field, CANARY])), ...at })
+  return {
+    stream: name,
+    list: list!.name,
+    record: own ?? all,
+    table,
+    text: own === undefined ? texts[0]! : null,
+  }
+})
 
 /** The same record with every field of a wrong type, and a text that no table can store. */
 export function disfigured(record: { readonly id: string }): { id: string; [field: string]: unknown } {

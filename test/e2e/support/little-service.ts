@@ -5,6 +5,7 @@
  * Invariant: while `interfere` lets a request pass, lists and records are answered as specified, `pageSize` per page.
  */
 import type http from 'node:http'
+import { STREAMS } from '../../../src/streams/catalogue.ts'
 import { json, type Received, startService } from '../../api/support/service.ts'
 import type { Variables } from '../../support/cli.ts'
 
@@ -13,20 +14,22 @@ export interface LittleRecord {
   readonly [field: string]: unknown
 }
 
-/** Paths of the lists; a record is under its list by its id. */
-const PATHS = {
-  patients: '/v2/patients',
-  forms: '/v2/forms',
-  packets: '/v2/packets',
-  documents: '/v2/documents',
-  responses: '/v2/responses',
-  messages: '/v2/messages',
-  exports: '/v2/export-csv',
-  webhookDeliveries: '/v2/webhooks/events',
-  webhookConfigs: '/v2/webhooks',
-} as const
+/** Lists that tests name. Those of further streams are there too, and empty. */
+type Resource =
+  | 'patients'
+  | 'forms'
+  | 'packets'
+  | 'documents'
+  | 'responses'
+  | 'messages'
+  | 'exports'
+  | 'webhookDeliveries'
+  | 'webhookConfigs'
 
-type Resource = keyof typeof PATHS
+/** Paths of the lists, longer ones first; a record is under its list by its id. */
+const PATHS = Object.fromEntries(
+  STREAMS.map(({ list }) => [list!.name, list!.path] as const).sort(([, a], [, b]) => b.length - a.length),
+) as Readonly<Record<Resource, string>>
 
 export interface LittleService extends AsyncDisposable {
   readonly url: string
@@ -87,7 +90,7 @@ export async function startLittleService(patients: LittleRecord[] = []): Promise
   return little
 }
 
-/** The list that a path is or belongs to: the first match, so longer paths come first. */
+/** The list that a path is or belongs to: the first match. */
 function resourceAt(path: string): Resource | undefined {
   const names = Object.keys(PATHS) as Resource[]
   return names.find((name) => path === PATHS[name] || path.startsWith(`${PATHS[name]}/`))

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { DECLARED } from '../../../src/emulator/resources/catalogue.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import { problemsOf } from '../../support/openapi.ts'
 import { type Caller, callerOf, type Reply } from '../caller.ts'
@@ -47,7 +48,10 @@ describe('a webhook configuration', () => {
     const { body } = await create()
     expect(body).toMatchObject({
       event_types: ['created', 'updated', 'deleted'],
-      sources: ['patient', 'form', 'packet', 'document', 'response', 'packet_response'],
+      sources: [
+        ...['patient', 'form', 'packet', 'document', 'response', 'packet_response'],
+        ...DECLARED.map(({ source }) => source),
+      ],
       is_active: true,
     })
     const chosen = { event_types: ['created'], sources: ['response'], is_active: false }
@@ -61,7 +65,7 @@ describe('a webhook configuration', () => {
     expect(patched.body).toMatchObject({ event_types: ['created'], sources: ['packet'], is_active: false })
     const put = await caller.send('PUT', path, { target_url: `${URL}/2` })
     expect(put.body).toMatchObject({ target_url: `${URL}/2`, is_active: true })
-    expect(put.body.sources).toHaveLength(6)
+    expect(put.body.sources).toHaveLength(6 + DECLARED.length)
     expect(put.body.created_at).toBe(body.created_at)
     expect(put.body.updated_at > body.updated_at).toBe(true)
   })
