@@ -12,6 +12,7 @@ import type { RunStatus, StreamReport } from '../load/runs.ts'
 import { cursorOf, type TakenSlice, takeSlice, untakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
+import { PLANNER } from '../warehouse/planner.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { BackfillOptions, OpenTeam } from './backfill-options.ts'
 import { readCheckpoint } from './checkpoint.ts'
@@ -21,7 +22,6 @@ import { laterNote } from './conflicts/settle-conflicts.ts'
 import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
 import { readWindows } from './scan/read-windows.ts'
-import { SEEN_IDS_PLANNER } from './scan/seen-ids.ts'
 import { everythingNote, joined, type SliceNote, type SliceOptions } from './slice-note.ts'
 import { emptyTally, type Source } from './source.ts'
 
@@ -72,7 +72,7 @@ async function readAndLoad(
   await using session = await openSession({
     url: options.url,
     purpose: `scan ${stream.name}`,
-    planner: SEEN_IDS_PLANNER,
+    planner: PLANNER.compare,
   })
   const taken = await take(session, run)
   const load = runId !== null ? loadBatch : migrated ? compareBatch : countBatch

@@ -10,6 +10,7 @@ import type { Clock } from '../core/clock.ts'
 import { IntakeError, verdictOf } from '../core/errors.ts'
 import { openFairQueue } from '../core/fair-queue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
+import { PLANNER } from '../warehouse/planner.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 
 export interface LoadersOptions {
@@ -40,12 +41,6 @@ export interface OpenLoaders extends Loaders, AsyncDisposable {
 /** Key of work that belongs to no team. */
 const NO_TEAM = -1
 
-/**
- * A batch looks up a few thousand keys in large tables. Statistics may be missing (a first load) or stale, and a plan that
- * reads a whole table for each batch would make a load quadratic.
- */
-const PLANNER = ['enable_seqscan=off', 'jit=off']
-
 const ATTEMPTS = 3
 
 const PAUSE_MS = 500
@@ -57,7 +52,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
   const { lockTimeoutMs } = options
   const sessionOptions = {
     purpose: 'load',
-    planner: PLANNER,
+    planner: PLANNER.load,
     ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }),
   }
 

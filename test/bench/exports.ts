@@ -14,7 +14,6 @@ import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readExports } from '../../src/extract/exports/read-exports.ts'
-import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { emptyTally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
@@ -23,6 +22,7 @@ import { sendCopy } from '../../src/load/merge/copy.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { formExports } from '../../src/streams/exports.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
+import { PLANNER } from '../../src/warehouse/planner.ts'
 import { type BenchRow, median, timed } from './row.ts'
 import type { BenchWarehouse } from './warehouse.ts'
 
@@ -71,7 +71,7 @@ function cellAt(row: number, at: number): string {
 
 /** Loads the file as a backfill of the stream does. Returns the number of changed exports. */
 export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>): Promise<number> {
-  await using session = await openSession({ url, purpose: 'bench', planner: SEEN_IDS_PLANNER })
+  await using session = await openSession({ url, purpose: 'bench', planner: PLANNER.compare })
   await using loaders = openLoaders({ url, clock: systemClock })
   const taken = await takeSlice(session.db, { teamId: 1, stream: 'exports', slice: '' }, '1')
   const source = {

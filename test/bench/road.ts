@@ -11,13 +11,13 @@ import { systemClock } from '../../src/core/clock.ts'
 import { isObject, parseJson } from '../../src/core/json.ts'
 import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readList } from '../../src/extract/read-list.ts'
-import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
+import { PLANNER } from '../../src/warehouse/planner.ts'
 import { pagesOf, type Sample } from './pages.ts'
 
 /** Reads all pages of a list into the warehouse at `url`, as a backfill of its stream does, and returns its report. */
@@ -28,7 +28,7 @@ export async function runRoad(
   pageAt = (page: number) => sample.pageAt(page, total),
 ): Promise<Tally> {
   const { stream } = sample
-  await using session = await openSession({ url, purpose: 'bench', planner: SEEN_IDS_PLANNER })
+  await using session = await openSession({ url, purpose: 'bench', planner: PLANNER.compare })
   await using loaders = openLoaders({ url, clock: systemClock })
   const taken = await takeSlice(session.db, { teamId: 1, stream: stream.name, slice: '' }, '1')
   const tally = emptyTally()

@@ -6,7 +6,6 @@ import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readSlice } from '../../src/extract/run-stream.ts'
-import { SEEN_IDS_PLANNER } from '../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import type { SliceNote, SliceOptions } from '../../src/extract/slice-note.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
@@ -15,6 +14,7 @@ import { openLoaders } from '../../src/load/loaders.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { formExports } from '../../src/streams/exports.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
+import { PLANNER } from '../../src/warehouse/planner.ts'
 import { clientOf, json, type Received, type Service, startService } from '../api/support/service.ts'
 import { ask } from '../support/sessions.ts'
 
@@ -35,7 +35,7 @@ let runs = 0
 /** One run against the service at `baseUrl`, into team 1 of the warehouse at `url`. */
 export async function runExports(baseUrl: string, url: string, options: RunOptions = {}): Promise<Ran> {
   const { dry = false, allowMassDelete = false, timezone = 'UTC' } = options
-  await using session = await openSession({ url, purpose: 'scan exports', planner: SEEN_IDS_PLANNER })
+  await using session = await openSession({ url, purpose: 'scan exports', planner: PLANNER.compare })
   await using loaders = openLoaders({ url, clock: systemClock })
   await using heard = clientOf(baseUrl, options.client)
   const key = { teamId: 1, stream: 'exports' as const, slice: '' }

@@ -496,8 +496,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an event is acknowledged before it is on the disk, where the database asks for no more',
-    file: 'src/ingest/inbox/statement.ts',
-    from: "  'synchronous_commit=on',\n",
+    file: 'src/ingest/inbox/writer.ts',
+    from: "        'synchronous_commit=on',\n",
     to: '',
     tests: ['test/ingest/inbox/inbox.test.ts'],
   },

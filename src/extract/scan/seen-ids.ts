@@ -14,12 +14,6 @@ import type { Session } from '../../warehouse/connect.ts'
 
 const FLUSH_AT = 10_000
 
-/**
- * The seen ids and the records are compared whole, and the planner has no statistics of a temporary table: a plan that
- * looks up ids one by one would make a scan quadratic.
- */
-export const SEEN_IDS_PLANNER = ['enable_nestloop=off', 'jit=off']
-
 export interface SeenIds {
   add(id: string): void
   /** Notes the list entry by which a record was fetched, or found unchanged. */

@@ -6,6 +6,7 @@
  */
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
+import { PLANNER } from '../../warehouse/planner.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { closeInTime, cut, inTime, TOO_LATE } from '../http/in-time.ts'
 
@@ -22,8 +23,6 @@ export interface DrainSessions {
   close(): Promise<void>
 }
 
-/** As for loaders: keys are looked up by index, whatever the statistics of tables that just grew. */
-const PLANNER = ['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off']
 /** A batch takes milliseconds. */
 const STUCK_MS = 60_000
 const CLOSE_MS = 2_000
@@ -37,7 +36,7 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
     async take() {
       const idle = free.pop()
       if (idle !== undefined) return idle
-      const session = await openSession({ url, purpose: 'drain', planner: PLANNER })
+      const session = await openSession({ url, purpose: 'drain', planner: PLANNER.drain })
       open.add(session)
       session.client.once('end', () => open.delete(session))
       return session

@@ -11,16 +11,6 @@
 import type { QueryArrayConfig } from 'pg'
 import type { InboxEvent } from './event.ts'
 
-/** Settings under which the one right plan, lookups by key, is taken without planning anew. */
-export const INBOX_PLANNER = [
-  'plan_cache_mode=force_generic_plan',
-  'enable_hashjoin=off',
-  'enable_mergejoin=off',
-  'enable_seqscan=off',
-  'jit=off',
-  'synchronous_commit=on',
-]
-
 const HASH_BYTES = 32
 
 const TEXT = `

@@ -7,10 +7,11 @@
 import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
+import { PLANNER } from '../../warehouse/planner.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { closeInTime, TOO_LATE, tooLate } from '../http/in-time.ts'
 import type { InboxEvent } from './event.ts'
-import { type Fate, fatesOf, INBOX_PLANNER, type StoredRow, storeStatement } from './statement.ts'
+import { type Fate, fatesOf, type StoredRow, storeStatement } from './statement.ts'
 
 export interface Writer {
   readonly isConnected: boolean
@@ -54,7 +55,12 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
 
   const connect = async (): Promise<boolean> => {
     try {
-      const planner = [...INBOX_PLANNER, `statement_timeout=${statementMs - HEAD_START_MS}`]
+      const planner = [
+        ...PLANNER.inbox,
+        // Whatever the database asks for: 200 says that the event is on the disk.
+        'synchronous_commit=on',
+        `statement_timeout=${statementMs - HEAD_START_MS}`,
+      ]
       const lockTimeoutMs = statementMs - 2 * HEAD_START_MS
       const opened = await openSession({
         ...{ url, purpose: 'ingest', planner },

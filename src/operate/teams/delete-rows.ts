@@ -6,7 +6,9 @@
  * separately, so that the cost is linear in the size of the table. An interrupted deletion starts again from the first
  * table. It ends after a pass over all tables that deletes nothing.
  */
+
 import { type Kysely, sql } from 'kysely'
+import { BY_PAGES_HERE } from '../../warehouse/planner.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
@@ -101,11 +103,7 @@ async function deletePages(
   from: number,
 ): Promise<number> {
   return await db.transaction().execute(async (transaction) => {
-    // Forces a TID range scan: an index scan would read all remaining rows of the team for each range.
-    await sql`select set_config(setting, 'off', true)
-      from unnest(array['enable_indexscan', 'enable_bitmapscan', 'enable_seqscan']) as setting`.execute(
-      transaction,
-    )
+    await sql.raw(BY_PAGES_HERE).execute(transaction)
     const { numAffectedRows } = await sql`
       delete from ${sql.table(name)}
       where ctid >= ${`(${from},0)`}::tid and ctid < ${`(${from + PAGES},0)`}::tid and team_id = ${teamId}`.execute(

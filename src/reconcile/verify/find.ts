@@ -6,9 +6,11 @@
  * one, or there is none. `newer` is set only for rows written since the comparison began, by the warehouse's own clock:
  * the service's clock is known to a second, and a stamp may be ahead of it.
  */
+
 import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { LOOK_UP_HERE } from '../../warehouse/planner.ts'
 import { type Comparison, clearFound, compareTable, type Scope } from '../expected/compare.ts'
 import { CIRCUMSTANCES, type ExpectedTables } from '../expected/tables.ts'
 import { UNREAD_FILES } from './expect-files.ts'
@@ -73,8 +75,7 @@ export async function findDifferences(
   await clearFound(session)
   await client.query('begin isolation level repeatable read')
   try {
-    if (scope.kind === 'ids')
-      await client.query('set local enable_nestloop = on; set local enable_seqscan = off')
+    if (scope.kind === 'ids') await client.query(LOOK_UP_HERE)
     for (const comparison of comparisonsOf(looked)) await compareTable(session, comparison, scope)
     if (looked.tables.files.length > 0) {
       await sql`

@@ -8,10 +8,10 @@
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import { laterNote } from '../../extract/conflicts/settle-conflicts.ts'
-import { SEEN_IDS_PLANNER } from '../../extract/scan/seen-ids.ts'
 import type { Source } from '../../extract/source.ts'
 import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
+import { PLANNER } from '../../warehouse/planner.ts'
 import { describeTables, type ExpectedTables } from '../expected/tables.ts'
 import { UNREAD_FILES } from './expect-files.ts'
 import { UNKNOWN } from './expect-lines.ts'
@@ -43,8 +43,8 @@ export interface VerifySessions extends AsyncDisposable {
 }
 
 export async function openVerifySessions(url: string): Promise<VerifySessions> {
-  const session = await openSession({ url, purpose: 'verify compare', planner: SEEN_IDS_PLANNER })
-  const scanning = await openSession({ url, purpose: 'verify scan', planner: SEEN_IDS_PLANNER })
+  const session = await openSession({ url, purpose: 'verify compare', planner: PLANNER.compare })
+  const scanning = await openSession({ url, purpose: 'verify scan', planner: PLANNER.compare })
   const close = async () => void (await Promise.all([session.close(), scanning.close()]))
   return { session, scanning, [Symbol.asyncDispose]: close }
 }

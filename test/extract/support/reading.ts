@@ -9,7 +9,6 @@ import { systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
 import { noFailedFetches } from '../../../src/extract/conflicts/fetch-by-id.ts'
-import { SEEN_IDS_PLANNER } from '../../../src/extract/scan/seen-ids.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../../src/load/load.ts'
 import { type Loaders, openLoaders } from '../../../src/load/loaders.ts'
@@ -17,6 +16,7 @@ import { takeSlice } from '../../../src/load/slice.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { PLANNER } from '../../../src/warehouse/planner.ts'
 import { clientOf } from '../../api/support/service.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { silent } from '../../ingest/drain/scene.ts'
@@ -46,7 +46,7 @@ export interface Rig extends AsyncDisposable {
 export async function openRig(): Promise<Rig> {
   const database = await createTestDatabase()
   const { url } = database
-  const session = await openSession({ url, purpose: 'scan', planner: SEEN_IDS_PLANNER })
+  const session = await openSession({ url, purpose: 'scan', planner: PLANNER.compare })
   const service = await startLittleService()
   const heard = clientOf(service.url)
   const loaders = openLoaders({ url, clock: systemClock })

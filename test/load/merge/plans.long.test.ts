@@ -5,6 +5,7 @@
  * test:oldest -- --config vitest.long.config.ts test/load/plans`): before version 18 a plan that must scan a staging
  * table while sequential scans are off costs so much that all others seem equal.
  */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openRefetcher } from '../../../src/extract/conflicts/refetcher.ts'
@@ -15,6 +16,7 @@ import { describeTables } from '../../../src/reconcile/expected/tables.ts'
 import { rewritePart } from '../../../src/reconcile/replay/rewrite.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { PLANNER } from '../../../src/warehouse/planner.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { noonPlus, patient, silent, unwatched } from '../../ingest/drain/scene.ts'
 import { known, PATIENT, post, SECRET } from '../../ingest/support/ingest.ts'
@@ -188,8 +190,7 @@ async function backfill(url: string, from: number): Promise<void> {
 }
 
 async function replay(url: string, from: number): Promise<void> {
-  const planner = ['enable_seqscan=off', 'jit=off']
-  await using own = await openSession({ url, purpose: 'replay', planner })
+  await using own = await openSession({ url, purpose: 'replay', planner: PLANNER.load })
   const tables = await describeTables(own, patients)
   const ids = Array.from({ length: 50 }, (_, at) => idOf(from + at * 997))
   await run(`update intake.patients set last_name = 'wrong' where team_id = 1 and id = any ($1)`, [ids])

@@ -4,8 +4,10 @@
  * Invariant: a row belongs to the latest submitted response of its client to the export's form, or to an open one if none
  * is submitted. Skipped responses are in no export. Memory holds one portion.
  */
+
 import { sql } from 'kysely'
 import type { Session } from '../../../warehouse/connect.ts'
+import { NEST_LOOPS_HERE } from '../../../warehouse/planner.ts'
 import type { QuestionSheet } from './cell-of.ts'
 
 export interface Candidate {
@@ -54,7 +56,7 @@ export async function nextRows(
   after: number,
 ): Promise<readonly ClientRow[]> {
   return await db.transaction().execute(async (transaction) => {
-    await sql`set local enable_nestloop = on`.execute(transaction)
+    await sql.raw(NEST_LOOPS_HERE).execute(transaction)
     const { rows } = await sql<ClientRow>`
       with portion as materialized (
         select row_number, client_id, completed_at from pg_temp.expected_export_rows

@@ -1,0 +1,46 @@
+/** Plans that were prepared while tables were small look up by key once they are large. */
+import { expect, test } from 'vitest'
+import { TAKE_SHARES } from '../../src/ingest/drain/inbox-rows.ts'
+import { PENDING_OF_RECORDS } from '../../src/load/merge/skip-unchanged.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
+import { PLANNER } from '../../src/warehouse/planner.ts'
+import { createTestDatabase } from '../support/database.ts'
+
+/** After so many executions, Postgres may keep a plan for all values. */
+const TILL_KEPT = 6
+
+test.each([
+  [
+    'load',
+    'pending (smallint, text, text[])',
+    PENDING_OF_RECORDS,
+    `pending (1::smallint, 'patient', '{p1,p2}')`,
+  ],
+  ['drain', 'take (smallint[], bigint[], int, bigint)', TAKE_SHARES, `take ('{1,2}', '{0,0}', 500, 8000000)`],
+] as const)('of %s', async (purpose, declared, statement, call) => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({
+    url: database.url,
+    purpose: 'planner test',
+    planner: PLANNER[purpose],
+  })
+  const { client } = session
+  const store = (from: number, to: number) =>
+    client.query(
+      `insert into intake_raw.inbox
+         (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
+       select 1, 'e' || n, sha256(n::text::bytea), '2026-01-01', now(), 'patient', 'p' || n, ''
+       from generate_series($1::int, $2::int) n`,
+      [from, to],
+    )
+  await store(1, 3)
+  // As autovacuum does, which counts them again only some time after they have grown.
+  await client.query('analyze intake_raw.inbox')
+  await client.query(`prepare ${declared} as ${statement}`)
+  for (let time = 0; time < TILL_KEPT; time++) await client.query(`execute ${call}`)
+  await store(4, 5_000)
+  const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (costs off) execute ${call}`)
+  const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+  expect(plan).toMatch(/Index (Only )?Scan using inbox/)
+  expect(plan).not.toMatch(/Seq Scan on inbox|Bitmap/)
+})
