@@ -14,7 +14,7 @@ import { type BenchWarehouse, emptyTables } from './warehouse.ts'
 
 /**
  * The nights of a round: one record in so many changes. The fewer records change, the smaller is the difference between
- * the night and an unchanged one, and the more nights it takes to tell it from noise.
+ * the night and an unchanged one, and the more nights it takes to separate it from noise.
  */
 const NIGHTS = [1, 10, 10, 100, 100, 100, 100] as const
 const ROUNDS = 3

@@ -55,19 +55,22 @@ describe('a command', () => {
     expect(teamAskedFor(teams('a', 'b'), 'b', 'configuration')).toEqual({ name: 'b', number: 2 })
   })
 
-  test.each(['', 'A', 'c', ' a'])('with %j for --team is for none, also beside a single team', (name) => {
-    for (const known of [teams('a'), teams('a', 'b')]) {
-      expect(errorOf(() => teamAskedFor(known, name, 'configuration'))).toMatchObject({
-        message: '--team names no configured team',
-        hint: `use one of: ${known.map((team) => team.name).join(', ')}`,
-        variable: '--team',
+  test.each(['', 'A', 'c', ' a'])(
+    'with %j for --team finds no team, also when there is a single one',
+    (name) => {
+      for (const known of [teams('a'), teams('a', 'b')]) {
+        expect(errorOf(() => teamAskedFor(known, name, 'configuration'))).toMatchObject({
+          message: '--team names no configured team',
+          hint: `use one of: ${known.map((team) => team.name).join(', ')}`,
+          variable: '--team',
+        })
+      }
+      expect(errorOf(() => teamsAskedFor(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({
+        message: 'TEAM names no team of the warehouse',
+        hint: 'use one of: a',
+        variable: 'TEAM',
       })
-    }
-    expect(errorOf(() => teamsAskedFor(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({
-      message: 'TEAM names no team of the warehouse',
-      hint: 'use one of: a',
-      variable: 'TEAM',
-    })
-    expect(errorOf(() => teamsAskedFor([], name, 'warehouse')).hint).toBe('run: intake-sync backfill')
-  })
+      expect(errorOf(() => teamsAskedFor([], name, 'warehouse')).hint).toBe('run: intake-sync backfill')
+    },
+  )
 })

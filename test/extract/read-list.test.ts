@@ -110,13 +110,13 @@ test('a record that loses to what is stored is fetched by its id, and the answer
 })
 
 test('a dead letter that a complete list does not meet again is resolved; those of other teams and streams wait', async () => {
-  const letter = { recordId: 'x', origin: 'run:0 page:1', reason: 'r', body: '{}' }
+  const deadLetter = { recordId: 'x', origin: 'run:0 page:1', reason: 'r', body: '{}' }
   for (const [teamId, stream] of [
     [rig.teamId, 'patients'],
     [rig.teamId, 'forms'],
     [rig.otherId, 'patients'],
   ] as const)
-    await storeDeadLetters(rig.session.db, { teamId, stream, runId: '0' }, [letter])
+    await storeDeadLetters(rig.session.db, { teamId, stream, runId: '0' }, [deadLetter])
   const waiting = async () =>
     (
       await rig.rows<{ place: string }>(

@@ -41,16 +41,16 @@ beforeEach(async () => {
 })
 
 type Stream = Parameters<typeof storeDeadLetters>[1]['stream']
-const letter = (recordId: string | null, body: unknown) => ({
+const deadLetter = (recordId: string | null, body: unknown) => ({
   ...{ recordId, origin: 'run:1 page:1', reason: 'r' },
   body: Buffer.isBuffer(body) || typeof body === 'string' ? body : JSON.stringify(body),
 })
 /** Which of them are kept, by their place. */
-async function kept(stream: Stream, letters: readonly ReturnType<typeof letter>[], teamId = team) {
+async function kept(stream: Stream, deadLetters: readonly ReturnType<typeof deadLetter>[], teamId = team) {
   const left = await session.db
     .transaction()
-    .execute((db) => withoutErasedDeadLetters(db, { teamId, stream }, letters))
-  return left.map((each) => letters.indexOf(each as (typeof letters)[number]))
+    .execute((db) => withoutErasedDeadLetters(db, { teamId, stream }, deadLetters))
+  return left.map((each) => deadLetters.indexOf(each as (typeof deadLetters)[number]))
 }
 const skipped = async (teamId = team) => {
   const [{ count } = { count: 0 }] = await rowsOf<{ count: number }>(
@@ -101,7 +101,7 @@ describe('is left out', () => {
     ],
     ['a body that is an array', 'patients', null, [ERASED]],
   ])('%s', async (_, stream, recordId, body) => {
-    expect(await kept(stream, [letter(recordId, body)])).toEqual([])
+    expect(await kept(stream, [deadLetter(recordId, body)])).toEqual([])
     expect(await skipped()).toBe(1)
   })
 })
@@ -114,34 +114,38 @@ describe('is kept', () => {
     ['a longer word with the id in it', 'inbox', null, `{"data": "x${ERASED}x`],
     ['an empty body', 'inbox', null, Buffer.alloc(0)],
   ])('%s', async (_, stream, recordId, body) => {
-    expect(await kept(stream, [letter(recordId, body)])).toEqual([0])
+    expect(await kept(stream, [deadLetter(recordId, body)])).toEqual([0])
     expect(await skipped()).toBe(0)
   })
 
   test('everything in a team without erasures, and what only another team erased', async () => {
-    expect(await kept('patients', [letter(ERASED, { id: ERASED })], without)).toEqual([0])
-    expect(await kept('patients', [letter(ERASED, { id: ERASED }), letter(ALIVE, {})], other)).toEqual([0])
+    expect(await kept('patients', [deadLetter(ERASED, { id: ERASED })], without)).toEqual([0])
+    expect(
+      await kept('patients', [deadLetter(ERASED, { id: ERASED }), deadLetter(ALIVE, {})], other),
+    ).toEqual([0])
     expect([await skipped(), await skipped(other)]).toEqual([0, 1])
   })
 })
 
 test('of many the others are kept, in their order, and each one left out is counted', async () => {
-  const letters = Array.from({ length: 501 }, (_, at) => letter(at % 100 === 0 ? ERASED : `p${at}`, { at }))
-  const others = letters.flatMap((_, at) => (at % 100 === 0 ? [] : [at]))
-  expect(await kept('patients', letters)).toEqual(others)
+  const deadLetters = Array.from({ length: 501 }, (_, at) =>
+    deadLetter(at % 100 === 0 ? ERASED : `p${at}`, { at }),
+  )
+  const others = deadLetters.flatMap((_, at) => (at % 100 === 0 ? [] : [at]))
+  expect(await kept('patients', deadLetters)).toEqual(others)
   expect(await skipped()).toBe(6)
   expect(await kept('patients', [])).toEqual([])
 })
 
 test('what is left out is not stored, nor its body', async () => {
   const place = { teamId: team, stream: 'patients', runId: null } as const
-  const letters = [letter(ERASED, { id: ERASED }), letter(ALIVE, { id: ALIVE })]
-  const stored = await session.db.transaction().execute((db) => storeDeadLetters(db, place, letters))
+  const deadLetters = [deadLetter(ERASED, { id: ERASED }), deadLetter(ALIVE, { id: ALIVE })]
+  const stored = await session.db.transaction().execute((db) => storeDeadLetters(db, place, deadLetters))
   expect(stored).toBe(1)
   const rows = await rowsOf<{ id: string; body: string }>(
     session,
-    `select record_id as id, convert_from(body, 'UTF8') as body from intake_ops.dead_letters letter
-     join intake_raw.set_aside kept on kept.dead_letter_id = letter.id`,
+    `select record_id as id, convert_from(body, 'UTF8') as body from intake_ops.dead_letters deadLetter
+     join intake_raw.set_aside kept on kept.dead_letter_id = deadLetter.id`,
   )
   expect(rows).toEqual([{ id: ALIVE, body: JSON.stringify({ id: ALIVE }) }])
 })

@@ -185,7 +185,7 @@ test('of what an earlier run dead-lettered a hundred are fetched; those that loa
     ...Array.from({ length: 150 }, (_, at) => response(`dead-${at}`, 60)),
   ]
   await settled({ newest: known.submitted_at, swept_at: SWEPT })
-  const letter = (recordId: string) => ({
+  const deadLetter = (recordId: string) => ({
     recordId,
     origin: 'run:0 page:1',
     reason: 'has no key',
@@ -195,9 +195,9 @@ test('of what an earlier run dead-lettered a hundred are fetched; those that loa
   await storeDeadLetters(
     rig.session.db,
     place,
-    Array.from({ length: 101 }, (_, at) => letter(`dead-${at}`)),
+    Array.from({ length: 101 }, (_, at) => deadLetter(`dead-${at}`)),
   )
-  await storeDeadLetters(rig.session.db, { ...place, teamId: rig.otherId }, [letter('dead-0')])
+  await storeDeadLetters(rig.session.db, { ...place, teamId: rig.otherId }, [deadLetter('dead-0')])
   const waiting = () =>
     rig.rows(
       `select team_id as team, count(*)::int from intake_ops.dead_letters where status = 'waiting' group by 1 order by 1`,
@@ -218,14 +218,14 @@ test('what is a dead letter again stays one', async () => {
   const known = response('known', 3)
   rig.service.records.responses = [known, response('well', 60)]
   await settled({ newest: known.submitted_at, swept_at: SWEPT })
-  const letters = ['well', 'refused'].map((recordId) => ({
+  const deadLetters = ['well', 'refused'].map((recordId) => ({
     recordId,
     origin: 'run:0 page:1',
     reason: 'x',
     body: '{}',
   }))
   const place = { teamId: rig.teamId, stream: 'responses', runId: '0' } as const
-  await storeDeadLetters(rig.session.db, place, letters)
+  await storeDeadLetters(rig.session.db, place, deadLetters)
   const listed = rig.service.interfere
   rig.service.interfere = (request, reply) => {
     if (!request.url.endsWith('/refused')) return listed(request, reply)

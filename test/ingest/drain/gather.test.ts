@@ -8,7 +8,7 @@ const NOON = Date.UTC(2026, 0, 1, 12) * 1000
 /** So many microseconds after noon. */
 const at = (micros: number): Instant => instantOf(NOON + micros)
 
-interface Told {
+interface EventFields {
   readonly id?: string
   readonly name?: string
   /** Of the event, and of its arrival. */
@@ -22,7 +22,7 @@ interface Told {
 }
 
 let events = 0
-function event(told: Told): StoredEvent {
+function event(fields: EventFields): StoredEvent {
   const {
     id = 'p',
     name = 'A',
@@ -31,7 +31,7 @@ function event(told: Told): StoredEvent {
     team = 1,
     source = 'patient',
     type = 'updated',
-  } = told
+  } = fields
   events += 1
   const data = {
     id,
@@ -41,14 +41,14 @@ function event(told: Told): StoredEvent {
     ...(source === 'packet' ? { forms: [] } : {}),
     ...(updated === null ? {} : { updated_at: at(updated) }),
   }
-  const body = { id: `e${events}`, timestamp: at(stamp), event_type: type, source, data: told.data ?? data }
+  const body = { id: `e${events}`, timestamp: at(stamp), event_type: type, source, data: fields.data ?? data }
   return {
     ...{ teamId: team, eventId: `e${events}`, body: Buffer.from(JSON.stringify(body)) },
-    receivedAt: at(told.arrived ?? 10_000_000 + events),
+    receivedAt: at(fields.arrived ?? 10_000_000 + events),
   }
 }
 
-async function gathered(...all: readonly Told[]) {
+async function gathered(...all: readonly EventFields[]) {
   const { groups, asks, dead, noted } = await gather(all.map(event), () => 'v2.1')
   const states = groups.map(({ stream, states: own }) => [
     stream.name,
@@ -68,7 +68,7 @@ async function gathered(...all: readonly Told[]) {
   }
 }
 /** Of the one record. */
-async function outcome(...all: readonly Told[]) {
+async function outcome(...all: readonly EventFields[]) {
   const { states, asks } = await gathered(...all)
   return [states.patients!['1/p']![0], asks]
 }
@@ -143,7 +143,7 @@ describe('of two states', () => {
     )
   })
 
-  test('of which one is a deletion, it stays at the same moment, and before it is a conflict', async () => {
+  test('one of them a delete: it wins at the same time, and an earlier delete is a conflict', async () => {
     const gone = { type: 'deleted', stamp: 5 }
     expect(await outcome({ stamp: 4 }, gone)).toEqual([null, []])
     expect(await outcome({ stamp: 5 }, gone)).toEqual([null, ASKED])
@@ -166,7 +166,7 @@ test('of three states a conflict among any two is asked for, once each time it i
 })
 
 describe('a packet response, which nobody can be asked for', () => {
-  const told = (over: Told & { readonly submitted: boolean }) => ({
+  const eventWith = (over: EventFields & { readonly submitted: boolean }) => ({
     ...over,
     source: 'packet_response',
     data: {
@@ -181,8 +181,8 @@ describe('a packet response, which nobody can be asked for', () => {
     },
   })
   test('is the state that it was updated to last, under the later version of the two, and is not asked for', async () => {
-    const earlier = told({ submitted: false, stamp: 9_000, updated: 1 })
-    const later = told({ submitted: true, stamp: 5_000, updated: 2 })
+    const earlier = eventWith({ submitted: false, stamp: 9_000, updated: 1 })
+    const later = eventWith({ submitted: true, stamp: 5_000, updated: 2 })
     for (const order of [
       [earlier, later],
       [later, earlier],

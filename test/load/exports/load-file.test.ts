@@ -1,4 +1,4 @@
-/** A file in its tables: whole or not at all, in the place of the one before, beside another team's of the same id. */
+/** A file in its tables: complete or not at all, replacing the one before, next to another team's with the same id. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import type { ExportFile } from '../../../src/load/exports/export-file.ts'
@@ -65,11 +65,11 @@ const files = (teamId = rig.teamId) =>
      from intake_raw.export_files file where team_id = $1 order by is_loaded desc`,
     [teamId],
   )
-const letters = () =>
+const deadLetters = () =>
   rig.rows(
     `select record_id as id, reason, seen::int, convert_from(body, 'UTF8')::jsonb as body
-     from intake_ops.dead_letters letter join intake_raw.set_aside kept on kept.dead_letter_id = letter.id
-     order by letter.id`,
+     from intake_ops.dead_letters deadLetter join intake_raw.set_aside kept on kept.dead_letter_id = deadLetter.id
+     order by deadLetter.id`,
   )
 
 describe('loading', () => {
@@ -132,7 +132,7 @@ describe('loading', () => {
     await expect(load(HEADER + row('c1', 'late'))).rejects.toMatchObject({ code: 'slice_lost' })
     await expect(reject(MALFORMED)).rejects.toMatchObject({ code: 'slice_lost' })
     expect(await cells()).toEqual(['1:8=good', '1:9=3'])
-    expect([await letters(), await files()]).toMatchObject([[], [{ loaded: true }]])
+    expect([await deadLetters(), await files()]).toMatchObject([[], [{ loaded: true }]])
   })
 
   test('cells that cannot be read as a time are problems of the export, and the rest is loaded', async () => {
@@ -153,7 +153,7 @@ describe('loading', () => {
 })
 
 describe('rejecting', () => {
-  test('keeps the bytes and a dead letter that names them, beside the loaded file', async () => {
+  test('keeps the bytes and a dead letter that names them, in addition to the loaded file', async () => {
     await load(HEADER + row('c1', 'good'))
     await reject(MALFORMED)
     const { hash } = await spooled(MALFORMED)
@@ -161,7 +161,7 @@ describe('rejecting', () => {
       { loaded: true },
       { loaded: false, hash, bytes: MALFORMED.length, kept: MALFORMED.length },
     ])
-    expect(await letters()).toEqual([
+    expect(await deadLetters()).toEqual([
       { id: 'e', reason: 'broken', seen: 1, body: { export_id: 'e', sha256: hash, bytes: MALFORMED.length } },
     ])
     expect(await cells()).toEqual(['1:8=good', '1:9=3'])
@@ -170,10 +170,10 @@ describe('rejecting', () => {
   test('the same file again is counted, another replaces it', async () => {
     await reject(MALFORMED)
     await reject(MALFORMED)
-    expect([(await files()).length, (await letters()).map(({ seen }) => seen)]).toEqual([1, [2]])
+    expect([(await files()).length, (await deadLetters()).map(({ seen }) => seen)]).toEqual([1, [2]])
     await reject(`${MALFORMED}more`)
     expect(await files()).toMatchObject([{ loaded: false, bytes: MALFORMED.length + 4 }])
-    expect((await letters()).map(({ seen }) => seen)).toEqual([2, 1])
+    expect((await deadLetters()).map(({ seen }) => seen)).toEqual([2, 1])
   })
 
   test('a file that loads afterwards ends it; that of another team stays', async () => {
