@@ -1,37 +1,37 @@
 /**
- * The real sessions of Postgres that simulated clients speak through. They are used again, since letting one in costs
- * as much as a dozen statements.
+ * The real Postgres sessions of simulated clients. They are reused, because opening one costs as much as a dozen
+ * statements.
  *
- * Invariant: a session is handed out with its settings as asked for, outside of a transaction and without locks. Its
- * `now()` is the scheduler's, as of the moment at which its transaction began.
+ * Invariant: a session is handed out with its requested settings, outside of a transaction and without locks. Its
+ * `now()` is the scheduler's time at the start of its transaction.
  */
 import pg from 'pg'
 
-/** Statements whose meaning hangs on the time, or that have columns filled with it. */
+/** Statements that depend on the time, or that fill columns with it. */
 const TELLS_TIME = /now\(\)|_timestamp|\b(?:insert|update|copy|delete)\b/i
 
 export interface Backend {
   readonly client: pg.Client
   readonly key: string
-  /** Of its transaction: idle, open, or failed. */
+  /** State of its transaction: idle, open, or failed. */
   status: 'I' | 'T' | 'E'
   time: number | null
-  /** The time was told for this transaction alone. */
+  /** True if the time was set for this transaction only. */
   isLocal: boolean
   locks: boolean
 }
 
 export interface Backends {
-  /** How many are in somebody's hands. */
+  /** Number of sessions in use. */
   readonly taken: number
   take(settings: string): Promise<Backend>
-  /** What Postgres does when a client is gone. */
+  /** Does what Postgres does when a client is gone. */
   release(backend: Backend): Promise<void>
-  /** Tells the session the time, where `text` asks for it. */
+  /** Sets the time of the session, if `text` uses it. */
   tell(backend: Backend, now: number, text: string): Promise<void>
-  /** Begins a transaction, of this time. */
+  /** Begins a transaction at this time. */
   begin(backend: Backend, now: number): Promise<unknown>
-  isHeldUp(backend: Backend): Promise<boolean>
+  isBlocked(backend: Backend): Promise<boolean>
   cancel(backend: Backend): Promise<void>
   close(): Promise<void>
 }
@@ -64,7 +64,7 @@ export function openBackends(url: string): Backends {
       taken += 1
       const idle = free.get(settings)?.pop()
       if (idle !== undefined) return idle
-      // A deadlock is ended by the timeout for locks, whose time is the scheduler's.
+      // A deadlock is ended by the lock timeout, in the scheduler's time.
       const options = `${settings} -c deadlock_timeout=1h -c search_path=sim,pg_catalog,public`
       const client = await connect(options)
       const backend: Backend = {
@@ -114,7 +114,7 @@ export function openBackends(url: string): Backends {
       backend.isLocal = true
       return (results as unknown as unknown[])[0]
     },
-    async isHeldUp({ client }) {
+    async isBlocked({ client }) {
       const { processID } = client as unknown as { processID: number }
       const own = [...all].map((each) => (each.client as unknown as { processID: number }).processID)
       const rows = await watch(
@@ -138,7 +138,7 @@ function written(now: number): string {
   return `${seconds}.${String(now % 1_000_000).padStart(6, '0')}Z`
 }
 
-/** In a database of the simulation: its own clock in the place of Postgres's, in statements and in columns' defaults. */
+/** In a database of the simulation: its own clock instead of Postgres's, in statements and in defaults of columns. */
 export async function setClock(client: pg.Client): Promise<void> {
   await client.query(`
     create schema sim;

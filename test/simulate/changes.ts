@@ -1,6 +1,6 @@
 /**
- * What happens to the source: what a clinic does by itself, and the few kinds of change that are hard to follow: two in
- * one moment, one soon after the other, a deletion of what was just made.
+ * Changes at the source: those of an ordinary clinic, and the kinds that are hard to follow: two at the same time, one
+ * soon after the other, a delete of a new record.
  */
 import { changeSomething } from '../../src/emulator/activity.ts'
 import { Draw, keyOf } from '../../src/emulator/world/draw.ts'
@@ -12,7 +12,7 @@ import type { SimulatedStream } from './history.ts'
 import { openPacketChanges, PACKET_CHANGES } from './packet-changes.ts'
 
 export interface Changes {
-  /** Changes something; says what. */
+  /** Makes a change; returns its description. */
   next(): string
 }
 

@@ -1,20 +1,19 @@
 /**
- * The verdict: it knows every state that the source ever had and every event that was acknowledged, and nothing of the
- * code that brought them.
+ * Checks the laws. It knows every state that the source ever had and every acknowledged event, and nothing of the code
+ * that loaded them:
  *
- * - no row was invented: each state held, superseded ones too, is one that the source had at or after the moment at
- *   which it is said to have been read, less the lag of asynchronous senders, or a part of one that an event contained;
- *   what is said to be gone was gone;
- * - nothing acknowledged is missing: its bytes are in the inbox, done once all is at rest; and where the newest state of
- *   a record was told by an event, that state is held, unless it is gone since;
- * - what the service said is not there, when it was asked about a record in doubt, is held as deleted;
- * - a cursor passed nothing: after a run as usual every response that was submitted before it is held as submitted;
+ * - no row was invented: each stored state, superseded ones included, existed at the source at or after its observed_at,
+ * minus the lag of asynchronous senders, or is a part of such a state that an event contained; each tombstone was a
+ * deleted record;
+ * - no acknowledged event is missing: its bytes are in the inbox, and done at rest; if an event carried the newest state
+ * of a record, that state is stored, unless the record is gone since;
+ * - a conflicting record that the service answered to be gone is stored as deleted;
+ * - the cursor skipped nothing: after an ordinary run every response that was submitted before it is stored as submitted;
  * - packet responses: `judge-packets.ts`;
- * - in the end the tables are the source's, row for row.
+ * - in the end the tables equal the source, row for row.
  */
 import type { BackfillSummary } from '../../src/extract/backfill.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
-import { type Held, heldOf, isBefore, keyOf, standing } from './held.ts'
 import { comparable, type History, type State } from './history.ts'
 import { judgeEnd } from './judge-end.ts'
 import { openPacketJudge } from './judge-packets.ts'
@@ -24,16 +23,17 @@ import type { Plan } from './plan.ts'
 import type { Run } from './runs.ts'
 import type { Sender } from './sender.ts'
 import type { Service } from './service.ts'
+import { isBefore, keyOf, type StoredState, standing, statesOf } from './stored-states.ts'
 
 export interface Checker {
   readonly faults: readonly string[]
   note(fault: string): void
-  /** True at any moment. */
+  /** Holds at any time. */
   look(when: string): Promise<void>
-  /** True when nothing is under way any more. */
+  /** Holds at rest, when nothing is in progress. */
   afterRest(): Promise<void>
   afterRun(kind: 'new' | 'everything', summary: BackfillSummary | null): Promise<void>
-  /** After a run as usual in the midst of it, which began at `since` in the service's time and met no fault. */
+  /** After an ordinary run during chaos, which began at `since` on the service's clock and met no fault. */
   afterNight(night: { readonly run: Run; readonly since: number }): Promise<void>
 }
 
@@ -53,13 +53,13 @@ export function openChecker(options: CheckerOptions): Checker {
   const { streams } = plan
   const packets = openPacketJudge(lane, team, service.world)
   const hasPackets = streams.includes('packet_responses')
-  /** Held as deleted at some look: the source gives no id twice, so they stay so. */
+  /** Stored as deleted at some check: the source never reuses an id, so they stay deleted. */
   const gone = new Set<string>()
   const note = (fault: string) => {
     if (!faults.includes(fault)) faults.push(fault)
   }
 
-  function judge(when: string, rows: readonly Held[], asked: ReadonlySet<string>): void {
+  function judge(when: string, rows: readonly StoredState[], asked: ReadonlySet<string>): void {
     const current = standing(rows)
     for (const row of rows) {
       const { stream, id, deleted, observed, superseded, version } = row
@@ -67,15 +67,15 @@ export function openChecker(options: CheckerOptions): Checker {
       const what = `${when}: ${key}${superseded ? ' (superseded)' : ''}, from ${row.origin}`
       const states = history.statesOf(stream, id)
       const now = current.get(key)
-      if (now === undefined) note(`${what}: history of a record that is not held`)
+      if (now === undefined) note(`${what}: history of a record that is not stored`)
       else if (superseded && !isBefore(row, now)) note(`${what}: superseded by what is not newer`)
       if (version < observed) note(`${what}: of a version before it was observed`)
-      // Of what an event brings back nobody knows yet; who asks will.
+      // A record that an event restores is unconfirmed until its refetch.
       if (!superseded && !deleted && gone.has(key) && !asked.has(key))
         note(`${what}: its deletion was undone`)
       if (deleted) {
         gone.add(key)
-        if (!states.some(({ text }) => text === null)) note(`${what}: held as deleted, and never was`)
+        if (!states.some(({ text }) => text === null)) note(`${what}: stored as deleted, and never was`)
         continue
       }
       const text = comparable(row.payload)
@@ -88,18 +88,18 @@ export function openChecker(options: CheckerOptions): Checker {
     }
   }
 
-  /** What the tables show is what is held. */
+  /** The tables show the stored states. */
   async function judgeTables(when: string): Promise<void> {
     const parts = streams.map((name) => {
       const { table } = streamNamed(name)!
-      return `select '${name}' as stream, coalesce(row.id, held.id) as id
+      return `select '${name}' as stream, coalesce(row.id, raw.id) as id
         from (select * from intake.${table} where team_id = $1) row
-        full join (select * from intake_raw.records where team_id = $1 and stream = '${name}') held on held.id = row.id
+        full join (select * from intake_raw.records where team_id = $1 and stream = '${name}') raw on raw.id = row.id
         where (row._version, row._hash, row._deleted_at is not null)
-          is distinct from (held.version, case when not held.deleted then held.hash end, held.deleted)`
+          is distinct from (raw.version, case when not raw.deleted then raw.hash end, raw.deleted)`
     })
     const rows = await lane.query<{ stream: string; id: string }>(parts.join(' union all '), [team.teamId])
-    for (const { stream, id } of rows) note(`${when}: ${stream} ${id}: its row is not what is held`)
+    for (const { stream, id } of rows) note(`${when}: ${stream} ${id}: its row is not the stored state`)
   }
 
   async function judgeInbox(when: string, settled: boolean): Promise<void> {
@@ -114,46 +114,46 @@ export function openChecker(options: CheckerOptions): Checker {
     for (const { hash, eventId } of sender.acknowledged) {
       const row = stored.get(hash)
       if (row === undefined || !row.right)
-        note(`${when}: ${eventId} was acknowledged, and its bytes are not held`)
+        note(`${when}: ${eventId} was acknowledged, and its bytes are not stored`)
       else if (settled && row.status !== 'done')
         note(`${when}: ${eventId} was acknowledged, and is ${row.status}`)
     }
   }
 
-  async function look(when: string): Promise<readonly Held[]> {
+  async function look(when: string): Promise<readonly StoredState[]> {
     history.look()
-    const rows = await heldOf(lane, team)
+    const rows = await statesOf(lane, team)
     judge(when, rows, await lane.asked(team))
     await judgeTables(when)
     if (hasPackets) await packets.look(rows, (fault) => note(`${when}: ${fault}`))
     return rows
   }
 
-  /** A record whose newest state an event told, and was acknowledged, is held in that state. */
-  function judgeNews(when: string, rows: readonly Held[]): void {
+  /** A record whose newest state was in an acknowledged event is stored in that state. */
+  function judgeNewest(when: string, rows: readonly StoredState[]): void {
     const newest = standing(rows)
     for (const { stream, id, type, data, eventId } of sender.acknowledged) {
-      // Of two renderings of one event nobody can tell which is the newer, where nobody can be asked.
+      // Of two renderings of one event the newer is unknown, if the record cannot be fetched by id.
       if (stream === 'packet_responses') continue
       const state = history.current(stream, id)
-      const tells = type === 'deleted' ? state?.text === null : state?.text === comparable(data)
-      // What came to be twice may have been told the first time: of a record that is embedded nobody tells.
+      const isNewest = type === 'deleted' ? state?.text === null : state?.text === comparable(data)
+      // An equal state may have been reported the first time: changes of embedded records cause no event.
       const isOnce = history.statesOf(stream, id).filter(({ text }) => text === state?.text).length === 1
-      if (!tells || !isOnce) continue
+      if (!isNewest || !isOnce) continue
       const row = newest.get(keyOf(stream, id))
-      const isHeld =
+      const isStored =
         state!.text === null
           ? row?.deleted === true
           : row !== undefined && comparable(row.payload) === state!.text
-      if (!isHeld)
+      if (!isStored)
         note(
-          `${when}: ${stream} ${id}: ${eventId} (${type}) told how it is, and it is held otherwise, from ${row?.origin}`,
+          `${when}: ${stream} ${id}: ${eventId} (${type}) carried its newest state, and another is stored, from ${row?.origin}`,
         )
     }
   }
 
-  /** What was in doubt and is not there is deleted; of members of packets only a scan proves that. */
-  function judgeGone(when: string, rows: readonly Held[]): void {
+  /** A conflicting record that is gone is stored as deleted; for members of packets only a scan proves the delete. */
+  function judgeGone(when: string, rows: readonly StoredState[]): void {
     const newest = standing(rows)
     for (const path of heard.gone) {
       const [, , name, id] = path.split('/')
@@ -162,12 +162,12 @@ export function openChecker(options: CheckerOptions): Checker {
       // A request for the rest of a partial record proves no delete.
       if (sender.partial.has(keyOf(stream, id!))) continue
       if (newest.get(keyOf(stream, id!))?.deleted !== true)
-        note(`${when}: ${stream} ${id} is not there, as the service answered, and is not held as deleted`)
+        note(`${when}: ${stream} ${id} is not there, as the service answered, and is not stored as deleted`)
     }
   }
 
-  /** Every response that was submitted at `since` and is there still is held as submitted. */
-  function judgeSubmitted(when: string, rows: readonly Held[], since: number): void {
+  /** Every response that was submitted at `since` and still exists is stored as submitted. */
+  function judgeSubmitted(when: string, rows: readonly StoredState[], since: number): void {
     if (!streams.includes('responses')) return
     const newest = standing(rows)
     for (const id of history.ids('responses')) {
@@ -175,7 +175,7 @@ export function openChecker(options: CheckerOptions): Checker {
       if (history.current('responses', id)?.text == null || !then.some(isSubmitted)) continue
       const row = newest.get(keyOf('responses', id))
       if ((row?.payload as { is_submitted?: boolean } | null | undefined)?.is_submitted !== true)
-        note(`${when}: responses ${id} was submitted, and is not held so`)
+        note(`${when}: responses ${id} was submitted, and is not stored as submitted`)
     }
   }
 
@@ -189,7 +189,7 @@ export function openChecker(options: CheckerOptions): Checker {
     async afterRest() {
       const rows = await look('at rest')
       await judgeInbox('at rest', true)
-      judgeNews('at rest', rows)
+      judgeNewest('at rest', rows)
       judgeGone('at rest', rows)
       if (hasPackets) packets.atRest(rows, sender.acknowledged, (fault) => note(`at rest: ${fault}`))
     },
@@ -208,18 +208,18 @@ export function openChecker(options: CheckerOptions): Checker {
         note(`${when}: the run ${summary.status}: ${notes.join('; ')}`)
       }
       judgeSubmitted(when, rows, Number.POSITIVE_INFINITY)
-      const told = (fault: string) => note(`${when}: ${fault}`)
-      if (kind === 'everything') await judgeEnd({ lane, team, service }, streams, told)
+      const noteAt = (fault: string) => note(`${when}: ${fault}`)
+      if (kind === 'everything') await judgeEnd({ lane, team, service }, streams, noteAt)
     },
   }
 }
 
-/** From an event, and not from the answer to a request that it led to. */
-function isEvent({ origin }: Held): boolean {
+/** From an event, and not from the answer to its refetch. */
+function isEvent({ origin }: StoredState): boolean {
   return origin.startsWith('event:') && !origin.endsWith(' refetch')
 }
 
-/** True when the state has every field of the payload, with its value. */
+/** True if the state has every field of the payload, with its value. */
 function contains({ text }: State, payload: unknown): boolean {
   if (text === null) return false
   const whole = JSON.parse(text) as Record<string, unknown>

@@ -1,4 +1,4 @@
-/** What a seed decides. Invariant: the same seed and the same questions give the same answers (mulberry32). */
+/** The random choices of a seed. Invariant: the same seed and the same questions give the same answers (mulberry32). */
 export interface Choice {
   /** From 0 up to 1. */
   share(): number

@@ -1,9 +1,9 @@
 /**
- * A client of Postgres as `pg` has it, whose statements wait for the scheduler: it is what the shipped code gets for
- * `pg.Client` while it is simulated.
+ * A client of Postgres with the interface of `pg`, whose statements wait for the scheduler: the shipped code uses it as
+ * `pg.Client` in a simulation.
  *
- * Invariant: its statements are done one after the other, in the order in which they were given, each wholly or not
- * at all; what they answer is what Postgres answered, unless the connection was lost, before the statement or after.
+ * Invariant: its statements are executed one after the other, in the given order, each completely or not at all; their
+ * results are those of Postgres, unless the connection was lost before or after the statement.
  */
 import { EventEmitter } from 'node:events'
 import { Writable } from 'node:stream'
@@ -34,9 +34,9 @@ export class SimulatedClient extends EventEmitter {
   #backend: Backend | null = null
   #lost = false
   #tail: Promise<unknown> = Promise.resolve()
-  /** Events in hand. */
+  /** Number of claimed events. */
   #taken = 0
-  /** Over the transaction at hand. */
+  /** In the current transaction. */
   #dawdles = false
   #current: Current | null = null
 
@@ -73,7 +73,7 @@ export class SimulatedClient extends EventEmitter {
         this.#at.notify()
         return NOTHING
       })
-    // What analysts see is no part of this: the login may not make views.
+    // Views for analysts are not simulated: the login may not create views.
     if (/insert into intake_ops\.classifications/.test(text))
       return Promise.reject(Object.assign(new Error('not simulated'), { code: '42501' }))
     const { backends, choice, scheduler } = this.#at
@@ -91,7 +91,7 @@ export class SimulatedClient extends EventEmitter {
     })
   }
 
-  /** Ends the connection without a good-bye; what the server has of it ends when the server notices. */
+  /** Ends the connection without notice; the server's side ends when the server notices. */
   lose(): void {
     if (this.#lost) return
     this.#close()
@@ -100,18 +100,18 @@ export class SimulatedClient extends EventEmitter {
     const begun = current !== null && !current.pending.withdraw()
     const error = new Error('Connection terminated unexpectedly')
     if (this.actor.alive) current?.fail(error)
-    // What was sent may still be done.
+    // A sent statement may still be executed.
     const ghost = !begun && current?.execute != null && choice.chance(0.5) ? current : null
     this.#at.forsaken += 1
     scheduler.call(null, `the server ends ${this.actor.name} ${this.purpose}`, async () => {
       const backend = this.#backend
-      if (backend !== null && begun && (await this.#at.backends.isHeldUp(backend)))
+      if (backend !== null && begun && (await this.#at.backends.isBlocked(backend)))
         await this.#at.backends.cancel(backend)
       if (backend !== null && ghost !== null) {
         await this.#at.backends.tell(backend, scheduler.now(), ghost.text)
         const late = ghost.execute!(backend.client).catch(() => {})
         while (!(await settled(late)))
-          if (await this.#at.backends.isHeldUp(backend)) await this.#at.backends.cancel(backend)
+          if (await this.#at.backends.isBlocked(backend)) await this.#at.backends.cancel(backend)
         await late
       }
       await this.#giveBack()
@@ -121,7 +121,7 @@ export class SimulatedClient extends EventEmitter {
     this.emit('end')
   }
 
-  /** Its process is gone. */
+  /** Its process has ended. */
   die(): void {
     this.removeAllListeners()
     this.on('error', () => {})
@@ -237,11 +237,11 @@ export class SimulatedClient extends EventEmitter {
               if (this.actor.alive) tell()
             }
           }
-          const heldUp = async () =>
-            this.#backend !== null && (await this.#at.backends.isHeldUp(this.#backend))
+          const isBlocked = async () =>
+            this.#backend !== null && (await this.#at.backends.isBlocked(this.#backend))
           const named = `${this.purpose}: ${label}`
           const weight = this.#dawdles || this.#at.isDawdling(this.actor) ? DAWDLING : 1
-          const pending = this.#at.scheduler.call(this.actor, named, run, heldUp, weight)
+          const pending = this.#at.scheduler.call(this.actor, named, run, isBlocked, weight)
           this.#current = { pending, fail: reject, text, execute }
         }),
     )

@@ -1,6 +1,7 @@
 /**
- * What may happen next, beside what the shipped code waits for: events are sent and processes started again as long as
- * a seed is played; in chaos things change, runs start, days pass and processes end, each as often as was planned.
+ * Offers everything that may happen next, in addition to the pending calls of the shipped code: events are sent and
+ * processes restarted during the whole simulation; in chaos records change, runs start, days pass and processes end, as
+ * often as planned.
  */
 import { isRough, type Left, type Scene } from './scene.ts'
 import type { Offer } from './scheduler.ts'
@@ -17,7 +18,7 @@ export function offersOf(scene: Scene): readonly Offer[] {
   return offers
 }
 
-/** Beside the same events where each is sent by itself: a drain takes what was stored while it wrote the last batch. */
+/** Compared with sending each event on its own: a drain takes the events stored while it wrote the last batch. */
 const POURING = 6
 
 function events(scene: Scene): readonly Offer[] {
@@ -32,7 +33,7 @@ function events(scene: Scene): readonly Offer[] {
   return scene.isPouring ? offers.map((offer) => ({ ...offer, weight: offer.weight * POURING })) : offers
 }
 
-/** True when all that was to happen has happened. */
+/** True when everything planned has happened. */
 export function isSpent({ left, runs }: Scene): boolean {
   return left.changes === 0 && left.backfills === 0 && left.leaps === 0 && !runs.isReading
 }

@@ -1,7 +1,7 @@
 /**
- * Every state that each record of the source ever had, and from when to when.
+ * Every state that each record of the source ever had, with its period.
  *
- * Invariant: what anybody was ever answered is among the states; times are microseconds of the service's clock.
+ * Invariant: every answer that was ever given is among the states; times are microseconds of the service's clock.
  */
 import type { JsonRecord } from '../../src/emulator/http/answer.ts'
 import {
@@ -30,19 +30,19 @@ export type SimulatedStream = (typeof STREAMS)[number]
 
 export interface State {
   readonly from: number
-  /** Null while it stands. */
+  /** Null while it is current. */
   to: number | null
-  /** Null for a record that is gone. */
+  /** Null for a deleted record. */
   readonly text: string | null
 }
 
 export interface History {
-  /** Notes what has changed since the last look; to be called before anybody is told anything. */
+  /** Records changes since the last call; call it before any answer or event is rendered. */
   look(): void
-  /** Notes what an event shows of a record that is gone: as it was, but naming others as they are now. */
+  /** Records the content of an event about a deleted record: its last state, with the current names of other records. */
   tellOfGone(stream: SimulatedStream, id: string, data: unknown): void
   statesOf(stream: SimulatedStream, id: string): readonly State[]
-  /** As the record is now. */
+  /** The current state of the record. */
   current(stream: SimulatedStream, id: string): State | undefined
   ids(stream: SimulatedStream): Iterable<string>
 }
@@ -72,12 +72,12 @@ const SOURCES: Readonly<Record<SimulatedStream, string>> = {
 export function openHistory({ world, shape }: Service, streams: readonly SimulatedStream[]): History {
   const known = new Map(streams.map((stream) => [stream, new Map<string, State[]>()]))
   let changed = true
-  // What was there at the beginning was there for ever.
+  // States at the start have existed for ever.
   let beginning = true
   world.subscribe(({ source, type, id, row }) => {
     changed = true
     const stream = streams.find((each) => SOURCES[each] === source)
-    // One that is gone is shown as it was at last, however short that was.
+    // A deleted record is shown in its last state, however short that was.
     if (stream !== undefined) note(known.get(stream)!, id, type === 'deleted' ? null : shown(stream, row))
   })
 
@@ -134,7 +134,7 @@ function tableOf(world: World, stream: SimulatedStream): Table<Row> {
   return table as unknown as Table<Row>
 }
 
-/** A record as text, without what is kept in no table: the signed part of addresses, and images. */
+/** A record as text, without parts that no table stores: signatures of addresses, and images. */
 export function comparable(value: unknown): string {
   return JSON.stringify(plain(value))
 }

@@ -1,4 +1,4 @@
-/** In the end, after a run that read everything: the tables of what it read are the source's, row for row. */
+/** In the end, after a full scan: the tables equal the source, row for row. */
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { expectedOf } from '../e2e/support/expected.ts'
 import type { SimulatedStream } from './history.ts'
@@ -32,6 +32,6 @@ export async function judgeEnd(
 }
 
 function lineOf(row: Record<string, unknown>): string {
-  const told = Object.entries(row).filter(([name]) => name !== 'team_id' && !name.startsWith('_'))
-  return JSON.stringify(told.sort(([a], [b]) => (a < b ? -1 : 1)))
+  const fields = Object.entries(row).filter(([name]) => name !== 'team_id' && !name.startsWith('_'))
+  return JSON.stringify(fields.sort(([a], [b]) => (a < b ? -1 : 1)))
 }

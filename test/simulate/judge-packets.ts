@@ -1,18 +1,18 @@
 /**
- * Packet responses, which nobody can be asked for: what events told of them is all there is.
+ * Packet responses, which cannot be fetched by id: events are their only source.
  *
- * - what is shown of one, its members too, is what its payload says, worked out without the declarations of `src`;
- * - once held as submitted it is never shown as less, unless it is deleted;
- * - at rest it is held as the newest that was acknowledged tells: of its own fields, since of two renderings of one
- *   event, which differ in the packet that they show, nobody can tell the newer;
- * - at rest every member of one that is held as submitted, and that is there still, is held as the source has it:
- *   submitted, and skipped or not, which only the member itself says.
+ * - the shown row and members of one follow from its payload, computed without the declarations of `src`;
+ * - once stored as submitted it is never shown as less, unless it is deleted;
+ * - at rest the newest acknowledged state is stored: its own fields, because of two renderings of one event, which
+ * differ in the packet that they show, the newer is unknown;
+ * - at rest every member of one that is stored as submitted, and that still exists, is stored as at the source: submitted,
+ * and skipped or not, which only the member itself shows.
  */
 import type { World } from '../../src/emulator/world/world.ts'
-import { type Held, keyOf } from './held.ts'
 import { comparable } from './history.ts'
 import type { Lane, Team } from './lane.ts'
 import type { Acknowledged } from './sender.ts'
+import { keyOf, type StoredState } from './stored-states.ts'
 
 /** As in an event (specification, section 2.8). */
 interface Shown {
@@ -38,8 +38,8 @@ const COLUMNS = [
 export function openPacketJudge(lane: Lane, team: Team, world: World) {
   const submitted = new Set<string>()
 
-  /** True at any moment. */
-  async function look(rows: readonly Held[], note: Note): Promise<void> {
+  /** Holds at any time. */
+  async function look(rows: readonly StoredState[], note: Note): Promise<void> {
     const live = livePackets(rows)
     for (const { id, payload } of live) {
       const { is_submitted } = payload as Shown
@@ -60,40 +60,42 @@ export function openPacketJudge(lane: Lane, team: Team, world: World) {
       const wanted = payload === undefined ? COLUMNS.map(() => null) : cellsOf(payload)
       const found = COLUMNS.map((column) => row[column])
       if (JSON.stringify(found) !== JSON.stringify(wanted))
-        note(`packet response ${id}: shown as ${JSON.stringify(found)}, told as ${JSON.stringify(wanted)}`)
+        note(
+          `packet response ${id}: shown as ${JSON.stringify(found)}, expected as ${JSON.stringify(wanted)}`,
+        )
       const inOrder = (payload?.responses ?? []).map((member, at) => [at + 1, member])
       if (JSON.stringify(members) !== JSON.stringify(inOrder))
         note(`packet response ${id}: its members are not those of its payload`)
     }
   }
 
-  function atRest(rows: readonly Held[], told: readonly Acknowledged[], note: Note): void {
-    const held = new Map(rows.flatMap((row) => (row.superseded ? [] : [[keyOf(row.stream, row.id), row]])))
-    for (const [id, newest] of newestOf(told)) {
-      const row = held.get(keyOf('packet_responses', id))
+  function atRest(rows: readonly StoredState[], acknowledged: readonly Acknowledged[], note: Note): void {
+    const current = new Map(rows.flatMap((row) => (row.superseded ? [] : [[keyOf(row.stream, row.id), row]])))
+    for (const [id, newest] of newestOf(acknowledged)) {
+      const row = current.get(keyOf('packet_responses', id))
       const own = row === undefined || row.deleted ? null : ownPart(row.payload as Shown)
-      const isAsTold = newest === null ? row?.deleted === true : own === ownPart(newest)
-      if (!isAsTold) note(`packet response ${id} is not held as the newest that was acknowledged tells`)
+      const isNewest = newest === null ? row?.deleted === true : own === ownPart(newest)
+      if (!isNewest) note(`packet response ${id} is not stored in its newest acknowledged state`)
     }
     for (const { payload } of livePackets(rows)) {
       const { is_submitted, responses } = payload as Shown
       for (const id of is_submitted ? responses : []) {
         const member = world.responses.get(id)
         if (member === undefined) continue
-        const row = held.get(keyOf('responses', id))
+        const row = current.get(keyOf('responses', id))
         const state = row?.deleted === false ? (row.payload as Record<string, unknown>) : null
         if (state?.is_submitted !== true || state.is_skipped !== member.is_skipped)
-          note(`responses ${id}: member of a submitted packet, and not held as the source has it`)
+          note(`responses ${id}: member of a submitted packet, and not stored as at the source`)
       }
     }
   }
   return { look, atRest }
 }
 
-/** Of each packet response the newest state told; null for one that was told to be deleted, which is for ever. */
-function newestOf(told: readonly Acknowledged[]): ReadonlyMap<string, Shown | null> {
+/** The newest acknowledged state of each packet response; null for a deleted one, which stays deleted. */
+function newestOf(acknowledged: readonly Acknowledged[]): ReadonlyMap<string, Shown | null> {
   const newest = new Map<string, Shown | null>()
-  for (const { stream, id, type, data } of told) {
+  for (const { stream, id, type, data } of acknowledged) {
     if (stream !== 'packet_responses') continue
     const known = newest.get(id)
     if (type === 'deleted') newest.set(id, null)
@@ -103,7 +105,7 @@ function newestOf(told: readonly Acknowledged[]): ReadonlyMap<string, Shown | nu
   return newest
 }
 
-function livePackets(rows: readonly Held[]): readonly Held[] {
+function livePackets(rows: readonly StoredState[]): readonly StoredState[] {
   return rows.filter((row) => row.stream === 'packet_responses' && !row.superseded && !row.deleted)
 }
 
@@ -115,11 +117,11 @@ function cellsOf(shown: Shown): readonly unknown[] {
   const { packet, is_submitted, form_index } = shown
   const activity = is_submitted ? 'submitted' : (form_index ?? 0) > 0 ? 'progress' : 'setup'
   const times = [shown.created_at, shown.updated_at].map(timeOf)
-  const told = [is_submitted, timeOf(shown.submitted_at), shown.is_archived, form_index, shown.is_queued]
-  return [packet?.id ?? null, ...told, activity, ...times]
+  const fields = [is_submitted, timeOf(shown.submitted_at), shown.is_archived, form_index, shown.is_queued]
+  return [packet?.id ?? null, ...fields, activity, ...times]
 }
 
-/** As Postgres writes it into JSON: without zeros at the end of the fraction. */
+/** As Postgres writes it into JSON: without trailing zeros in the fraction. */
 function timeOf(stamp: string | null): string | null {
   return stamp === null ? null : `${stamp.replace(/(?:\.0+|(\.\d*?)0+)?Z$/, '$1')}+00:00`
 }

@@ -1,18 +1,18 @@
 /**
- * A database in which seeds run one after the other, each as a team of its own, so that none costs a reset.
+ * A database in which seeds run one after the other, each as a team of its own, so that no reset is needed.
  *
- * Invariant: what a seed leaves there no other seed sees.
+ * Invariant: no seed sees what another seed left.
  */
 import pg from 'pg'
 import { type Backends, openBackends, setClock } from './backends.ts'
 
 export interface Lane extends AsyncDisposable {
   readonly backends: Backends
-  /** A team that nothing is known of. */
+  /** A new, unknown team. */
   newTeam(): Promise<Team>
   /** Records of the team that are to be fetched by their id, as `stream id`. */
   asked(team: Team): Promise<ReadonlySet<string>>
-  /** For those who judge; it waits for no choice. */
+  /** For the checker; it is not scheduled. */
   query<Row extends object>(text: string, values: unknown[]): Promise<Row[]>
 }
 
@@ -23,7 +23,7 @@ export interface Team {
 
 const RealClient = pg.Client
 
-/** `url`: of a migrated database that is nobody else's. */
+/** `url`: a migrated database that nobody else uses. */
 export async function openLane(url: string): Promise<Lane> {
   const judge = new RealClient({
     connectionString: url,

@@ -1,9 +1,9 @@
-/** Postgres's own limit for waiting for a lock, in the scheduler's time. */
+/** The lock timeout of Postgres, in the scheduler's time. */
 import type { Backend } from './backends.ts'
 import type { SimulatedWarehouse } from './warehouse.ts'
 
 export interface LockLimit {
-  /** True when the statement was ended by it. */
+  /** True when it ended the statement. */
   fired: boolean
   stop(): void
 }

@@ -1,8 +1,8 @@
 /**
- * The way of a request to the simulated service and back: it arrives at one moment, is answered there, and the answer
- * comes back at another; or something befalls it.
+ * A request to the simulated service and back: it arrives at one time, is answered then, and the answer returns at
+ * another; or a fault occurs.
  *
- * Invariant: what is answered is the service's state at the moment of arrival, however late it comes back.
+ * Invariant: an answer is the service's state at the time of arrival, however late it returns.
  */
 import type { Wire, WireAnswer } from '../../src/api/http/wire.ts'
 import type { Choice } from './choice.ts'
@@ -11,26 +11,26 @@ import type { Actor, Scheduler } from './scheduler.ts'
 import type { Service, ServiceAnswer } from './service.ts'
 
 export interface NetworkOptions {
-  /** Of the team, in the trace; empty where there is only one. */
+  /** Name of the team in the trace; empty if there is only one. */
   readonly name: string
   readonly scheduler: Scheduler
   readonly service: Service
   readonly history: History
   readonly choice: Choice
   readonly faultiness: () => number
-  /** True while nobody reaches the service. */
+  /** True while the service is unreachable. */
   readonly isCutOff: () => boolean
   readonly heard: Heard
 }
 
-/** What was heard of the service by those who asked. */
+/** Answers that clients received from the service. */
 export interface Heard {
   answers: number
-  /** Paths of records that a `serve` was told are not there. */
+  /** Paths of records that a `serve` fetched and did not find. */
   readonly gone: Set<string>
 }
 
-/** Late answers most of all: what they tell may be over. */
+/** Mostly late answers: their content may be outdated. */
 const FAULTS = [
   'lost',
   'answer lost',

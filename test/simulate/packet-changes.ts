@@ -1,6 +1,6 @@
 /**
  * The life of packets that are sent and filled in (specification, sections 3.2 and 6): set up, progress, submission
- * with and without members that the packet's logic skips; and the kinds of change that events have trouble with.
+ * with and without members that the packet's logic skips; and kinds of change that are difficult for events.
  */
 import { advancePacket, archivePacket, setUpPacket, submitPacket } from '../../src/emulator/clinic/packets.ts'
 import { Draw, type keyOf } from '../../src/emulator/world/draw.ts'
@@ -24,7 +24,7 @@ export const PACKET_CHANGES = [
 
 export type PacketChange = (typeof PACKET_CHANGES)[number]
 
-/** Each says whether there was anything to change. */
+/** Each returns whether there was anything to change. */
 export function openPacketChanges(
   world: World,
   choice: Choice,

@@ -1,14 +1,14 @@
-/** What a seed is about: how large the world is, who runs, how much changes and what goes wrong. */
+/** The plan of a seed: the size of the world, the processes, the amount of change and the faults. */
 import type { Sizes } from '../../src/emulator/world/seeded/seed.ts'
 import { type Choice, openChoice } from './choice.ts'
 import { type SimulatedStream, STREAMS } from './history.ts'
 
-/** What luck alone brings too seldom (`scripts.ts`). */
+/** Situations that random choices reach too rarely (`scripts.ts`). */
 const SCRIPTS = ['nights', 'shifting pages', 'an overtaken event', 'a late event'] as const
 export type ScriptName = (typeof SCRIPTS)[number]
 
 export interface Plan {
-  /** Played among all that is left to chance; null when all is. */
+  /** Played among random choices; null if there are only these. */
   readonly script: ScriptName | null
   /** Teams in the warehouse, whose records and events have the same ids. */
   readonly teams: number
@@ -20,31 +20,31 @@ export interface Plan {
   /** Events of all teams that are kept back until so many can be sent, and are then sent one right after the other. */
   readonly together: number
   readonly streams: readonly SimulatedStream[]
-  /** Of which events tell. */
-  readonly told: readonly SimulatedStream[]
+  /** Streams with events. */
+  readonly reported: readonly SimulatedStream[]
   readonly sizes: Sizes
-  /** Rows of a page of the service, and what is asked for. */
+  /** Rows per page of the service, and the requested number. */
   readonly servicePage: number
   readonly askedPage: number | undefined
   readonly concurrency: number
-  /** By which the service is ahead of the scheduler's clock. */
+  /** Lead of the service over the scheduler's clock. */
   readonly skewMicros: number
-  /** Most that passes from a change to the making of its event. */
+  /** Most time from a change to the creation of its event. */
   readonly makingMicros: number
   readonly changes: number
   readonly backfills: number
   readonly kills: number
-  /** Times at which days pass. */
+  /** Number of times at which days pass. */
   readonly leaps: number
-  /** Processes that take events, drain and ask again, side by side. */
+  /** Processes that receive events, drain and refetch, concurrently. */
   readonly serves: number
   readonly statementFaults: number
   readonly networkFaults: number
-  /** How likely a session dawdles over a transaction. */
+  /** Probability that a session delays its transaction. */
   readonly dawdling: number
   readonly dropped: number
   readonly repeated: number
-  /** A run as usual, without faults, before the one that reads everything. */
+  /** An ordinary run without faults before the full scan. */
   readonly usualFirst: boolean
 }
 
@@ -79,7 +79,7 @@ function drawFree(choice: Choice): Omit<Plan, keyof Mixture> {
   const drawn = drawStreams(choice)
   const hasPackets = drawn.includes('packet_responses')
   const serves = choice.one(hasPackets ? [1, 1, 2] : [0, 1, 1, 1, 1, 2, 2])
-  // In some, everything happens to the same few records.
+  // In some seeds, everything happens to the same few records.
   const few = choice.chance(0.4)
   const streams = few && !hasPackets ? [choice.one(['patients', 'responses'] as const)] : drawn
   return {
@@ -108,12 +108,12 @@ function drawFree(choice: Choice): Omit<Plan, keyof Mixture> {
     dropped: choice.one([0, 0, 0.1, 0.5]),
     repeated: choice.one([0, 0.2, 0.5]),
     usualFirst: choice.chance(0.3),
-    // Then members are known by asking alone.
-    told: hasPackets && choice.chance(0.3) ? ['packet_responses'] : streams,
+    // Then members become known only by refetches.
+    reported: hasPackets && choice.chance(0.3) ? ['packet_responses'] : streams,
   }
 }
 
-/** Whose packets are filled in, their members are looked at too. */
+/** The members of filled-in packets are read too. */
 function drawStreams(choice: Choice): readonly SimulatedStream[] {
   const drawn = STREAMS.filter((stream) => choice.chance(LIKELY[stream]))
   if (drawn.length === 0) return [choice.one(['patients', 'responses'] as const)]
@@ -121,11 +121,11 @@ function drawStreams(choice: Choice): readonly SimulatedStream[] {
   return needsResponses ? [...drawn, 'responses'] : drawn
 }
 
-/** What a script needs; little else happens beside it. */
+/** The needs of a script; little else happens. */
 function drawScripted(choice: Choice): Partial<Plan> {
   const script = choice.one(SCRIPTS)
   const quiet = { script, changes: choice.below(5), backfills: 0, leaps: 0, kills: 0 }
-  const responses = { streams: ['responses'] as const, told: ['responses'] as const }
+  const responses = { streams: ['responses'] as const, reported: ['responses'] as const }
   const sizes = {
     patients: 2 + choice.below(4),
     forms: 1,
@@ -143,10 +143,10 @@ function drawScripted(choice: Choice): Partial<Plan> {
     case 'shifting pages': {
       const streams = [choice.one(['patients', 'responses'] as const)]
       const many = { ...sizes, patients: 5 + choice.below(4), responses: 5 + choice.below(4) }
-      return { ...quiet, streams, told: streams, sizes: many, servicePage: 2, askedPage: undefined }
+      return { ...quiet, streams, reported: streams, sizes: many, servicePage: 2, askedPage: undefined }
     }
     case 'an overtaken event': {
-      // Sent again, or changed again, it would be mended.
+      // A repeated event, or another change, would repair it.
       const once = {
         changes: 0,
         dropped: 0,

@@ -1,17 +1,17 @@
-/** A script that is played: its next step is offered when its moment has come. */
+/** Plays a script: its next step is offered when its condition holds. */
 import type { Scene } from './scene.ts'
 import type { Offer } from './scheduler.ts'
 import { SCRIPT, type Step } from './scripts.ts'
 
 export interface Playing {
   readonly isOver: boolean
-  /** A night that is to be judged before the script goes on. */
+  /** A night that is checked before the script continues. */
   readonly night: Extract<Step, { kind: 'night' }> | null
   judged(): void
   offers(): readonly Offer[]
 }
 
-/** More than of other offers: what a script is about has to happen soon. */
+/** More than for other offers: the subject of a script has to happen soon. */
 const WEIGHT = 3
 
 export function playScript(scene: Scene): Playing {

@@ -1,8 +1,8 @@
 /**
- * The shipped code as simulated processes: `serve` (inbox, drain, refetcher) and `backfill`, given the scheduler's
- * clock, the simulated network and a random function of the seed.
+ * The shipped code as simulated processes: `serve` (inbox, drain, refetcher) and `backfill`, with the scheduler's clock,
+ * the simulated network and a random function of the seed.
  *
- * Invariant: a process that is ended does nothing more; Postgres finds out by itself.
+ * Invariant: an ended process does nothing more; Postgres detects its end by itself.
  */
 import pg from 'pg'
 import pino from 'pino'
@@ -45,17 +45,17 @@ export interface SimulatedTeam {
 }
 
 export interface Processes {
-  /** `ready` resolves when it takes events. */
+  /** `ready` resolves when it receives events. */
   serve(): { readonly actor: Actor; readonly ready: Promise<Serve> }
   backfill(actor: Actor, kind: 'everything' | 'new'): Promise<BackfillSummary>
   start(name: string): Actor
   kill(actor: Actor): void
-  /** Ends all, and gives Postgres's own client back. */
+  /** Ends all, and restores Postgres's own client. */
   close(): void
   readonly living: readonly Actor[]
 }
 
-/** The way of `intake-sync backfill` without options. */
+/** The steps of `intake-sync backfill` without options. */
 const USUAL: WindowOptions = { lookbackDays: 2, sweepDays: 7, full: false, since: null }
 
 const RealClient = pg.Client
@@ -73,7 +73,7 @@ export function openProcesses(options: ProcessOptions): Processes {
   const running = new Set<Actor>()
   const listed = options.streams.map((name) => streamNamed(name)!).filter((stream) => stream.list !== null)
 
-  // All that the shipped code knows of Postgres goes through here.
+  // The shipped code reaches Postgres only through here.
   Object.assign(pg, {
     Client: class extends SimulatedClient {
       constructor(config: pg.ClientConfig) {

@@ -1,14 +1,14 @@
 /**
- * After chaos: what is under way comes to its end, and each state of rest is judged.
+ * After chaos: work in progress ends, and each state of rest is checked.
  *
- * Invariant: a seed is at rest when every event was acknowledged, none is left to drain and no record to be asked for.
+ * Invariant: a seed is at rest when every event was acknowledged, none is pending and no refetch is pending.
  */
 import type { Scene } from './scene.ts'
 
-/** More choices than any seed takes: one that takes as many goes round in circles. */
+/** More choices than any seed takes: one that takes as many is in a loop. */
 export const MOST_CHOICES = 20_000
 
-/** Waits until nothing is to be done any more by those who take events. */
+/** Waits until the receiving processes have nothing left to do. */
 export async function comeToRest(scene: Scene): Promise<void> {
   const { plan, scheduler, teams, serves } = scene
   const areSent = () => teams.every(({ sender }) => sender.waiting === 0)
@@ -36,8 +36,8 @@ async function isAnyAsked({ lane, teams }: Scene): Promise<boolean> {
 }
 
 /**
- * The runs by which everything is brought: one as usual first, in some seeds, and one that reads everything. A run that
- * was ended holds its streams until the server has noticed.
+ * The final runs: an ordinary one first, in some seeds, and a full scan. A run that was ended keeps its stream locks until
+ * the server has noticed.
  */
 export async function readAll({ plan, scheduler, warehouse, runs, teams }: Scene): Promise<void> {
   await scheduler.run(() => warehouse.forsaken === 0, MOST_CHOICES)

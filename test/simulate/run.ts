@@ -1,7 +1,7 @@
 /**
- * `npm run simulate -- [--seeds 100] [--seed 1] [--verbose] [--first]`: runs so many seeds from the given one on,
- * or with `--first` to the first that violates a law. Of one that does, says what. Of one that is played alone, tells each
- * choice. Exit 1 when a law was violated.
+ * `npm run simulate -- [--seeds 100] [--seed 1] [--verbose] [--first]`: runs this many seeds from the given one on, or with
+ * `--first` up to the first that violates a law, and prints violations. For a single seed, prints each choice. Exit 1 if
+ * a law was violated.
  */
 import { whenInterrupted } from '../support/interruption.ts'
 import { readWords, wholeNumber } from '../support/words.ts'
@@ -23,7 +23,7 @@ const { values } = readWords(USAGE, {
 })
 const seeds = wholeNumber('--seeds', values.seeds ?? '100')
 const first = wholeNumber('--seed', values.seed ?? '1', 0)
-/** Tables grow by what each seed leaves: then a new database costs less. */
+/** Tables grow with each seed: after a while a new database costs less. */
 const PER_DATABASE = 100
 const say = (line: string) => void process.stdout.write(`${line}\n`)
 

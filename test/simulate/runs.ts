@@ -6,12 +6,12 @@ import type { Actor, Scheduler } from './scheduler.ts'
 export interface Run {
   readonly actor: Actor
   over: boolean
-  /** Null while it goes on, and of one that failed as a whole. */
+  /** Null while it runs, and if it failed as a whole. */
   summary: BackfillSummary | null
 }
 
 export interface Runs {
-  /** True while one goes on. */
+  /** True while one runs. */
   readonly isReading: boolean
   start(kind: 'everything' | 'new'): Run
 }

@@ -1,7 +1,7 @@
 /**
- * One seed's world: the source, the warehouse, the shipped code between them, and who watches.
+ * One seed's world: the source, the warehouse, the shipped code between them, and the checker.
  *
- * Invariant: nothing happens here by itself; whoever plays the seed calls for it, or offers it to the scheduler.
+ * Invariant: nothing happens here on its own; it is called, or offered to the scheduler.
  */
 import { type Changes, openChanges } from './changes.ts'
 import { type Checker, openChecker } from './checker.ts'
@@ -18,17 +18,17 @@ import { openServes, type Serves } from './serves.ts'
 import { openService, type Service } from './service.ts'
 import type { SimulatedWarehouse } from './warehouse.ts'
 
-/** What was taken off the inbox. */
+/** Events that drains claimed. */
 export interface Drained {
-  /** Who took something, one after the other. */
+  /** The processes that claimed events, in order. */
   readonly takers: Actor[]
-  /** Events that were committed. */
+  /** Number of committed events. */
   events: number
   /** Batches with events of several teams. */
   mixed: number
 }
 
-/** One team: its source, what happens there, and who watches its rows. */
+/** One team: its source, its changes, and the checker of its rows. */
 export interface TeamScene {
   readonly team: Team
   readonly service: Service
@@ -40,7 +40,7 @@ export interface TeamScene {
   readonly checker: Checker
 }
 
-/** How much of what befalls a seed is still to come. */
+/** Planned changes and faults that are left. */
 export type Left = Record<'changes' | 'backfills' | 'kills' | 'leaps', number>
 
 export interface Scene {
@@ -49,28 +49,28 @@ export interface Scene {
   readonly scheduler: Scheduler
   readonly lane: Lane
   readonly teams: readonly TeamScene[]
-  /** The team that a script is about. */
+  /** The team of the script. */
   readonly first: TeamScene
   readonly warehouse: SimulatedWarehouse
   readonly processes: Processes
   readonly serves: Serves
   readonly runs: Runs
   readonly drained: Drained
-  /** True while events that were kept back are sent. */
+  /** True while delayed events are sent. */
   isPouring: boolean
-  /** A process that is seldom given its turn. */
+  /** A process that is rarely scheduled. */
   dawdler: Actor | null
   readonly left: Left
-  /** Faults are met in chaos only; nothing more is offered when it is over. */
+  /** Faults occur only in chaos; nothing more is offered when it is over. */
   phase: 'chaos' | 'rest' | 'over'
-  /** Of chaos: in calm nothing goes wrong and nothing changes; `cut off` are all from the service. */
+  /** A state of chaos: in `calm` nothing fails and nothing changes; in `cut off` the service is unreachable. */
   weather: 'as planned' | 'calm' | 'cut off'
 }
 
 /** 2 March 2026, in the morning. */
 const START = Date.UTC(2026, 2, 2, 8) * 1000
 
-/** True while faults are met. */
+/** True while faults occur. */
 export function isRough({ phase, weather }: Scene): boolean {
   return phase === 'chaos' && weather !== 'calm'
 }
@@ -128,7 +128,7 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
     const { team, service, history, heard } = source
     const changes = openChanges(service.world, choice, plan.streams)
     const sender = openSender({
-      ...{ teamId: team.teamId, scheduler, service, history, choice, streams: plan.told, receiver },
+      ...{ teamId: team.teamId, scheduler, service, history, choice, streams: plan.reported, receiver },
       ...{ makingMicros: plan.makingMicros, lagMicros: plan.lagMicros },
       dropped: () => (scene.phase === 'chaos' ? plan.dropped : 0),
       repeated: () => (isRough(scene) ? plan.repeated : 0),
@@ -158,7 +158,7 @@ interface Circumstances {
   readonly at: () => Scene
 }
 
-/** The source of a team, and the way to it. All teams of a seed have the same ids, with other contents. */
+/** The source of a team, and the network to it. All teams of a seed have the same ids, with different contents. */
 function openSource(team: Team, place: number, { seed, plan, choice, scheduler, at }: Circumstances) {
   const service = openService(scheduler, {
     ...{ seed, place, sizes: plan.sizes },

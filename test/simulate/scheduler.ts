@@ -1,17 +1,17 @@
 /**
- * Decides what happens next: which of the calls that wait (statements, requests, answers, events) goes on, or how far
- * time moves.
+ * Decides what happens next: which of the pending calls (statements, requests, answers, events) continues, or how far
+ * time advances.
  *
- *     code runs until it waits ─► all that waits is looked at ─► the seed chooses one ─► it is done ─► …
+ * code runs until it waits ─► the pending calls are listed ─► the seed chooses one ─► it is executed ─► …
  *
- * Invariant: one thing happens at a time, and the next is chosen only when no code can run any more; so the choices
- * follow from the seed alone. Time moves by the choices, and to the next timer when nothing else can happen. A call
- * of a process that has ended never returns.
+ * Invariant: one thing happens at a time, and the next is chosen only when no code can run; so the choices follow from
+ * the seed alone. Time advances by choices, and to the next timer when nothing else can happen. A call of a process that
+ * has ended never returns.
  */
 import type { Clock } from '../../src/core/clock.ts'
 import type { Choice } from './choice.ts'
 
-/** A simulated process; null, in its place, is the world around. */
+/** A simulated process; null stands for the outside world. */
 export interface Actor {
   readonly name: string
   alive: boolean
@@ -20,7 +20,7 @@ export interface Actor {
 /** Something that may happen, but need not. */
 export interface Offer {
   readonly label: string
-  /** Beside a call that waits, which weighs 1. */
+  /** Weight relative to a pending call, which has 1. */
   readonly weight: number
   readonly act: () => void
 }
@@ -29,10 +29,10 @@ interface Entry {
   readonly actor: Actor | null
   readonly label: string
   readonly work: Work
-  /** Beside others that wait, which weigh 1. */
+  /** Weight relative to other pending calls, which have 1. */
   readonly weight: number
-  /** True when the work is held up by another's lock. */
-  readonly heldUp: () => Promise<boolean>
+  /** True when the work waits for another's lock. */
+  readonly isBlocked: () => Promise<boolean>
 }
 
 interface Timer {
@@ -41,45 +41,45 @@ interface Timer {
   readonly ring: () => void
 }
 
-/** Does what was called for. Where it resolves to a function, that tells the caller, when it is the turn of that. */
+/** Executes a call. If it resolves to a function, calling that returns the result to the caller, when scheduled. */
 export type Work = () => Promise<unknown>
 
 export interface Pending {
-  /** Takes the call back, unless it has begun: its caller hears nothing more of it. */
+  /** Withdraws the call, unless it has begun: its caller gets no result. */
   withdraw(): boolean
 }
 
 export interface Scheduler {
   now(): number
-  /** Moves time on at once, as when a machine slept. */
+  /** Advances time at once, as when a machine slept. */
   leap(milliseconds: number): void
   clockOf(actor: Actor | null): Clock
-  /** Does `work` when it is chosen; `weight` is how often, beside others that wait, which weigh 1. */
+  /** Executes `work` when it is chosen; `weight` is relative to other pending calls, which have 1. */
   call(
     actor: Actor | null,
     label: string,
     work: Work,
-    heldUp?: () => Promise<boolean>,
+    isBlocked?: () => Promise<boolean>,
     weight?: number,
   ): Pending
-  /** Asked before each choice. */
+  /** Called before each choice. */
   offer(source: () => readonly Offer[]): void
   note(line: string): void
   readonly trace: readonly string[]
-  /** Goes on until `done`, which is asked when no code can run. Rejects after `most` choices. */
+  /** Continues until `done`, which is checked when no code can run. Rejects after `most` choices. */
   run(done: () => boolean, most: number): Promise<void>
 }
 
-/** How long, in real milliseconds, work may take before it is asked whether it is held up. */
+/** Real milliseconds that work may take before it is checked for waiting on a lock. */
 const LOOK_MS = 4
-/** How often time passes although something could happen. */
+/** How often time advances although something could happen. */
 const PASSING = 0.02
-/** The most that passes so, in microseconds. */
+/** The longest such advance, in microseconds. */
 const PASSES = 5_000_000
 
 export function openScheduler(choice: Choice, start: number): Scheduler {
   const entries: Entry[] = []
-  const heldUp: { readonly entry: Entry; readonly done: ReturnType<Work> }[] = []
+  const blocked: { readonly entry: Entry; readonly done: ReturnType<Work> }[] = []
   const offers: (() => readonly Offer[])[] = []
   const timers: Timer[] = []
   const trace: string[] = []
@@ -156,22 +156,22 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
 
   async function begin(entry: Entry): Promise<void> {
     const done = entry.work()
-    if (await isOver(entry, done, LOOK_MS)) tell(await done)
+    if (await isOver(entry, done, LOOK_MS)) deliver(await done)
     else {
-      heldUp.push({ entry, done })
-      trace.push(`  held up: ${entry.actor?.name ?? 'world'}: ${entry.label}`)
+      blocked.push({ entry, done })
+      trace.push(`  blocked: ${entry.actor?.name ?? 'world'}: ${entry.label}`)
     }
-    // What was held up goes on as soon as it can, as Postgres has it; its caller hears of it later than the other's.
-    for (const held of [...heldUp]) {
+    // Blocked work continues as soon as it can, as in Postgres; its caller gets the result after that of the other.
+    for (const each of [...blocked]) {
       await stillness()
-      if (!(await isOver(held.entry, held.done, 1))) continue
-      heldUp.splice(heldUp.indexOf(held), 1)
-      trace.push(`  goes on: ${held.entry.label}`)
-      tell(await held.done)
+      if (!(await isOver(each.entry, each.done, 1))) continue
+      blocked.splice(blocked.indexOf(each), 1)
+      trace.push(`  goes on: ${each.entry.label}`)
+      deliver(await each.done)
     }
   }
 
-  /** False when it is held up; waits until either is sure. */
+  /** False when it is blocked; waits until either is certain. */
   async function isOver(entry: Entry, done: ReturnType<Work>, lookMs: number): Promise<boolean> {
     let over = false
     void done.then(() => {
@@ -180,7 +180,7 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
     for (;;) {
       await Promise.race([done, real(lookMs)])
       if (over) return true
-      if (await entry.heldUp()) return over
+      if (await entry.isBlocked()) return over
     }
   }
 
@@ -194,8 +194,8 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
       now += milliseconds * 1000
     },
     clockOf: (actor) => ({ now: () => now, sleep: (ms, signal) => sleep(actor, ms, signal) }),
-    call(actor, label, work, isHeldUp = async () => false, weight = 1) {
-      const entry = { actor, label, work, weight, heldUp: isHeldUp }
+    call(actor, label, work, isBlocked = async () => false, weight = 1) {
+      const entry = { actor, label, work, weight, isBlocked }
       if (lives(entry)) entries.push(entry)
       return {
         withdraw() {
@@ -219,13 +219,13 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
   }
 }
 
-/** Resolves when no code can run: what goes on from here waits for a choice. */
+/** Resolves when no code can run: everything from here waits for a choice. */
 async function stillness(): Promise<void> {
   do await new Promise((resolve) => setImmediate(resolve))
   while (process.getActiveResourcesInfo().some((name) => name === 'Immediate' || name.startsWith('FSReq')))
 }
 
-/** The one that `place` falls on, from 0 up to the weight of all. */
+/** The call that `place` selects, from 0 up to the total weight. */
 function among<Each extends { readonly weight: number }>(waiting: readonly Each[], place: number): Each {
   let left = place
   for (const each of waiting) {
@@ -239,8 +239,8 @@ function weightOf(waiting: readonly { readonly weight: number }[]): number {
   return waiting.reduce((sum, { weight }) => sum + weight, 0)
 }
 
-function tell(told: unknown): void {
-  if (typeof told === 'function') told()
+function deliver(result: unknown): void {
+  if (typeof result === 'function') result()
 }
 
 function real(milliseconds: number): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * What luck alone brings too seldom, as a few steps that each wait for their moment; all else is left to chance.
+ * Situations that random choices reach too rarely, as a few steps that each wait for a condition; the rest is random.
  *
- * Invariant: a script makes nothing that the service and its clinic could not do by themselves.
+ * Invariant: a script does nothing that the service and its clinic could not do.
  */
 import {
   makeUpAnswers,
@@ -18,7 +18,7 @@ import type { ScriptName } from './plan.ts'
 import type { Run } from './runs.ts'
 import type { Scene } from './scene.ts'
 
-/** What a script waits for, or a night that is over: then it is judged what its run brought. */
+/** The condition of a script's step, or a finished night: then the result of its run is checked. */
 export type Step =
   | { readonly kind: 'wait'; readonly label: string; readonly when: () => boolean }
   | { readonly kind: 'night'; readonly run: Run; readonly since: number }
@@ -35,8 +35,8 @@ export const SCRIPT: Readonly<Record<ScriptName, (scene: Scene) => Script>> = {
 const HOUR_MS = 3_600_000
 
 /**
- * A response is submitted, days pass, and the night's run does not come to its end: a cursor that had moved by then
- * leaves the response behind it in the next night.
+ * A response is submitted, days pass, and the night's run does not finish: if the cursor moved before that, the next
+ * night misses the response.
  */
 function* nights(scene: Scene): Script {
   const { choice, scheduler } = scene
@@ -45,7 +45,7 @@ function* nights(scene: Scene): Script {
     for (let some = 1 + choice.below(3); some > 0; some--) submitOne(scene)
     scheduler.leap((120 + choice.below(20)) * HOUR_MS)
     yield* brokenRun(scene)
-    // What is newer than a cursor that moved makes its window seem whole.
+    // A newer response makes the window of a moved cursor seem complete.
     for (let some = choice.one([0, 1, 1, 1, 2]); some > 0; some--) submitOne(scene)
     scheduler.leap(choice.below(22) * HOUR_MS)
     const since = scene.first.service.world.clock.now()
@@ -56,8 +56,8 @@ function* nights(scene: Scene): Script {
 }
 
 /**
- * While pages are read, the first record goes and another comes in one moment: what stood first on the next page is on
- * none that is read, and count and number agree all the same.
+ * While pages are read, the first record is deleted and another created at once: the first entry of the next page is on
+ * no page that is read, and the counts agree nevertheless.
  */
 function* shiftingPages(scene: Scene): Script {
   const { choice, scheduler, runs } = scene
@@ -75,8 +75,8 @@ function* shiftingPages(scene: Scene): Script {
 }
 
 /**
- * Two events of a response, of which the earlier comes late and shows what is newer: its patient's new name, of which
- * no event tells. The later one is in slow hands by then.
+ * Two events of a response; the earlier one arrives late with newer content: its patient's new name, which no event
+ * reports. The later one is in a slow drain by then.
  */
 function* overtakenEvent(scene: Scene): Script {
   const { scheduler, serves, plan, drained } = scene
@@ -84,7 +84,7 @@ function* overtakenEvent(scene: Scene): Script {
   const { world } = service
   yield wait('all serve', () => serves.ready.length === plan.serves)
   const [first, ...others] = shuffled(scene, knownResponses(scene))
-  // A session makes its staging tables when it first takes something, and takes it anew.
+  // A session creates its staging tables at its first batch, and then claims again.
   for (const { actor } of serves.ready) {
     scene.dawdler = actor
     const before = drained.events
@@ -109,8 +109,8 @@ function* overtakenEvent(scene: Scene): Script {
 }
 
 /**
- * A late event loses to what a page brought since, and says otherwise: it shows its patient's new name. Whoever asks is
- * told so, or, where the response was deleted and no event said so, that there is none: that answer is the only sign.
+ * A late event with its patient's new name loses to a newer page with different content. A refetch returns the new name,
+ * or, if the response was deleted without an event, 404: that answer is the only sign.
  */
 function* lateEvent(scene: Scene): Script {
   const { choice, scheduler, serves, plan } = scene
@@ -127,16 +127,16 @@ function* lateEvent(scene: Scene): Script {
   scheduler.leap(3_000)
   rename(scene, response)
   if (choice.chance(0.6)) world.responses.remove(response.id)
-  const isTold = newsOf(scene, response.id)
+  const isStored = acknowledgedAfter(scene, response.id)
   sender.letGo(response.id)
-  yield wait('the late event is stored', isTold)
+  yield wait('the late event is stored', isStored)
 }
 
 function wait(label: string, when: () => boolean): Step {
   return { kind: 'wait', label, when }
 }
 
-/** The calm lasts. Null when the run is kept from what it needs, as by one that Postgres does not know to be gone. */
+/** The calm continues. Null when the run cannot start, for example because of one that Postgres does not know to be gone. */
 function* calmRun(scene: Scene, kind: 'everything' | 'new'): Generator<Step, Run | null, void> {
   scene.weather = 'calm'
   for (let left = 5; left > 0; left--) {
@@ -147,7 +147,7 @@ function* calmRun(scene: Scene, kind: 'everything' | 'new'): Generator<Step, Run
   return null
 }
 
-/** Ended in the middle of its pages, or cut off from the service. */
+/** Ended during its pages, or cut off from the service. */
 function* brokenRun(scene: Scene): Generator<Step, void, void> {
   const { choice, runs, processes } = scene
   const { heard } = scene.first
@@ -160,13 +160,13 @@ function* brokenRun(scene: Scene): Generator<Step, void, void> {
   }
 }
 
-/** True once an event of the record was acknowledged after now. */
-function newsOf({ first: { sender } }: Scene, id: string): () => boolean {
+/** True once an event of the record has been acknowledged after now. */
+function acknowledgedAfter({ first: { sender } }: Scene, id: string): () => boolean {
   const before = sender.acknowledged.length
-  return () => sender.acknowledged.slice(before).some((told) => told.id === id)
+  return () => sender.acknowledged.slice(before).some((event) => event.id === id)
 }
 
-/** Those of patients who are there; the world of a script has some. */
+/** Responses of existing patients; the world of a script has some. */
 function knownResponses({ first: { service } }: Scene): readonly Response[] {
   const { responses, patients } = service.world
   return responses.slice(0, responses.size).filter(({ patient }) => patients.get(patient) !== undefined)

@@ -1,10 +1,10 @@
 /**
- * The service's webhooks: an event for each change, sent until it is acknowledged, in whatever order, twice, and
- * rendered anew each time under its old id and timestamp; or never. Events of a packet response that wait may become
+ * The service's webhooks: an event for each change, sent until it is acknowledged, in any order, duplicate, and
+ * rendered again each time under its old id and timestamp; or never. Pending events of a packet response may become
  * one (specification, section 6, rule 3).
  *
- * Invariant: `acknowledged` holds every body that the ingester said was stored, whether the service heard of it or not.
- * What an event shows is of its timestamp or later, but for a record that is gone.
+ * Invariant: `acknowledged` contains every body that the ingester stored, whether or not the service received the answer.
+ * The content of an event is from its timestamp or later, except for a deleted record.
  */
 import { hash } from 'node:crypto'
 import { stamp } from '../../src/emulator/clock.ts'
@@ -13,10 +13,10 @@ import type { WorldEvent } from '../../src/emulator/world/world.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
 import type { Inbox } from '../../src/ingest/inbox/inbox.ts'
 import type { Choice } from './choice.ts'
-import { keyOf } from './held.ts'
 import type { History, SimulatedStream } from './history.ts'
 import type { Actor, Offer, Scheduler } from './scheduler.ts'
 import { type Service, VERSION } from './service.ts'
+import { keyOf } from './stored-states.ts'
 
 export interface Acknowledged {
   readonly hash: string
@@ -38,34 +38,34 @@ export interface SenderOptions {
   readonly service: Service
   readonly history: History
   readonly choice: Choice
-  /** Of which events tell. */
+  /** Streams with events. */
   readonly streams: readonly SimulatedStream[]
-  /** Most microseconds from a change to the event that tells of it, which bears the time of its making. */
+  /** Most microseconds from a change to its event, which has the time of its creation. */
   readonly makingMicros: number
-  /** Most microseconds from the reading of a record to the stamp of its event, where its sender is asynchronous. */
+  /** Most microseconds from the reading of a record to the stamp of its event, if its sender is asynchronous. */
   readonly lagMicros: number
-  /** How likely an event is read at its change and stamped later, in any order. */
+  /** Probability that an event is read at its change and stamped later, in any order. */
   readonly asynchronous: () => number
-  /** How likely an event contains only a part of its record; those of packet responses are always whole. */
+  /** Probability that an event contains only a part of its record; those of packet responses are always complete. */
   readonly partial: () => number
-  /** How likely an event is never sent. */
+  /** Probability that an event is never sent. */
   readonly dropped: () => number
-  /** How likely an answer is lost, or an acknowledged event is sent again. */
+  /** Probability that an answer is lost, or an acknowledged event is sent again. */
   readonly repeated: () => number
   readonly receiver: () => Receiver | null
 }
 
 export interface Sender {
   readonly acknowledged: readonly Acknowledged[]
-  /** Events that are still to be acknowledged. */
+  /** Events that are not yet acknowledged. */
   readonly waiting: number
   /** Events that can be sent now. */
   readonly due: number
-  /** Records, by `keyOf`, of which an acknowledged event contained only a part. */
+  /** Records, by `keyOf`, for which an acknowledged event contained only a part. */
   readonly partial: ReadonlySet<string>
-  /** Of a record: events to come are kept back, or never sent. */
+  /** Delays, or suppresses, further events of a record. */
   treat(id: string, how: 'kept back' | 'never sent' | 'as usual'): void
-  /** Sends what was kept back, and soon. */
+  /** Sends delayed events, and soon. */
   letGo(id: string): void
   offers(): readonly Offer[]
 }
@@ -74,17 +74,17 @@ interface Delivery {
   readonly number: number
   readonly event: Parameters<typeof writeEvent>[0]
   readonly stream: SimulatedStream
-  /** What an asynchronous sender read, and the stamp that the event would have had otherwise. */
+  /** The content that an asynchronous sender read, and the stamp that the event would have had otherwise. */
   early: { readonly data: unknown; readonly updatedAt: string; readonly usualAt: number } | null
-  /** Whom it is with. */
+  /** The process that received it. */
   with: Actor | null
   notBefore: number
   attempts: number
-  /** Null while it is kept back. */
+  /** Null while it is delayed. */
   weight: number | null
 }
 
-/** How often an event is sent, beside the calls that wait. */
+/** Weight of sending an event, relative to pending calls. */
 const USUAL = 0.5
 const SOON = 3
 
@@ -106,7 +106,7 @@ export function openSender(options: SenderOptions): Sender {
   const acknowledged: Acknowledged[] = []
   const waiting = new Set<Delivery>()
   const treated = new Map<string, 'kept back' | 'never sent'>()
-  /** When the last event of each record was made. */
+  /** When the last event of each record was created. */
   const lastMade = new Map<string, number>()
   const lastUpdated = new Map<string, string>()
   const partial = new Set<string>()
@@ -121,11 +121,11 @@ export function openSender(options: SenderOptions): Sender {
   function tell(change: Occurrence): void {
     const { source, id } = change
     for (const delivery of waiting) if (delivery.event.subject.id === id) readLater(delivery, change)
-    // Of two states of one moment their own stamps show no order.
+    // Two states with one time have no order by their own stamps.
     const isOfOneMoment = lastUpdated.get(id) === change.row.updated_at
     lastUpdated.set(id, change.row.updated_at)
     if (change.type === 'deleted') {
-      // What was still to be told of a record is not made up after it is gone.
+      // Unsent changes of a record are not reported after it is gone.
       for (const { event, early, stream } of waiting) {
         // Where the record can be fetched, a stamp after the deletion is a conflict.
         const staysLate = early !== null && stream !== 'packet_responses'
@@ -134,7 +134,7 @@ export function openSender(options: SenderOptions): Sender {
     }
     if (treated.get(id) === 'never sent' || choice.chance(options.dropped())) return
     const at = madeAt(change)
-    // The service tells of a packet response that it was updated, when it is set up too.
+    // The service also reports a new packet response as updated.
     const type = source === 'packet_response' && change.type === 'created' ? 'updated' : change.type
     if (source === 'packet_response' && type === 'updated' && isTakenIn(id, at)) return
     events += 1
@@ -164,7 +164,7 @@ export function openSender(options: SenderOptions): Sender {
     return { data, updatedAt: data.updated_at, usualAt }
   }
 
-  /** Two states of one moment have no order that their own stamps show: the first is not read early. */
+  /** Two states with one time have no order by their own stamps: the first is not read early. */
   function readLater(delivery: Delivery, { type, row, at }: Occurrence): void {
     const { early, attempts, event } = delivery
     const updatedAt = type === 'deleted' ? stamp(at) : row.updated_at
@@ -179,7 +179,7 @@ export function openSender(options: SenderOptions): Sender {
     return JSON.parse(writeEvent(event, { world, shape, subjects, version: VERSION }).toString('utf8'))
   }
 
-  /** What is sent: the record as it is now, or as it was read early; whole or in part. */
+  /** The content that is sent: the record as it is now, or as it was read early; complete or in part. */
   function bodyOf({ event, stream, early, attempts }: Delivery): {
     body: Buffer
     data: unknown
@@ -211,7 +211,7 @@ export function openSender(options: SenderOptions): Sender {
     return made
   }
 
-  /** True when an event that waits takes the next one in; it gets its time. */
+  /** True when a pending event absorbs the next one; it gets its time. */
   function isTakenIn(id: string, at: number): boolean {
     const before = [...waiting].find(
       ({ event, attempts }) => attempts === 0 && event.subject.id === id && event.type === 'updated',
@@ -232,9 +232,9 @@ export function openSender(options: SenderOptions): Sender {
     scheduler.call(actor, `event ${number} (${event.type} ${stream}) arrives`, async () => {
       inbox.store(readEvent(teamId, body)).then(
         (outcome) => {
-          const told = { eventId: event.id, stream, id: event.subject.id, type: event.type, data }
+          const sent = { eventId: event.id, stream, id: event.subject.id, type: event.type, data }
           if (!whole) partial.add(keyOf(stream, event.subject.id))
-          acknowledged.push({ hash: hash('sha256', body, 'hex'), ...told })
+          acknowledged.push({ hash: hash('sha256', body, 'hex'), ...sent })
           delivery.with = null
           const again = choice.chance(options.repeated())
           scheduler.note(`event ${number} is ${outcome}${again ? ', which is not heard' : ''}`)
@@ -280,7 +280,7 @@ export function openSender(options: SenderOptions): Sender {
     offers() {
       const to = receiver()
       if (to === null) return []
-      // The oldest few: the service sends in some order, after all.
+      // Among the oldest few: the service sends roughly in order.
       return due()
         .slice(0, 4)
         .map((each) => ({

@@ -1,9 +1,9 @@
-/** The processes of `serve`: those that were started, and those of them that take events already. */
+/** The processes of `serve`: the started ones, and those that already receive events. */
 import type { Processes, Serve } from './processes.ts'
 import type { Actor } from './scheduler.ts'
 
 export interface Serves {
-  /** How many are alive, whether they take events or not yet. */
+  /** Number of live processes, whether or not they receive events yet. */
   readonly started: number
   readonly ready: readonly Serve[]
   start(): void

@@ -1,9 +1,8 @@
 /**
- * The emulator's world and its own way of answering, without sockets: each answer is made at one moment of the
- * scheduler's time.
+ * The emulator's world and handlers, without sockets: each answer is rendered at one time of the scheduler.
  *
- * Invariant: what is answered is what the emulator's handlers answer; nothing happens in this service by itself but
- * what its timeline holds.
+ * Invariant: answers are those of the emulator's handlers; nothing changes in this service on its own except by its
+ * timeline.
  */
 import { ServiceClock } from '../../src/emulator/clock.ts'
 import type { Call, Handler, Route } from '../../src/emulator/http/call.ts'
@@ -43,7 +42,7 @@ export function openService(
   scheduler: Scheduler,
   options: { seed: number; place: number; sizes: Sizes; pageSize: number; skewMicros: number },
 ): Service {
-  // The emulator waits in vain for what is taken back, where ours rejects.
+  // The emulator keeps waiting for a withdrawn call, where ours rejects.
   const ours = scheduler.clockOf(null)
   const real = {
     now: ours.now,
@@ -88,7 +87,7 @@ export function openService(
   return { world, shape, answer }
 }
 
-/** Worlds of one seed have the same ids; from the second team on, every record and its children have other contents. */
+/** Worlds of one seed have the same ids; from the second team on, every record and its children have different contents. */
 function differ(world: World, place: number): void {
   if (place === 0) return
   const renamed = (name: string) => `${name} of ${place}`

@@ -1,12 +1,12 @@
 /**
- * One seed: a world, a warehouse, the shipped code between them, and what befalls all three; then rest, and a verdict.
+ * One seed: a world, a warehouse, the shipped code between them, and faults; then rest, and checks.
  *
  *     chaos: changes, events, backfills, faults, ends of processes
- *       └─► rest: no faults, every event delivered, drained, every record asked for ─► what was acknowledged is held
- *             └─► a run as usual ─► every submission is held
- *                   └─► a run that reads everything ─► the tables are the source's
+ *       └─► rest: no faults, every event delivered and drained, every refetch made ─► acknowledged states are stored
+ *             └─► an ordinary run ─► every submission is stored
+ *                   └─► a full scan ─► the tables equal the source
  *
- * Invariant: all that happens follows from the seed.
+ * Invariant: everything follows from the seed.
  */
 import { isSpent, offersOf } from './happenings.ts'
 import type { Lane } from './lane.ts'
@@ -56,7 +56,7 @@ async function play(scene: Scene, script: Playing): Promise<void> {
   scene.phase = 'rest'
   scene.dawdler = null
   scheduler.note('rest')
-  // What the service had still to do by itself is done.
+  // The service has finished its own work.
   scheduler.leap(60_000)
   for (const { checker } of teams) await checker.look('in between')
   if (plan.serves > 0) {
@@ -66,7 +66,7 @@ async function play(scene: Scene, script: Playing): Promise<void> {
   await readAll(scene)
 }
 
-/** Each night that a script tells of is judged on the way. */
+/** Each night of a script is checked on the way. */
 async function until({ scheduler, teams }: Scene, script: Playing, isReached: () => boolean): Promise<void> {
   for (;;) {
     await scheduler.run(() => script.night !== null || isReached(), MOST_CHOICES)

@@ -1,4 +1,4 @@
-/** A Postgres of the simulation's own, and on it a migrated database for each lane. Leaves nothing behind. */
+/** A Postgres for the simulation, with a migrated database for each lane. Leaves nothing behind. */
 import pg from 'pg'
 import { migrate } from '../../src/analytics/migrate.ts'
 import { openTestServer } from '../support/server.ts'

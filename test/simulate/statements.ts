@@ -1,10 +1,10 @@
-/** What a simulated client does with a statement and with what it answers. */
+/** How a simulated client handles a statement and its result. */
 import type pg from 'pg'
 import { from as copyFrom } from 'pg-copy-streams'
 
 export type Query = string | { readonly text: string; readonly name?: string; readonly values?: unknown[] }
 
-/** The text of a statement, and by what it goes in the trace. */
+/** The text of a statement, and its name in the trace. */
 export function textOf(query: Query): { text: string; label: string } {
   if (typeof query === 'string') return { text: query, label: shortOf(query) }
   return { text: query.text, label: query.name ?? shortOf(query.text) }
@@ -20,7 +20,7 @@ export async function send(client: pg.Client, text: string, lines: Buffer): Prom
   })
 }
 
-/** Where nothing is said of their order, rows have one that does not hang on where they lie. */
+/** Rows without a defined order are sorted, so that it does not depend on their place. */
 export function sortRows(result: unknown): void {
   const { rows } = (result ?? {}) as { rows?: unknown[] }
   if (rows === undefined || rows.length < 2) return
@@ -28,14 +28,14 @@ export function sortRows(result: unknown): void {
   rows.sort((a, b) => (texts.get(a)! < texts.get(b)! ? -1 : 1))
 }
 
-/** Whether it is over, or will be in a moment. */
+/** True if it is over, or will be in a moment. */
 export async function settled(work: Promise<unknown>): Promise<boolean> {
   const open = Symbol('open')
   const pause = new Promise((resolve) => setTimeout(() => resolve(open), 3))
   return (await Promise.race([work, pause])) !== open
 }
 
-/** Milliseconds of a setting, as `-c lock_timeout=10000`. */
+/** Milliseconds of a setting, such as `-c lock_timeout=10000`. */
 export function msOf(setting: string): number {
   return Number(/\d+/.exec(setting)![0])
 }

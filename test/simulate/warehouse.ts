@@ -1,31 +1,31 @@
-/** What all simulated clients of a seed have in common. */
+/** Shared parts of all simulated clients of a seed. */
 import type { Backends } from './backends.ts'
 import type { Choice } from './choice.ts'
 import type { SimulatedClient } from './client.ts'
 import type { Actor, Scheduler } from './scheduler.ts'
 
-/** How often who dawdles is given its turn: others do a few dozen things while it does one. */
+/** How often a delayed process is scheduled: others do a few dozen steps during one of its own. */
 export const DAWDLING = 0.03
 
 export interface SimulatedWarehouse {
   readonly scheduler: Scheduler
   readonly backends: Backends
   readonly choice: Choice
-  /** How likely each statement meets a fault. */
+  /** Probability of a fault per statement. */
   readonly faultiness: () => number
-  /** How likely a session dawdles over a transaction, so that others overtake it. */
+  /** Probability that a session delays its transaction, so that others overtake it. */
   readonly dawdling: () => number
-  /** True of a process that dawdles over all that it does. */
+  /** True for a process that delays everything it does. */
   readonly isDawdling: (actor: Actor) => boolean
-  /** Called when a drain took events of these teams, one for each, off the inbox. */
+  /** Called when a drain claimed events of these teams, one entry per event. */
   readonly taken: (actor: Actor, teamIds: readonly number[]) => void
-  /** Called when a drain committed so many events. */
+  /** Called when a drain committed this many events. */
   readonly drained: (events: number) => void
   readonly clients: Set<SimulatedClient>
-  /** Sessions whose client is gone, which the server has yet to notice. */
+  /** Sessions whose client is gone, which the server has not noticed yet. */
   forsaken: number
-  /** Called when a session asked that others be told. */
+  /** Called when a session notified others. */
   readonly notify: () => void
-  /** Called after a commit that the world may now be ended at. */
+  /** Called after a commit at which the world may be ended. */
   readonly committed: (actor: Actor) => void
 }

@@ -46,7 +46,7 @@ const moods = async () =>
   (await rig.rows<{ value: string }>('select value from intake.export_cells order by row_number')).map(
     ({ value }) => value,
   )
-const deadLetters = () =>
+const waitingDeadLetters = () =>
   rig.rows('select record_id as id, reason, status, seen::int from intake_ops.dead_letters order by id')
 const files = async () =>
   (
@@ -99,7 +99,7 @@ describe('a malformed file', () => {
     expect(await read()).toMatchObject({ changed: 0, unchanged: 3, deadLetters: 1 })
     expect([await moods(), await files()]).toEqual([['good'], [true, false]])
     expect(await read()).toMatchObject({ deadLetters: 1 })
-    expect(await deadLetters()).toMatchObject([
+    expect(await waitingDeadLetters()).toMatchObject([
       { id: 'e', seen: 2, reason: expect.stringContaining('malformed') },
     ])
   })
@@ -126,7 +126,7 @@ describe('a file that is not served', () => {
     await read()
     serve('', status)
     expect(await read()).toMatchObject({ changed: 0, deadLetters: 1 })
-    expect(await deadLetters()).toMatchObject([{ id: 'e', reason }])
+    expect(await waitingDeadLetters()).toMatchObject([{ id: 'e', reason }])
     expect(await moods()).toEqual(['good'])
   })
 
@@ -135,12 +135,12 @@ describe('a file that is not served', () => {
     const { source, deadLetters } = await read()
     expect(deadLetters).toBe(0)
     expect([...source.failedFetches.later.keys()]).toEqual(['e'])
-    expect([await deadLetters(), await files()]).toEqual([[], []])
+    expect([await waitingDeadLetters(), await files()]).toEqual([[], []])
   })
 
   test('because the credentials are refused stops the stream', async () => {
     serve('', 403)
     await expect(read()).rejects.toMatchObject({ status: 403 })
-    expect(await deadLetters()).toEqual([])
+    expect(await waitingDeadLetters()).toEqual([])
   })
 })
