@@ -1169,7 +1169,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/embedded/embedded-supervisor.test.ts'],
   },
   {
-    bug: 'the drain is woken only when every letter was an event',
+    bug: 'the drain is woken only when every dead letter was an event',
     file: 'src/operate/dead-letters/retry.ts',
     from: 'tried.some(({ outcome })',
     to: 'tried.every(({ outcome })',

@@ -173,7 +173,7 @@ describe('a receiver', () => {
     expect(scene.said.join('')).not.toMatch(/a-token|hooks|127\.0\.0\.1/)
   })
 
-  it('that was away for long is asked again after half a minute when there is news: more of it, or the end of it', async () => {
+  it('that was away for long gets the next post half a minute after something changed: a new finding, or the end of one', async () => {
     const scene = await openScene()
     const drift = (path: string) =>
       scene.query(
@@ -212,7 +212,7 @@ describe('a receiver', () => {
     expect([await scene.round(), await pause()]).toEqual(['failed', 30])
   })
 
-  it('is told of all that waits as soon as one of them is due', async () => {
+  it('gets all pending alerts as soon as one of them is due', async () => {
     const scene = await openScene()
     scene.receiver.answer(503)
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })

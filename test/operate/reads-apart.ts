@@ -43,7 +43,7 @@ interface Place {
 
 type Read = (place: Place) => Promise<unknown>
 
-/** What is about several teams: the part of one. */
+/** The part of one team in results about several. */
 const own = <Row extends { readonly team?: string; readonly name?: string }>(
   rows: readonly Row[],
   { name }: Twin,
@@ -156,8 +156,8 @@ export async function conditionsOf({ db }: Session, teams: readonly string[]) {
   }
 }
 
-/** Ages grow while one looks. */
-export const steady = (value: unknown): unknown =>
+/** Without ages, which grow between two reads. */
+export const withoutAges = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, each: unknown) => {
       if (/seconds|hours|minutes|lag/.test(key)) return null
@@ -168,7 +168,8 @@ export const steady = (value: unknown): unknown =>
 export async function answersOf({ url }: Twins, one: Twin): Promise<Readonly<Record<string, unknown>>> {
   await using session = await openSession({ url, purpose: 'test' })
   const found: Record<string, unknown> = {}
-  for (const [what, read] of Object.entries(READS)) found[what] = steady(await read({ url, session, one }))
+  for (const [what, read] of Object.entries(READS))
+    found[what] = withoutAges(await read({ url, session, one }))
   return found
 }
 

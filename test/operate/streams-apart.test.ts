@@ -26,7 +26,7 @@ import { type LittleService, startLittleService } from '../e2e/support/little-se
 import { openScene, type Scene, silent } from '../ingest/drain/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { changesBetween, relations, type TeamRows, withoutRows } from '../support/team-rows.ts'
-import { conditionsOf, steady } from './reads-apart.ts'
+import { conditionsOf, withoutAges } from './reads-apart.ts'
 
 let scene: Scene
 let service: LittleService
@@ -110,7 +110,7 @@ const store = (events: Parameters<Scene['store']>[0]) =>
 const teamId = () => scene.teamId
 const place = (stream: StreamName) => ({ teamId: teamId(), stream, runId: '0', slice: '' })
 
-async function letter(stream: StreamName, recordId: string | null): Promise<number> {
+async function deadLetter(stream: StreamName, recordId: string | null): Promise<number> {
   rounds += 1
   await using session = await openSession({ url: scene.url, purpose: 'test' })
   const planted = {
@@ -144,7 +144,7 @@ beforeAll(async () => {
   await verifyStreams(ALL_STREAMS, false)
   // The newest run is of another stream than those that are looked at.
   await run('backfill', '--streams', 'messages')
-  for (const { name } of ALL_STREAMS) await letter(name, 'same')
+  for (const { name } of ALL_STREAMS) await deadLetter(name, 'same')
   await scene.rows(
     `with stream as (select * from unnest($2::text[]) as stream (name)), asked as (
        insert into intake_ops.refetches (team_id, stream, id, reason, origin, due_at)
@@ -234,14 +234,14 @@ const ACTIONS: readonly Action[] = [
   },
   {
     what: 'dead-letters retry',
-    prepare: (name) => letter(name, 'same'),
-    act: async (name) => run('dead-letters', 'retry', String(await letter(name, 'same'))),
+    prepare: (name) => deadLetter(name, 'same'),
+    act: async (name) => run('dead-letters', 'retry', String(await deadLetter(name, 'same'))),
   },
   {
-    what: 'dead-letters discard, and meeting it again',
+    what: 'dead-letters discard, and the same dead letter again',
     act: async (name) => {
-      await run('dead-letters', 'discard', String(await letter(name, 'discarded')))
-      await letter(name, 'discarded')
+      await run('dead-letters', 'discard', String(await deadLetter(name, 'discarded')))
+      await deadLetter(name, 'discarded')
     },
   },
   { what: 'replay', act: (name) => run('replay', '--streams', name) },
@@ -285,7 +285,7 @@ describe.each(['patients', 'forms'] as const)('%s,', (name) => {
         { teamId: teamId(), stream, id: 'same' },
         'v2.1',
       )
-      return steady([
+      return withoutAges([
         (await readStatus(scene.url, 30)).streams.filter(isOther),
         (await readTrouble(db)).filter(isOther),
         (await conditionsOf(session, ['default'])).filter(isOther),
