@@ -83,6 +83,43 @@ it('what one team needs a person for is needed for a run of both, whichever of t
   }
 })
 
+it('a dry run needs a person as soon as one stream of one team has a record that could not be loaded', async () => {
+  const { south } = twins
+  const dry = ['backfill', '--dry-run', '--streams', 'patients,forms'] as const
+  for (const { service } of [twins.north, south]) service.records.patients = []
+  await twins.done([0], ...dry)
+  south.service.records.patients = [NOBODY as never]
+  await twins.done([4], ...dry)
+})
+
+it('status shows the newest run of each stream, whatever the earlier ones came to', async () => {
+  const { service } = twins.north
+  const shown = async () => {
+    const { streams } = JSON.parse(await twins.done([0], 'status', '--json')) as {
+      streams: { team: string; stream: string; last_run_status: string | null }[]
+    }
+    return streams.find(({ team, stream }) => team === 'north' && stream === 'patients')!.last_run_status
+  }
+  service.records.patients = patientsOf(1)
+  const readNorth = async (status: 200 | 401) => {
+    service.interfere = (_, response) => {
+      if (status === 401)
+        response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail": "No."}')
+      return status === 401
+    }
+    await twins.done([status === 200 ? 0 : 1], 'backfill', '--team', 'north', '--streams', 'patients')
+    return await shown()
+  }
+  expect([await readNorth(401), await readNorth(200), await readNorth(401)]).toEqual([
+    'failed',
+    'succeeded',
+    'failed',
+  ])
+  // A run of the other team is no run of this one.
+  await twins.done([0, 4], 'backfill', '--team', 'south', '--streams', 'patients')
+  expect(await shown()).toBe('failed')
+})
+
 it('the removal of a team settles all of its pending events, however many of the other were stored before them', async () => {
   const { url, north, south } = twins
   const EVENTS = 5_001
