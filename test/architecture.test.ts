@@ -1,6 +1,6 @@
-/** docs/architecture.md describes the folders of src as they are. */
+/** docs/architecture.md describes the folders of src as they are, and test/ mirrors src/. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 const root = resolve(import.meta.dirname, '..')
@@ -58,4 +58,74 @@ test('it names only files and folders that exist', () => {
     }
   })
   expect(missing).toEqual([])
+})
+
+/** Files below a folder of the repository, by their paths in it. */
+const filesIn = (folder: string) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  )
+
+/** The files that a file imports, as paths in the repository. */
+function importedBy(file: string): readonly string[] {
+  const text = readFileSync(join(root, file), 'utf8')
+  return [...text.matchAll(/\bfrom '(\.[^']+)'/g)].map(([, from]) =>
+    relative(root, resolve(root, dirname(file), from!)),
+  )
+}
+
+describe('the size of src', () => {
+  const lines = (file: string) => readFileSync(join(root, 'src', file), 'utf8').split('\n').length - 1
+
+  test('is less than 420 files of at most 250 lines', () => {
+    const files = filesIn('src')
+    expect(files.length).toBeLessThan(420)
+    const long = files.filter((file) => lines(file) > 250)
+    expect(long.filter((file) => file !== 'api/budget/limit.ts')).toEqual([])
+  })
+
+  test('is at most 15 files in a folder', () => {
+    const counts = new Map<string, number>()
+    for (const file of filesIn('src')) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
+    expect([...counts].filter(([, count]) => count > 15)).toEqual([])
+  })
+})
+
+describe('test/ mirrors src/', () => {
+  const sources = new Set(filesIn('src'))
+  const places = new Set([...sources].flatMap((file) => [dirname(file), dirname(dirname(file))]))
+  /** Tests of more than one folder of src, each with a purpose of its own (docs/testing.md). */
+  const apart = new Set(
+    [
+      'adding-a-resource',
+      'bench',
+      'canary',
+      'compat',
+      'conformance',
+      'crash',
+      'e2e',
+      'fuzz',
+      'mutate',
+      'mutations',
+    ].concat(['probes', 'scripts', 'shipping', 'simulate', 'support', 'upgrade']),
+  )
+  /** What the tests of a folder share stands with them. */
+  const shared = /(^|\/)(support|fixtures)$/
+  const mirrored = filesIn('test').filter((file) => !apart.has(file.split(sep)[0]!) && dirname(file) !== '.')
+
+  test('has no folder without its counterpart', () => {
+    const strange = mirrored.map(dirname).filter((folder) => !places.has(folder.replace(shared, '')))
+    expect([...new Set(strange)]).toEqual([])
+  })
+
+  test('has the tests of a file at its path', () => {
+    const misplaced = mirrored.filter((file) => {
+      const name = basename(file).replace(/(\.long)?\.test\.ts$/, '.ts')
+      if (name === basename(file) || sources.has(join(dirname(file), name))) return false
+      return importedBy(join('test', file)).some(
+        (each) => each.startsWith(`src/${file.split(sep)[0]}/`) && basename(each) === name,
+      )
+    })
+    expect(misplaced).toEqual([])
+  })
 })

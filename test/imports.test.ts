@@ -18,7 +18,7 @@ const FORBIDDEN: readonly (readonly [from: string, imported: string])[] = [
   ['src/api/shapes/planted.ts', '../../load/load.ts'],
   ['src/warehouse/planted.ts', '../streams/stream.ts'],
   ['src/streams/planted.ts', '../normalize/map.ts'],
-  ['src/streams/planted.ts', '../load/merge/copy.ts'],
+  ['src/streams/planted.ts', '../load/merge/write-batch.ts'],
   ['src/load/planted.ts', '../extract/scan.ts'],
   ['src/load/planted.ts', '../api/client.ts'],
   ['src/extract/planted.ts', '../operate/status.ts'],

@@ -13,13 +13,13 @@ import { paragraph, refilled, widthOf } from './terminal/terminal.ts'
 /** In the order of the help. */
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
   migrate: async (context) => (await import('./manage/migrate.ts')).migrateCommand(context),
-  backfill: async (context) => (await import('./backfill/backfill.ts')).backfillCommand(context),
-  serve: async (context) => (await import('./serve/serve.ts')).serveCommand(context),
+  backfill: async (context) => (await import('./run/backfill.ts')).backfillCommand(context),
+  serve: async (context) => (await import('./run/serve.ts')).serveCommand(context),
   status: async (context) => (await import('./inspect/status.ts')).statusCommand(context),
-  verify: async (context) => (await import('./reconcile/verify.ts')).verifyCommand(context),
-  replay: async (context) => (await import('./reconcile/replay.ts')).replayCommand(context),
+  verify: async (context) => (await import('./inspect/verify.ts')).verifyCommand(context),
+  replay: async (context) => (await import('./run/replay.ts')).replayCommand(context),
   webhooks: async (context) => (await import('./webhooks/webhooks.ts')).webhooksCommand(context),
-  patients: async (context) => (await import('./patients/patients.ts')).patientsCommand(context),
+  patients: async (context) => (await import('./manage/patients.ts')).patientsCommand(context),
   api: async (context) => (await import('./manage/api.ts')).apiCommand(context),
   classify: async (context) => (await import('./manage/classify.ts')).classifyCommand(context),
   access: async (context) => (await import('./manage/access.ts')).accessCommand(context),
@@ -29,7 +29,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   'dead-letters': async (context) => (await import('./manage/dead-letters.ts')).deadLettersCommand(context),
   erase: async (context) => (await import('./manage/erase.ts')).eraseCommand(context),
   doctor: async (context) => (await import('./inspect/doctor.ts')).doctorCommand(context),
-  emulator: async (context) => (await import('./serve/emulator.ts')).emulatorCommand(context),
+  emulator: async (context) => (await import('./run/emulator.ts')).emulatorCommand(context),
   demo: async (context) => (await import('./demo/demo.ts')).demoCommand(context),
 }
 

@@ -5,7 +5,6 @@
  * more than five minutes ahead of the service's clock does not count. `supersedes` is a total order, so the state
  * that a key ends in does not depend on the order in which its envelopes arrive.
  */
-import type { Problem } from './problem.ts'
 import type { StreamName } from './streams.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from './time.ts'
 
@@ -101,4 +100,17 @@ export function stampsDisagree(winner: Envelope, loser: Envelope): boolean {
 export function above(envelope: Envelope, stored: { readonly version: Instant } | undefined): Envelope {
   if (stored === undefined) return envelope
   return { ...envelope, version: laterOf(envelope.version, instantOf(microsOf(stored.version) + 1)) }
+}
+
+/**
+ * A problem: one field that could not be read as its type (law 4). The record still loads; the field is null, and
+ * the row's `_problems`, and nothing else, keeps the `original` value.
+ */
+export interface Problem {
+  /** Place in the payload, such as `emergency_contact.phone_number` or `patient_tags[0].name`. */
+  readonly path: string
+  /** Describes the error; never contains a value. */
+  readonly reason: string
+  /** The value as received. */
+  readonly original: unknown
 }

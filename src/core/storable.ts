@@ -6,8 +6,8 @@
  * rewritten is reported with its path; a value with nothing to rewrite is returned unchanged.
  */
 import { isWithinNumeric } from './canonical.ts'
+import type { Problem } from './envelope.ts'
 import { isLosslessNumber, isObject } from './json.ts'
-import type { Problem } from './problem.ts'
 
 const UNSTORABLE = /\u0000|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 

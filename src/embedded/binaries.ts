@@ -40,7 +40,7 @@ export async function prepareBinaries(
   onNotice: (line: string) => void,
   from: PostgresPackage = findPackage(),
 ): Promise<Binaries> {
-  const why = await whyNotInPlace(from, home.user)
+  const why = await reasonNotInPlace(from, home.user)
   let directory = from.directory
   if (why !== undefined) {
     const copy = await copyPackage(from, home)
@@ -48,12 +48,12 @@ export async function prepareBinaries(
     if (copy.made) onNotice(`${why}; a private copy of Postgres is in ${directory}`)
   }
   const bin = join(directory, 'native', 'bin')
-  await tryOut(join(bin, 'postgres'), home.user)
+  await testPrograms(join(bin, 'postgres'), home.user)
   return { bin, major: from.major }
 }
 
 /** Undefined when the package can be used where it lies; else the reason why it cannot. Makes missing links. */
-async function whyNotInPlace(
+async function reasonNotInPlace(
   from: PostgresPackage,
   user: ServerUser | undefined,
 ): Promise<string | undefined> {
@@ -81,7 +81,7 @@ async function readable(directory: string, user: ServerUser | undefined): Promis
   return (mode & 0o005) === 0o005 || uid === user.uid
 }
 
-async function tryOut(postgres: string, user: ServerUser | undefined): Promise<void> {
+async function testPrograms(postgres: string, user: ServerUser | undefined): Promise<void> {
   try {
     await promisify(execFile)(postgres, ['--version'], {
       cwd: '/',

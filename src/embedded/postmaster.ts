@@ -47,7 +47,7 @@ export async function stopPostmaster(pid: number, home: Home, bin: string): Prom
   ] as const
   for (const { mode, signal, milliseconds } of steps) {
     if (!serves(pid, home)) break
-    if (process.platform === 'win32') askPgCtl(bin, home, mode)
+    if (process.platform === 'win32') runPgCtl(bin, home, mode)
     else sendSignal(pid, signal)
     const deadline = Date.now() + milliseconds
     while (serves(pid, home) && Date.now() < deadline) await sleep(POLL_MILLISECONDS)
@@ -84,7 +84,7 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function askPgCtl(bin: string, home: Home, mode: string): void {
+function runPgCtl(bin: string, home: Home, mode: string): void {
   const options = { env: serverEnvironment(), stdio: 'ignore', windowsHide: true } as const
   spawn(join(bin, 'pg_ctl'), ['stop', '-D', home.cluster, '-m', mode, '-W'], options).once(
     'error',

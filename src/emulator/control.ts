@@ -15,7 +15,7 @@ import { rateLimitOf } from './options.ts'
 import type { Webhooks } from './webhooks/engine.ts'
 import type { Form, Patient } from './world/records.ts'
 import type { QuestionPlan } from './world/seeded/form-library.ts'
-import { layOut } from './world/seeded/make-form.ts'
+import { placeQuestions } from './world/seeded/make-form.ts'
 import type { World } from './world/world.ts'
 
 /** `team` is a team's name; the default is the first team of production. */
@@ -86,7 +86,7 @@ export function makeControl(
         enabled: true,
         created_at: now,
         updated_at: now,
-        questions: layOut({ questions }, key, index),
+        questions: placeQuestions({ questions }, key, index),
       }))
     },
     renameForm: (id, name, team) => changeForm(id, (form) => ({ ...form, name }), team),

@@ -6,7 +6,7 @@ import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/streams.ts'
 import { lockStreams } from '../load/stream-locks.ts'
-import { bringBack, isRemovedError, teamIdOf } from '../load/teams.ts'
+import { isRemovedError, restoreTeam, teamIdOf } from '../load/teams.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
@@ -154,7 +154,7 @@ async function numberOf(
   control: Session,
   name: string,
 ): Promise<number | null> {
-  if (!isScheduled) return await bringBack(control, name)
+  if (!isScheduled) return await restoreTeam(control, name)
   try {
     return await teamIdOf(control.db, name)
   } catch (error) {

@@ -7,7 +7,7 @@
 import { resolveUnmet } from '../load/dead-letters.ts'
 import { settleSlice } from '../load/slice.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { askLater, refetch, settleConflicts } from './conflicts/settle-conflicts.ts'
+import { refetch, requestFailedFetches, settleConflicts } from './conflicts/settle-conflicts.ts'
 import { prove, proveDeletes } from './scan/deletes.ts'
 import type { ScanReport, ScanRequest } from './scan/scan.ts'
 import { scanUntilStable } from './scan/scan-until-stable.ts'
@@ -54,7 +54,7 @@ export async function readList(
     await settleConflicts(source, session, missed, prove)
   }
   if (!options.dry) {
-    await askLater(source, session)
+    await requestFailedFetches(source, session)
     await last.seenIds.keepSummaries(place)
     await settleSlice(session.db, taken, {
       scanned_at: last.startedAt,

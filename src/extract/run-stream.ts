@@ -118,14 +118,14 @@ function endsTeam(error: IntakeError): boolean {
 
 /** Reads a slice by its stream's way of reading: whole list, date windows or exports. */
 export async function readSlice(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
-  const note = await readByItsWay(source, session, options)
+  const note = await readByKind(source, session, options)
   // After the list: a failure here leaves the records that were read.
   if (!options.dry && source.stream.one !== null) await fetchDue(source)
   const later = laterNote(source)
   return later.text === null ? note : joined(note, later)
 }
 
-async function readByItsWay(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
+async function readByKind(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
   const { reading } = source.stream
   if (reading?.kind === 'windows') return readWindows(source, session, options, reading)
   // Whole lists are read whatever the checkpoint is; an invalid one is reported and replaced all the same.

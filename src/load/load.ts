@@ -13,7 +13,7 @@ import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import { storeDeadLetters } from './dead-letters.ts'
-import { withoutErased } from './erased-lines.ts'
+import { withoutErased } from './erasures.ts'
 import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
 import { assertOurs, type TakenSlice } from './slice.ts'
 

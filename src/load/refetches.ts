@@ -17,7 +17,7 @@ import type { Warehouse } from '../warehouse/tables.ts'
  */
 export type RefetchReason = 'contested' | 'partial' | 'member'
 
-export interface Ask {
+export interface RefetchRequest {
   readonly teamId: number
   readonly stream: StreamName
   readonly id: string
@@ -38,8 +38,11 @@ const pauseOf = (reason: RefetchReason): number => (reason === 'partial' ? 0 : 1
 const REASONS: readonly RefetchReason[] = ['contested', 'partial', 'member']
 
 /** Stores the records to fetch, within the current transaction. Returns their number. */
-export async function askAgain(db: Kysely<Warehouse>, asks: readonly Ask[]): Promise<number> {
-  const rows = [...onceEach(asks)]
+export async function requestRefetches(
+  db: Kysely<Warehouse>,
+  asks: readonly RefetchRequest[],
+): Promise<number> {
+  const rows = [...withoutRepeats(asks)]
   if (rows.length === 0) return 0
   const { numAffectedRows } = await sql`
     insert into intake_ops.refetches as asked_for (team_id, stream, id, reason, origin, since, due_at)
@@ -82,8 +85,8 @@ const IS_SETTLED = sql`case stored.stream ${sql.join(
   sql` `,
 )} else false end`
 
-function onceEach(asks: readonly Ask[]): Iterable<Ask> {
-  const byKey = new Map<string, Ask>()
+function withoutRepeats(asks: readonly RefetchRequest[]): Iterable<RefetchRequest> {
+  const byKey = new Map<string, RefetchRequest>()
   for (const ask of asks) {
     const key = `${ask.teamId}/${ask.stream}/${ask.id}`
     const known = byKey.get(key)
@@ -93,7 +96,7 @@ function onceEach(asks: readonly Ask[]): Iterable<Ask> {
 }
 
 /** The stricter of both requests: an answer to it satisfies the other too. */
-function joined(known: Ask, ask: Ask): Ask {
+function joined(known: RefetchRequest, ask: RefetchRequest): RefetchRequest {
   const first = REASONS.indexOf(ask.reason) < REASONS.indexOf(known.reason) ? ask : known
   return {
     ...first,

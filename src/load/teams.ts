@@ -1,7 +1,7 @@
 /**
  * The rows of intake.teams, and the removed teams (intake_ops.removed_teams).
  *
- * Invariant: a removed team is restored only when a person starts a command with it in the configuration (`bringBack`),
+ * Invariant: a removed team is restored only when a person starts a command with it in the configuration (`restoreTeam`),
  * never by a process that is already running.
  */
 import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
@@ -18,7 +18,7 @@ export async function teamIdOf(db: Kysely<Warehouse>, name: string): Promise<num
 }
 
 /** As `teamIdOf`; restores a team that was removed with its data kept, with its pending events. */
-export async function bringBack(session: Session, name: string): Promise<number> {
+export async function restoreTeam(session: Session, name: string): Promise<number> {
   const teamId = await numberOf(session.db, name)
   if ((await removedAmong(session.db, [teamId])).length === 0) return teamId
   // The command that removes a team holds this lock.

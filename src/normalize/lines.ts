@@ -6,8 +6,7 @@
  * a line in `records` and a line in the root table whose data columns are null, and has no children.
  */
 import { canonicalText } from '../core/canonical.ts'
-import type { Envelope } from '../core/envelope.ts'
-import type { Problem } from '../core/problem.ts'
+import type { Envelope, Problem } from '../core/envelope.ts'
 import type { Cell } from '../streams/parts/cell.ts'
 import type { Stream } from '../streams/stream.ts'
 import { copyCell, copyCells } from './copy-text.ts'

@@ -4,8 +4,8 @@
  * Invariant: every top-level field of the payload is read by a column or a child, or is in `_extra`.
  */
 import { canonicalText } from '../core/canonical.ts'
+import type { Problem } from '../core/envelope.ts'
 import { isLosslessNumber, type JsonObject } from '../core/json.ts'
-import type { Problem } from '../core/problem.ts'
 import type { Cell } from '../streams/parts/cell.ts'
 import { cellsOf } from '../streams/parts/parts.ts'
 import type { Stream } from '../streams/stream.ts'

@@ -6,12 +6,16 @@
  */
 import { stringify } from 'lossless-json'
 import { canonicalText, contentHash, rewrittenNumbersMet } from '../core/canonical.ts'
-import type { Envelope, VersionReading } from '../core/envelope.ts'
-import { FUTURE_TOLERANCE_SECONDS, versionOf } from '../core/envelope.ts'
+import {
+  type Envelope,
+  FUTURE_TOLERANCE_SECONDS,
+  type Problem,
+  type VersionReading,
+  versionOf,
+} from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
 import { recordId } from '../core/identifiers.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
-import type { Problem } from '../core/problem.ts'
 import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'

@@ -1,6 +1,7 @@
 /** Documents (specification, sections 2.3 and 9): `input_fields` come only when version v2.1 is asked for. */
+
+import type { Problem } from '../core/envelope.ts'
 import { isObject } from '../core/json.ts'
-import type { Problem } from '../core/problem.ts'
 import type { Cell } from './parts/cell.ts'
 import { cellsOf, type Item, itemsOf, objectOf } from './parts/parts.ts'
 import { type Child, column, type Stream, text, time } from './stream.ts'

@@ -1,6 +1,7 @@
 /** Forms (specification, section 2.3), with their questions and choices. */
+
+import type { Problem } from '../core/envelope.ts'
 import { isObject } from '../core/json.ts'
-import type { Problem } from '../core/problem.ts'
 import { type Cell, readCell } from './parts/cell.ts'
 import { cellsOf, itemsOf, objectOf } from './parts/parts.ts'
 import { holdsQuestions, type Question, questionsOf } from './parts/questions.ts'

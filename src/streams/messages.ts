@@ -3,8 +3,9 @@
  *
  * Invariant: a status is stored as received, whatever its words, from each of the known places.
  */
+
+import type { Problem } from '../core/envelope.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
-import type { Problem } from '../core/problem.ts'
 import { type Cell, readCell } from './parts/cell.ts'
 import { objectOf } from './parts/parts.ts'
 import { type Column, firstOf, reference, type Stream, text, time } from './stream.ts'

@@ -1,6 +1,7 @@
 /** Patients (specification, section 2.1), with one emergency contact, tags and custom fields. */
+
+import type { Problem } from '../core/envelope.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { Problem } from '../core/problem.ts'
 import { type Cell, readCell } from './parts/cell.ts'
 import { cellsOf, itemsOf, objectOf } from './parts/parts.ts'
 import { type Child, column, type Stream, text, time } from './stream.ts'

@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonicalText } from '../../src/core/canonical.ts'
+import type { Problem } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
-import type { Problem } from '../../src/core/problem.ts'
 import { maybeUnstorable, storable, storableText } from '../../src/core/storable.ts'
 import { naughtyJson, WITHIN_NUMERIC } from './naughty.ts'
 

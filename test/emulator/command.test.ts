@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { emulatorCommand } from '../../src/commands/serve/emulator.ts'
+import { emulatorCommand } from '../../src/commands/run/emulator.ts'
 import { UsageError } from '../../src/core/errors.ts'
 import { SHAPE_NAMES } from '../../src/emulator/shapes/catalogue.ts'
 import { type Running, startCli } from '../support/cli.ts'

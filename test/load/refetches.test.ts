@@ -1,7 +1,7 @@
 /** Requested refetches: one fetch answers all requests for a record, so it must satisfy the strictest. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { takeDue } from '../../src/extract/conflicts/due-rows.ts'
-import { type Ask, askAgain } from '../../src/load/refetches.ts'
+import { type RefetchRequest, requestRefetches } from '../../src/load/refetches.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
 
@@ -22,11 +22,11 @@ beforeEach(async () => {
   await scene.rows('delete from intake_ops.refetches')
 })
 
-const member = (seconds: number | null, id = 'stored'): Ask => ({
+const member = (seconds: number | null, id = 'stored'): RefetchRequest => ({
   ...{ teamId: scene.teamId, stream: 'responses', id, reason: 'member', origin: `event:${seconds}` },
   since: seconds === null ? null : noonPlus(seconds),
 })
-const conflicting = (id = 'stored'): Ask => ({ ...member(null, id), reason: 'contested' })
+const conflicting = (id = 'stored'): RefetchRequest => ({ ...member(null, id), reason: 'contested' })
 
 const waiting = () =>
   scene.rows(
@@ -34,12 +34,12 @@ const waiting = () =>
   )
 
 /** In one call, like one batch of events; and one after the other. */
-const WAYS: readonly (readonly [string, (asks: readonly Ask[]) => Promise<unknown>])[] = [
-  ['at once', (asks) => askAgain(scene.session.db, asks)],
+const WAYS: readonly (readonly [string, (asks: readonly RefetchRequest[]) => Promise<unknown>])[] = [
+  ['at once', (asks) => requestRefetches(scene.session.db, asks)],
   [
     'one after the other',
     async (asks) => {
-      for (const ask of asks) await askAgain(scene.session.db, [ask])
+      for (const ask of asks) await requestRefetches(scene.session.db, [ask])
     },
   ],
 ]
@@ -101,8 +101,8 @@ describe.each(WAYS)('two requests %s for one record', (_, ask) => {
 })
 
 it('a request that the stored state satisfies is dropped; one for the next microsecond is not', async () => {
-  expect(await askAgain(scene.session.db, [member(5), member(10)])).toBe(0)
-  expect(await askAgain(scene.session.db, [member(11)])).toBe(1)
+  expect(await requestRefetches(scene.session.db, [member(5), member(10)])).toBe(0)
+  expect(await requestRefetches(scene.session.db, [member(11)])).toBe(1)
 })
 
 it('a due refetch is not claimed if a request arrived in between, and is if a later state is wanted', async () => {

@@ -37,11 +37,11 @@ const WINDOWS = [
   'test/e2e/responses.test.ts',
   'test/probes/cursors.test.ts',
 ]
-const SETTLE = ['test/load/settle.test.ts', 'test/load/set-aside.test.ts']
+const SETTLE = ['test/load/settle.test.ts', 'test/load/refused.test.ts']
 const ANALYTICS = ['test/analytics/access.test.ts', 'test/analytics/views.test.ts']
 const FILES = [
-  'test/extract/exports.test.ts',
-  'test/extract/exports-csv.test.ts',
+  'test/extract/exports/read-exports.test.ts',
+  'test/extract/exports/csv.test.ts',
   'test/fuzz/exports.test.ts',
 ]
 
@@ -191,7 +191,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'yesterday’s events are looked up without their hash',
-    file: 'src/ingest/inbox/statement.ts',
+    file: 'src/ingest/inbox/writer.ts',
     from: '        and yesterday.body_hash = given.body_hash\n',
     to: '',
     tests: ENDPOINT,
@@ -205,7 +205,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a notice wakes nobody',
-    file: 'src/ingest/drain/listener.ts',
+    file: 'src/ingest/drain/sessions.ts',
     from: "opened.client.on('notification', onNotice)",
     to: "opened.client.on('notification', () => {})",
     tests: MEANING,
@@ -320,14 +320,14 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/operate/erase/remove.ts',
     from: 'delete from intake_raw.record_history where team_id = ${teamId} and stream = ${name} and id = ${ids}',
     to: 'delete from intake_raw.record_history where team_id = ${teamId} and stream = ${name} and id = ${ids} and false',
-    tests: ['test/operate/erase.test.ts'],
+    tests: ['test/operate/erase/erase.test.ts'],
   },
   {
     bug: 'a replay rewrites a portion outside of one transaction',
     file: 'src/reconcile/replay/rewrite.ts',
     from: "  await client.query('begin')\n",
     to: '',
-    tests: ['test/reconcile/replay.test.ts'],
+    tests: ['test/reconcile/replay/replay.test.ts'],
   },
   {
     bug: 'cells beyond the header of an export are lost',
@@ -362,7 +362,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/extract/exports/missed-twice.ts',
     from: 'const again = new Set(isWithheld ? [] : await missedBefore(source, session, missing))',
     to: 'const again = new Set(isWithheld ? [] : [...(await missedBefore(source, session, missing)), ...missing])',
-    tests: ['test/extract/exports-deletes.test.ts'],
+    tests: ['test/extract/exports/deletes.test.ts'],
   },
   {
     bug: 'a value that cannot be read is nulled and not reported',
@@ -411,7 +411,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/reconcile/replay/rewrite.ts',
     from: '  for (const table of children) await replaceChildren(session, teamId, table)\n',
     to: '',
-    tests: ['test/reconcile/replay.test.ts'],
+    tests: ['test/reconcile/replay/replay.test.ts'],
   },
   {
     bug: 'what still loses after being asked for stays as a wrong clock dated it',
@@ -428,7 +428,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: [
       'test/e2e/distrust.test.ts',
       'test/e2e/changes.test.ts',
-      'test/extract/conflicts/refetch.test.ts',
+      'test/extract/conflicts/refetcher.test.ts',
     ],
   },
   {
@@ -443,7 +443,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/load/merge/write-batch.ts',
     from: 'const lines = await withoutErased(session, stream, given, { withoutErasures })',
     to: "const lines = from.kind !== 'events' ? given : await withoutErased(session, stream, given, { withoutErasures })",
-    tests: ['test/operate/erase.test.ts', 'test/load/erasures.test.ts'],
+    tests: ['test/operate/erase/erase.test.ts', 'test/load/erasures.test.ts'],
   },
   {
     bug: 'an event that brings back what the service was seen not to have is believed',
@@ -492,7 +492,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/load/load.ts',
     from: 'loadOrBisect(session, batch, head, deadLetters, straight)',
     to: 'loadOrBisect(session, batch, head, [], straight)',
-    tests: ['test/load/set-aside.test.ts'],
+    tests: ['test/load/refused.test.ts'],
   },
   {
     bug: 'an event is acknowledged before it is on the disk, where the database asks for no more',
@@ -506,7 +506,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/load/refetches.ts',
     from: 'when asked_for.since is null or excluded.since is null then null',
     to: 'when false then null',
-    tests: ['test/extract/conflicts/refetch.test.ts'],
+    tests: ['test/extract/conflicts/refetcher.test.ts'],
   },
   {
     bug: 'conflicts found by scans that are not stable are not resolved',
@@ -527,7 +527,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/operate/health/team-status.ts',
     from: "max(run.finished_at) filter (where part.status = 'succeeded') as success_at",
     to: 'max(run.finished_at) as success_at',
-    tests: ['test/operate/metrics.test.ts'],
+    tests: ['test/operate/health/metrics.test.ts'],
   },
   {
     bug: 'a run leaves a record alive whose delete its page overtook, though the service says that it is gone',
@@ -541,7 +541,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/reconcile/verify/find.ts',
     from: 'written._loaded_at > ${from}::timestamptz and',
     to: "written._loaded_at > ${from}::timestamptz - interval '1 hour' and",
-    tests: ['test/reconcile/verify-clocks.test.ts', 'test/reconcile/verify-strays.test.ts'],
+    tests: ['test/reconcile/verify/clocks.test.ts', 'test/reconcile/verify/strays.test.ts'],
   },
   {
     bug: 'an event of about when a page was read is believed, though the page may be the newer',
@@ -713,7 +713,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a record of another team with an erased id is skipped',
-    file: 'src/load/erased-lines.ts',
+    file: 'src/load/erasures.ts',
     from: '    if (!line.startsWith(own)) return\n',
     to: '    if (own === line) return\n',
     tests: [...MIXTURE, 'test/load/erasures.test.ts'],
@@ -779,14 +779,14 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/extract/conflicts/due-rows.ts',
     from: "counted === 'attempt' ? 1 : 0}, failures",
     to: "counted !== 'nothing' ? 1 : 0}, failures",
-    tests: ['test/extract/conflicts/refetch.test.ts'],
+    tests: ['test/extract/conflicts/refetcher.test.ts'],
   },
   {
     bug: 'work that met a failing service is repeated as if the warehouse had failed',
     file: 'src/load/loaders.ts',
     from: 'if (isOfWork || verdictOf',
     to: 'if (verdictOf',
-    tests: ['test/extract/exports-failures.test.ts'],
+    tests: ['test/extract/exports/failures.test.ts'],
   },
   {
     bug: 'what one team discarded waits for no other team either',
@@ -996,14 +996,14 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/embedded/server.ts',
     from: '          attachment = next\n          keep()\n',
     to: '          attachment = next\n',
-    tests: ['test/embedded/embedded-supervisor.test.ts'],
+    tests: ['test/embedded/supervisor.test.ts'],
   },
   {
     bug: 'a server that was taken over stops under the users who come back',
     file: 'src/embedded/supervisor.ts',
     from: '  if (findPostmaster(home) !== undefined) keptUntil = performance.now() + RETURN_MILLISECONDS\n',
     to: '',
-    tests: ['test/embedded/embedded-supervisor.test.ts'],
+    tests: ['test/embedded/supervisor.test.ts'],
   },
   {
     bug: 'of two requests for one record in a batch the first says how new the answer has to be',
@@ -1021,7 +1021,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'differences beyond the first portions count as repaired',
-    file: 'src/reconcile/verify/look-again.ts',
+    file: 'src/reconcile/verify/confirm.ts',
     from: '  for (let from = 0; from < ids.length; from += AT_A_TIME) {',
     to: '  for (let from = 0; from < Math.min(ids.length, 399); from += AT_A_TIME) {',
     tests: ['test/operate/second-portion.test.ts'],
@@ -1042,10 +1042,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'events of a team that was removed are stored',
-    file: 'src/ingest/inbox/statement.ts',
+    file: 'src/ingest/inbox/writer.ts',
     from: 'given.team_id <> all ((select removed from hold)::int2[]) and (',
     to: '(',
-    tests: ['test/commands/teams.test.ts'],
+    tests: ['test/commands/manage/teams.test.ts'],
   },
   {
     bug: 'a drain takes events of a team that was removed',
@@ -1055,14 +1055,14 @@ export const MUTATIONS: readonly Mutation[] = [
     ) as team`,
     to: `
     ) as team`,
-    tests: ['test/commands/teams.test.ts', 'test/ingest/drain/fair.test.ts'],
+    tests: ['test/commands/manage/teams.test.ts', 'test/ingest/drain/fair.test.ts'],
   },
   {
     bug: 'deleting a team leaves the stored payloads and events',
     file: 'src/operate/teams/delete-rows.ts',
     from: "and own.relkind = 'r' and exists (",
     to: "and own.relkind = 'r' and schema.nspname <> 'intake_raw' and exists (",
-    tests: ['test/commands/teams.test.ts'],
+    tests: ['test/commands/manage/teams.test.ts'],
   },
   {
     bug: 'the requests of one team may be all that are in flight',
@@ -1076,14 +1076,14 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/warehouse/within-budget.ts',
     from: 'state === SQLSTATE.queryCanceled || state === SQLSTATE.lockNotAvailable',
     to: 'state === SQLSTATE.lockNotAvailable',
-    tests: ['test/operate/alerts-slow.test.ts'],
+    tests: ['test/operate/alerts/slow.test.ts'],
   },
   {
     bug: 'a team whose run goes on keeps every team from the next moment of the schedule',
     file: 'src/operate/serve/schedule.ts',
     from: 'if (free.length === 0) return',
     to: 'if (busy.length > 0) return',
-    tests: ['test/operate/schedule-teams.test.ts'],
+    tests: ['test/operate/serve/schedule-teams.test.ts'],
   },
   {
     bug: 'a batch that is just full is taken for the last',

@@ -4,7 +4,7 @@
  * Invariant: a script does nothing that the service and its clinic could not do.
  */
 import {
-  makeUpAnswers,
+  generateAnswers,
   openResponse,
   saveAnswers,
   submitResponse,
@@ -201,7 +201,7 @@ function submitOne(scene: Scene): void {
   const response = openOne(scene)
   if (response === undefined) return
   const draw = new Draw(keyOf('submitted', response.id), 0)
-  saveAnswers(world, response.id, makeUpAnswers(world, response, draw, 'mixed'))
+  saveAnswers(world, response.id, generateAnswers(world, response, draw, 'mixed'))
   submitResponse(world, response.id)
 }
 

@@ -13,8 +13,8 @@ const OWN = ['streams/', 'api/resources/', 'api/shapes/', 'api/paths.ts', 'emula
 const ABOUT: Readonly<Record<string, string>> = {
   'analytics/': 'classification and wide views are about the questions of forms and the answers to them',
   'commands/demo/': 'a tour of the emulator’s data, which it queries by name',
-  'commands/patients/': 'the service’s batch upload, which exists for patients only',
-  'commands/serve/emulator.ts': 'the options of the emulator',
+  'commands/manage/patients.ts': 'the service’s batch upload, which exists for patients only',
+  'commands/run/emulator.ts': 'the options of the emulator',
   'commands/manage/classify-actions.ts': 'prints the questions of forms',
   'commands/manage/erase.ts': 'the command is called `erase patient`',
   'load/exports/': 'the format and the tables of the files of exports',
@@ -22,7 +22,8 @@ const ABOUT: Readonly<Record<string, string>> = {
   'operate/erase/remove-export-rows.ts': 'rewrites the files of exports',
   'operate/health/silence-signs.ts': 'compares the inbox with the service’s own log of deliveries',
   'reconcile/replay/replay-files.ts': 'the tables of the files of exports',
-  'reconcile/verify/deep/': 'compares two certain streams: the rows of exports and responses',
+  'reconcile/verify/channels.ts': 'compares two certain streams: the rows of exports and responses',
+  'reconcile/verify/store.ts': 'stores the differences of the two, by response',
   'reconcile/verify/repair-files.ts': 'the tables of the files of exports',
 }
 

@@ -5,6 +5,7 @@
  * Invariant: everything was loaded by the real pipeline, in the same way for both teams; every table that has rows of one
  * team has rows of the other.
  */
+
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
@@ -24,7 +25,7 @@ import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { configOf } from '../e2e/support/teams.ts'
-import { openReceiver, SECRET } from '../operate/alerts-receiver.ts'
+import { openReceiver, SECRET } from '../operate/alerts/receiver.ts'
 import type { Ended } from './cli.ts'
 import { runCommand } from './run-command.ts'
 

@@ -35,7 +35,7 @@ export function readList(
   if (records === null) return null
   const inBody = nextIn(body, path)
   const next = inBody ?? linked ?? null
-  if (next === null && promisesMore(body)) throw unreadable(path)
+  if (next === null && announcesMore(body)) throw unreadable(path)
   return {
     records,
     count: countIn(body),
@@ -48,7 +48,7 @@ function recordsIn(body: JsonObject, resource: string): readonly unknown[] | nul
   const keys = ['results', 'data', 'items', resource]
   for (const key of keys) {
     const value = body[key]
-    if (Array.isArray(value)) return value.length === 0 && complains(body) ? null : value
+    if (Array.isArray(value)) return value.length === 0 && reportsError(body) ? null : value
   }
   if ([...keys, ...COMPLAINTS].some((key) => key in body)) return null
   const lists = Object.values(body).filter((value) => Array.isArray(value))
@@ -59,7 +59,7 @@ function recordsIn(body: JsonObject, resource: string): readonly unknown[] | nul
 const COMPLAINTS = ['detail', 'error', 'errors']
 
 /** True if the body reports an error. */
-function complains(body: JsonObject): boolean {
+function reportsError(body: JsonObject): boolean {
   return COMPLAINTS.some((key) => {
     const value = body[key]
     return Array.isArray(value) ? value.length > 0 : Boolean(value)
@@ -95,7 +95,7 @@ function linkIn(next: unknown, path: string): string | null {
 }
 
 /** True if the body says that more pages follow: by a flag, or by a token whose parameter is not specified. */
-function promisesMore(body: JsonObject): boolean {
+function announcesMore(body: JsonObject): boolean {
   return [body, body.meta].some((place) => {
     if (!isObject(place)) return false
     const tokens = [place.next_cursor, place.next_page_token]

@@ -12,9 +12,11 @@
  * depend on the order of arrival (page-judge.ts).
  */
 import { setMaxListeners } from 'node:events'
+import { ApiError, ShapeError } from '../errors.ts'
+import type { Answer, RequestOptions } from '../http/answer.ts'
 import { type Query, queryText, withOwn } from '../http/query.ts'
 import { fingerprintOf } from '../http/repeats.ts'
-import { fetchPage } from './fetch-page.ts'
+import { type ListBody, readList } from './list-envelope.ts'
 import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
 
@@ -106,4 +108,53 @@ async function land(
 
 function withPageSize(query: Query | undefined, size: number): Query {
   return withOwn(queryText(query).slice(1), { page_size: size })
+}
+
+/**
+ * One page of a list, asked for and read.
+ *
+ * Invariant: beyond the first page "not there" speaks of the page (rows vanished, a cursor ran out) and not of the list; an
+ * answer that holds no list is never taken for an empty one.
+ */
+export interface Fetched {
+  readonly number: number
+  readonly query: string
+  readonly answer: Answer
+  readonly list: ListBody
+}
+
+export interface Missing {
+  readonly number: number
+  readonly missing: true
+}
+
+/** The page of this number, which `query` asks for. Throws `ApiError` and `ShapeError`. */
+async function fetchPage(
+  client: Getter,
+  path: string,
+  { params, meter, resource }: PagesOptions,
+  {
+    number,
+    query,
+    signal,
+  }: { readonly number: number; readonly query: string; readonly signal: AbortSignal },
+): Promise<Fetched | Missing> {
+  const call: RequestOptions = { query, signal, ...(params ? { params } : {}), ...(meter ? { meter } : {}) }
+  try {
+    const answer = await client.get(path, call)
+    const list = readList(answer.body, answer.headers, resource, path)
+    if (list === null) {
+      throw new ShapeError(
+        path,
+        'the answer holds no list',
+        'list_unreadable',
+        'Check INTAKE_BASE_URL and `paths` in the configuration.',
+      )
+    }
+    return { number, query, answer, list }
+  } catch (error) {
+    const vanished = error instanceof ApiError && number > 1 && (error.status === 404 || error.status === 400)
+    if (vanished) return { number, missing: true }
+    throw error
+  }
 }

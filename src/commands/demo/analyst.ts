@@ -7,8 +7,8 @@
 import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
-import { ask, type DemoAnswer, type DemoQuery } from './queries.ts'
 import { REWORDED_FORM } from './service.ts'
+import { ask, type DemoAnswer, type DemoQuery } from './text.ts'
 
 export interface AnalystSaw {
   readonly answers: readonly DemoAnswer[]

@@ -18,14 +18,14 @@ import { EVERYTHING } from '../../extract/scan/window.ts'
 import type { Serving } from '../../operate/serve/serve.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { openProgress } from '../backfill/progress.ts'
-import { backfillDocument } from '../backfill/report.ts'
 import { type Context, ExitCode, openLogger, printJson } from '../context.ts'
+import { backfillDocument } from '../run/backfill-report.ts'
+import { openProgress } from '../run/progress.ts'
 import { type AnalystSaw, askAsAnalyst } from './analyst.ts'
 import { type LiveChange, openLive, watchChanges } from './live.ts'
-import { ask, DEMO_QUERIES, type DemoAnswer } from './queries.ts'
-import { countRecords, DEMO_TEAM, demoTeam, letTimePass, startDemoService } from './service.ts'
+import { advanceWorld, countRecords, DEMO_TEAM, demoTeam, startDemoService } from './service.ts'
 import * as say from './text.ts'
+import { ask, DEMO_QUERIES, type DemoAnswer } from './text.ts'
 import { claimWarehouse, demoDirectory, markNow, rowVersionsSince } from './warehouse.ts'
 
 interface Options {
@@ -111,7 +111,7 @@ async function threeRuns(stage: Stage, print: (text: string) => void): Promise<r
   const first = await run('first')
   for (const [stream, count] of Object.entries(countRecords(service))) expect(first, stream, count, 0)
   print(say.headingText(2, 'A day passes at the service: the second backfill writes only the changes'))
-  const changes = letTimePass(service)
+  const changes = advanceWorld(service)
   print(say.changesText(changes))
   const second = await run('changed')
   expect(second, 'patients', changes.created + changes.updated, changes.deleted)

@@ -50,7 +50,7 @@ export function countRecords({ control }: Emulator): Readonly<Record<string, num
 }
 
 /** Makes a day's changes: patients are created, updated and deleted; a question is reworded. */
-export function letTimePass({ control }: Emulator): ChangesMade {
+export function advanceWorld({ control }: Emulator): ChangesMade {
   const { patients, forms } = control.world()
   const [mover, renumbered, tagged, first, second] = [400, 800, 1200, 1600, 2000].map(
     (at) => patients.slice(at, 1)[0]!.id,

@@ -4,8 +4,8 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
-import { fittedTable, minute, painted, paragraph, spell } from '../terminal/terminal.ts'
-import { wholeNumber } from '../terminal/whole-number.ts'
+import { wholeNumber } from '../terminal/options.ts'
+import { fittedTable, formatSeconds, minute, painted, paragraph } from '../terminal/terminal.ts'
 
 export function runsCommand(context: Context): Command {
   return new Command('runs')
@@ -28,7 +28,7 @@ function runsText(context: Context, runs: readonly Run[]): string {
     run.kind,
     run.status,
     minute(run.started_at),
-    run.seconds === null ? '-' : spell(run.seconds),
+    run.seconds === null ? '-' : formatSeconds(run.seconds),
     sum(run, 'fetched'),
     sum(run, 'changed'),
   ])

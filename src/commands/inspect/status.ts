@@ -6,7 +6,7 @@ import { readStatus, type Status, type StreamStatus } from '../../operate/health
 import type { TeamStatus } from '../../operate/health/team-status.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
-import { parseDuration } from '../terminal/duration.ts'
+import { parseDuration } from '../terminal/options.ts'
 import { fittedTable, minute, paragraph, widthOf } from '../terminal/terminal.ts'
 
 export function statusCommand(context: Context): Command {

@@ -8,7 +8,7 @@ import { discardDeadLetters, retryDeadLetters } from '../../operate/dead-letters
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
-import { wholeNumber } from '../terminal/whole-number.ts'
+import { wholeNumber } from '../terminal/options.ts'
 import { deadLetterDocument, deadLetterText, listText, triedText } from './dead-letters-text.ts'
 
 interface ListOptions {

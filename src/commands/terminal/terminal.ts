@@ -113,7 +113,7 @@ export function minute(time: string | Date | null): string {
 }
 
 /** `12 s`, `3 min 20 s`, `2 h 5 min`. */
-export function spell(seconds: number): string {
+export function formatSeconds(seconds: number): string {
   if (seconds < 10) return `${Math.round(seconds * 10) / 10} s`
   const whole = Math.round(seconds)
   if (whole < 60) return `${whole} s`

@@ -1,7 +1,7 @@
 /** `intake-sync webhooks`: the service's webhook configurations and their deliveries. */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Context } from '../context.ts'
-import { wholeNumber } from '../terminal/whole-number.ts'
+import { wholeNumber } from '../terminal/options.ts'
 import { deleteWebhook, testWebhook, updateWebhook } from './change.ts'
 import { type CreateOptions, createWebhook } from './create.ts'
 import { eventsOption, sourcesOption } from './fields.ts'

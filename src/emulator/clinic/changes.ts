@@ -11,7 +11,7 @@ import type { Row, Table } from '../world/table.ts'
 import type { World } from '../world/world.ts'
 import { cancelMessage, createMessage, isUnsent } from './messages.ts'
 import { advancePacket, submitPacket } from './packets.ts'
-import { archiveResponse, makeUpAnswers, saveAnswers, submitResponse } from './responses.ts'
+import { archiveResponse, generateAnswers, saveAnswers, submitResponse } from './responses.ts'
 
 /** True when something was changed. */
 export type Change = (world: World, draw: Draw) => boolean
@@ -84,13 +84,13 @@ const openOne = (world: World, draw: Draw): Response | undefined => {
 const save: Change = (world, draw) => {
   const response = openOne(world, draw)
   if (response === undefined || response.packet_response !== null) return false
-  return saveAnswers(world, response.id, makeUpAnswers(world, response, draw, 'sparse')) !== undefined
+  return saveAnswers(world, response.id, generateAnswers(world, response, draw, 'sparse')) !== undefined
 }
 
 const submit: Change = (world, draw) => {
   const response = openOne(world, draw)
   if (response === undefined || response.packet_response !== null) return false
-  saveAnswers(world, response.id, makeUpAnswers(world, response, draw, 'mixed'))
+  saveAnswers(world, response.id, generateAnswers(world, response, draw, 'mixed'))
   return submitResponse(world, response.id) !== undefined
 }
 
@@ -116,7 +116,7 @@ const finishPacket: Change = (world, draw) => {
 const correct: Change = (world, draw) => {
   const response = someRow(world.responses, draw)
   if (response === undefined || !response.is_submitted || response.is_skipped) return false
-  return saveAnswers(world, response.id, makeUpAnswers(world, response, draw, 'mixed')) !== undefined
+  return saveAnswers(world, response.id, generateAnswers(world, response, draw, 'mixed')) !== undefined
 }
 
 const archive: Change = (world, draw) => {

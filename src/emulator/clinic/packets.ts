@@ -8,7 +8,7 @@ import type { Draw } from '../world/draw.ts'
 import type { PacketResponse, Response } from '../world/records.ts'
 import { NO_ANSWERS } from '../world/seeded/fill-in.ts'
 import type { World } from '../world/world.ts'
-import { makeUpAnswers, openResponse, saveAnswers } from './responses.ts'
+import { generateAnswers, openResponse, saveAnswers } from './responses.ts'
 
 /** Sets up the response to a packet with an open response for each of its forms that exists. */
 export function setUpPacket(
@@ -79,6 +79,6 @@ export function archivePacket(world: World, id: string): PacketResponse | undefi
 function fillMember(world: World, id: string, draw: Draw): void {
   const member = world.responses.get(id)
   if (member !== undefined && member.answers.length === 0) {
-    saveAnswers(world, id, makeUpAnswers(world, member, draw, 'mixed'))
+    saveAnswers(world, id, generateAnswers(world, member, draw, 'mixed'))
   }
 }

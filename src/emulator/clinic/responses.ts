@@ -31,7 +31,7 @@ export function openResponse(world: World, asked: Asked): Response {
 }
 
 /** Answers drawn for the current form or document of a response. */
-export function makeUpAnswers(
+export function generateAnswers(
   world: World,
   response: Response,
   draw: Draw,

@@ -22,7 +22,7 @@ import type {
 import type { World } from '../world/world.ts'
 import { createMessage, type MessageFields } from './messages.ts'
 import { advancePacket, archivePacket, submitPacket } from './packets.ts'
-import { archiveResponse, makeUpAnswers, saveAnswers, submitResponse } from './responses.ts'
+import { archiveResponse, generateAnswers, saveAnswers, submitResponse } from './responses.ts'
 
 export interface Staff {
   /** Sends a message; by default an e-mail to the patient, at once. */
@@ -63,7 +63,7 @@ export function staffOf(world: World): Staff {
     answer(id, given) {
       const response = must(world.responses.get(id), 'no such response')
       if (given === undefined) {
-        const made = makeUpAnswers(world, response, draw(), 'full')
+        const made = generateAnswers(world, response, draw(), 'full')
         return must(saveAnswers(world, id, made), 'it was skipped')
       }
       const form = response.form === null ? undefined : world.forms.get(response.form)

@@ -13,7 +13,7 @@ import { NO_FIELDS, type PatientFields } from '../http/resources/patient-body.ts
 import { Draw, type Key, keyOf } from '../world/draw.ts'
 import type { IdSpace } from '../world/id-space.ts'
 import type { Form } from '../world/records.ts'
-import { layOut } from '../world/seeded/make-form.ts'
+import { placeQuestions } from '../world/seeded/make-form.ts'
 import { makeTimes } from '../world/seeded/make-patient.ts'
 import { FIRST_NAMES, LAST_NAMES } from '../world/seeded/vocabulary.ts'
 import { readText } from './read-text.ts'
@@ -50,7 +50,7 @@ export async function importSurvey(file: string): Promise<ImportedSurvey> {
     form(ids, key, index) {
       const times = makeTimes(new Draw(key, index))
       const [created_at, updated_at] = [stamp(times.created), stamp(times.updated)]
-      const laidOut = layOut({ questions }, key, index)
+      const laidOut = placeQuestions({ questions }, key, index)
       return {
         id: ids.idAt(index),
         name,

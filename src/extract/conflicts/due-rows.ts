@@ -95,7 +95,7 @@ export async function renewLease(db: Kysely<Warehouse>, rows: readonly DueRow[])
 }
 
 /**
- * Locks rows until the transaction ends, in the order in which `askAgain` writes them, so that the two cannot deadlock.
+ * Locks rows until the transaction ends, in the order in which `requestRefetches` writes them, so that the two cannot deadlock.
  * Earlier requests for these rows are committed; later requests wait for this commit.
  */
 export async function lockRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
@@ -129,7 +129,7 @@ export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[])
 }
 
 /** Makes each row due again in so many milliseconds; `counted` is the outcome of its request. */
-export async function putOff(
+export async function postpone(
   db: Kysely<Warehouse>,
   rows: readonly DueRow[],
   milliseconds: (row: DueRow) => number,

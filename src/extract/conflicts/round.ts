@@ -15,12 +15,12 @@ import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { FailedFetches, Source } from '../source.ts'
-import { type DueRow, originOf, pauseBefore, putOff, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
+import { type DueRow, originOf, pauseBefore, postpone, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
 import { type Fetched, type Fetching, fetchEach, noFailedFetches } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
 /** The client of a team; `failedFetches` persists from round to round. */
-export interface Asked extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
+export interface RoundClient extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
   readonly failedFetches: Map<StreamName, FailedFetches>
 }
 
@@ -44,7 +44,7 @@ interface Place {
 
 export async function refetchRound(
   { teamId, loaders, clock }: Place,
-  asked: Asked,
+  asked: RoundClient,
   streams: readonly StreamName[],
 ): Promise<RoundReport> {
   const rows = await loaders.run(({ db }) => takeDue(db, teamId, streams, MOST))
@@ -78,7 +78,7 @@ export async function refetchRound(
         // requested.
         const isTemporary = verdictOf(error) === 'retry'
         await loaders.run(({ db }) =>
-          isTemporary ? putOff(db, own, pauseBefore, 'failure') : putOff(db, own, () => 0, 'nothing'),
+          isTemporary ? postpone(db, own, pauseBefore, 'failure') : postpone(db, own, () => 0, 'nothing'),
         )
         if (isTemporary) failures.push(error.message)
         else stopped.set(stream.name, error)
@@ -112,7 +112,7 @@ async function renewUntil(
 }
 
 function fetchPart(
-  asked: Asked,
+  asked: RoundClient,
   teamId: number,
   { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
 ): Promise<readonly Fetched[]> {
@@ -126,7 +126,7 @@ function fetchPart(
 
 /** Makes rows due at once; without the warehouse their lease ends by itself. */
 async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void> {
-  await loaders.run(({ db }) => putOff(db, rows, () => 0, 'nothing')).catch(() => {})
+  await loaders.run(({ db }) => postpone(db, rows, () => 0, 'nothing')).catch(() => {})
 }
 
 /*

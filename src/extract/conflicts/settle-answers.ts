@@ -20,7 +20,7 @@ import { tombstone } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
-import { type DueRow, lockRows, originOf, pauseBefore, putOff, settleRows } from './due-rows.ts'
+import { type DueRow, lockRows, originOf, pauseBefore, postpone, settleRows } from './due-rows.ts'
 import type { Fetched } from './fetch-by-id.ts'
 
 export interface Answered {
@@ -96,8 +96,8 @@ async function settleInOneTransaction(
     db,
     sorted.settled.filter((row) => !lost.has(row.id)),
   )
-  await putOff(db, [...sorted.again, ...sorted.settled.filter((row) => lost.has(row.id))], pauseBefore)
-  await putOff(db, sorted.failed, pauseBefore, 'failure')
+  await postpone(db, [...sorted.again, ...sorted.settled.filter((row) => lost.has(row.id))], pauseBefore)
+  await postpone(db, sorted.failed, pauseBefore, 'failure')
   await client.query('commit')
 }
 

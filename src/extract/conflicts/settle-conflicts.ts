@@ -8,7 +8,7 @@
 import { sql } from 'kysely'
 import { above, type Envelope } from '../../core/envelope.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
-import { askAgain } from '../../load/refetches.ts'
+import { requestRefetches } from '../../load/refetches.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { openBatcher } from '../scan/batcher.ts'
@@ -17,7 +17,7 @@ import { NOTHING_TO_SAY, type SliceNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { fetchForRun } from './fetch-by-id.ts'
 
-export interface Asked extends Proof {
+export interface FetchedStates extends Proof {
   /** Tombstones of records that are not found, although no scan has missed them. */
   readonly gone?: readonly Envelope[]
 }
@@ -32,7 +32,7 @@ export async function settleConflicts(
   source: Source,
   session: Session,
   conflicting: ReadonlySet<string>,
-  ask: (source: Source, ids: readonly string[]) => Promise<Asked>,
+  ask: (source: Source, ids: readonly string[]) => Promise<FetchedStates>,
 ): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name }
@@ -67,7 +67,7 @@ export async function settleConflicts(
  * Fetches the current state of records. One that is gone was listed a moment ago: unless a delete was undone, the next
  * scan misses it.
  */
-export async function refetch(source: Source, ids: readonly string[]): Promise<Asked> {
+export async function refetch(source: Source, ids: readonly string[]): Promise<FetchedStates> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} refetch` }
   const found = await fetchForRun(source, ids, 'refetch')
@@ -115,11 +115,14 @@ const PAUSE_SECONDS = 60
  * Stores requests for records that are to be fetched later. Like a request for a partial record, they prove no delete:
  * when the record is not found then, the next scan proves the delete.
  */
-export async function askLater({ failedFetches, taken, stream }: Source, { db }: Session): Promise<void> {
+export async function requestFailedFetches(
+  { failedFetches, taken, stream }: Source,
+  { db }: Session,
+): Promise<void> {
   const ids = [...failedFetches.later.keys()]
   if (ids.length === 0) return
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId}` }
-  await askAgain(
+  await requestRefetches(
     db,
     ids.map((id) => ({ ...place, id, reason: 'partial', since: null })),
   )

@@ -45,7 +45,7 @@ export async function download(
       before = spooled.hash
       if (tries === TRIES) throw refused('the file may have been cut, and two downloads of it differ')
     } catch (error) {
-      if (!brokeOff(error) || tries === TRIES) throw error
+      if (!isInterrupted(error) || tries === TRIES) throw error
       await clock.sleep(PAUSE_MS * tries, signal)
     } finally {
       stream.destroy()
@@ -59,7 +59,7 @@ function endsWhole({ last }: Spooled, contentType: string | undefined): boolean 
 }
 
 /** True for a failure that another download may not meet. */
-function brokeOff(error: unknown): boolean {
+function isInterrupted(error: unknown): boolean {
   return error instanceof ApiError && (error.code === 'connection_lost' || error.code === 'timeout')
 }
 

@@ -8,7 +8,7 @@
 import { ApiError } from '../../api/errors.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { dropFiles, type ExportFile, isUnchanged, type StoredExport } from '../../load/exports/export-file.ts'
-import { comesAsJsonString } from '../../load/exports/export-text.ts'
+import { isSentAsJsonString } from '../../load/exports/export-text.ts'
 import { MalformedFile } from '../../load/exports/file-problems.ts'
 import { loadFile, rejectFile } from '../../load/exports/load-file.ts'
 import { spool } from '../../load/exports/spool.ts'
@@ -83,7 +83,7 @@ async function fetchFile(
   failedFetches.inRow = 0
   const { spooled, contentType, observedAt } = downloaded
   const { last: _, ...measures } = spooled
-  const isJsonString = comesAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0))
+  const isJsonString = isSentAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0))
   return {
     ...measures,
     exportId: id,

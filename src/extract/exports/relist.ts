@@ -7,7 +7,7 @@
 import { type Envelope, supersedes } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { readRecord } from '../../normalize/read-record.ts'
-import type { Asked } from '../conflicts/settle-conflicts.ts'
+import type { FetchedStates } from '../conflicts/settle-conflicts.ts'
 import type { Source } from '../source.ts'
 
 export async function relist(
@@ -35,6 +35,6 @@ export async function relist(
 }
 
 /** For `settleConflicts`, in place of a fetch by id. */
-export async function refetchFromList(source: Source, ids: readonly string[]): Promise<Asked> {
+export async function refetchFromList(source: Source, ids: readonly string[]): Promise<FetchedStates> {
   return { envelopes: await relist(source, ids, 'refetch'), deadLetters: [] }
 }

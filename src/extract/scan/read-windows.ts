@@ -12,7 +12,7 @@ import { resolveUnmet, waitingIds } from '../../load/dead-letters.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Checkpoint } from '../checkpoint.ts'
-import { askLater, refetch, settleConflicts } from '../conflicts/settle-conflicts.ts'
+import { refetch, requestFailedFetches, settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { readList } from '../read-list.ts'
 import {
   everythingNote,
@@ -102,7 +102,7 @@ async function readWindow(
     await tryAgain(source, session, options)
   }
   if (!options.dry) {
-    await askLater(source, session)
+    await requestFailedFetches(source, session)
     await last.seenIds.keepSummaries({ teamId: taken.teamId, stream: source.stream.name })
     const newest = reaches && last.stable ? later(last.newest, checkpoint.newest) : checkpoint.newest
     await settleSlice(session.db, taken, {

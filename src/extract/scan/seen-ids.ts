@@ -8,7 +8,7 @@ import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import type { StreamName } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
-import { sendCopy } from '../../load/merge/copy.ts'
+import { sendCopy } from '../../load/merge/write-batch.ts'
 import { copyCell } from '../../normalize/copy-text.ts'
 import type { Session } from '../../warehouse/connect.ts'
 

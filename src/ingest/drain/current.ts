@@ -12,7 +12,7 @@ import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { keyOf } from './gather.ts'
 import type { InboxRow } from './inbox-rows.ts'
-import { missesMost, missesUsual, missesValues } from './partial.ts'
+import { missesMost, missesUsual, missesValues } from './read-event.ts'
 
 /** Fields that all records of a team's stream have, judged by a sample; teams without a stored record are left out. */
 export interface UsualFields {

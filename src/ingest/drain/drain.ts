@@ -17,11 +17,9 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
-import { openListener } from './listener.ts'
 import { type Prepared, prepare, write } from './load-events.ts'
-import { reportOutcome } from './report.ts'
-import { openSessions } from './sessions.ts'
-import { isOfSomeEvent, type Outcome, settleOneByOne } from './settle-one-by-one.ts'
+import { openListener, openSessions } from './sessions.ts'
+import { isOfSomeEvent, type Outcome, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
 
 export interface DrainTeam {
   readonly name: string

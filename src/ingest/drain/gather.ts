@@ -13,7 +13,7 @@ import { type Envelope, stampsDisagree, supersedes } from '../../core/envelope.t
 import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, laterOf } from '../../core/time.ts'
 import type { RecordKey } from '../../load/merge/write-batch.ts'
-import type { Ask, RefetchReason } from '../../load/refetches.ts'
+import type { RefetchReason, RefetchRequest } from '../../load/refetches.ts'
 import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { countFinding, type Findings, noFindings } from '../../normalize/lines.ts'
 import { type Stream, stampsDecide } from '../../streams/stream.ts'
@@ -42,7 +42,7 @@ export interface Gathered<Row> {
   /** In the order of their names, in which every worker writes. */
   readonly groups: readonly Group[]
   readonly noted: readonly Noted[]
-  readonly asks: readonly Ask[]
+  readonly asks: readonly RefetchRequest[]
   /** Rows that are dead-lettered. */
   readonly dead: ReadonlySet<Row>
 }
@@ -62,7 +62,7 @@ export async function gather<Row extends StoredEvent>(
 ): Promise<Gathered<Row>> {
   const groups = new Map<string, Group>()
   const noted = new Map<StreamOrInbox, Noted>()
-  const asks: Ask[] = []
+  const asks: RefetchRequest[] = []
   const dead = new Set<Row>()
 
   function notedOf(stream: StreamOrInbox): Noted {
@@ -74,17 +74,17 @@ export async function gather<Row extends StoredEvent>(
   for (const [at, row] of rows.entries()) {
     if (at % BREATH === BREATH - 1) await setImmediate()
     const { teamId } = row
-    const { said, drift } = readEvent(row, apiVersionOf(teamId))
+    const { result, drift } = readEvent(row, apiVersionOf(teamId))
     const ask = (stream: StreamName, id: string, reason: RefetchReason) =>
       asks.push({ teamId, stream, id, reason, origin: `event:${row.eventId}`, since: null })
     if (drift !== null) countFinding(notedOf(drift.stream).findings.driftAt, teamId, drift.path, drift.type)
-    if (said.kind === 'dead') {
+    if (result.kind === 'dead') {
       dead.add(row)
-      notedOf(said.stream).deadLetters.push({ teamId, deadLetter: said.deadLetter })
-    } else if (said.kind === 'ask') {
-      ask(said.stream.name, said.id, said.reason)
-    } else if (said.kind === 'state') {
-      const { stream, envelope } = said
+      notedOf(result.stream).deadLetters.push({ teamId, deadLetter: result.deadLetter })
+    } else if (result.kind === 'ask') {
+      ask(result.stream.name, result.id, result.reason)
+    } else if (result.kind === 'state') {
+      const { stream, envelope } = result
       const group = groups.get(stream.name) ?? { stream, states: new Map<string, Arrived>() }
       groups.set(stream.name, group)
       if (fold(group, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)

@@ -7,17 +7,24 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
+import { subjectsOfBody } from '../../load/erased-dead-letters.ts'
+import {
+  countSkipped,
+  type Erasures,
+  erasedAmong,
+  openErasuresOf,
+  type Skipped,
+} from '../../load/erasures.ts'
 import { recordFindings } from '../../load/findings.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
-import { type Ask, askAgain } from '../../load/refetches.ts'
+import { type RefetchRequest, requestRefetches } from '../../load/refetches.ts'
 import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { type BatchLines, openLines } from '../../normalize/lines.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { incomplete, overtaken, type UsualFields } from './current.ts'
-import { withoutErasedEvents } from './erased-events.ts'
 import { BREATH, type Gathered, type Group, gather, keyOf } from './gather.ts'
-import { type InboxRow, type Settled, settle } from './inbox-rows.ts'
+import { type InboxRow, remove, type Settled, settle } from './inbox-rows.ts'
 
 export interface Loading {
   readonly teamIds: readonly number[]
@@ -74,7 +81,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
   const { rows, withoutErasures } = await withoutErasedEvents(session, prepared.rows)
   const gathered = rows === prepared.rows ? prepared.gathered : await gather(rows, loading.apiVersionOf)
   const { groups, noted, dead } = gathered
-  const asks: Ask[] = [...gathered.asks]
+  const asks: RefetchRequest[] = [...gathered.asks]
   const overtakenKeys = groups.length === 0 ? NONE : await overtaken(session, rows)
   for (const group of groups)
     asks.push(...(await writeGroup(session, loading, group, { overtakenKeys, withoutErasures })))
@@ -83,7 +90,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
       await storeDeadLetters(session.db, { teamId, stream, runId: null }, own)
     await recordFindings(session.db, stream, findings)
   }
-  const asked = await askAgain(session.db, asks)
+  const asked = await requestRefetches(session.db, asks)
   const done = await settle(
     session,
     rows.filter((row) => !dead.has(row)),
@@ -108,12 +115,12 @@ async function writeGroup(
   { usual }: Loading,
   { stream, states }: Group,
   { overtakenKeys, withoutErasures }: Circumstances,
-): Promise<readonly Ask[]> {
+): Promise<readonly RefetchRequest[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
   const { losing, sparse } = await incomplete(session, usual, stream, all)
   const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(keyOf(envelope)))
   const partial = losing.size === 0 ? [] : all.filter((envelope) => losing.has(keyOf(envelope)))
-  const asks: Ask[] = []
+  const asks: RefetchRequest[] = []
   const ask = (key: string, reason: 'partial' | 'contested') => {
     const { teamId, id, origin } = states.get(key)!.envelope
     asks.push({ teamId, stream: stream.name, id, reason, origin, since: null })
@@ -169,13 +176,70 @@ async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Pro
 }
 
 /** Members of submitted packets. One that is stored as submitted, and was read after its time stamp, is not fetched. */
-function changedBy({ changes }: Stream, envelopes: readonly Envelope[]): readonly Ask[] {
+function changedBy({ changes }: Stream, envelopes: readonly Envelope[]): readonly RefetchRequest[] {
   if (changes === undefined) return []
   return envelopes.flatMap(({ teamId, origin, observedAt, content }) => {
     const related = content === null ? null : changes(content.payload)
     if (related === null) return []
     const { stream, since } = related
     const from = since !== null && since < observedAt ? since : observedAt
-    return related.ids.map((id): Ask => ({ teamId, stream, id, reason: 'member', origin, since: from }))
+    return related.ids.map(
+      (id): RefetchRequest => ({ teamId, stream, id, reason: 'member', origin, since: from }),
+    )
   })
+}
+
+/**
+ * Removes events of erased patients from the inbox, including their bytes, before they are loaded.
+ *
+ * Invariant: runs within the transaction that loads the batch, so that an event is either loaded before its patient was
+ * erased, and then removed by the erasure, or removed here. In a team without erasures the events are not parsed.
+ */
+export interface Remaining {
+  /** Events that concern no erased patient: the same array when none was removed. */
+  readonly rows: readonly InboxRow[]
+  /** Teams of the batch without erasures, and without new ones until the transaction ends. */
+  readonly withoutErasures: ReadonlySet<number>
+}
+
+async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Remaining> {
+  const teamIds = [...new Set(rows.map((row) => row.teamId))].sort((a, b) => a - b)
+  const erasures = await openErasuresOf(session.db, teamIds)
+  const withoutErasures = new Set(teamIds.filter((teamId) => !erasures.has(teamId)))
+  const erased = new Set<InboxRow>()
+  for (const [teamId, own] of erasures) {
+    const ofTeam = rows.filter((row) => row.teamId === teamId)
+    for (const row of await erasedIn(session, own, ofTeam)) erased.add(row)
+  }
+  if (erased.size === 0) return { rows, withoutErasures }
+  await remove(session, [...erased])
+  return { rows: rows.filter((row) => !erased.has(row)), withoutErasures }
+}
+
+async function erasedIn(
+  { db }: Session,
+  erasures: Erasures,
+  rows: readonly InboxRow[],
+): Promise<readonly InboxRow[]> {
+  const subjects = rows.map(({ body }) => {
+    const { own, others } = subjectsOfBody(undefined, body)
+    return { own: own === null ? null : erasures.hashOf(own), others: others.map(erasures.hashOf) }
+  })
+  const known = await erasedAmong(
+    db,
+    subjects.flatMap(({ own, others }) => (own === null ? others : [own, ...others])),
+  )
+  if (known.size === 0) return []
+  const skipped = new Map<string, Skipped>()
+  const erased = rows.filter((_, at) => {
+    const { own, others } = subjects[at]!
+    const found = [own ?? '', ...others].find((hash) => known.has(hash))
+    if (found === undefined) return false
+    // The event's own record is noted too: a later event may contain only its id.
+    const hash = own ?? found
+    skipped.set(hash, { hash, patient: known.get(found)!, times: (skipped.get(hash)?.times ?? 0) + 1 })
+    return true
+  })
+  await countSkipped(db, erasures, [...skipped.values()])
+  return erased
 }

@@ -17,7 +17,6 @@ import type { Drift } from '../../normalize/map.ts'
 import { type Reading, readRecord, tombstone } from '../../normalize/read-record.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { isPartial } from './partial.ts'
 
 /** A row of the inbox. */
 export interface StoredEvent {
@@ -27,14 +26,14 @@ export interface StoredEvent {
   readonly body: Buffer
 }
 
-export type Said =
+export type EventResult =
   | { readonly kind: 'state'; readonly stream: Stream; readonly envelope: Envelope }
   | { readonly kind: 'ask'; readonly stream: Stream; readonly id: string; readonly reason: RefetchReason }
   | { readonly kind: 'dead'; readonly stream: StreamOrInbox; readonly deadLetter: DeadLetter }
   | { readonly kind: 'nothing' }
 
 export interface ReadEvent {
-  readonly said: Said
+  readonly result: EventResult
   /** An unknown source or type, and the stream under which it is noted. */
   readonly drift: (Drift & { readonly stream: StreamOrInbox }) | null
 }
@@ -56,13 +55,13 @@ export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
   const stream = streamOfSource(source)
   if (stream === undefined) {
     return {
-      said: { kind: 'nothing' },
+      result: { kind: 'nothing' },
       drift: { stream: INBOX, path: `source.${word(source)}`, type: 'string' },
     }
   }
-  const said =
+  const result =
     event_type === 'deleted' ? deletion(event, value, stream) : state(event, parsed, stream, apiVersion)
-  return { said, drift: driftOf(event_type, stream) }
+  return { result, drift: driftOf(event_type, stream) }
 }
 
 const EVENT_TYPES: ReadonlySet<unknown> = new Set(['created', 'updated', 'deleted'])
@@ -85,10 +84,10 @@ function word(text: string): string {
 
 function unreadable({ eventId, body }: StoredEvent, reason: string): ReadEvent {
   const deadLetter = { recordId: null, origin: `event:${eventId}`, reason, body }
-  return { said: { kind: 'dead', stream: INBOX, deadLetter }, drift: null }
+  return { result: { kind: 'dead', stream: INBOX, deadLetter }, drift: null }
 }
 
-function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Said {
+function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): EventResult {
   const { data } = envelope
   const id = referenceId(data)
   if (id.kind !== 'id') return refused(event, envelope, stream, 'a deletion without the id of its record')
@@ -101,7 +100,7 @@ function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Sai
   return { kind: 'state', stream, envelope: { ...tombstone(id.id, reading), version, updatedAt: version } }
 }
 
-function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersion: string): Said {
+function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersion: string): EventResult {
   const envelope = parsed.value as JsonObject
   const at = timeOf(envelope, event)
   const { data } = envelope
@@ -154,7 +153,7 @@ function later(at: Instant, seconds: number): Instant {
 /**
  * Stores the whole event, so that two events with one record stay distinct; without the parts that may not be stored.
  */
-function refused(event: StoredEvent, envelope: JsonObject, stream: Stream, reason: string): Said {
+function refused(event: StoredEvent, envelope: JsonObject, stream: Stream, reason: string): EventResult {
   const id = referenceId(envelope.data)
   const recordId = id.kind === 'id' ? id.id : null
   const origin = `event:${event.eventId}`
@@ -176,4 +175,40 @@ function cleansed(envelope: JsonObject, { cleanse }: Stream): string {
     if (error instanceof RangeError) return '(nested too deeply to be written)'
     throw error
   }
+}
+
+/*
+ * Decides whether an event contains a whole record. A record that may be partial is fetched by id; it is not loaded where
+ * that would silently replace a stored value by null (law 4).
+ *
+ * Invariant: a field counts as missing when the event leaves it out and it is stored with a value, or every known record
+ * of the stream has it. A field that is stored empty does not count: nothing is lost.
+ */
+
+/** True for a record that is partial whatever is stored: an id alone, or a list's summary. */
+function isPartial(stream: Stream, payload: JsonObject, apiVersion: string): boolean {
+  if (stream.isSummary?.(payload, apiVersion) === true) return true
+  for (const field in payload) if (field !== 'id' && field !== 'uid') return false
+  return true
+}
+
+/** `rest`: the stored fields that the event leaves out. True when one of them has a value. */
+export function missesValues(rest: JsonObject): boolean {
+  return Object.values(rest).some((value) => !isEmpty(value))
+}
+
+/** True when a record leaves out a field that all of the stream's records have. */
+export function missesUsual(payload: JsonObject, usual: readonly string[]): boolean {
+  return usual.some((field) => !(field in payload))
+}
+
+/** For a stream without stored records: true when a record has less than half of its possible fields. */
+export function missesMost(stream: Stream, payload: JsonObject): boolean {
+  const present = stream.columns.filter((column) => column.from.some((field) => field in payload))
+  return present.length * 2 < stream.columns.length
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === null || value === '') return true
+  return typeof value === 'object' && Object.keys(value).length === 0
 }

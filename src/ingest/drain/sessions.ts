@@ -4,6 +4,10 @@
  * Invariant: a connection that failed, or did not answer in time, is never used again; none outlives `close`, even when
  * the server hangs.
  */
+
+import { once } from 'node:events'
+import { sql } from 'kysely'
+import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { PLANNER } from '../../warehouse/planner.ts'
@@ -56,6 +60,63 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
     async close() {
       await Promise.all(free.splice(0).map((session) => closeInTime(clock, CLOSE_MS, session)))
       for (const session of open) cut(session)
+    },
+  }
+}
+
+/**
+ * LISTEN in a session of its own, so that an event is drained the moment another process has stored it.
+ *
+ * Invariant: a session that breaks is renewed until `close`; events that were announced meanwhile are found by polling.
+ */
+export interface ListenerOptions {
+  readonly url: string
+  readonly channel: string
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly onNotice: () => void
+}
+
+export interface Listener {
+  close(): Promise<void>
+}
+
+const RENEW_MS = 1_000
+
+export function openListener({ url, channel, clock, logger, onNotice }: ListenerOptions): Listener {
+  const closed = new AbortController()
+  let session: Session | null = null
+
+  async function listen(): Promise<void> {
+    const opened = await openSession({ url, purpose: `listen ${channel}` })
+    if (closed.signal.aborted) return await opened.close()
+    session = opened
+    const ended = once(opened.client, 'end')
+    opened.client.on('notification', onNotice)
+    await sql`listen ${sql.id(channel)}`.execute(opened.db)
+    onNotice()
+    await ended
+  }
+
+  async function run(): Promise<void> {
+    while (!closed.signal.aborted) {
+      try {
+        await listen()
+      } catch (error) {
+        logger.warn({ channel, code: warehouseError(error).code }, 'cannot listen to the warehouse; polling')
+        await session?.close()
+      }
+      session = null
+      if (!closed.signal.aborted) await clock.sleep(RENEW_MS, closed.signal).catch(() => {})
+    }
+  }
+
+  const running = run()
+  return {
+    async close() {
+      closed.abort()
+      await session?.close()
+      await running
     },
   }
 }

@@ -10,6 +10,7 @@ import { isRefusalOfData } from '../../load/load.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
+import type { DrainWatch } from '../watch.ts'
 import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
 import { type Loaded, type Loading, prepare, write } from './load-events.ts'
 import { keptOf } from './read-event.ts'
@@ -53,7 +54,7 @@ export async function settleOneByOne(
         const middle = part.length >> 1
         await attempt(part.slice(0, middle))
         await attempt(part.slice(middle))
-      } else if (await putOff(session, loading, part[0]!, error)) postponed.push(part[0]!)
+      } else if (await postponeOrDeadLetter(session, loading, part[0]!, error)) postponed.push(part[0]!)
       else aside.push(part[0]!)
     }
   }
@@ -63,7 +64,7 @@ export async function settleOneByOne(
 }
 
 /** True when the event is to be tried again, false when it is dead-lettered. */
-async function putOff(
+async function postponeOrDeadLetter(
   session: Session,
   { backoffMs }: Backoff,
   row: InboxRow,
@@ -89,4 +90,31 @@ function reasonOf(error: unknown): string {
   const state = sqlstateOf(error)
   if (isRefusalOfData(state)) return `the warehouse refused the event (SQLSTATE ${state})`
   return `the event could not be loaded: ${warehouseError(error).message}`
+}
+
+/** Reports the outcome of a batch team by team: counts and seconds, never a value of an event. */
+export function reportOutcome(
+  watch: DrainWatch,
+  teams: readonly { readonly name: string; readonly teamId: number }[],
+  { loaded, postponed, deadLettered }: Outcome,
+): void {
+  for (const { name, teamId } of teams) {
+    const events = { done: 0, dead: 0, retried: 0 }
+    const visibleSeconds: number[] = []
+    for (const { rows, dead, settled } of loaded) {
+      const seconds = new Map(settled.map((each) => [each.seq, each.seconds]))
+      for (const row of rows) {
+        if (row.teamId !== teamId) continue
+        if (dead.has(row)) {
+          events.dead += 1
+          continue
+        }
+        events.done += 1
+        visibleSeconds.push(seconds.get(row.seq) ?? 0)
+      }
+    }
+    events.retried += postponed.filter((row) => row.teamId === teamId).length
+    events.dead += deadLettered.filter((row) => row.teamId === teamId).length
+    if (events.done + events.dead + events.retried > 0) watch.drained(name, events, visibleSeconds)
+  }
 }

@@ -70,3 +70,11 @@ function wordOf(value: unknown): string | null {
   if (typeof value !== 'string' || value === '' || value.includes('\0')) return null
   return value.isWellFormed() && Buffer.byteLength(value) <= LONGEST_WORD ? value : null
 }
+
+/** `removed`: not stored, because its team was removed. */
+export type StoreOutcome = 'stored' | 'duplicate' | 'removed'
+
+/** Events are duplicates only within a team. The body contains the event's id. */
+export function keyOf(event: InboxEvent): string {
+  return `${event.teamId}:${event.bodyHash}`
+}

@@ -17,9 +17,9 @@ import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { TOO_LATE, tooLate } from '../http/in-time.ts'
 import type { IngestLimits } from '../http/limits.ts'
 import type { IngestWatch } from '../watch.ts'
-import type { InboxEvent } from './event.ts'
+import type { InboxEvent, StoreOutcome } from './event.ts'
 import { openNotices } from './notices.ts'
-import { type Outcome, openQueue, type Waiting } from './queue.ts'
+import { openQueue, type Waiting } from './queue.ts'
 import { openWriter, type Writer } from './writer.ts'
 
 export interface InboxOptions {
@@ -33,7 +33,7 @@ export interface InboxOptions {
 }
 
 export interface Inbox {
-  store(event: InboxEvent): Promise<Outcome>
+  store(event: InboxEvent): Promise<StoreOutcome>
   /** Why nothing can be stored at this moment; null when it can. */
   trouble(): string | null
   /** Commits the waiting events, then closes the connections. */
@@ -101,15 +101,15 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     for (const waiting of group) waiting.tries += 1
     inFlight += group.length
     try {
-      const fates = await writer.store(group.map(({ event }) => event)).finally(() => {
+      const outcomes = await writer.store(group.map(({ event }) => event)).finally(() => {
         inFlight -= group.length
       })
       if (failed !== null && away === null) logger.info('events are stored again')
       failed = null
       if (away !== null) onChange(null)
       watch.committed(group.length, (clock.now() - begun) / 1_000_000)
-      for (const waiting of group) queue.settle(waiting, fates.get(waiting.event)!)
-      if (group.some(({ event }) => fates.get(event) === 'stored')) {
+      for (const waiting of group) queue.settle(waiting, outcomes.get(waiting.event)!)
+      if (group.some(({ event }) => outcomes.get(event) === 'stored')) {
         notices.send()
         onStored()
       }

@@ -5,21 +5,17 @@
  * while they wait, share the one place and are a duplicate when it is stored.
  */
 import type { IntakeError } from '../../core/errors.ts'
-import type { InboxEvent } from './event.ts'
-import { type Fate, keyOf } from './statement.ts'
-
-/** `removed`: it was not stored, because its team was removed. */
-export type Outcome = Fate
+import { type InboxEvent, keyOf, type StoreOutcome } from './event.ts'
 
 export interface Waiting {
   readonly event: InboxEvent
   readonly key: string
   /** In the clock's microseconds. */
   readonly deadline: number
-  readonly outcome: Promise<Outcome>
+  readonly outcome: Promise<StoreOutcome>
   /** Statements it was in. */
   tries: number
-  readonly resolve: (outcome: Outcome) => void
+  readonly resolve: (outcome: StoreOutcome) => void
   readonly reject: (reason: IntakeError) => void
 }
 
@@ -28,11 +24,11 @@ export interface InboxQueue {
   readonly size: number
   /** Not in a statement. */
   readonly length: number
-  add(event: InboxEvent, deadline: number): Promise<Outcome>
+  add(event: InboxEvent, deadline: number): Promise<StoreOutcome>
   /** The oldest that are queued, up to so many events and bytes, but one at least. */
   take(events: number, bytes: number): readonly Waiting[]
   putBack(waiting: readonly Waiting[]): void
-  settle(waiting: Waiting, outcome: Outcome): void
+  settle(waiting: Waiting, outcome: StoreOutcome): void
   fail(waiting: Waiting, reason: IntakeError): void
   /** Fails those whose deadline is not after `now`. */
   expire(now: number, reason: IntakeError): void
@@ -68,7 +64,7 @@ export function openQueue(): InboxQueue {
         return same.outcome.then((outcome) => (outcome === 'stored' ? 'duplicate' : outcome))
       let resolve!: Waiting['resolve']
       let reject!: Waiting['reject']
-      const outcome = new Promise<Outcome>((yes, no) => {
+      const outcome = new Promise<StoreOutcome>((yes, no) => {
         resolve = yes
         reject = no
       })

@@ -1,7 +1,7 @@
 /** A fetched file: its metadata, and its row in intake_raw.export_files. */
 import { type Kysely, sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
-import type { Problem } from '../../core/problem.ts'
+import type { Problem } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Spooled } from './spool.ts'

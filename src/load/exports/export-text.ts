@@ -66,7 +66,7 @@ export function openExportText(
 const QUOTED_HEAD = Buffer.from('"Client ID,')
 
 /** True for a file that is one JSON string. CSV may start with a quote too, so the content type must be JSON. */
-export function comesAsJsonString(contentType: string | undefined, first: Buffer): boolean {
+export function isSentAsJsonString(contentType: string | undefined, first: Buffer): boolean {
   const text = withoutBom(first)
   // With another type: the first title starts with a quote but does not end with one.
   if (!/^\s*application\/json\b/i.test(contentType ?? ''))

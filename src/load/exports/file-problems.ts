@@ -6,8 +6,8 @@
  */
 
 import { type Kysely, sql } from 'kysely'
+import type { Problem } from '../../core/envelope.ts'
 import { IntakeError } from '../../core/errors.ts'
-import type { Problem } from '../../core/problem.ts'
 import { countFinding } from '../../normalize/lines.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 

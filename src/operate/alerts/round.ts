@@ -11,11 +11,12 @@ import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
+import { openNotifier } from '../../core/notifier.ts'
 import { glance } from '../../warehouse/glance.ts'
 import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import type { WebhookChecks } from '../health/webhook-checks.ts'
+import { openWebhookChecks, type WebhookChecks } from '../health/webhook-checks.ts'
 import {
   isRaised,
   readAlerts,
@@ -30,7 +31,7 @@ import { post, type Receiver } from './post.ts'
 
 export interface AlertSettings extends Limits, Receiver {}
 
-export interface RoundOptions {
+interface RoundOptions {
   /** Connection string of a migrated warehouse. */
   readonly url: string
   readonly settings: AlertSettings
@@ -47,7 +48,7 @@ export interface RoundOptions {
  * - `quiet`: nothing to post, or the next attempt after a failure is not due yet.
  * - `taken`: another process has the lock.
  */
-export type Outcome = 'posted' | 'quiet' | 'taken' | 'failed'
+type Outcome = 'posted' | 'quiet' | 'taken' | 'failed'
 
 const LIMIT_MS = 30_000
 
@@ -96,4 +97,62 @@ async function runUnderLock(
   await recordPosted(db, waiting)
   logger.info({ alerts: waiting.length }, 'alerts posted')
   return 'posted'
+}
+
+/**
+ * The alerts of `serve`: a round at each interval, and after each run.
+ *
+ * Invariant: no other part waits for a round. Several processes may watch one warehouse; one of them runs a round at a
+ * time.
+ */
+export interface WatchOptions extends Omit<RoundOptions, 'signal' | 'webhookChecks'> {
+  readonly inboxDays: number
+  /** Called after each post. */
+  readonly onPosted: (delivered: boolean) => void
+  /** Interval of rounds. Default: 15 seconds. */
+  readonly everyMs?: number
+}
+
+export interface AlertWatch extends AsyncDisposable {
+  /** Starts a thorough round now, for example when a run has ended. */
+  wake(): void
+}
+
+const EVERY_MS = 15_000
+/** Each fourth round is thorough; the others judge only the inbox. */
+const THOROUGH_EVERY = 4
+/** Closing waits this long for a round in progress. The next round, of any process, posts the rest. */
+const CLOSE_MS = 5_000
+
+/** The first round starts after one interval, so that events from before the start are drained first. */
+export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others }: WatchOptions): AlertWatch {
+  const { clock } = others
+  const options = { ...others, webhookChecks: openWebhookChecks({ inboxDays }) }
+  const stop = new AbortController()
+  const notifier = openNotifier(clock)
+  const rounds = async () => {
+    for (let round = 0, seen = notifier.count; ; round += 1) {
+      await notifier.wait(seen, everyMs)
+      if (stop.signal.aborted) return
+      const thorough = notifier.count > seen || round % THOROUGH_EVERY === 0
+      seen = notifier.count
+      const outcome = await runRound({ ...options, signal: stop.signal }, { thorough, insist: false })
+      if (isPost(outcome)) onPosted(outcome === 'posted')
+    }
+  }
+  const done = rounds()
+  return {
+    wake: notifier.notify,
+    [Symbol.asyncDispose]: async () => {
+      stop.abort()
+      notifier.notify()
+      const ended = new AbortController()
+      await Promise.race([done, clock.sleep(CLOSE_MS, ended.signal).catch(() => {})])
+      ended.abort()
+    },
+  }
+}
+
+function isPost(outcome: Outcome): boolean {
+  return outcome === 'posted' || outcome === 'failed'
 }

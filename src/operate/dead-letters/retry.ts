@@ -18,7 +18,7 @@ import { readEvent } from '../../ingest/inbox/event.ts'
 import { CHANNEL } from '../../ingest/inbox/notices.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
-import { askAgain } from '../../load/refetches.ts'
+import { requestRefetches } from '../../load/refetches.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import { readRecord } from '../../normalize/read-record.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
@@ -131,7 +131,7 @@ async function start(session: Session, deadLetter: Waiting, stream: Stream | und
     return await backToInbox(session.db, deadLetter, eventId[1]!)
   if (stream === undefined) return notPossible(id, 'its stream is unknown')
   if (stream.one !== null && recordId !== null) {
-    await askAgain(session.db, [
+    await requestRefetches(session.db, [
       {
         teamId,
         stream: stream.name,

@@ -10,7 +10,6 @@ import { createTask } from 'node-cron'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { type AlertSecret, alertsCheck } from './alerts.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 import { diskCheck, type Port, portCheck, serveAnswers } from './machine.ts'
 import { checkService, rateLimitCheck, type ServiceTeam } from './service.ts'
@@ -169,4 +168,25 @@ async function guarded(name: string, check: () => Promise<Check>): Promise<Check
   } catch (error) {
     return failedBy(name, error)
   }
+}
+
+/* Checks that alerts are posted and accepted. Invariant: posts nothing, and shows no part of the URL. */
+
+/** Null if no URL is set. */
+type AlertSecret = { readonly secret: string | null } | null
+
+async function alertsCheck(session: Session | null, alerts: AlertSecret): Promise<Check> {
+  if (alerts === null) return ok('alerts', 'off: INTAKE_ALERT_URL is not set')
+  if (session !== null) {
+    const { rows } = await sql<{ waiting: number; attempts: number }>`
+      select count(*)::int as waiting, coalesce(max(attempts), 0)::int as attempts
+      from intake_ops.alerts where attempts > 0`.execute(session.db)
+    const { waiting, attempts } = rows[0]!
+    const hint = 'check INTAKE_ALERT_URL, and that its receiver is running'
+    if (waiting > 0)
+      return warning('alerts', `${waiting} could not be posted, tried ${attempts} time(s)`, hint)
+  }
+  if (alerts.secret !== null) return ok('alerts', 'posted to INTAKE_ALERT_URL, signed')
+  const hint = 'set INTAKE_ALERT_SECRET, so that the receiver can verify the sender'
+  return warning('alerts', 'posted to INTAKE_ALERT_URL without a signature', hint)
 }

@@ -6,7 +6,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
-import { forgetResponses } from '../../reconcile/verify/deep/channels.ts'
+import { forgetResponses } from '../../reconcile/verify/store.ts'
 import { FILES, streamNamed } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Found, Patient } from './find.ts'

@@ -125,7 +125,7 @@ function explainedEvent(
 ): ExplainedEvent {
   const { states } = record
   const stored = { teamId: key.teamId, eventId: event.eventId, receivedAt: event.receivedAt, body }
-  const { said } = readEvent(stored, apiVersion)
+  const { result: said } = readEvent(stored, apiVersion)
   const nothing = { ...event, version: null, hash: null }
   if (event.status === 'pending') {
     const tried = event.attempts === 0 ? '' : `, after ${event.attempts} attempt(s)`

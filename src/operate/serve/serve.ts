@@ -9,10 +9,10 @@
 import { openLimiter } from '../../api/budget/limiter.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
-import { bringBack } from '../../load/teams.ts'
+import { restoreTeam } from '../../load/teams.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { openGlances } from '../../warehouse/glance.ts'
-import { type AlertWatch, openAlerts } from '../alerts/watch.ts'
+import { type AlertWatch, openAlerts } from '../alerts/round.ts'
 import { openGauges } from '../metrics/gauges.ts'
 import { type Metrics, openMetrics } from '../metrics/registry.ts'
 import { openAdmin } from './admin.ts'
@@ -129,6 +129,6 @@ async function registerTeams(
 ): Promise<ReadonlyMap<string, number>> {
   await using session = await openSession({ url, purpose: 'serve' })
   const teamIds = new Map<string, number>()
-  for (const { name } of teams) teamIds.set(name, await bringBack(session, name))
+  for (const { name } of teams) teamIds.set(name, await restoreTeam(session, name))
   return teamIds
 }

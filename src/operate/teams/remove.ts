@@ -127,7 +127,7 @@ async function waitForHolders(db: Kysely<Warehouse>, lock: number, teamId: numbe
   await sql`select from pg_advisory_xact_lock(${lock}::int, ${teamId}::int)`.execute(db)
 }
 
-/** Returns the number of events. `infinity` marks them for `bringBack`, which makes them pending again. */
+/** Returns the number of events. `infinity` marks them for `restoreTeam`, which makes them pending again. */
 async function settlePending(
   db: Kysely<Warehouse>,
   teamId: number,

@@ -4,13 +4,13 @@
  * Invariant: the tables receive the lines that loading the file would send, in a transaction with the file's time zone.
  */
 import { sql } from 'kysely'
-import type { Problem } from '../../core/problem.ts'
+import type { Problem } from '../../core/envelope.ts'
 import { openErasedRows } from '../../load/exports/erased-rows.ts'
 import type { StoredFile } from '../../load/exports/export-file.ts'
 import { openFileLines } from '../../load/exports/file-lines.ts'
 import { openFileProblems } from '../../load/exports/file-problems.ts'
 import { copyRecords, useZone } from '../../load/exports/load-file.ts'
-import { sendCopy } from '../../load/merge/copy.ts'
+import { sendCopy } from '../../load/merge/write-batch.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { copyInto, type ExpectedTables } from './tables.ts'
 

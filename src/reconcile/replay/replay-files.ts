@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
-import type { Problem } from '../../core/problem.ts'
+import type { Problem } from '../../core/envelope.ts'
 import { MalformedFile } from '../../load/exports/file-problems.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import type { Loaders } from '../../load/loaders.ts'

@@ -17,7 +17,7 @@ import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { teamsToReplay } from './teams.ts'
+import { teamsToReplay } from './replay.ts'
 
 export interface InboxReplayOptions {
   /** Of the warehouse. */

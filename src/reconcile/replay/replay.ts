@@ -5,9 +5,11 @@
  * versions, tombstones, hashes, problems and origins are those of the records. A replay is idempotent, and one that was
  * stopped is completed by the next.
  */
+
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/streams.ts'
+import { teamsAskedFor } from '../../core/which-team.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { type Loaders, openLoaders } from '../../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
@@ -15,9 +17,8 @@ import { lockStreams } from '../../load/stream-locks.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import type { WarehouseTeam } from '../../warehouse/teams.ts'
+import { readTeams, type WarehouseTeam } from '../../warehouse/teams.ts'
 import { type Replayed, replayStream } from './replay-stream.ts'
-import { teamsToReplay } from './teams.ts'
 
 export interface ReplayOptions {
   /** Of the warehouse. */
@@ -119,4 +120,10 @@ function notesOf(teams: ReplaySummary['teams']): string | null {
     ),
   )
   return notes.length === 0 ? null : notes.join('\n')
+}
+
+/** The team that `--team` names, or all, by number; removed teams are none. Throws `UsageError`. */
+export async function teamsToReplay({ db }: Session, name?: string): Promise<readonly WarehouseTeam[]> {
+  const teams = (await readTeams(db)).filter(({ isRemoved }) => !isRemoved)
+  return [...teamsAskedFor(teams, name, 'warehouse')].sort((a, b) => a.teamId - b.teamId)
 }

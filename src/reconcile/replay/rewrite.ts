@@ -9,7 +9,7 @@
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
-import { sendCopy } from '../../load/merge/copy.ts'
+import { sendCopy } from '../../load/merge/write-batch.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { clearFound, compareTable, ofTeam, type Scope } from '../expected/compare.ts'

@@ -11,7 +11,7 @@ import { meaningOf } from '../../extract/conflicts/fetch-by-id.ts'
 import { download } from '../../extract/exports/download.ts'
 import type { Source } from '../../extract/source.ts'
 import { storedExports } from '../../load/exports/export-file.ts'
-import { comesAsJsonString } from '../../load/exports/export-text.ts'
+import { isSentAsJsonString } from '../../load/exports/export-text.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { spool, spooledChunk } from '../../load/exports/spool.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -42,7 +42,7 @@ export async function expectFiles(source: Source, session: Session, tables: Expe
       const problems = await expectFile(session, teamId, tables, {
         exportId,
         timezone: source.timezone,
-        isJsonString: comesAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0)),
+        isJsonString: isSentAsJsonString(contentType, spooled.first[0] ?? Buffer.alloc(0)),
         chunks: spooled.chunks,
         chunk: (number) => spooledChunk(session, spooled, number),
       })

@@ -9,7 +9,7 @@ import { linesOf } from '../../normalize/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import type { ExpectedTables } from '../expected/tables.ts'
-import { expectLines, UNKNOWN } from './expect-lines.ts'
+import { expectLines, UNKNOWN } from './expect-raw.ts'
 
 const FORGOTTEN = sql.table('pg_temp.forgotten')
 const AT_A_TIME = 1_000

@@ -18,10 +18,10 @@ import type { Source } from '../../extract/source.ts'
 import type { Batch, LoadResult } from '../../load/load.ts'
 import type { Loaders } from '../../load/loaders.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { createExpected, type ExpectedTables } from '../expected/tables.ts'
+import type { ExpectedTables } from '../expected/tables.ts'
 import { expectFiles } from './expect-files.ts'
 import { expectForgotten } from './expect-forgotten.ts'
-import { expectLines, noteUnknown, UNKNOWN } from './expect-lines.ts'
+import { beginExpected, expectLines, noteUnknown, UNKNOWN } from './expect-raw.ts'
 
 const NOTHING_LOADED: LoadResult = {
   changed: 0,
@@ -30,10 +30,6 @@ const NOTHING_LOADED: LoadResult = {
   deadLetters: 0,
   problems: 0,
   conflicts: [],
-}
-
-export function allTables({ root, children, files, records }: ExpectedTables) {
-  return [root, ...children, ...files, records]
 }
 
 /** The report of the scan, and the number of log entries that the list no longer has. */
@@ -48,9 +44,7 @@ export async function expectSource(
   scanning: Session,
   tables: ExpectedTables,
 ): Promise<SourceExpected> {
-  await createExpected(session, allTables(tables), 'preserve')
-  await sql`create temporary table if not exists ${UNKNOWN} (id text not null)`.execute(session.db)
-  await sql`truncate ${UNKNOWN}`.execute(session.db)
+  await beginExpected(session, tables)
   const load = async (own: Session, { lines, deadLetters }: Batch): Promise<LoadResult> => {
     for (const { recordId } of deadLetters) if (recordId !== null) await noteUnknown(own, recordId)
     await expectLines(own, tables, lines)

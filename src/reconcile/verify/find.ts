@@ -14,7 +14,7 @@ import { LOOK_UP_HERE } from '../../warehouse/planner.ts'
 import { type Comparison, clearFound, compareTable, type Scope } from '../expected/compare.ts'
 import { CIRCUMSTANCES, type ExpectedTables } from '../expected/tables.ts'
 import { UNREAD_FILES } from './expect-files.ts'
-import { UNKNOWN } from './expect-lines.ts'
+import { UNKNOWN } from './expect-raw.ts'
 
 export interface Difference {
   readonly id: string
@@ -30,7 +30,7 @@ export interface Difference {
   readonly isOrphan: boolean
 }
 
-export interface Looked {
+export interface SearchScope {
   readonly teamId: number
   readonly tables: ExpectedTables
   /** Start of reading the source, on the warehouse's clock: rows written before are not newer. */
@@ -42,7 +42,10 @@ export interface Looked {
   readonly loggedUntil: Instant | null
 }
 
-export function comparisonsOf({ teamId, tables }: Pick<Looked, 'teamId' | 'tables'>): readonly Comparison[] {
+export function comparisonsOf({
+  teamId,
+  tables,
+}: Pick<SearchScope, 'teamId' | 'tables'>): readonly Comparison[] {
   const { stream, root, children, files, records } = tables
   const cells = stream.columns.map(({ name }) => sql`stored.${sql.ref(name)}`)
   const team = sql<boolean>`stored.team_id = ${teamId}`
@@ -68,7 +71,7 @@ export function comparisonsOf({ teamId, tables }: Pick<Looked, 'teamId' | 'table
 
 export async function findDifferences(
   session: Session,
-  looked: Looked,
+  search: SearchScope,
   scope: Scope,
 ): Promise<readonly Difference[]> {
   const { client, db } = session
@@ -76,14 +79,14 @@ export async function findDifferences(
   await client.query('begin isolation level repeatable read')
   try {
     if (scope.kind === 'ids') await client.query(LOOK_UP_HERE)
-    for (const comparison of comparisonsOf(looked)) await compareTable(session, comparison, scope)
-    if (looked.tables.files.length > 0) {
+    for (const comparison of comparisonsOf(search)) await compareTable(session, comparison, scope)
+    if (search.tables.files.length > 0) {
       await sql`
         delete from pg_temp.differing using ${UNREAD_FILES} unread
         where differing.id = unread.id and field = any(${FILE_FIELDS}::text[])`.execute(db)
     }
     await sql`delete from pg_temp.differing where id in (select id from ${UNKNOWN})`.execute(db)
-    const found = await classified(session, looked)
+    const found = await classified(session, search)
     await client.query('commit')
     return found
   } catch (error) {
@@ -95,8 +98,8 @@ export async function findDifferences(
 /** Fields that cannot be compared if the file cannot be read. */
 const FILE_FIELDS = ['export_columns', 'export_rows', 'export_cells', '_problems']
 
-async function classified({ db }: Session, looked: Looked): Promise<readonly Difference[]> {
-  const { teamId, tables, from, since, until, loggedUntil } = looked
+async function classified({ db }: Session, scope: SearchScope): Promise<readonly Difference[]> {
+  const { teamId, tables, from, since, until, loggedUntil } = scope
   const { stream, root, records } = tables
   const { rows } = await sql<Difference>`
     with found as materialized (

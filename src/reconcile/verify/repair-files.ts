@@ -9,11 +9,11 @@ import { readFile } from '../../extract/exports/read-file.ts'
 import { storedExports } from '../../load/exports/export-file.ts'
 import { joinProblems } from '../../load/exports/file-problems.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
+import type { Comparing } from './confirm.ts'
 import type { Difference } from './find.ts'
-import type { Looking } from './look-again.ts'
 
-export async function repairFiles(looking: Looking, found: readonly Difference[]): Promise<void> {
-  const { source, session } = looking
+export async function repairFiles(comparing: Comparing, found: readonly Difference[]): Promise<void> {
+  const { source, session } = comparing
   const { teamId } = source.taken
   const stored = await storedExports(
     session.db,
@@ -24,7 +24,7 @@ export async function repairFiles(looking: Looking, found: readonly Difference[]
     await source.loaders.run((loader) => readFile(source, loader, id, { ...known, hash: null }, false))
   }
   await removeStrays(
-    looking,
+    comparing,
     found.filter(({ kind, certain }) => kind === 'extra' && certain).map(({ id }) => id),
   )
   await joinProblems(session.db, teamId)
@@ -32,7 +32,7 @@ export async function repairFiles(looking: Looking, found: readonly Difference[]
 }
 
 /** Removes the files of those exports that have neither a live row nor a live record. */
-async function removeStrays({ source, session, tables }: Looking, ids: readonly string[]): Promise<void> {
+async function removeStrays({ source, session, tables }: Comparing, ids: readonly string[]): Promise<void> {
   const { teamId, stream } = source.taken
   const stray = sql`team_id = ${teamId} and export_id = any(${ids}::text[])
     and not exists (

@@ -11,19 +11,22 @@
 import { above, type Envelope } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
+import { missedBefore } from '../../extract/exports/missed-twice.ts'
+import { relist } from '../../extract/exports/relist.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../../extract/scan/deletes.ts'
 import { countLive } from '../../extract/scan/seen-ids.ts'
 import { massDeleteNote } from '../../extract/slice-note.ts'
+import type { Source } from '../../extract/source.ts'
 import { storedVersions } from '../../load/merge/stored-versions.ts'
 import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import { tombstone } from '../../normalize/read-record.ts'
+import type { Session } from '../../warehouse/connect.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
+import { type Comparing, compareIds, expectEnvelopes, presentOf } from './confirm.ts'
 import { expectForgotten } from './expect-forgotten.ts'
 import type { Difference } from './find.ts'
-import { compareIds, expectEnvelopes, type Looking, presentOf } from './look-again.ts'
-import { type Again, relisted } from './relist.ts'
 import { repairFiles } from './repair-files.ts'
 
 export interface Repaired {
@@ -41,11 +44,11 @@ export interface RepairConditions {
 const AT_A_TIME = 200
 
 export async function repair(
-  looking: Looking,
+  comparing: Comparing,
   found: readonly Difference[],
   { allowMassDelete, stable }: RepairConditions,
 ): Promise<Repaired> {
-  const { source, session, tables } = looking
+  const { source, session, tables } = comparing
   const { stream, taken } = source
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
   const begun = { startedAt, from: await presentOf(session) }
@@ -61,11 +64,11 @@ export async function repair(
   for (let from = 0; from < ids.length; from += AT_A_TIME) {
     source.signal.throwIfAborted()
     const portion = wanted.slice(from, from + AT_A_TIME)
-    if (stream.list === null) await deriveAgain(looking, portion)
-    else await loadAgain(looking, portion)
+    if (stream.list === null) await deriveAgain(comparing, portion)
+    else await loadAgain(comparing, portion)
   }
-  if (tables.files.length > 0) await repairFiles(looking, wanted)
-  const left = new Set((await compareIds(looking, ids, begun)).map(({ id }) => id))
+  if (tables.files.length > 0) await repairFiles(comparing, wanted)
+  const left = new Set((await compareIds(comparing, ids, begun)).map(({ id }) => id))
   const notes = [
     ...(isGuarded ? [massDeleteNote(stream.name, extra.length, allowed).text] : []),
     ...(extra.length > 0 && !stable && stream.list !== null
@@ -83,7 +86,7 @@ export async function repair(
 
 /** Rewrites the rows of these records from their stored records. */
 async function deriveAgain(
-  { source, session, tables }: Looking,
+  { source, session, tables }: Comparing,
   found: readonly Difference[],
 ): Promise<void> {
   const { teamId } = source.taken
@@ -95,8 +98,8 @@ async function deriveAgain(
 }
 
 /** Loads the current state of these records into the warehouse and the expected tables. */
-async function loadAgain(looking: Looking, found: readonly Difference[]): Promise<void> {
-  const { source, session, tables } = looking
+async function loadAgain(comparing: Comparing, found: readonly Difference[]): Promise<void> {
+  const { source, session, tables } = comparing
   const { stream, taken, loaders, load } = source
   const ids = found.map(({ id }) => id)
   // Before the request: a state that an event loads meanwhile may be newer than the answer, and stays.
@@ -116,10 +119,10 @@ async function loadAgain(looking: Looking, found: readonly Difference[]): Promis
     ({ id, kind, certain }) =>
       (kind === 'extra' || isLog) && certain && !states.some((each) => each.id === id),
   )
-  if (nobody.length > 0) await deriveAgain(looking, nobody)
+  if (nobody.length > 0) await deriveAgain(comparing, nobody)
 }
 
-async function fetched(source: Looking['source'], found: readonly Difference[]): Promise<Again> {
+async function fetched(source: Comparing['source'], found: readonly Difference[]): Promise<ReadAgain> {
   const { stream, taken } = source
   const origin = `run:${taken.runId} repair`
   const envelopes: Envelope[] = []
@@ -146,4 +149,40 @@ async function fetched(source: Looking['source'], found: readonly Difference[]):
     }
   }
   return { envelopes, gone, deadLetters, unknown }
+}
+
+/*
+ * The current state of records that cannot be fetched by id, from their list.
+ *
+ * Invariant: an export is gone if the list misses it now and a complete list of an earlier run missed it too (law 6); an
+ * entry of a log is never gone.
+ */
+
+/** Records read again. */
+interface ReadAgain {
+  readonly envelopes: readonly Envelope[]
+  readonly gone: readonly Envelope[]
+  readonly deadLetters: readonly DeadLetter[]
+  /** Ids without an answer: their expected rows stay. */
+  readonly unknown: readonly string[]
+}
+
+async function relisted(source: Source, session: Session, found: readonly Difference[]): Promise<ReadAgain> {
+  const { serviceClock, stream, taken, clock } = source
+  const observedAt = serviceClock.observedAt(clock.now()) as Instant
+  const envelopes = await relist(
+    source,
+    found.map(({ id }) => id),
+    'repair',
+  )
+  const listed = new Set(envelopes.map(({ id }) => id))
+  const missed = found.flatMap(({ id, kind }) => (kind === 'extra' && !listed.has(id) ? id : []))
+  const gone = stream.entryAt === undefined ? await missedBefore(source, session, missed) : []
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} repair` }
+  return {
+    envelopes,
+    gone: gone.map((id) => tombstone(id, { ...place, observedAt })),
+    deadLetters: [],
+    unknown: [],
+  }
 }

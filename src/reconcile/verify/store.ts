@@ -1,9 +1,10 @@
 /** Stores the result of a verification in intake_ops.verifications: ids and names, no value. */
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
 import { FILES } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import type { Channels } from './deep/channels.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import type { Channels } from './channels.ts'
 import type { StreamVerified } from './verify-stream.ts'
 
 export async function storeVerified(
@@ -42,4 +43,22 @@ export async function storeChannels(
   await sql`
     update intake_ops.verifications set deep = ${JSON.stringify(channels)}::jsonb
     where run_id = ${runId} and team_id = ${teamId} and stream = ${FILES.name}`.execute(db)
+}
+
+/** Removes these responses from the stored differences of earlier comparisons. */
+export async function forgetResponses(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  all: readonly string[],
+): Promise<void> {
+  const ids = sql`${[...all]}::text[]`
+  await sql`
+    update intake_ops.verifications set deep = jsonb_set(deep, '{differences}', coalesce((
+      select jsonb_agg(listed order by place)
+      from jsonb_array_elements(deep -> 'differences') with ordinality as each (listed, place)
+      where coalesce(listed ->> 'response_id', '') <> all(${ids})
+    ), '[]'))
+    where team_id = ${teamId} and exists (
+      select from jsonb_array_elements(deep -> 'differences') as listed where listed ->> 'response_id' = any(${ids})
+    )`.execute(db)
 }

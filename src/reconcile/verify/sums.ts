@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Comparison } from '../expected/compare.ts'
-import { comparisonsOf, type Looked } from './find.ts'
+import { comparisonsOf, type SearchScope } from './find.ts'
 
 export interface Sums {
   /** Records. */
@@ -25,11 +25,11 @@ interface TableSum {
   readonly high: string
 }
 
-export async function sumUp(
+export async function computeSums(
   { client, db }: Session,
-  looked: Pick<Looked, 'teamId' | 'tables'>,
+  scope: Pick<SearchScope, 'teamId' | 'tables'>,
 ): Promise<Sums> {
-  const comparisons = comparisonsOf(looked)
+  const comparisons = comparisonsOf(scope)
   await client.query('begin isolation level repeatable read')
   try {
     const expected: TableSum[] = []
@@ -41,7 +41,7 @@ export async function sumUp(
     }
     const sums = {
       source: Number(expected[0]!.rows),
-      warehouse: await countLive(db, looked),
+      warehouse: await countLive(db, scope),
       sourceHash: hashOf(expected),
       warehouseHash: hashOf(stored),
     }
@@ -55,7 +55,7 @@ export async function sumUp(
 
 async function countLive(
   db: Session['db'],
-  { teamId, tables }: Pick<Looked, 'teamId' | 'tables'>,
+  { teamId, tables }: Pick<SearchScope, 'teamId' | 'tables'>,
 ): Promise<number> {
   const { rows } = await sql<{ live: string }>`
     select count(*) as live from ${sql.table(tables.root.name)}

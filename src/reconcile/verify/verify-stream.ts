@@ -13,16 +13,15 @@ import { cursorOf } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { PLANNER } from '../../warehouse/planner.ts'
 import { describeTables, type ExpectedTables } from '../expected/tables.ts'
+import { type Comparing, type Confirmed, confirmDifferences, presentOf } from './confirm.ts'
 import { UNREAD_FILES } from './expect-files.ts'
-import { UNKNOWN } from './expect-lines.ts'
-import { expectRaw, type SourceRead } from './expect-raw.ts'
+import { expectRaw, type SourceRead, UNKNOWN } from './expect-raw.ts'
 import { expectSource } from './expect-source.ts'
 import type { Difference } from './find.ts'
-import { type Looking, type Looks, lookUntilSure, presentOf } from './look-again.ts'
 import { type Repaired, repair } from './repair.ts'
-import { type Sums, sumUp } from './sums.ts'
+import { computeSums, type Sums } from './sums.ts'
 
-export interface StreamVerified extends Omit<Looks, 'differences'> {
+export interface StreamVerified extends Omit<Confirmed, 'differences'> {
   readonly missing: readonly string[]
   readonly extra: readonly string[]
   readonly different: readonly Pick<Difference, 'id' | 'fields'>[]
@@ -62,7 +61,7 @@ export async function verifyStream(
     stream.list === null
       ? await expectRaw(source, session, tables)
       : await expectList(source, session, scanning, tables)
-  const looking: Looking = {
+  const comparing: Comparing = {
     source,
     session,
     scanning,
@@ -70,12 +69,12 @@ export async function verifyStream(
     loggedUntil: await loggedUntil(source, session),
     requests: source.meter.requests,
   }
-  const sums = await sumUp(session, { teamId: source.taken.teamId, tables })
+  const sums = await computeSums(session, { teamId: source.taken.teamId, tables })
   // Equal sums mean equal rows.
   const isEqual = sums.sourceHash === sums.warehouseHash
-  const looks: Looks = isEqual
+  const looks: Confirmed = isEqual
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
-    : await lookUntilSure(looking, { startedAt: read.startedAt, from })
+    : await confirmDifferences(comparing, { startedAt: read.startedAt, from })
   const { differences } = looks
   const laterIds = [...source.failedFetches.later.keys()]
   const unsaid = [
@@ -87,7 +86,7 @@ export async function verifyStream(
   const repaired: Repaired =
     hint === null || differences.length === 0
       ? { repaired: 0, note: null }
-      : await repair(looking, differences, { ...hint, stable: read.stable })
+      : await repair(comparing, differences, { ...hint, stable: read.stable })
   const notes = [...unsaid, read.note, repaired.note, laterNote(source).text].filter((note) => note !== null)
   return {
     missing: differences.filter(({ kind }) => kind === 'missing').map(({ id }) => id),

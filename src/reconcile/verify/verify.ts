@@ -22,7 +22,7 @@ import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { describeTables } from '../expected/tables.ts'
 import { statusOf } from '../replay/replay.ts'
-import { type Channels, compareChannels } from './deep/channels.ts'
+import { type Channels, compareChannels } from './channels.ts'
 import { expectSource } from './expect-source.ts'
 import { isEqual, isRepaired, storeChannels, storeVerified } from './store.ts'
 import {

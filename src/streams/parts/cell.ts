@@ -7,9 +7,9 @@
  * sorted: equal contents have one hash, so their cells must not differ.
  */
 import { canonicalText } from '../../core/canonical.ts'
+import type { Problem } from '../../core/envelope.ts'
 import { referenceId } from '../../core/identifiers.ts'
 import { isLosslessNumber, isObject } from '../../core/json.ts'
-import type { Problem } from '../../core/problem.ts'
 import { parseDate, parseInstant } from '../../core/time.ts'
 
 export type Cell = string | null

@@ -5,8 +5,8 @@
  * id of the service; any other text is a label, also one of digits: the columns of a scale are labeled 1, 2, 3.
  */
 import { canonicalText } from '../../core/canonical.ts'
+import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber } from '../../core/json.ts'
-import type { Problem } from '../../core/problem.ts'
 import { type Cell, readCell } from './cell.ts'
 
 const UUID = /^[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i

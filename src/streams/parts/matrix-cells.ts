@@ -3,8 +3,9 @@
  *
  * Invariant: one row per cell, in order; cells with equal values are all kept.
  */
+
+import type { Problem } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Problem } from '../../core/problem.ts'
 import { type Child, column, firstOf, text } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
 import { idOrText } from './id-or-text.ts'

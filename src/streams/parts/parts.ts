@@ -4,8 +4,9 @@
  * Invariant: a part of a type that cannot be read is a problem with its original, never a silent absence; null, a
  * missing field and an empty object or array are no part.
  */
+
+import type { Problem } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Problem } from '../../core/problem.ts'
 import { type Column, firstOf } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
 

@@ -4,8 +4,9 @@
  *
  * Invariant: every question is found once and keeps its place in the order of the payload.
  */
+
+import type { Problem } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Problem } from '../../core/problem.ts'
 import { type Item, itemsOf } from './parts.ts'
 
 /** Levels that a form may nest its questions in, outermost first. */

@@ -5,8 +5,9 @@
  * Invariant: every part is found once, and numbered within the response: first parts of answers, in the order of the
  * answers, then parts of the response itself. A part of an answer has the question of that answer.
  */
+
+import type { Problem } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Problem } from '../../core/problem.ts'
 import { answeredQuestionOf, answersOf, questionIdOf } from './answers.ts'
 import type { Cell } from './cell.ts'
 import { itemsOf, objectOf } from './parts.ts'

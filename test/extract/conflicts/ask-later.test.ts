@@ -1,7 +1,7 @@
 /** Records that a run could not fetch: their requests are stored, each once, and due when the service may be back. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { askLater, laterNote } from '../../../src/extract/conflicts/settle-conflicts.ts'
-import { askAgain } from '../../../src/load/refetches.ts'
+import { laterNote, requestFailedFetches } from '../../../src/extract/conflicts/settle-conflicts.ts'
+import { requestRefetches } from '../../../src/load/refetches.ts'
 import { openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
@@ -15,7 +15,7 @@ async function later(ids: readonly string[], reason = 'the service fails (503)')
   for (const id of ids) source.failedFetches.later.set(id, reason)
   return source
 }
-const store = async (ids: readonly string[]) => askLater(await later(ids), rig.session)
+const store = async (ids: readonly string[]) => requestFailedFetches(await later(ids), rig.session)
 const asked = () =>
   rig.rows(
     `select team_id as team, stream, id, reason, origin, asked::int, round(extract(epoch from due_at - now()) / 60)::int as minutes
@@ -46,7 +46,7 @@ test('each is due in a minute, as a request that proves no delete', async () => 
 
 test('one that is asked for already is counted, and is due no earlier than it was', async () => {
   const place = { teamId: rig.teamId, stream: 'patients', reason: 'contested', origin: 'event:e' } as const
-  await askAgain(
+  await requestRefetches(
     rig.session.db,
     ['far', 'near'].map((id) => ({ ...place, id, since: null })),
   )
@@ -65,7 +65,7 @@ test('requests for the same ids of another team or stream stay as they are', asy
     { teamId: rig.otherId, stream: 'patients' },
     { teamId: rig.teamId, stream: 'forms' },
   ] as const
-  await askAgain(
+  await requestRefetches(
     rig.session.db,
     others.map((place) => ({ ...place, id: 'a', reason: 'partial', origin: 'event:e', since: null })),
   )

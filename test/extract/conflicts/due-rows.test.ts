@@ -6,13 +6,13 @@ import {
   type DueRow,
   originOf,
   pauseBefore,
-  putOff,
+  postpone,
   renewLease,
   settleRows,
   takeDue,
   teamsDue,
 } from '../../../src/extract/conflicts/due-rows.ts'
-import { askAgain } from '../../../src/load/refetches.ts'
+import { requestRefetches } from '../../../src/load/refetches.ts'
 import { openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
@@ -32,7 +32,7 @@ interface Wanted {
 }
 async function ask(ids: readonly string[], { teamId = rig.teamId, stream = 'patients', since }: Wanted = {}) {
   const rest = { teamId, stream, reason: 'partial', origin: 'event:e' } as const
-  await askAgain(
+  await requestRefetches(
     db(),
     ids.map((id) => ({ ...rest, id, since: (since ?? null) as Instant | null })),
   )
@@ -194,7 +194,7 @@ describe('settling', () => {
   test('of no rows does nothing', async () => {
     await ask(['a'])
     await settleRows(db(), [])
-    await putOff(db(), [], () => 0)
+    await postpone(db(), [], () => 0)
     expect(await left()).toHaveLength(1)
   })
 })
@@ -206,7 +206,7 @@ describe('delaying', () => {
     await ask(['a'], { teamId: rig.otherId })
     await ask(['a'], { stream: 'forms' })
     const rows = (await take()).filter(({ id }) => id !== 'c')
-    await putOff(db(), rows, ({ id }) => (id === 'a' ? 5_000 : 7_000))
+    await postpone(db(), rows, ({ id }) => (id === 'a' ? 5_000 : 7_000))
     expect(await left()).toMatchObject([
       { stream: 'forms', id: 'a', attempts: 0, seconds: 0 },
       { id: 'a', attempts: 1, seconds: 5 },
@@ -223,7 +223,7 @@ describe('delaying', () => {
   ] as const)('counts the result of the request: %s', async (counted, attempts, failures) => {
     await stopTime()
     await ask(['a'])
-    await putOff(db(), await take(), () => 0, counted)
+    await postpone(db(), await take(), () => 0, counted)
     expect(await left()).toMatchObject([{ attempts, failures, seconds: 0 }])
   })
 

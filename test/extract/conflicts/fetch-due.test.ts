@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
 import { fetchDue } from '../../../src/extract/conflicts/round.ts'
-import { askAgain } from '../../../src/load/refetches.ts'
+import { requestRefetches } from '../../../src/load/refetches.ts'
 import { json } from '../../api/support/service.ts'
 import { openRig, type Rig } from '../support/reading.ts'
 
@@ -17,7 +17,7 @@ const person = (id: string) => ({ id, first_name: 'A' })
 const ids = (count: number) => Array.from({ length: count }, (_, at) => `p${String(at).padStart(3, '0')}`)
 
 async function ask(wanted: readonly string[], stream: StreamName = 'patients', teamId = rig.teamId) {
-  await askAgain(
+  await requestRefetches(
     rig.session.db,
     wanted.map((id) => ({ teamId, stream, id, reason: 'partial', origin: 'event:e', since: null })),
   )

@@ -4,13 +4,13 @@ import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/streams.ts'
 import { RENEW_MS } from '../../../src/extract/conflicts/due-rows.ts'
-import { type Asked, refetchRound } from '../../../src/extract/conflicts/round.ts'
-import { askAgain, type RefetchReason } from '../../../src/load/refetches.ts'
+import { type RoundClient, refetchRound } from '../../../src/extract/conflicts/round.ts'
+import { type RefetchReason, requestRefetches } from '../../../src/load/refetches.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
-let asked: Asked
+let asked: RoundClient
 beforeEach(async () => {
   rig = await openRig()
   asked = {
@@ -28,7 +28,7 @@ async function ask(
   reason: RefetchReason = 'partial',
 ) {
   const rest = { teamId: rig.teamId, stream, reason, origin: 'event:e', since: null }
-  await askAgain(
+  await requestRefetches(
     rig.session.db,
     ids.map((id) => ({ ...rest, id })),
   )

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type DueRow, lockRows, settleRows, takeDue } from '../../../src/extract/conflicts/due-rows.ts'
 import { settleAnswers } from '../../../src/extract/conflicts/settle-answers.ts'
-import { askAgain } from '../../../src/load/refetches.ts'
+import { requestRefetches } from '../../../src/load/refetches.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
 import { noonPlus, openScene, type Scene } from '../../ingest/drain/scene.ts'
@@ -30,7 +30,7 @@ function askFor(session: Session, ...ids: readonly string[]) {
     origin: 'event:e',
     since: null,
   } as const
-  return askAgain(
+  return requestRefetches(
     session.db,
     ids.map((id) => ({ ...rest, id })),
   )

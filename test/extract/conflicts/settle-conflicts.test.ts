@@ -2,7 +2,11 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import type { Instant } from '../../../src/core/time.ts'
-import { type Asked, refetch, settleConflicts } from '../../../src/extract/conflicts/settle-conflicts.ts'
+import {
+  type FetchedStates,
+  refetch,
+  settleConflicts,
+} from '../../../src/extract/conflicts/settle-conflicts.ts'
 import type { Source } from '../../../src/extract/source.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { loadEnvelopes, takeWhole } from '../../load/loading.ts'
@@ -88,7 +92,7 @@ const answerOf = (source: Source, first_name: string, observedAt: Instant) =>
 test('a state that is loaded while the last answer is under way is not overruled by it', async () => {
   await rig.hold('patients', [person('a', 'ahead')], ago(-7_200))
   let rounds = 0
-  const ask = async (source: Source): Promise<Asked> => {
+  const ask = async (source: Source): Promise<FetchedStates> => {
     rounds += 1
     const answer = answerOf(source, 'answer', ago(0))
     if (rounds === 4) {

@@ -18,7 +18,7 @@ import { type Instant, instantOf } from '../../../src/core/time.ts'
 import { takeDue } from '../../../src/extract/conflicts/due-rows.ts'
 import { settleAnswers } from '../../../src/extract/conflicts/settle-answers.ts'
 import { withoutUnchanged } from '../../../src/load/merge/skip-unchanged.ts'
-import { type Ask, askAgain } from '../../../src/load/refetches.ts'
+import { type RefetchRequest, requestRefetches } from '../../../src/load/refetches.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { messages } from '../../../src/streams/messages.ts'
 import { packetResponses } from '../../../src/streams/packet-responses.ts'
@@ -188,11 +188,11 @@ async function play(steps: readonly Step[], service: Service): Promise<void> {
     if (left.length === 0) return
     const taken = await takeWhole(scene.session, stream, teamId)
     const { conflicts } = await loadEnvelopes(scene.session, stream, left, { mode: 'merge', taken })
-    const ask = (id: string): Ask => ({
+    const ask = (id: string): RefetchRequest => ({
       ...{ teamId, stream: stream.name, id },
       ...{ reason: 'contested', origin: 'page', since: null },
     })
-    await askAgain(scene.session.db, conflicts.map(ask))
+    await requestRefetches(scene.session.db, conflicts.map(ask))
   }
 
   async function answerAll(): Promise<void> {

@@ -54,11 +54,11 @@ test('a loaded or refetched event is stored in the inbox with its source and the
     fc.property(body, (bytes) => {
       const noted = readEvent(1, bytes)
       const stored = { teamId: 1, eventId: noted.eventId, receivedAt: at(1), body: bytes }
-      const { said } = readStored(stored, 'v2.1')
-      kinds.add(said.kind)
-      if (said.kind !== 'state' && said.kind !== 'ask') return
-      const id = said.kind === 'ask' ? said.id : said.envelope.id
-      expect([noted.source, noted.recordId]).toEqual([said.stream.source, id])
+      const { result } = readStored(stored, 'v2.1')
+      kinds.add(result.kind)
+      if (result.kind !== 'state' && result.kind !== 'ask') return
+      const id = result.kind === 'ask' ? result.id : result.envelope.id
+      expect([noted.source, noted.recordId]).toEqual([result.stream.source, id])
     }),
     { numRuns: often(3_000, 100_000) },
   )

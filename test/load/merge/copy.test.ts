@@ -1,7 +1,7 @@
 /** Cells in COPY's text format, for any content, and COPY through a login with row-level policies. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sendCopy } from '../../../src/load/merge/copy.ts'
+import { sendCopy } from '../../../src/load/merge/write-batch.ts'
 import { copyCell, copyCells } from '../../../src/normalize/copy-text.ts'
 import { openTextBuffer } from '../../../src/normalize/text-buffer.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'

@@ -23,12 +23,12 @@ export function makeForm(ids: IdSpace, key: Key, index: number, nth = index): Fo
     enabled: nth % 5 !== 4,
     created_at: stamp(times.created),
     updated_at: stamp(times.updated),
-    questions: layOut(plan, key, index),
+    questions: placeQuestions(plan, key, index),
   }
 }
 
 /** The questions of a plan in their order, members of a block right after it. */
-export function layOut(plan: Pick<FormPlan, 'questions'>, key: Key, index: number): Question[] {
+export function placeQuestions(plan: Pick<FormPlan, 'questions'>, key: Key, index: number): Question[] {
   const questions: Question[] = []
   const rows = new Map<string, number>()
   const add = (item: QuestionPlan, block?: string) => {

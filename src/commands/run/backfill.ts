@@ -1,0 +1,128 @@
+/** `intake-sync backfill`: one run over every stream, or over the selected streams. */
+import { Command } from 'commander'
+import type { Logger } from 'pino'
+import { migrate, migrationStatus } from '../../analytics/migrate.ts'
+import { readConfig, requireTeams } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { UsageError } from '../../core/errors.ts'
+import { parseInstant } from '../../core/time.ts'
+import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
+import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
+import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
+import { streamsNamed } from '../terminal/options.ts'
+import { alertsAtEnd } from './alerts-at-end.ts'
+import { backfillDocument, backfillText } from './backfill-report.ts'
+import { openProgress } from './progress.ts'
+
+interface Options {
+  readonly streams?: string
+  readonly team?: string
+  readonly since?: string
+  readonly full?: true
+  readonly dryRun?: true
+  readonly allowMassDelete?: true
+  readonly json?: true
+}
+
+export function backfillCommand(context: Context): Command {
+  return new Command('backfill')
+    .description('load the service’s records into the warehouse, once')
+    .option(
+      '--streams <names>',
+      `only these streams, comma-separated: ${STREAMS.map((stream) => stream.name).join(', ')}`,
+    )
+    .option('--team <name>', 'only this team of the configuration')
+    .option('--since <date>', 'read responses submitted since this date instead of since the checkpoint')
+    .option('--full', 'ignore the checkpoints: read everything, and look for deletes')
+    .option('--dry-run', 'fetch and report what would change; write nothing')
+    .option('--allow-mass-delete', 'apply deletes even if an unusual number of records is gone')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', HELP)
+    .action(async (options: Options) => {
+      const summary = await runBackfill(context, options)
+      if (options.json) printJson(context, backfillDocument(summary))
+      else context.stdout.write(backfillText(context, summary))
+      const code = exitCodeOf(summary, context)
+      if (code !== 0) throw new ExitCode(code)
+    })
+}
+
+async function runBackfill(context: Context, options: Options): Promise<BackfillSummary> {
+  const config = readConfig(context.env)
+  const teams = requireTeams(config, options.team)
+  const streams = streamsOf(options.streams)
+  const since = options.since === undefined ? null : parseInstant(options.since)
+  if (options.since !== undefined && since === null) {
+    throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
+  }
+  const dry = options.dryRun === true
+  await using warehouse = await openWarehouse(context, config)
+  const behind = (await migrationStatus(warehouse.url)).pending.length > 0
+  const mayMigrate = (behind || config.analyticsKey !== null) && !dry
+  const notes = mayMigrate ? (await migrate(warehouse.url, config)).notes : []
+  using progress = openProgress(context, teams.length > 1)
+  const logger = openLogger(progress, config)
+  for (const note of notes) logger.warn(note)
+  const place = { url: warehouse.url, logger }
+  await using _alerts = alertsAtEnd(context, dry ? { ...config, alerts: null } : config, place)
+  const summary = await backfill({
+    url: warehouse.url,
+    teams,
+    streams,
+    allowMassDelete: options.allowMassDelete === true,
+    window: {
+      lookbackDays: config.lookbackDays,
+      sweepDays: config.sweepDays,
+      full: options.full === true,
+      since,
+    },
+    dry,
+    migrated: !behind || !dry,
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    signal: context.signal,
+    version: context.version,
+    onProgress: progress.update,
+  })
+  if (!dry) await removeExpiredBodies(warehouse.url, config.inboxDays, logger)
+  return summary
+}
+
+/** Installations without `serve` have no other clean-up. The next run retries a removal that fails. */
+async function removeExpiredBodies(url: string, days: number, logger: Logger): Promise<void> {
+  try {
+    await removeSettledBodies(url, { days, now: new Date() })
+  } catch (error) {
+    logger.warn({ code: warehouseError(error).code }, 'the contents of old dead letters could not be removed')
+  }
+}
+
+function streamsOf(names: string | undefined): readonly Stream[] {
+  if (names === undefined) return STREAMS
+  const asked = names.split(',').map((name) => name.trim())
+  const unlisted = asked.find((name) =>
+    ALL_STREAMS.some((stream) => stream.name === name && stream.list === null),
+  )
+  if (unlisted !== undefined) {
+    throw new UsageError(
+      `--streams: backfill cannot read ${unlisted}: the service has no list of them`,
+      'leave it out; intake-sync serve loads it from webhooks',
+      '--streams',
+    )
+  }
+  return streamsNamed(names, STREAMS)
+}
+
+function exitCodeOf(summary: BackfillSummary, context: Context): number {
+  if (summary.status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
+  if (summary.status === 'failed') return 1
+  return summary.status === 'needs_attention' ? 4 : 0
+}
+
+const HELP = `
+Requests of a team are limited by INTAKE_RATE_LIMIT (20/s, 1000/min); without it, the service's limit is learned from its
+answers.`

@@ -1,0 +1,168 @@
+/**
+ * Confirms differences, since the source and the warehouse both change while they are compared.
+ *
+ *     unconfirmed ─► fetched by id, or listed again ─► a pause ─► compared again ─┬─► still differs: a difference
+ *                                                                                 └─► newer, or equal by now
+ *
+ * Invariant: a returned difference occurred in every comparison, and the warehouse had no state later than the last one.
+ * Certain differences are not fetched again.
+ */
+import { sql } from 'kysely'
+import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
+import { type Instant, instantOf, microsOf } from '../../core/time.ts'
+import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
+import type { Source } from '../../extract/source.ts'
+import { linesOf } from '../../normalize/lines.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import type { ExpectedTables } from '../expected/tables.ts'
+import { expectLines, expectRaw, noteUnknown } from './expect-raw.ts'
+import { expectSource, forget } from './expect-source.ts'
+import { type Difference, findDifferences } from './find.ts'
+
+export interface Comparing {
+  readonly source: Source
+  readonly session: Session
+  readonly scanning: Session
+  readonly tables: ExpectedTables
+  readonly loggedUntil: Instant | null
+  /** Requests for reading the source once. */
+  readonly requests: number
+}
+
+export interface Confirmed {
+  /** Confirmed differences. */
+  readonly differences: readonly Difference[]
+  /** Records with a later state in the warehouse, or equal in a later comparison. */
+  readonly newer: number
+  /** Log entries newer than the last read of the warehouse. */
+  readonly notDue: number
+  readonly payloadsOnly: number
+}
+
+/** Time for loads that are in progress to finish. */
+const PAUSES_MS = [500]
+/** With recent events: the service retries a delivery after some seconds. */
+const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
+
+/** Up to this many records are fetched by id; for more, the cheaper of fetching and listing is used. */
+const FEW = 50
+const AT_A_TIME = 200
+
+/** Start of reading the source. */
+export interface ReadStart {
+  /** On the service's clock. */
+  readonly startedAt: Instant
+  /** On the warehouse's clock. */
+  readonly from: string
+}
+
+/** The current time of the warehouse's clock. */
+export async function presentOf({ db }: Session): Promise<string> {
+  const { rows } = await sql<{ at: string }>`select now()::text as at`.execute(db)
+  return rows[0]!.at
+}
+
+export async function confirmDifferences(comparing: Comparing, begun: ReadStart): Promise<Confirmed> {
+  const first = await findDifferences(comparing.session, searchFor(comparing, begun), { kind: 'all' })
+  const certain = first.filter((each) => each.certain)
+  const payloadsOnly = first.filter((each) => each.payloadOnly && !each.certain).length
+  let unconfirmed: readonly Difference[] = first.filter(
+    (each) => !each.certain && !each.payloadOnly && !isNotDue(comparing, each),
+  )
+  const notDue = first.filter((each) => isNotDue(comparing, each)).length
+  const candidates = unconfirmed.length
+  for (const pause of await pausesFor(comparing)) {
+    if (unconfirmed.length === 0) break
+    unconfirmed = await compareAgain(comparing, unconfirmed, pause)
+  }
+  const differences = [...certain, ...unconfirmed].sort((a, b) => (a.id < b.id ? -1 : 1))
+  return { differences, newer: candidates - unconfirmed.length, notDue, payloadsOnly }
+}
+
+async function pausesFor({ source, session }: Comparing): Promise<readonly number[]> {
+  if (source.stream.source === undefined) return PAUSES_MS
+  const { rows } = await sql<{ come: boolean }>`
+    select exists (
+      select from intake_raw.inbox where team_id = ${source.taken.teamId}
+        and received_on >= (now() at time zone 'UTC')::date - 1 and received_at > now() - interval '10 minutes'
+    ) as come`.execute(session.db)
+  return rows[0]!.come ? PAUSES_WITH_EVENTS_MS : PAUSES_MS
+}
+
+/** True for a log entry newer than the last read of the warehouse. */
+function isNotDue({ loggedUntil }: Comparing, { newer, kind }: Difference): boolean {
+  return loggedUntil !== null && newer && kind === 'missing'
+}
+
+async function compareAgain(
+  comparing: Comparing,
+  unconfirmed: readonly Difference[],
+  pause: number,
+): Promise<readonly Difference[]> {
+  const { source, session, scanning, tables } = comparing
+  const ids = unconfirmed.map(({ id }) => id)
+  const wanted = new Set(ids)
+  const from = await presentOf(session)
+  if (tables.stream.one === null || ids.length > Math.max(FEW, comparing.requests)) {
+    const { startedAt } =
+      tables.stream.list === null
+        ? await expectRaw(source, session, tables)
+        : await expectSource(source, session, scanning, tables)
+    await source.clock.sleep(pause, source.signal)
+    const found = await findDifferences(session, searchFor(comparing, { startedAt, from }), { kind: 'all' })
+    return found.filter((each) => wanted.has(each.id) && isDifferent(each))
+  }
+  const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
+  for (let at = 0; at < ids.length; at += AT_A_TIME)
+    await expectById(comparing, ids.slice(at, at + AT_A_TIME))
+  await source.clock.sleep(pause, source.signal)
+  return (await compareIds(comparing, ids, { startedAt, from })).filter(isDifferent)
+}
+
+function isDifferent({ newer, payloadOnly }: Difference): boolean {
+  return !newer && !payloadOnly
+}
+
+/** Differences of these records; `begun` is the start of the last read of the source. */
+export async function compareIds(
+  comparing: Comparing,
+  ids: readonly string[],
+  begun: ReadStart,
+): Promise<readonly Difference[]> {
+  const found: Difference[] = []
+  for (let from = 0; from < ids.length; from += AT_A_TIME) {
+    const portion = ids.slice(from, from + AT_A_TIME)
+    found.push(
+      ...(await findDifferences(comparing.session, searchFor(comparing, begun), {
+        kind: 'ids',
+        ids: portion,
+      })),
+    )
+  }
+  return found
+}
+
+/** Replaces the expected rows of these records by their current state at the service. */
+async function expectById({ source, session, tables }: Comparing, ids: readonly string[]): Promise<void> {
+  const found = await fetchForRun(source, ids, 'refetch')
+  const envelopes = found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : []))
+  await expectEnvelopes(session, tables, ids, envelopes)
+  for (const [at, { kind }] of found.entries())
+    if (kind === 'dead' || kind === 'later') await noteUnknown(session, ids[at]!)
+}
+
+export async function expectEnvelopes(
+  session: Session,
+  tables: ExpectedTables,
+  ids: readonly string[],
+  envelopes: readonly Envelope[],
+): Promise<void> {
+  await forget(session, tables, ids)
+  await expectLines(session, tables, linesOf(tables.stream, envelopes))
+}
+
+function searchFor({ source, tables, loggedUntil }: Comparing, { startedAt, from }: ReadStart) {
+  const now = microsOf(source.serviceClock.observedAt(source.clock.now()) as Instant)
+  const until = instantOf(now + FUTURE_TOLERANCE_SECONDS * 1_000_000)
+  return { teamId: source.taken.teamId, tables, from, since: startedAt, until, loggedUntil }
+}

@@ -1,0 +1,60 @@
+/** `runs`: the runs, how they ended and why; exact as JSON, readable at 80 columns. */
+import { stripVTControlCharacters } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+let warehouse: TestDatabase
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+})
+afterAll(async () => {
+  await warehouse.drop()
+})
+
+const runs = (columns?: number, ...words: string[]) =>
+  runCommand(['runs', ...words], { DATABASE_URL: warehouse.url }, columns === undefined ? {} : { columns })
+
+test('without a run it says so, and prints an empty list as JSON', async () => {
+  expect((await runs()).stdout).toBe('no run yet\n')
+  expect(JSON.parse((await runs(undefined, '--json')).stdout)).toEqual({ runs: [] })
+})
+
+test('each run is shown with its streams, newest first; one whose process is gone is interrupted', async () => {
+  const note = `${'a reason that is quite long '.repeat(6)}and ends here`
+  await query(
+    warehouse.url,
+    `insert into intake.teams (name) values ('clinic');
+     insert into intake_ops.runs (kind, status, started_at, finished_at, options) values
+       ('backfill', 'succeeded', '2026-01-01T02:00:00Z', '2026-01-01T02:01:05Z', '{"streams": ["patients"]}'),
+       ('backfill', 'needs_attention', '2026-01-02T02:00:00Z', '2026-01-02T02:00:04Z', '{}'),
+       ('verify', 'running', '2026-01-03T02:00:00Z', null, '{}');
+     insert into intake_ops.run_streams (run_id, team_id, stream, status, fetched, changed, note)
+       values (1, 1, 'patients', 'succeeded', 1200, 7, null), (2, 1, 'forms', 'needs_attention', 3, 1, '${note}')`,
+  )
+  const { runs: all } = JSON.parse((await runs(undefined, '--json')).stdout)
+  expect(all.map(({ run_id, status }: { run_id: number; status: string }) => [run_id, status])).toEqual([
+    [3, 'interrupted'],
+    [2, 'needs_attention'],
+    [1, 'succeeded'],
+  ])
+  expect(all[2]).toMatchObject({
+    ...{ kind: 'backfill', seconds: 65, options: { streams: ['patients'] } },
+    streams: [{ team: 'clinic', stream: 'patients', fetched: 1200, changed: 7, note: null }],
+  })
+
+  const piped = await runs()
+  expect(piped.stdout).toContain(`forms: ${note}\n`)
+  expect(piped.stdout).not.toContain('\u001b')
+
+  const shown = await runs(80)
+  const plain = stripVTControlCharacters(shown.stdout)
+  expect(plain).not.toBe(shown.stdout)
+  for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
+  expect(plain.replace(/\s+/g, ' ')).toContain(note)
+
+  expect((await runs(undefined, '--limit', '1', '--json')).stdout).not.toContain('succeeded')
+  expect((await runs(undefined, '--limit', '0')).code).toBe(2)
+})

@@ -1,0 +1,154 @@
+/** `classify`: decisions on one question, on many, and errors for questions that cannot be decided on. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+let warehouse: TestDatabase
+let folder: string
+
+const classify = (...words: string[]) => runCommand(['classify', ...words], { DATABASE_URL: warehouse.url })
+
+const shown = async () => {
+  const rows = await query<{ key: string; shows: string }>(
+    warehouse.url,
+    `select t.name || '/' || form_id || '/' || question_id as key, shows from intake.questions join intake.teams t using (team_id)`,
+  )
+  return Object.fromEntries(rows.map(({ key, shows }) => [key, shows]))
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'intake-sync-classify-'))
+  warehouse = await openWarehouse()
+  await query(warehouse.url, `insert into intake.teams (name) values ('a'), ('b')`)
+  await query(
+    warehouse.url,
+    `insert into intake.forms (team_id, id, name, _version, _origin)
+     select team_id, form, 'Form ' || form, now(), 'test' from intake.teams, unnest(array['f', 'g']) form`,
+  )
+  await query(
+    warehouse.url,
+    `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+     select team_id, form, place, 'q' || place, (array['short_text', 'number'])[place], E'What?\\x1b[2J'
+     from intake.teams, unnest(array['f', 'g']) form, generate_series(1, 2) place`,
+  )
+})
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true })
+  await warehouse.drop()
+})
+
+describe('classify set', () => {
+  it('decides on the question in every form and team, or only in the given ones', async () => {
+    expect((await classify('set', 'q1', 'visible')).stdout).toBe('visible: 4 questions\n')
+    expect(await shown()).toMatchObject({
+      'a/f/q1': 'everything',
+      'b/g/q1': 'everything',
+      'a/f/q2': 'structured',
+    })
+    expect((await classify('set', 'q1', 'hidden', '--team', 'a', '--form', 'Form f')).stdout).toBe(
+      'hidden: one question\n',
+    )
+    expect(await shown()).toMatchObject({
+      'a/f/q1': 'nothing',
+      'a/g/q1': 'everything',
+      'b/f/q1': 'everything',
+    })
+    const { stdout } = await classify('set', 'q2', 'hidden', '--form', 'g', '--json')
+    expect(JSON.parse(stdout)).toEqual({ question_id: 'q2', visibility: 'hidden', questions: 2 })
+    expect(await shown()).toMatchObject({ 'a/f/q2': 'structured', 'a/g/q2': 'nothing' })
+  })
+
+  it('sets the concept of a question, and removes it', async () => {
+    await classify('set', 'q2', 'visible', '--team', 'a', '--concept', 'weight')
+    const concepts = 'select form_id, concept from intake.questions where concept is not null order by 1'
+    expect(await query(warehouse.url, concepts)).toEqual(
+      ['f', 'g'].map((form_id) => ({ form_id, concept: 'weight' })),
+    )
+    await classify('set', 'q2', 'visible', '--form', 'f', '--concept', '')
+    expect(await query(warehouse.url, concepts)).toEqual([{ form_id: 'g', concept: 'weight' }])
+  })
+
+  it('sets the concept of a question without deciding on it', async () => {
+    const before = await shown()
+    const { stdout } = await classify('set', 'q1', '--team', 'b', '--concept', 'story', '--json')
+    expect(JSON.parse(stdout)).toEqual({ question_id: 'q1', visibility: null, questions: 2 })
+    const file = join(folder, 'concepts.csv')
+    writeFileSync(file, 'question_id,visibility,team,concept\nq1,,a,story\n')
+    expect((await classify('import', file)).code).toBe(0)
+    expect(await shown()).toEqual(before)
+    const named = `select count(*)::int as questions from intake.questions where concept = 'story'`
+    expect(await query(warehouse.url, named)).toEqual([{ questions: 4 }])
+    expect((await classify('set', 'q1', '--concept', '')).stdout).toBe('visibility unchanged: 4 questions\n')
+    expect(await query(warehouse.url, named)).toEqual([{ questions: 0 }])
+  })
+
+  it.each([
+    [['set', 'nothing', 'visible'], 1, 'QUESTION names a question that is not in the warehouse'],
+    [
+      ['set', 'q1', 'visible', '--form', 'nothing'],
+      1,
+      'QUESTION names a question that is not in the warehouse',
+    ],
+    [['set', 'q1', 'perhaps'], 2, 'write visible or hidden'],
+    [['set', 'q1', 'visible', '--team', 'nobody'], 2, 'use one of: a, b'],
+    [['set', 'q1'], 2, 'visibility'],
+    [['import', '/nonexistent.csv'], 2, 'ENOENT'],
+  ])('%j exits with %i and gives the reason', async (words, code, said) => {
+    const before = await shown()
+    const ended = await classify(...words)
+    expect(ended).toMatchObject({ code, stdout: '' })
+    expect(ended.stderr).toContain(said)
+    expect(await shown()).toEqual(before)
+  })
+})
+
+describe('classify import', () => {
+  const file = (text: string) => {
+    const path = join(folder, 'decisions.csv')
+    writeFileSync(path, text)
+    return path
+  }
+
+  it('decides on every row', async () => {
+    const text =
+      '\ufeffquestion_id,visibility,form,team,concept\r\nq1,visible,f,a,story\r\n\r\nq2,hidden,,b,\r\n'
+    expect((await classify('import', file(text))).stdout).toBe('decided on 3 question(s)\n')
+    expect(await shown()).toMatchObject({ 'a/f/q1': 'everything', 'b/f/q2': 'nothing', 'b/g/q2': 'nothing' })
+  })
+
+  it.each([
+    [
+      'a row that names no question',
+      'question_id,visibility\nq1,hidden\nher-name,visible\n',
+      1,
+      'row 2 of FILE',
+    ],
+    ['a visibility that is none', 'question_id,visibility\nq1,hidden\nq1,her-name\n', 2, 'row 2 of FILE'],
+    ['other columns', 'her-name,b\n1,2\n', 2, 'question_id,visibility'],
+    ['what is no CSV', 'question_id,visibility\n"her-name\n', 2, 'question_id,visibility'],
+  ])('of %s changes nothing, and does not quote the file', async (_, text, code, said) => {
+    const before = await shown()
+    const ended = await classify('import', file(text))
+    expect(ended).toMatchObject({ code, stdout: '' })
+    expect(ended.stderr).toContain(said)
+    expect(ended.stderr).not.toContain('her-name')
+    expect(await shown()).toEqual(before)
+  })
+})
+
+describe('classify list', () => {
+  it('lists each question, what is shown of it and who decided, without control characters for a terminal', async () => {
+    const { stdout } = await classify('list', '--team', 'a', '--form', 'f')
+    expect(stdout).toMatch(/^form +question +text +type +shows +decided by +concept$/m)
+    expect(stdout).toMatch(/^Form f +q1 +What\?\\x1b\[2J +short_text +everything +person +story$/m)
+    expect(stdout.trim().split('\n')).toHaveLength(3)
+    const all = JSON.parse((await classify('list', '--json')).stdout).questions as { shows: string }[]
+    const hidden = JSON.parse((await classify('list', '--hidden', '--json')).stdout).questions as unknown[]
+    expect(hidden).toHaveLength(all.filter(({ shows }) => shows === 'nothing').length)
+    expect(all).toHaveLength(8)
+  })
+})

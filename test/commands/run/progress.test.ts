@@ -1,0 +1,54 @@
+import { expect, it } from 'vitest'
+import type { Context } from '../../../src/commands/context.ts'
+import { openProgress } from '../../../src/commands/run/progress.ts'
+
+function contextOf(isTTY: boolean): { context: Context; written: () => string } {
+  let text = ''
+  const output = {
+    isTTY,
+    columns: 120,
+    write: (piece: string) => {
+      text += piece
+      return true
+    },
+    on: () => output,
+  }
+  const signal = new AbortController().signal
+  const context = { env: {}, stdout: output, stderr: output, signal, version: '0' }
+  return { context, written: () => text }
+}
+
+it('without a terminal nothing is drawn, and output is unchanged', () => {
+  const { context, written } = contextOf(false)
+  using progress = openProgress(context, false)
+  progress.update('default', 'patients', { fetched: 1, expected: 2 })
+  progress.stderr.write('{"msg":"a line"}\n')
+  expect(written()).toBe('{"msg":"a line"}\n')
+})
+
+it('on a terminal a line is complete, is above the bars, and leaves nothing of a bar behind it', async () => {
+  const { context, written } = contextOf(true)
+  const progress = openProgress(context, false)
+  progress.update('default', 'patients', { fetched: 1, expected: 2 })
+  progress.update('default', 'forms', { fetched: 3, expected: 3 })
+  const bars = /patients .* 1\/2 records[\s\S]*forms .* 3\/3 records/
+  await expect.poll(written).toMatch(bars)
+  const before = written().length
+  progress.stderr.write('first\nsecond\n')
+  const lines = 'first\u001b[K\nsecond\u001b[K\n'
+  await expect.poll(() => written().slice(before)).toContain(lines)
+  // Both bars again, under the lines, though neither has changed.
+  await expect.poll(() => written().slice(written().indexOf(lines, before))).toMatch(bars)
+  progress[Symbol.dispose]()
+})
+
+it('a line written at the very end, or before the first bar, is not lost', () => {
+  const { context, written } = contextOf(true)
+  const progress = openProgress(context, true)
+  progress.stderr.write('early\n')
+  expect(written()).toBe('early\n')
+  progress.update('clinic', 'patients', { fetched: 2, expected: null })
+  progress.stderr.write('late\n')
+  progress[Symbol.dispose]()
+  expect(written()).toMatch(/late[\s\S]*clinic\/patients .* 2\/2 records/)
+})

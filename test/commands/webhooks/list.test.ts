@@ -1,0 +1,150 @@
+/** `webhooks list` and `events`: work without a database, and with incomplete answers of the service. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import { runCli, type Variables } from '../../support/cli.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
+import { startWebhooksService, type WebhooksService } from './service.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'intake-sync-webhooks-'))
+const dataDir = join(folder, 'data')
+
+let warehouse: TestDatabase
+let service: WebhooksService
+/** With a warehouse, and without one. */
+let env: Variables
+let bare: Variables
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+})
+beforeEach(async () => {
+  service = await startWebhooksService()
+  bare = { ...service.env, INTAKE_DATA_DIR: dataDir, LOG_LEVEL: 'trace' }
+  env = {
+    ...bare,
+    DATABASE_URL: warehouse.url,
+    INTAKE_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+  }
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await query(warehouse.url, 'delete from intake_ops.webhook_secrets')
+})
+afterAll(async () => {
+  await warehouse.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...words.split(' ')], variables)
+/** Runs as a process of its own. */
+const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
+const created = () =>
+  webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
+describe('list', () => {
+  it('shows each configuration, and whether its secret is stored', async () => {
+    await created()
+    await created()
+    await webhooks('delete c-2')
+    service.configs.push({ id: 'c-2', target_url: 'https://other.invalid/', is_active: false })
+    service.configs.push({
+      uid: 'c-3',
+      url: 'https://third.invalid/\u001b[2J',
+      events: [{ name: 'created' }],
+    })
+    const run = await webhooks('list')
+    expect(run.code).toBe(0)
+    expect(
+      run.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split(/ {2,}/)),
+    ).toEqual([
+      ['id', 'url', 'events', 'sources', 'active', 'secret'],
+      ['c-1', 'https://clinic.invalid/hooks', 'created', 'form,packet', 'yes', 'stored'],
+      ['c-2', 'https://other.invalid/', '-', '-', 'no', 'retired'],
+      ['c-3', 'https://third.invalid/\\x1b[2J', 'created', '-', '-', 'none'],
+    ])
+    expect(run.output).not.toMatch(/whsec_canary/)
+  })
+
+  it('needs no database, and starts none: the secret column says unknown', async () => {
+    service.configs.push({ id: 'c-1', signature_secret: 'whsec_canary' })
+    const run = await webhooksApart('list --json', bare)
+    expect(run.code).toBe(0)
+    expect(JSON.parse(run.stdout)).toEqual({
+      webhooks: [
+        {
+          id: 'c-1',
+          target_url: null,
+          event_types: null,
+          sources: null,
+          is_active: null,
+          created_at: null,
+          secret: 'unknown',
+        },
+      ],
+    })
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('works with an unreachable database, and reports it', async () => {
+    service.configs.push({ id: 'c-1' })
+    await using empty = await openWarehouse({ empty: true })
+    const run = await webhooks('list', { ...env, DATABASE_URL: empty.url })
+    expect(run.code).toBe(0)
+    expect(run.stdout).toMatch(/^c-1 .* unknown$/m)
+    expect(run.stderr).toContain('note: whether a secret is stored is not known: the database is behind')
+  })
+
+  it('reports an empty list', async () => {
+    expect(await webhooks('list', bare)).toMatchObject({ code: 0, stdout: 'no webhook configurations\n' })
+  })
+})
+
+describe('events', () => {
+  const delivery = (at: number) => ({
+    id: `d-${at}`,
+    webhook_config: { id: 'c-1' },
+    event_type: 'updated',
+    source: 'response',
+    status: 'failed',
+    response_status_code: 500,
+    attempts: at,
+    error: 'timeout\u001b[2J',
+    created_at: `2026-01-01T00:00:${String(at).padStart(2, '0')}Z`,
+  })
+
+  it('are the newest of all, whatever the order of the list', async () => {
+    service.deliveries = [5, 1, 30, 12, 7].map(delivery)
+    const run = await webhooksApart('events --limit 3', bare)
+    expect(run.code).toBe(0)
+    expect(run.stdout.match(/00:00:\d\d/g)).toEqual(['00:00:30', '00:00:12', '00:00:07'])
+    expect(run.stdout).toContain('the newest 3 of 5; --limit shows more\n')
+    expect(run.stdout).toContain('timeout\\x1b[2J')
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('are shown with the fields that exist', async () => {
+    service.deliveries = [{}, delivery(3), 'no object']
+    const run = await webhooks('events --json', bare)
+    expect(run.code).toBe(0)
+    const { events } = JSON.parse(run.stdout)
+    expect(events).toHaveLength(2)
+    expect(events[0]).toMatchObject({
+      id: 'd-3',
+      webhook_config: 'c-1',
+      response_status_code: 500,
+      attempts: 3,
+    })
+    expect(new Set(Object.values(events[1]))).toEqual(new Set([null]))
+  })
+
+  it('reports an empty list', async () => {
+    expect(await webhooks('events', bare)).toMatchObject({ code: 0, stdout: 'no deliveries\n' })
+  })
+})

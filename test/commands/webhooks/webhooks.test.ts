@@ -1,0 +1,197 @@
+/** `webhooks update`, `delete`, `test`: one configuration by its id; and wrong usage. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { startEmulator } from '../../../src/emulator/server.ts'
+import { json } from '../../api/support/service.ts'
+import { openWarehouse, query, variablesOf } from '../../e2e/support/scene.ts'
+import { callerOf } from '../../emulator/caller.ts'
+import { startReceiver } from '../../emulator/receiver.ts'
+import { runCli, type Variables } from '../../support/cli.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
+import { askedOf, startWebhooksService, type WebhooksService } from './service.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'intake-sync-webhooks-'))
+const dataDir = join(folder, 'data')
+
+let warehouse: TestDatabase
+let service: WebhooksService
+/** With a warehouse, and without one. */
+let env: Variables
+let bare: Variables
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+})
+beforeEach(async () => {
+  service = await startWebhooksService()
+  bare = { ...service.env, INTAKE_DATA_DIR: dataDir, LOG_LEVEL: 'trace' }
+  env = {
+    ...bare,
+    DATABASE_URL: warehouse.url,
+    INTAKE_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+  }
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await query(warehouse.url, 'delete from intake_ops.webhook_secrets')
+})
+afterAll(async () => {
+  await warehouse.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...words.split(' ')], variables)
+/** Runs as a process of its own. */
+const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
+const created = () =>
+  webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
+const retired = async () =>
+  Object.fromEntries(
+    (
+      await query<{ config_id: string; retired: boolean }>(
+        warehouse.url,
+        'select config_id, retired_at is not null as retired from intake_ops.webhook_secrets',
+      )
+    ).map((row) => [row.config_id, row.retired]),
+  )
+
+describe('update', () => {
+  it('changes the given fields and nothing else, without a database', async () => {
+    service.configs.push({ id: 'c-1', target_url: 'https://old.invalid/', sources: ['form'] })
+    const run = await webhooksApart('update c-1 --events created,deleted --active false', bare)
+    expect(run.code).toBe(0)
+    expect(service.received[0]).toMatchObject({ method: 'PATCH', url: '/v2/webhooks/c-1' })
+    expect(JSON.parse(String(service.received[0]!.body))).toEqual({
+      event_types: ['created', 'deleted'],
+      is_active: false,
+    })
+    expect(run.stdout).toMatch(/^updated\n.*\nurl +https:\/\/old\.invalid\/\nevents +created,deleted\n/)
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('--replace is a full update', async () => {
+    service.configs.push({ id: 'c-1', target_url: 'https://old.invalid/', sources: ['form'] })
+    const run = await webhooks('update c-1 --replace --url https://new.invalid/ --json', bare)
+    expect(run.code).toBe(0)
+    expect(JSON.parse(run.stdout)).toMatchObject({ target_url: 'https://new.invalid/', sources: null })
+    expect(askedOf(service)).toEqual(['PUT /v2/webhooks/c-1'])
+  })
+
+  it('of an unknown one exits with 1', async () => {
+    const run = await webhooks('update c-9 --active true', bare)
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(run.stderr).toContain('not found (404)')
+  })
+})
+
+describe('delete', () => {
+  it('deletes at the service and retires the stored secret', async () => {
+    await created()
+    const run = await webhooksApart('delete c-1')
+    expect(run).toMatchObject({ code: 0, stdout: 'deleted c-1; its stored secret is retired\n' })
+    expect(service.configs).toEqual([])
+    expect(await retired()).toEqual({ 'c-1': true })
+  })
+
+  it('of one whose secret is not stored, or without a warehouse, succeeds too', async () => {
+    service.configs.push({ id: 'c-1' }, { id: 'c-2' })
+    expect(await webhooks('delete c-1 --json')).toMatchObject({ code: 0 })
+    expect(await webhooks('delete c-2', bare)).toMatchObject({ code: 0, stdout: 'deleted c-2\n' })
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('of one that the service does not know retires its secret, and exits with 1', async () => {
+    await created()
+    service.configs.length = 0
+    expect((await webhooks('delete c-1')).code).toBe(1)
+    expect(await retired()).toEqual({ 'c-1': true })
+  })
+
+  it('that fails at the service leaves the secret in use', async () => {
+    await created()
+    service.interfere = (_, response) => {
+      response.writeHead(500).end()
+      return true
+    }
+    expect((await webhooks('delete c-1')).code).toBe(1)
+    expect(await retired()).toEqual({ 'c-1': false })
+  })
+
+  it('retires only the secret of its own team', async () => {
+    await created()
+    service.configs.push({ id: 'c-1' })
+    expect((await webhooks('delete c-1', { ...env, INTAKE_TEAM: 'other' })).code).toBe(0)
+    expect(await retired()).toEqual({ 'c-1': false })
+  })
+
+  it('sends no request when the warehouse is unreachable', async () => {
+    const run = await webhooks('delete c-1', { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/none' })
+    expect(run).toMatchObject({ code: 1, stdout: '' })
+    expect(service.received).toEqual([])
+  })
+})
+
+describe('test', () => {
+  it('makes the service send an event to the configuration', async () => {
+    service.configs.push({ id: 'c-1' })
+    const run = await webhooks('test c-1', bare)
+    expect(run.code).toBe(0)
+    expect(askedOf(service)).toEqual(['POST /v2/webhooks/events/test'])
+    expect(JSON.parse(String(service.received[0]!.body))).toEqual({ id: 'c-1' })
+    const { stdout } = await webhooks('test c-1 --json', bare)
+    expect(JSON.parse(stdout)).toEqual({ id: 'c-1', status: 200, outcome: null })
+  })
+
+  it('exits with 1 and shows the answer when the service reports a failed delivery', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 1, responses: 0 })
+    await using target = await startReceiver()
+    target.answer = (reply) => void reply.writeHead(503).end()
+    const { body } = await callerOf(emulator).send('POST', '/v2/webhooks', { target_url: target.url })
+    const own = { ...bare, ...variablesOf(emulator) }
+    const run = await webhooks(`test ${body.id}`, own)
+    expect(run.code).toBe(1)
+    expect(run.stdout).toContain('failed (the receiver answered 503')
+    const test = await webhooks(`test ${body.id} --json`, own)
+    expect(JSON.parse(test.stdout)).toMatchObject({
+      outcome: { status: 'failed', response_status_code: '503' },
+    })
+  })
+
+  it('shows the reason of a rejection, and logs it nowhere', async () => {
+    service.interfere = (_, response) => {
+      json(response, { detail: 'canary: the URL answered 500' }, 400)
+      return true
+    }
+    const run = await webhooksApart('test c-1', bare)
+    expect(run).toMatchObject({ code: 1, stdout: 'the service says: canary: the URL answered 500\n' })
+    expect(run.stderr).toContain('(400)')
+    expect(run.stderr).not.toContain('canary')
+  })
+})
+
+it.each([
+  ['', 'Usage: intake-sync webhooks'],
+  ['bogus', 'bogus'],
+  ['create', '--url'],
+  ['create --url clinic.invalid', '--url'],
+  ['create --url ftp://clinic.invalid/', '--url'],
+  ['create --url https://clinic.invalid/ --events created,,', '--events'],
+  ['update', 'id'],
+  ['update c-1', 'nothing to change'],
+  ['update c-1 --replace --active true', '--url'],
+  ['update c-1 --active maybe', '--active'],
+  ['update .. --active true', "'id'"],
+  ['delete', 'id'],
+  ['delete c-1 c-2', 'too many arguments'],
+  ['events --limit 0', '--limit'],
+  ['list --team nobody', '--team'],
+])('webhooks %s sends no request and names the mistake', async (words, named) => {
+  const run = await runCommand(['webhooks', ...words.split(' ').filter((word) => word !== '')], bare)
+  expect(run).toMatchObject({ code: 2, stdout: '' })
+  expect(run.stderr).toContain(named)
+  expect(service.received).toEqual([])
+})

@@ -1,0 +1,139 @@
+/** Checks for alerts that take too long do not delay the alerts of other causes. */
+import pino from 'pino'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { runRound } from '../../../src/operate/alerts/round.ts'
+import { openWebhookChecks, type WebhookChecks } from '../../../src/operate/health/webhook-checks.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { connect, openWarehouse, query } from '../../e2e/support/scene.ts'
+import { openReceiver, SECRET, shortOf } from './receiver.ts'
+
+const TEAMS = ['north', 'south', 'west']
+
+async function openScene(webhookChecks: WebhookChecks) {
+  const warehouse = await openWarehouse()
+  const receiver = await openReceiver()
+  onTestFinished(async () => {
+    await receiver[Symbol.asyncDispose]()
+    await warehouse.drop()
+  })
+  const { url } = warehouse
+  const run = (text: string) => query(url, text)
+  await run("insert into intake.teams (name) values ('north'), ('south'), ('west')")
+  const late: string[][] = []
+  const logger = pino(
+    { base: null },
+    { write: (line: string) => void late.push((JSON.parse(line) as { late?: string[] }).late ?? []) },
+  )
+  const options = {
+    ...{ url, logger, clock: systemClock, signal: new AbortController().signal, version: '1.2.3' },
+    ...{ teams: TEAMS, webhookChecks },
+    settings: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: null },
+  }
+  return {
+    url,
+    run,
+    late: () => late.flat(),
+    /** The alerts that one round posts, in short form. */
+    async posted() {
+      await runRound(options, { thorough: true, insist: false })
+      return receiver.taken().flatMap(shortOf)
+    },
+    /** Events arrived for this team until a day ago, and none since. */
+    silence: (team: string) =>
+      run(
+        `insert into intake_ops.events_received (team_id, hour, events, last_at)
+         select team_id, date_trunc('hour', now()) - make_interval(hours => ago), 30, now() - make_interval(hours => ago)
+         from intake.teams, generate_series(30, 300) as ago where name = '${team}'`,
+      ),
+    deadLetter: (team: string) =>
+      run(
+        `insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason)
+         select team_id, 'forms', 'f', 'x', 'page', 'r' from intake.teams where name = '${team}'`,
+      ),
+    oldEvent: (team: string) =>
+      run(
+        `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
+         select team_id, 'e', '\\x00', current_date, now() - interval '1 hour', '{}' from intake.teams where name = '${team}'`,
+      ),
+    /** Locks the table until the returned function is called. */
+    async lock(table: string) {
+      const session = await connect(url)
+      await session.query('begin')
+      await session.query(`lock table ${table} in access exclusive mode`)
+      return () => session.end()
+    },
+  }
+}
+
+it('deliveries that cannot be compared block no other alert, and clear none', async () => {
+  const scene = await openScene(openWebhookChecks({ inboxDays: 30, eachMs: 200 }))
+  await scene.silence('north')
+  expect(await scene.posted()).toEqual(['raised webhooks_silent north'])
+  const unlock = await scene.lock('intake.webhook_deliveries')
+  await scene.deadLetter('south')
+  await scene.oldEvent('west')
+  expect((await scene.posted()).toSorted()).toEqual([
+    'raised dead_letters south forms',
+    'raised inbox_old west',
+  ])
+  expect(scene.late()).toEqual(TEAMS.map((team) => `webhooks of ${team}`))
+  await unlock()
+  await scene.run("update intake_ops.events_received set last_at = now(), hour = hour + interval '30 hours'")
+  expect(await scene.posted()).toEqual(['cleared webhooks_silent north'])
+})
+
+it('when the deliveries of one team take long to compare, the others are checked and the team is named in the log', async () => {
+  const scene = await openScene(openWebhookChecks({ inboxDays: 30, eachMs: 500 }))
+  for (const team of TEAMS) await scene.silence(team)
+  // A single row of the team is as slow as millions.
+  await scene.run('alter table intake.webhook_deliveries rename to all_deliveries')
+  await scene.run(
+    `create view intake.webhook_deliveries as
+     select * from intake.all_deliveries where case when event_id = 'slow' then pg_sleep(20) is not null else true end`,
+  )
+  await scene.run(
+    `insert into intake.all_deliveries (team_id, id, event_id, webhook_config_id, created_at, _version, _origin)
+     select team_id, 'd', 'slow', 'c', now(), now(), 'test' from intake.teams where name = 'north'`,
+  )
+  expect(await scene.posted()).toEqual(['raised webhooks_silent south', 'raised webhooks_silent west'])
+  expect(scene.late()).toEqual(['webhooks of north'])
+})
+
+it('teams that were skipped for lack of time come first in the next round', async () => {
+  const checks = openWebhookChecks({ inboxDays: 30, eachMs: 300, allMs: 300 })
+  const scene = await openScene(checks)
+  const unlock = await scene.lock('intake.webhook_deliveries')
+  await using session = await openSession({ url: scene.url, purpose: 'looks' })
+  expect(await checks.check(session.db, null)).toEqual([])
+  await unlock()
+  const judged = await checks.check(session.db, null)
+  expect(judged.map(({ team }) => team)).toEqual(['south', 'west', 'north'])
+})
+
+it('dead letters that cannot be counted block no other alert', async () => {
+  const scene = await openScene(openWebhookChecks({ inboxDays: 30 }))
+  const unlock = await scene.lock('intake_ops.dead_letters')
+  await scene.oldEvent('west')
+  await scene.silence('south')
+  expect((await scene.posted()).toSorted()).toEqual(['raised inbox_old west', 'raised webhooks_silent south'])
+  expect(scene.late()).toEqual(['dead_letters'])
+  await unlock()
+})
+
+it('the timeout of the checks does not apply to later statements', async () => {
+  const scene = await openScene(openWebhookChecks({ inboxDays: 30 }))
+  await using session = await openSession({
+    url: scene.url,
+    purpose: 'looks',
+    planner: ['statement_timeout=7000'],
+  })
+  await openWebhookChecks({ inboxDays: 30 }).check(session.db, null)
+  const { rows } = await session.client.query(
+    `select name, setting from pg_settings where name in ('statement_timeout', 'lock_timeout') order by name`,
+  )
+  expect(rows).toEqual([
+    { name: 'lock_timeout', setting: '10000' },
+    { name: 'statement_timeout', setting: '7000' },
+  ])
+})

@@ -1,0 +1,367 @@
+/** `doctor` reports the cause of each planted fault, and no other. */
+
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:net'
+import { stripVTControlCharacters } from 'node:util'
+import pino from 'pino'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { seal } from '../../../src/core/secret-box.ts'
+import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import type { Check } from '../../../src/operate/doctor/check.ts'
+import { runChecks } from '../../../src/operate/doctor/doctor.ts'
+import { diskCheck, nodeCheck } from '../../../src/operate/doctor/machine.ts'
+import { pooledCheck } from '../../../src/operate/doctor/warehouse.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { placeOf, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
+import { query, variablesOf } from '../../e2e/support/scene.ts'
+import type { Variables } from '../../support/cli.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+const KEY = randomBytes(32).toString('base64')
+
+let emulator: Emulator
+let warehouse: TestDatabase
+let env: Variables
+
+beforeAll(async () => {
+  emulator = await startEmulator({ port: 0, patients: 3, responses: 3, forms: 2, packets: 1, documents: 1 })
+  warehouse = await createTestDatabase()
+  env = {
+    ...variablesOf(emulator),
+    DATABASE_URL: warehouse.url,
+    INTAKE_ENCRYPTION_KEY: KEY,
+    INTAKE_WEBHOOK_SECRETS: 'one',
+    INTAKE_WEBHOOK_PORT: '0',
+    INTAKE_ADMIN_PORT: '0',
+  }
+  await query(warehouse.url, "insert into intake.teams (name) values ('default')")
+})
+afterEach(async () => {
+  await query(
+    warehouse.url,
+    `update intake.teams set environment = null; delete from intake_ops.webhook_secrets; delete from intake_raw.inbox`,
+  )
+})
+afterAll(async () => {
+  await emulator.close()
+  await warehouse.drop()
+})
+
+interface Doctored {
+  readonly code: number | null
+  readonly output: string
+  readonly checks: readonly Check[]
+  /** Checks that are not ok, by name. */
+  readonly wrong: Readonly<Record<string, Check>>
+}
+
+async function doctor(changes: Variables = {}): Promise<Doctored> {
+  const { code, stdout, output } = await runCommand(['doctor', '--json'], { ...env, ...changes })
+  const { checks } = JSON.parse(stdout) as { checks: readonly Check[] }
+  // This machine's Node may be past its end of life.
+  const wrong = checks.filter(({ status, name }) => status !== 'ok' && name !== 'node')
+  return { code, output, checks, wrong: Object.fromEntries(wrong.map((check) => [check.name, check])) }
+}
+
+test('without a fault, nothing is reported and the exit code is 0', async () => {
+  const { code, checks, wrong, output } = await doctor()
+  expect(wrong).toEqual({})
+  expect(code).toBe(0)
+  expect(checks.map(({ name }) => name)).toEqual([
+    ...[
+      'node',
+      'configuration',
+      'database',
+      'database sessions',
+      'database encoding',
+      'database writes',
+      'schema',
+    ],
+    ...['database privileges', 'roles', 'disk', 'time zones', 'credentials', 'environment', 'clock'],
+    'rate limit',
+    ...['webhook secret', 'encryption key', 'inbox', 'schedule', 'alerts', 'webhook port', 'admin port'],
+  ])
+  for (const secret of [KEY, env.INTAKE_API_SECRET!, env.INTAKE_API_KEY!, warehouse.url])
+    expect(output).not.toContain(secret)
+})
+
+test('without --json each check is a line of at most 80 columns, with its hint below', async () => {
+  const { INTAKE_API_KEY: _, ...rest } = env
+  const ended = await runCommand(
+    ['doctor'],
+    { ...rest, INTAKE_API_SECRET: '', INTAKE_BASE_URL: '' },
+    { columns: 80 },
+  )
+  expect(ended.code).toBe(1)
+  const shown = stripVTControlCharacters(ended.stdout)
+  expect(shown).not.toBe(ended.stdout)
+  for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
+  expect(shown).toMatch(/^failed {3}credentials [^:]*hint: /m)
+  expect(shown).toMatch(/\d+ ok, \d+ warnings?, 1 failed\n$/)
+})
+
+describe('faults of the service:', () => {
+  test('missing credentials', async () => {
+    const { wrong, code } = await doctor({ INTAKE_BASE_URL: '', INTAKE_API_KEY: '', INTAKE_API_SECRET: '' })
+    expect([code, Object.keys(wrong)]).toEqual([1, ['credentials']])
+    expect(wrong.credentials).toMatchObject({ status: 'failed', detail: expect.stringContaining('not set') })
+  })
+
+  test('a wrong secret', async () => {
+    const { wrong, code, output } = await doctor({ INTAKE_API_SECRET: 'not-the-secret' })
+    expect([code, Object.keys(wrong)]).toEqual([1, ['credentials']])
+    expect(wrong.credentials!.detail).toContain('refuses the pair of key and secret (403)')
+    expect(output).not.toContain('not-the-secret')
+  })
+
+  test('a sandbox key on production', async () => {
+    const sandbox = emulator.environments[1]!.teams[0]!
+    const keys = { INTAKE_API_KEY: sandbox.api_key, INTAKE_API_SECRET: sandbox.api_secret }
+    const unknown = await doctor(keys)
+    expect(unknown.wrong.credentials).toMatchObject({
+      detail: expect.stringContaining('production environment'),
+      hint: expect.stringContaining('a sandbox key is not valid in production'),
+    })
+    await query(warehouse.url, "update intake.teams set environment = 'sandbox'")
+    expect((await doctor(keys)).wrong.credentials!.detail).toContain('they are credentials of sandbox')
+  })
+
+  test('a warehouse that was loaded from another environment', async () => {
+    await query(warehouse.url, "update intake.teams set environment = 'sandbox'")
+    const { wrong, code } = await doctor()
+    expect([code, Object.keys(wrong)]).toEqual([1, ['environment']])
+    expect(wrong.environment!.detail).toBe('the warehouse was loaded from sandbox, and this is production')
+  })
+
+  test('an unreachable host', async () => {
+    const { wrong, code } = await doctor({ INTAKE_BASE_URL: 'http://127.0.0.1:9' })
+    expect([code, Object.keys(wrong)]).toEqual([1, ['credentials']])
+    expect(wrong.credentials!.detail).toContain('127.0.0.1:9')
+  })
+
+  test.each([
+    [90, 'warning', 0],
+    [-90, 'warning', 0],
+    [420, 'failed', 1],
+  ])('a clock that is off by %i seconds', async (seconds, status, exitCode) => {
+    const skewed = await startEmulator({
+      port: 0,
+      patients: 0,
+      responses: 0,
+      faults: `clock-skew=${seconds}`,
+    })
+    try {
+      const { wrong, code } = await doctor(variablesOf(skewed))
+      expect([code, Object.keys(wrong)]).toEqual([exitCode, ['clock']])
+      expect(wrong.clock).toMatchObject({
+        status,
+        detail: expect.stringContaining(seconds > 0 ? 'ahead' : 'behind'),
+      })
+    } finally {
+      await skewed.close()
+    }
+  })
+})
+
+describe('faults of the warehouse:', () => {
+  const onServer = async (text: string) => await query(inject('testServer').url, text)
+  const nameOf = (url: string) => new URL(url).pathname.slice(1)
+  const withUrl = (change: (url: URL) => void) => {
+    const url = new URL(warehouse.url)
+    change(url)
+    return { DATABASE_URL: url.href }
+  }
+
+  test('an unreachable server; checks that do not need it run all the same', async () => {
+    const { wrong, code, checks } = await doctor(
+      withUrl((url) => {
+        url.port = '9'
+      }),
+    )
+    expect([code, Object.keys(wrong)]).toEqual([1, ['database']])
+    expect(wrong.database!.detail).toContain('cannot reach the warehouse')
+    expect(checks.map(({ name }) => name)).toContain('credentials')
+  })
+
+  test('a database that does not exist', async () => {
+    const { wrong } = await doctor(
+      withUrl((url) => {
+        url.pathname = '/no_such_database'
+      }),
+    )
+    expect(wrong.database!.detail).toBe('the warehouse database does not exist')
+  })
+
+  test('a database with pending migrations', async () => {
+    await using empty = await createTestDatabase({ empty: true })
+    const { wrong, code } = await doctor({ DATABASE_URL: empty.url })
+    expect([code, Object.keys(wrong)]).toEqual([1, ['schema']])
+    expect(wrong.schema).toMatchObject({ hint: 'run: intake-sync migrate' })
+  })
+
+  test('a database that is read-only', async () => {
+    await using own = await createTestDatabase()
+    await onServer(`alter database ${nameOf(own.url)} set default_transaction_read_only = on`)
+    const { wrong, code } = await doctor({ DATABASE_URL: own.url })
+    expect([code, Object.keys(wrong)]).toEqual([1, ['database writes']])
+    expect(wrong['database writes']!.detail).toBe('the warehouse is read-only')
+  })
+
+  test('a database of another encoding', async () => {
+    const name = `${inject('testServer').prefix}ascii`
+    await onServer(`create database ${name} encoding 'SQL_ASCII' locale 'C' template template0`)
+    try {
+      const { wrong } = await doctor(
+        withUrl((url) => {
+          url.pathname = `/${name}`
+        }),
+      )
+      expect(wrong['database encoding']!.detail).toContain('SQL_ASCII')
+    } finally {
+      await onServer(`drop database ${name} with (force)`)
+    }
+  })
+
+  test('a login without write privileges, and roles without their grants', async () => {
+    await using own = await createTestDatabase()
+    const login = `${inject('testServer').prefix}reader`
+    await onServer(`create role ${login} login password 'x'`)
+    try {
+      await query(own.url, `grant usage on schema intake_ops to ${login}`)
+      await query(own.url, `grant select on intake_ops.migrations to ${login}`)
+      await query(own.url, `grant usage on schema intake to ${login}`)
+      await query(own.url, `grant select on intake.teams to ${login}`)
+      const url = new URL(own.url)
+      url.username = login
+      url.password = 'x'
+      const { wrong } = await doctor({ DATABASE_URL: url.href })
+      expect(wrong['database privileges']).toMatchObject({
+        status: 'failed',
+        hint: expect.stringContaining('intake_loader'),
+      })
+      await query(own.url, 'revoke usage on schema intake_analytics from intake_analyst')
+      const without = await doctor({ DATABASE_URL: own.url })
+      expect([without.code, Object.keys(without.wrong)]).toEqual([1, ['roles']])
+      expect(without.wrong.roles!.detail).toContain('intake_analyst')
+    } finally {
+      await query(own.url, `drop owned by ${login}`)
+      await onServer(`drop role ${login}`)
+    }
+  })
+
+  test('a pooler that lends connections per transaction', async () => {
+    await using first = await openSession({ url: warehouse.url, purpose: 'test' })
+    await using second = await openSession({ url: warehouse.url, purpose: 'test' })
+    expect(await pooledCheck(first, second)).toMatchObject({ status: 'ok' })
+    // As with such a pooler, the second session uses the connection that the first returned.
+    expect(await pooledCheck(first, first)).toMatchObject({
+      status: 'failed',
+      hint: expect.stringContaining('session mode'),
+    })
+  })
+
+  test('a disk that is full', async () => {
+    const checks = await runChecks({
+      url: warehouse.url,
+      dataDir: null,
+      ingestTeams: [],
+      teams: [],
+      encryptionKey: null,
+      cron: null,
+      webhook: { name: 'webhook port', variable: 'INTAKE_WEBHOOK_PORT', host: '127.0.0.1', port: 0 },
+      admin: { name: 'admin port', variable: 'INTAKE_ADMIN_PORT', host: '127.0.0.1', port: 0 },
+      clock: systemClock,
+      logger: pino({ level: 'silent' }),
+      signal: new AbortController().signal,
+      freeBytes: async () => 1_000_000,
+    })
+    expect(checks.filter(({ status }) => status === 'failed')).toMatchObject([
+      { name: 'disk', detail: expect.stringContaining('0.0 GB') },
+    ])
+    expect(diskCheck(1_500_000_000).status).toBe('warning')
+    expect(diskCheck(50_000_000_000).status).toBe('ok')
+  })
+})
+
+describe('faults of webhooks:', () => {
+  async function store(key: string): Promise<void> {
+    await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+    const place = { teamId: 1, configId: 'c-1' }
+    await storeSecret(session.db, place, seal('whsec_canary', Buffer.from(key, 'base64'), placeOf(place)))
+  }
+
+  test('no signature secret at all', async () => {
+    const { wrong, code } = await doctor({ INTAKE_WEBHOOK_SECRETS: '' })
+    expect([code, Object.keys(wrong)]).toEqual([0, ['webhook secret']])
+  })
+
+  test('secrets that were encrypted with another key, or whose key is missing', async () => {
+    await store(randomBytes(32).toString('base64'))
+    const other = await doctor({ INTAKE_WEBHOOK_SECRETS: '' })
+    expect([other.code, Object.keys(other.wrong)]).toEqual([1, ['webhook secret', 'encryption key']])
+    expect(other.wrong['encryption key']!.detail).toContain('encrypted with another key')
+    const missing = await doctor({ INTAKE_ENCRYPTION_KEY: '' })
+    expect(missing.wrong['encryption key']!.detail).toContain('INTAKE_ENCRYPTION_KEY is not set')
+    await store(KEY)
+    const right = await doctor({ INTAKE_WEBHOOK_SECRETS: '' })
+    expect([right.code, right.wrong]).toEqual([0, {}])
+  })
+
+  test('events that no process drains', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
+       values (1, 'e', '\\x00', current_date, now() - interval '2 hours', '{}')`,
+    )
+    const { wrong, code } = await doctor()
+    expect([code, Object.keys(wrong)]).toEqual([1, ['inbox']])
+    expect(wrong.inbox!.detail).toContain('the oldest for 120 minutes')
+  })
+
+  test('a port that another program uses', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    try {
+      const { port } = other.address() as { port: number }
+      const { wrong, code } = await doctor({ INTAKE_WEBHOOK_PORT: String(port) })
+      expect([code, Object.keys(wrong)]).toEqual([1, ['webhook port']])
+      expect(wrong['webhook port']!.hint).toContain('INTAKE_WEBHOOK_PORT')
+    } finally {
+      other.close()
+    }
+  })
+})
+
+describe('settings:', () => {
+  test('a schedule without a time, and an invalid schedule', async () => {
+    for (const INTAKE_CRON of ['0 0 31 2 *', 'every night']) {
+      const { code, wrong } = await doctor({ INTAKE_CRON })
+      expect([code, Object.keys(wrong)]).toEqual([1, ['configuration']])
+      expect(wrong.configuration!.detail).toContain('INTAKE_CRON')
+    }
+    const { checks } = await doctor({ INTAKE_CRON: '30 3 * * *' })
+    expect(checks.find(({ name }) => name === 'schedule')!.detail).toMatch(/^30 3 \* \* \*: next at \d{4}-/)
+  })
+
+  test('a Node that is too old, or past its end of life', () => {
+    expect(nodeCheck('v18.20.0', '2026-01-01')).toMatchObject({ status: 'failed' })
+    expect(nodeCheck('v20.18.3', '2026-01-01')).toMatchObject({ status: 'failed' })
+    expect(nodeCheck('v20.19.4', '2026-01-01')).toMatchObject({ status: 'ok' })
+    expect(nodeCheck('v20.19.4', '2026-06-01')).toMatchObject({ status: 'warning' })
+    expect(nodeCheck('v24.1.0', '2026-06-01')).toMatchObject({ status: 'ok' })
+    expect(nodeCheck('v23.1.0', '2026-06-01')).toMatchObject({ status: 'warning' })
+  })
+
+  test('without any warehouse none is created, and the report says so', async () => {
+    const { DATABASE_URL: _, ...rest } = env
+    const ended = await runCommand(['doctor', '--json'], rest)
+    const { checks } = JSON.parse(ended.stdout) as { checks: readonly Check[] }
+    expect(ended.code).toBe(0)
+    expect(checks.find(({ name }) => name === 'database')).toMatchObject({
+      status: 'warning',
+      detail: expect.stringContaining('no warehouse yet'),
+    })
+  })
+})

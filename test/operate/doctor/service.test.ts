@@ -1,0 +1,115 @@
+/** `doctor` with a base URL where another server answers, or none in time. */
+import type http from 'node:http'
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import { DEFAULT_PATHS } from '../../../src/api/paths.ts'
+import { systemClock } from '../../../src/core/clock.ts'
+import { runChecks } from '../../../src/operate/doctor/doctor.ts'
+import { checkService } from '../../../src/operate/doctor/service.ts'
+import { json, startService } from '../../api/support/service.ts'
+import { collecting } from '../../support/garbage.ts'
+
+type Answering = Parameters<typeof startService>[0]
+
+async function look(answering: Answering, limitMs = 60_000) {
+  await using service = await startService(answering)
+  const team = { name: 'default', baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '' }
+  return await checkService(
+    { ...team, concurrency: 1 },
+    {
+      ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+      ...{ environment: null, suffix: '', limitMs },
+    },
+  )
+}
+
+test.each<[string, Answering]>([
+  ['an empty body', (_, response) => response.writeHead(200).end()],
+  ['an empty object', (_, response) => json(response, {})],
+  ['a greeting', (_, response) => json(response, { status: 'ok', version: '1' })],
+  ['a complaint', (_, response) => json(response, { detail: 'Unknown tenant.', results: [] })],
+  [
+    'a page for browsers',
+    (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+  ],
+])('200 with %s proves no credentials: the base URL is questioned', async (_, answering) => {
+  const [credentials, ...others] = await look(answering)
+  expect(credentials).toMatchObject({ name: 'credentials', status: 'failed' })
+  expect(credentials!.hint).toMatch(/INTAKE_BASE_URL/)
+  expect(others).toEqual([])
+})
+
+test.each([404, 410])(
+  '%i for a list is reported as a wrong base URL, not as a deleted list',
+  async (status) => {
+    const [credentials] = await look((_, response) => json(response, { detail: 'Not found.' }, status))
+    expect(credentials).toEqual({
+      ...{
+        name: 'credentials',
+        status: 'failed',
+        detail: `GET ${DEFAULT_PATHS.forms}: not found (${status})`,
+      },
+      hint: 'check INTAKE_BASE_URL: the server there does not have the paths of the service',
+    })
+  },
+)
+
+test('a list without a form is a list', async () => {
+  const [credentials] = await look((_, response) => json(response, { count: 0, next: null, results: [] }))
+  expect(credentials).toMatchObject({ status: 'ok' })
+})
+
+test('a service that never answers is reported after the timeout', async () => {
+  using _ = collecting()
+  const [credentials] = await look(() => {}, 1_500)
+  expect(credentials).toMatchObject({
+    ...{ name: 'credentials', status: 'failed', detail: 'the service did not respond within 1.5 s' },
+    hint: expect.stringContaining('INTAKE_BASE_URL'),
+  })
+})
+
+test('a throttled team gives no result about its credentials', async () => {
+  const [credentials, ...others] = await look(
+    (_, response) => json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '1' }),
+    1_500,
+  )
+  expect(credentials).toMatchObject({
+    ...{ name: 'credentials', status: 'warning' },
+    detail: 'not checked: the service throttles this team (429)',
+    hint: expect.stringContaining('other client'),
+  })
+  expect(others).toEqual([])
+})
+
+test('requests of all teams are sent before any is answered: one that hangs delays no other', async () => {
+  const unanswered: http.ServerResponse[] = []
+  const teams = ['one', 'two', 'three']
+  await using service = await startService((_, response) => {
+    unanswered.push(response)
+    // The last request answers all; sequential requests would each wait for their timeout.
+    if (unanswered.length === teams.length)
+      for (const each of unanswered) json(each, { count: 0, next: null, results: [] })
+  })
+  const checks = await runChecks({
+    ...{ url: null, dataDir: null, encryptionKey: null, cron: null, clock: systemClock },
+    ingestTeams: teams.map((name) => ({ name, webhookSecrets: [] })),
+    teams: teams.map((name) => ({
+      ...{
+        name,
+        baseUrl: service.url,
+        apiKey: 'k',
+        apiSecret: 's',
+        apiVersion: '',
+        concurrency: 1,
+        timezone: 'UTC',
+      },
+    })),
+    ...{ webhook: { name: 'webhook port', variable: 'W', host: '127.0.0.1', port: 0 } },
+    ...{ admin: { name: 'admin port', variable: 'A', host: '127.0.0.1', port: 0 } },
+    ...{ logger: pino({ level: 'silent' }), signal: AbortSignal.timeout(15_000) },
+  })
+  const asked = checks.filter(({ name }) => name.startsWith('credentials'))
+  expect(asked.map(({ name, status }) => `${name}: ${status}`)).toEqual(
+    teams.map((name) => `credentials of ${name}: ok`),
+  )
+})

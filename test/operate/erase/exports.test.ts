@@ -1,0 +1,149 @@
+/** Rows of exports that name a patient other than by id, and events that only mention one. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { loadFile } from '../../../src/load/exports/load-file.ts'
+import { spool } from '../../../src/load/exports/spool.ts'
+import { takeSlice } from '../../../src/load/slice.ts'
+import { erase } from '../../../src/operate/erase/erase.ts'
+import { noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+  await scene.session.client.query(
+    `insert into intake.exports (team_id, id, _version, _origin) values ($1, 'e', now(), 'test')`,
+    [scene.teamId],
+  )
+})
+afterEach(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+const HEAD = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,q\n'
+
+async function load(lines: string): Promise<void> {
+  const taken = await takeSlice(scene.session.db, { teamId: scene.teamId, stream: 'exports', slice: '' }, '1')
+  async function* pieces() {
+    yield Buffer.from(HEAD + lines)
+  }
+  const { last: _, ...spooled } = await spool(scene.session, pieces())
+  await loadFile(scene.session, taken, {
+    ...spooled,
+    exportId: 'e',
+    isJsonString: false,
+    apiVersion: 'v2.1',
+    timezone: 'UTC',
+    observedAt: noonPlus(1),
+    origin: 'test',
+  })
+}
+
+async function patient(id: string, data: object): Promise<void> {
+  await scene.store([patientEvent(id, 1, data)])
+  await scene.drain()
+}
+
+const rows = async () =>
+  (
+    await scene.rows<{ line: string }>(
+      `select row_number || ' ' || client_id || ' ' || coalesce(string_agg(value, ','), '') as line
+       from intake.export_rows left join intake.export_cells using (team_id, export_id, row_number)
+       group by row_number, client_id order by row_number`,
+    )
+  ).map(({ line }) => line)
+const bytes = async () => {
+  const [row] = await scene.rows<{ body: Buffer }>('select body from intake_raw.export_chunks')
+  return row!.body.toString('utf8')
+}
+const erased = (id: string) =>
+  erase({ url: scene.url, patient: { teamId: scene.teamId, id }, forget: false, clock: systemClock })
+
+const LINES = [
+  '17,Ann,Lee,ann@example.com,,,False,by another number',
+  'EHR-1,A,L,,,,False,by the external id',
+  '18,ann,LEE,Ann@Example.com,not a time,,False,another spelling',
+  '19,Bea,Lee,ann@example.com,,,False,a relative who shares the address',
+  'p-2,Ann,Lee,ann@example.com,,,False,another patient of the same name',
+].join('\n')
+
+test('rows that name the patient by external id, or by name and address, are removed and stay removed', async () => {
+  await patient('p-1', {
+    external_id: 'EHR-1',
+    first_name: 'Ann',
+    last_name: 'Lee',
+    email: 'ann@example.com',
+  })
+  await patient('p-2', { first_name: 'Ann', last_name: 'Lee', email: 'ann@example.com' })
+  await load(LINES)
+  expect(await erased('p-1')).toMatchObject({ exportRows: 3 })
+  const left = ['4 19 a relative who shares the address', '5 p-2 another patient of the same name']
+  expect(await rows()).toEqual(left)
+  expect(await bytes()).not.toMatch(/EHR-1|another number|another spelling/)
+  const problems = await scene.rows<{ file: string | null; entry: string | null }>(
+    `select problems::text as file, (select _problems::text from intake.exports) as entry from intake_raw.export_files`,
+  )
+  expect(JSON.stringify(problems)).not.toContain('not a time')
+  // The same file, and another that contains the patient again.
+  await load(LINES)
+  expect(await rows()).toEqual(left)
+  await load(`20,Cy,Lee,c@example.com,,,True,new\n${LINES}`)
+  expect(await rows()).toEqual([
+    '1 20 new',
+    '5 19 a relative who shares the address',
+    '6 p-2 another patient of the same name',
+  ])
+  expect(await bytes()).not.toMatch(/EHR-1|another number|another spelling/)
+})
+
+test('a file that cannot be read is not kept as bytes once a patient was erased', async () => {
+  await patient('p-1', { first_name: 'Ann' })
+  await scene.session.client.query(
+    `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
+     values ($1, 'e', false, '\\x00', 3, false, '', 'UTC', now(), 'test')`,
+    [scene.teamId],
+  )
+  await scene.session.client.query(
+    `insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body) values ($1, 'e', false, 1, 'p-1,"Ann')`,
+    [scene.teamId],
+  )
+  await erased('p-1')
+  expect(await scene.rows('select is_loaded from intake_raw.export_files')).toEqual([{ is_loaded: false }])
+  expect(await scene.rows('select from intake_raw.export_chunks')).toEqual([])
+})
+
+test('a pending event that only mentions the patient is still loaded; one that is done is removed', async () => {
+  const id = '0f0e0d0c-0000-4000-8000-000000000001'
+  await patient(id, { first_name: 'Ann' })
+  await scene.store([patientEvent('p-2', 3, { first_name: 'Bea', address: `c/o ${id}` })])
+  await erased(id)
+  await scene.drain()
+  expect(await scene.rows('select id, address from intake.patients')).toEqual([
+    { id: 'p-2', address: `c/o ${id}` },
+  ])
+  expect(await scene.inbox()).toEqual({ done: 1 })
+  expect(await erased(id)).toMatchObject({ records: 0, events: 1 })
+  expect(await scene.inbox()).toEqual({})
+})
+
+test('with numbers as ids, patient 12 is not form 12, and 12 in a body is not a patient', async () => {
+  await patient('12', { first_name: 'Ann' })
+  const record = {
+    id: '12',
+    name: 'Form',
+    text: '',
+    enabled: true,
+    created_at: null,
+    updated_at: null,
+    questions: [],
+  }
+  await scene.store([
+    { id: 'f', timestamp: noonPlus(2), event_type: 'updated', source: 'form', data: record },
+    patientEvent('13', 3, { address: '12' }),
+  ])
+  await scene.drain()
+  await erased('12')
+  expect(await scene.rows('select id from intake.patients')).toEqual([{ id: '13' }])
+  expect(await scene.rows('select id from intake.forms')).toEqual([{ id: '12' }])
+  expect(await scene.inbox()).toEqual({ done: 2 })
+})

@@ -1,0 +1,175 @@
+/** Metrics have the right values, are in the Prometheus text format, and contain no personal data. */
+import { expect, it } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { openGauges } from '../../../src/operate/metrics/gauges.ts'
+import { openMetrics } from '../../../src/operate/metrics/registry.ts'
+import { openGlances } from '../../../src/warehouse/glance.ts'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+
+interface Metric {
+  readonly name: string
+  help: string
+  type: string
+  readonly samples: {
+    readonly name: string
+    readonly labels: Record<string, string>
+    readonly value: string
+  }[]
+}
+
+/** Reads the text format (version 0.0.4) strictly: an invalid line fails. */
+function parse(text: string): readonly Metric[] {
+  const metrics: Metric[] = []
+  expect(text.endsWith('\n')).toBe(true)
+  for (const line of text.split('\n')) {
+    if (line === '') continue
+    const head = /^# (HELP|TYPE) ([a-z_0-9]+) (.+)$/.exec(line)
+    if (head !== null) {
+      const [, what, name, rest] = head
+      if (what === 'HELP') metrics.push({ name: name!, help: rest!, type: '', samples: [] })
+      else metrics.at(-1)!.type = rest!
+      expect(metrics.at(-1)!.name).toBe(name)
+      continue
+    }
+    const sample = /^([a-z_0-9]+)(?:\{(.*)\})? (-?[0-9.e+-]+|NaN|Nan|[+-]Inf)$/.exec(line)
+    expect([line, sample]).not.toEqual([line, null])
+    const labels = Object.fromEntries(
+      [...(sample![2] ?? '').matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map((each) => [each[1]!, each[2]!]),
+    )
+    metrics.at(-1)!.samples.push({ name: sample![1]!, labels, value: sample![3]! })
+  }
+  return metrics
+}
+
+/** A warehouse with a team in which each countable thing occurs once. */
+async function everything(): Promise<readonly Metric[]> {
+  await using warehouse = await openWarehouse()
+  await query(warehouse.url, "insert into intake.teams (name) values ('north')")
+  await query(
+    warehouse.url,
+    `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
+     select team_id, 'e-1', '\\x00', current_date, now() - interval '90 seconds', 'patient', 'canary-7f3a', 'canary-7f3a'
+     from intake.teams`,
+  )
+  await query(
+    warehouse.url,
+    `insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason)
+     select team_id, 'patients', 'canary-7f3a', 'x', 'event:e', 'why' from intake.teams`,
+  )
+  await query(
+    warehouse.url,
+    `with run as (insert into intake_ops.runs (kind, status, finished_at) values ('backfill', 'succeeded', now()) returning run_id)
+     insert into intake_ops.run_streams (run_id, team_id, stream, status) select run_id, team_id, 'patients', 'succeeded' from run, intake.teams`,
+  )
+  for (const [status, hoursAgo] of [
+    ['succeeded', 2],
+    ['failed', 0],
+  ]) {
+    await query(
+      warehouse.url,
+      `with run as (
+         insert into intake_ops.runs (kind, status, started_at, finished_at)
+         values ('backfill', $1, now() - make_interval(hours => $2), now() - make_interval(hours => $2)) returning run_id
+       )
+       insert into intake_ops.run_streams (run_id, team_id, stream, status)
+       select run_id, team_id, 'forms', $1 from run, intake.teams`,
+      [status, hoursAgo],
+    )
+  }
+  await query(
+    warehouse.url,
+    `insert into intake_ops.events_received (team_id, hour, events, last_at)
+     select team_id, date_trunc('hour', now()) - make_interval(hours => ago), 1, now() from intake.teams, generate_series(0, 99) as ago`,
+  )
+  await query(
+    warehouse.url,
+    "insert into intake_ops.alerts (team_id, cause) select team_id, 'inbox_old' from intake.teams",
+  )
+  const { registry, ingest, drain, alertsPosted } = openMetrics()
+  alertsPosted(false)
+  ingest.stored('north', false)
+  ingest.stored('north', true)
+  ingest.rejected('signature', 'north')
+  ingest.rejected('unknown_team')
+  ingest.committed(7, 0.004)
+  drain.drained('north', { done: 2, dead: 1, retried: 0 }, [0.02, 3])
+  drain.refetched('north', 5, 1)
+  drain.defect('TypeError')
+  await using glances = openGlances(warehouse.url)
+  const gauges = openGauges({
+    ...{ url: warehouse.url, glances, registry, clock: systemClock, inboxDays: 30 },
+    inFlight: () => ({ events: 3, bytes: 700 }),
+  })
+  await gauges.refresh()
+  return parse(await registry.metrics())
+}
+
+it('reports the counts of the process and the state of the warehouse', async () => {
+  const metrics = await everything()
+  const valueAt = (name: string, labels: Record<string, string> = {}) => {
+    const samples = metrics.flatMap((metric) => metric.samples).filter((sample) => sample.name === name)
+    const found = samples.find((sample) => JSON.stringify(sample.labels) === JSON.stringify(labels))
+    return found === undefined ? undefined : Number(found.value)
+  }
+  const team = { team: 'north' }
+  expect(valueAt('intake_events_received_total', team)).toBe(2)
+  expect(valueAt('intake_events_duplicate_total', team)).toBe(1)
+  expect(valueAt('intake_events_rejected_total', { ...team, reason: 'signature' })).toBe(1)
+  expect(valueAt('intake_events_rejected_total', { team: '', reason: 'unknown_team' })).toBe(1)
+  expect(valueAt('intake_inbox_commit_events_sum')).toBe(7)
+  expect(valueAt('intake_inbox_commit_seconds_count')).toBe(1)
+  expect(valueAt('intake_events_drained_total', { ...team, outcome: 'done' })).toBe(2)
+  expect(valueAt('intake_events_drained_total', { ...team, outcome: 'dead' })).toBe(1)
+  expect(valueAt('intake_event_visible_seconds_bucket', { le: '0.025', ...team })).toBe(1)
+  expect(valueAt('intake_event_visible_seconds_bucket', { le: '600', ...team })).toBe(2)
+  expect(valueAt('intake_refetch_requests_total', team)).toBe(5)
+  expect(valueAt('intake_inbox_pending_events', team)).toBe(1)
+  expect(valueAt('intake_inbox_oldest_seconds', team)).toBeGreaterThan(89)
+  expect(valueAt('intake_refetches_pending', team)).toBe(0)
+  expect(valueAt('intake_ingest_in_flight_bytes')).toBe(700)
+  expect(valueAt('intake_dead_letters_waiting', { ...team, stream: 'patients' })).toBe(1)
+  expect(valueAt('intake_last_run_ok', { ...team, stream: 'patients' })).toBe(1)
+  const ageOf = (stream: string) =>
+    Date.now() / 1000 - valueAt('intake_last_success_timestamp_seconds', { ...team, stream })!
+  expect(Math.abs(ageOf('patients'))).toBeLessThan(60)
+  // A later failed run is no success, however recent.
+  expect(valueAt('intake_last_run_ok', { ...team, stream: 'forms' })).toBe(0)
+  expect(Math.abs(ageOf('forms') - 7_200)).toBeLessThan(60)
+  expect(valueAt('intake_alerts_raised', { ...team, cause: 'inbox_old' })).toBe(1)
+  expect(valueAt('intake_alert_posts_total', { outcome: 'failed' })).toBe(1)
+  expect(valueAt('intake_webhook_silent', team)).toBe(0)
+  expect(valueAt('intake_webhook_events_last_day', team)).toBe(24)
+})
+
+it('is well-formed: help and type for each metric, units and _total as suffixes, labels from a small set', async () => {
+  const metrics = await everything()
+  expect(new Set(metrics.map(({ name }) => name)).size).toBe(metrics.length)
+  const samples = metrics.flatMap((metric) => metric.samples.map((sample) => ({ metric, ...sample })))
+  expect(new Set(samples.map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`)).size).toBe(
+    samples.length,
+  )
+  for (const { name, type, help, samples: own } of metrics) {
+    // Metrics of Node without a current value have no samples.
+    const hasSamples = own.length > 0 || name.startsWith('intake_nodejs_')
+    expect([name, help.length > 10, hasSamples]).toEqual([name, true, true])
+    expect(name).toMatch(/^intake_[a-z_0-9]+[a-z]$/)
+    expect([name, type]).toEqual([name, expect.stringMatching(/^(counter|gauge|histogram)$/)])
+    expect([name, name.endsWith('_total')]).toEqual([name, type === 'counter'])
+    // No suffixes that Prometheus adds itself, no type names, no units other than base units.
+    expect(name).not.toMatch(
+      /_(?:count|sum|bucket|counter|gauge|histogram|milliseconds|ms|minutes|hours|days|kilobytes)$/,
+    )
+    if (type === 'histogram') expect(name).toMatch(/_(?:seconds|bytes|events)$/)
+  }
+  for (const { metric, name, labels } of samples) {
+    const suffix = metric.type === 'histogram' ? '(?:_bucket|_sum|_count)' : ''
+    expect(name).toMatch(new RegExp(`^${metric.name}${suffix}$`))
+    if (/^intake_(?:process|nodejs)_/.test(name)) continue
+    for (const label of Object.keys(labels))
+      expect(['team', 'stream', 'reason', 'outcome', 'cause', 'kind', 'le']).toContain(label)
+  }
+})
+
+it('contains no id of a record and no body', async () => {
+  expect(JSON.stringify(await everything())).not.toContain('canary-7f3a')
+})

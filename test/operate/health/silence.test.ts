@@ -1,0 +1,226 @@
+/** Webhooks that stop are detected: expected events are compared with received ones. */
+import { describe, expect, it } from 'vitest'
+import { judgeSilence, type Signs } from '../../../src/operate/health/silence.ts'
+import { readWebhooks } from '../../../src/operate/health/team-status.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+
+/** A team that receives as many events as usual. */
+const STEADY: Signs = {
+  lastEventAt: new Date('2026-03-02T09:00:00Z'),
+  lastDay: 100,
+  dailyMean: 100,
+  sameDayLastWeek: 90,
+  sameHoursLastWeek: 0,
+  deliveredMissing: 0,
+  failedMissing: 0,
+  configurations: { active: 1, inactive: 0, gone: 0 },
+  unreported: 0,
+}
+
+describe('the verdict', () => {
+  const cases: readonly (readonly [string, Partial<Signs>, string, RegExp])[] = [
+    ['as many as ever', {}, 'ok', /100 events in the last day/],
+    ['a little fewer', { lastDay: 30 }, 'ok', /./],
+    ['a quarter', { lastDay: 20 }, 'quiet', /20 events in the last day, 90 were expected/],
+    ['none where many were', { lastDay: 0 }, 'silent', /no event in the last day, 90 were expected/],
+    ['none on a weekend, as on the one before', { lastDay: 0, sameDayLastWeek: 0 }, 'ok', /./],
+    ['none where few come', { lastDay: 0, dailyMean: 3, sameDayLastWeek: 3 }, 'ok', /./],
+    ['none yet in a busy stretch', { sameHoursLastWeek: 20 }, 'silent', /20 arrived a week ago/],
+    ['none in hours that are empty every week', { sameHoursLastWeek: 2 }, 'ok', /./],
+    [
+      'delivered elsewhere',
+      { deliveredMissing: 1 },
+      'quiet',
+      /1 event that the service lists as delivered did not/,
+    ],
+    ['given up by the service', { failedMissing: 3 }, 'quiet', /could not deliver 3 events/],
+    [
+      'switched off',
+      { configurations: { active: 0, inactive: 1, gone: 0 } },
+      'silent',
+      /disabled at the service/,
+    ],
+    [
+      'gone',
+      { configurations: { active: 0, inactive: 0, gone: 1 } },
+      'silent',
+      /no longer exists at the service/,
+    ],
+    ['replaced by another', { configurations: { active: 1, inactive: 0, gone: 1 } }, 'ok', /./],
+    ['changes without events', { unreported: 7 }, 'silent', /found 7 changes that no event reported/],
+    [
+      'too young',
+      { dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
+      'unknown',
+      /whole day/,
+    ],
+    [
+      'without any event',
+      { lastEventAt: null, lastDay: 0, dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
+      'unknown',
+      /a webhook is configured, and no event has arrived yet/,
+    ],
+  ]
+  it.each(cases)('%s', (_, signs, verdict, reason) => {
+    expect(judgeSilence({ ...STEADY, ...signs })).toEqual({ verdict, reason: expect.stringMatching(reason) })
+  })
+})
+
+/** A warehouse with a team `default` whose configuration `c-1` is ours. */
+async function openTeam() {
+  const warehouse = await openWarehouse()
+  const run = (text: string, values: unknown[] = []) =>
+    query<Record<string, unknown>>(warehouse.url, text, values)
+  await run("insert into intake.teams (name) values ('default')")
+  await run(
+    `insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+     select team_id, 'c-1', '\\x00', now() - interval '20 days' from intake.teams`,
+  )
+  await run(
+    `insert into intake.webhook_configs (team_id, id, sources, event_types, is_active, created_at, _version, _origin)
+     select team_id, 'c-1', '{patient,form,packet,document,response,packet_response}', '{created,updated,deleted}',
+       true, now() - interval '20 days', now(), 'test' from intake.teams`,
+  )
+  return {
+    run,
+    /** This many events per hour, over these hours before now. */
+    heard: (from: number, to: number, events: number) =>
+      run(
+        `insert into intake_ops.events_received (team_id, hour, events, last_at)
+         select team_id, date_trunc('hour', now()) - make_interval(hours => ago), $3,
+           date_trunc('hour', now()) - make_interval(hours => ago)
+         from intake.teams, generate_series($2::int, $1::int) as ago`,
+        [from, to, events],
+      ),
+    listed: (
+      event: string,
+      config: string,
+      code: number | null,
+      ago: string,
+      retryIn: string | null = null,
+    ) =>
+      run(
+        `insert into intake.webhook_deliveries
+           (team_id, id, event_id, webhook_config_id, status, response_status_code, created_at, next_retry_at, _version, _origin)
+         select team_id, gen_random_uuid(), $1, $2, 'x', $3, now() - $4::interval, now() + $5::interval, now(), 'test'
+         from intake.teams`,
+        [event, config, code, ago, retryIn],
+      ),
+    received: (event: string) =>
+      run(
+        `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
+         select team_id, $1, '\\x00', current_date, now(), '{}', 'done' from intake.teams`,
+        [event],
+      ),
+    async verdict() {
+      await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+      const [status] = await readWebhooks(session.db, { inboxDays: 30 })
+      return status!
+    },
+    [Symbol.asyncDispose]: () => warehouse.drop(),
+  }
+}
+
+describe('a warehouse', () => {
+  it('reports unknown before the first event, and ok while events arrive', async () => {
+    await using team = await openTeam()
+    expect(await team.verdict()).toMatchObject({ verdict: 'unknown', last_event_at: null })
+    await team.heard(24 * 10, 0, 5)
+    expect(await team.verdict()).toMatchObject({
+      ...{ team: 'default', verdict: 'ok', events_last_day: 120, events_expected_a_day: 120 },
+      last_event_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    })
+  })
+
+  it('detects within hours that they stopped, compared with the same hours a week ago', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 10, 7, 5)
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/no event for hours in which 30 arrived a week ago/),
+    })
+  })
+
+  it('accepts a night or weekend that is empty every week', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 14, 24 * 7 + 47, 5)
+    await team.heard(24 * 7 - 1, 47, 5)
+    // Nothing for 47 hours; a week ago nothing arrived in the same hours.
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok', events_last_day: 0 })
+  })
+
+  it('counts events that the service lists as sent to us and the inbox does not contain, and nothing else', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 10, 0, 5)
+    await team.received('came')
+    await team.listed('came', 'c-1', 500, '2 hours')
+    await team.listed('came', 'c-1', 200, '1 hour')
+    await team.listed('to another receiver', 'c-9', 200, '1 hour')
+    await team.listed('before our time', 'c-1', 200, '25 days')
+    await team.listed('tried again soon', 'c-1', 500, '1 hour', '10 minutes')
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok', deliveries_missing: 0, deliveries_failed: 0 })
+    await team.listed('acknowledged by whom?', 'c-1', 200, '1 hour')
+    await team.listed('given up', 'c-1', null, '3 hours')
+    await team.listed('given up', 'c-1', 503, '1 hour')
+    const { verdict, reason, ...status } = await team.verdict()
+    expect(status).toMatchObject({ deliveries_missing: 1, deliveries_failed: 1 })
+    expect(verdict).toBe('quiet')
+    expect(reason).toBe(
+      '1 event that the service lists as delivered did not reach the inbox; the service could not deliver 1 event',
+    )
+  })
+
+  it('recognizes a configuration whose secret came from the environment by its events in the inbox', async () => {
+    await using team = await openTeam()
+    await team.run('delete from intake_ops.webhook_secrets')
+    await team.heard(24 * 10, 0, 5)
+    await team.listed('missing', 'c-1', 200, '1 hour')
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 0 })
+    await team.listed('came', 'c-1', 200, '2 hours')
+    await team.received('came')
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
+  })
+
+  it('detects a configuration that was disabled or deleted', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 10, 0, 5)
+    await team.run('update intake.webhook_configs set is_active = false')
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/disabled/),
+    })
+    await team.run('update intake.webhook_configs set _deleted_at = now(), is_active = null')
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/no longer exists/),
+    })
+  })
+
+  it('detects that a backfill finds changes without events although the configuration is active', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 3, 24 * 3, 5)
+    const run = (ago: string, changed: number) =>
+      team.run(
+        `with run as (
+           insert into intake_ops.runs (kind, status, started_at, finished_at)
+           values ('backfill', 'succeeded', now() - $1::interval, now() - $1::interval) returning run_id
+         )
+         insert into intake_ops.run_streams (run_id, team_id, stream, status, changed)
+         select run_id, team_id, 'patients', 'succeeded', $2 from run, intake.teams`,
+        [ago, changed],
+      )
+    await run('4 days', 900)
+    await run('1 day', 6)
+    // An event arrived between the two: they were not silent then.
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
+    await run('1 hour', 6)
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/found 6 changes that no event reported/),
+    })
+    // A configuration that sends only some kinds of events proves nothing about the others.
+    await team.run("update intake.webhook_configs set sources = '{response}'")
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
+  })
+})

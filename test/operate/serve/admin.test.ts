@@ -1,0 +1,130 @@
+/** The admin address answers in time, whatever the warehouse does, and exposes no data of the source. */
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { openGauges } from '../../../src/operate/metrics/gauges.ts'
+import { openMetrics } from '../../../src/operate/metrics/registry.ts'
+import { openAdmin } from '../../../src/operate/serve/admin.ts'
+import { reasonsNotReady, type Trouble } from '../../../src/operate/serve/readiness.ts'
+import { openGlances } from '../../../src/warehouse/glance.ts'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import { startOwnTime } from '../../support/own-time.ts'
+
+/** A connection to Postgres that can be stalled: bytes are kept, and nothing is answered. */
+async function startWay(url: string) {
+  const { hostname, port } = new URL(url)
+  const sockets = new Set<Socket>()
+  let hanging = false
+  let swallowed = 0
+  const server: Server = createServer((socket) => {
+    const onward = connect(Number(port), hostname)
+    for (const [from, to] of [
+      [socket, onward],
+      [onward, socket],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (data) => {
+        if (hanging) swallowed += data.length
+        else to.write(data)
+      })
+      from.on('close', () => to.destroy())
+      from.on('error', () => to.destroy())
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const through = new URL(url)
+  through.hostname = '127.0.0.1'
+  through.port = String((server.address() as { port: number }).port)
+  return {
+    url: through.href,
+    hang: () => {
+      hanging = true
+    },
+    /** Bytes received since then. */
+    swallowed: () => swallowed,
+  }
+}
+
+async function openScene(parts: Record<string, Trouble> = {}) {
+  const warehouse = await openWarehouse()
+  const way = await startWay(warehouse.url)
+  const metrics = openMetrics()
+  const { url } = way
+  const glances = openGlances(url)
+  let later = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + later }
+  const gauges = openGauges({
+    ...{ url, glances, clock, registry: metrics.registry, inboxDays: 30 },
+    inFlight: () => ({ events: 3, bytes: 700 }),
+  })
+  const admin = await openAdmin({
+    ...{ host: '127.0.0.1', port: 0, registry: metrics.registry, refresh: gauges.refresh },
+    reasons: () => reasonsNotReady(glances, parts),
+  })
+  return {
+    ...{ warehouse, way },
+    /** From now on values are older than allowed. */
+    age() {
+      later += 100_000_000
+    },
+    async get(path: string) {
+      using time = startOwnTime()
+      const response = await fetch(`${admin.url}${path}`)
+      const text = await response.text()
+      return { status: response.status, text, seconds: time.milliseconds / 1000 }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await admin.close()
+      await glances.close()
+      await warehouse.drop()
+    },
+  }
+}
+
+it('is healthy and ready in normal operation', async () => {
+  await using scene = await openScene({ drain: () => null })
+  expect(await scene.get('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+  expect(await scene.get('/readyz')).toMatchObject({ status: 200, text: '{"ready":true,"reasons":[]}' })
+  expect(await scene.get('/elsewhere')).toMatchObject({ status: 404, text: '{"detail":"Not found."}' })
+})
+
+it('gives the reason when it is not ready: a part, pending migrations, an unreachable database', async () => {
+  await using scene = await openScene({ drain: () => 'waits for the warehouse', ingest: () => null })
+  expect(await scene.get('/readyz')).toMatchObject({
+    status: 503,
+    text: '{"ready":false,"reasons":["drain: waits for the warehouse"]}',
+  })
+  await query(scene.warehouse.url, "delete from intake_ops.migrations where name like '0014%'")
+  const behind = JSON.parse((await scene.get('/readyz')).text) as { reasons: string[] }
+  expect(behind.reasons[0]).toBe('schema: behind this version by 1 migration(s)')
+  await using unreachable = openGlances('postgres://nobody:canary-7f3a@127.0.0.1:1/never')
+  const away = await reasonsNotReady(unreachable, {})
+  expect(away).toEqual(['database: cannot reach the warehouse, or lost the connection to it'])
+})
+
+it('answers within two seconds while the database hangs, and keeps its last values', async () => {
+  await using scene = await openScene()
+  await query(scene.warehouse.url, "insert into intake.teams (name) values ('north')")
+  const before = await scene.get('/metrics')
+  expect(before.text).toContain('intake_warehouse_up 1')
+  expect(before.text).toContain('intake_inbox_pending_events{team="north"} 0')
+  scene.way.hang()
+  const healthz = await scene.get('/healthz')
+  expect(healthz).toMatchObject({ status: 200 })
+  expect(healthz.seconds).toBeLessThan(0.5)
+  // No query was sent.
+  expect(scene.way.swallowed()).toBe(0)
+  const readyz = await scene.get('/readyz')
+  expect(readyz.status).toBe(503)
+  expect(readyz.text).toMatch(/database: (the warehouse did not answer in time|cannot reach the warehouse)/)
+  expect(readyz.seconds).toBeLessThan(2)
+  scene.age()
+  const again = await scene.get('/metrics')
+  expect(again.seconds).toBeLessThan(2)
+  expect(again.text).toContain('intake_warehouse_up 0')
+  expect(again.text).toContain('intake_inbox_pending_events{team="north"} 0')
+})

@@ -1,0 +1,114 @@
+/** Several `serve` processes on one warehouse, with the same schedule, share scheduled times and the budget of their team. */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import pino from 'pino'
+import { expect, it } from 'vitest'
+import { scheduledBackfill } from '../../../src/commands/run/serve.ts'
+import { systemClock } from '../../../src/core/clock.ts'
+import type { TeamSource } from '../../../src/extract/backfill-options.ts'
+import type { ServeOptions } from '../../../src/operate/serve/options.ts'
+import { openServe } from '../../../src/operate/serve/serve.ts'
+import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
+
+const ANYWHERE = { host: '127.0.0.1', port: 0 }
+
+function sourceOf({ emulator }: Scene): TeamSource {
+  const { base_url, teams } = emulator.environments[0]!
+  const { api_key, api_secret } = teams[0]!
+  return {
+    ...{ name: 'north', baseUrl: base_url, apiKey: api_key, apiSecret: api_secret },
+    ...{ apiVersion: 'v2.1', concurrency: 4 },
+  }
+}
+
+function optionsOf(scene: Scene, more: Partial<ServeOptions>): ServeOptions {
+  return {
+    ...{
+      url: scene.url,
+      teams: [sourceOf(scene)],
+      ingest: ANYWHERE,
+      admin: ANYWHERE,
+      drain: true,
+      cron: null,
+    },
+    ingestTeams: [
+      { name: 'north', webhookSecrets: [] },
+      { name: 'south', webhookSecrets: ['a secret'] },
+    ],
+    ...{ inboxDays: 30, encryptionKey: null, backfill: async () => {} },
+    ...{ clock: systemClock, random: Math.random, logger: pino({ level: 'silent' }) },
+    ...more,
+  }
+}
+
+it('two of them backfill once per scheduled time together, only teams with credentials, under one budget each', async () => {
+  await using scene = await openScene({ patients: 0 })
+  const taken: { names: string[]; budgets: unknown[] }[] = []
+  const backfill: ServeOptions['backfill'] = async (teams) => {
+    taken.push({
+      names: teams.map(({ name }) => name),
+      budgets: teams.map(({ limiter }) => limiter),
+    })
+  }
+  const options = optionsOf(scene, { cron: '* * * * * *', backfill })
+  const both = await Promise.all([openServe(options), openServe(options)])
+  expect(both.every(({ next }) => next !== null)).toBe(true)
+  await expect.poll(() => taken.length).toBeGreaterThanOrEqual(3)
+  await Promise.all(both.map((serving) => serving.close()))
+  // Each row is a scheduled time of a team.
+  expect(await query(scene.url, 'select from intake_ops.schedule_ticks')).toHaveLength(taken.length)
+  for (const { names, budgets } of taken) {
+    expect(names).toEqual(['north'])
+    expect(budgets).toEqual([expect.objectContaining({ acquire: expect.any(Function) })])
+  }
+  expect(new Set(taken.flatMap(({ budgets }) => budgets)).size).toBeLessThanOrEqual(2)
+})
+
+it('closed twice, and closed during a backfill, it ends once and leaves nothing open', async () => {
+  await using scene = await openScene({ patients: 0 })
+  const steps: string[] = []
+  const backfill: ServeOptions['backfill'] = async (_, signal) => {
+    steps.push('begun')
+    await sleep(30_000, undefined, { signal }).catch(() => undefined)
+    steps.push('stopped')
+  }
+  const serving = await openServe(optionsOf(scene, { cron: '* * * * * *', backfill }))
+  await expect.poll(() => steps).toEqual(['begun'])
+  await Promise.all([serving.close(), serving.close()])
+  expect(steps).toEqual(['begun', 'stopped'])
+  await expect(fetch(serving.admin)).rejects.toThrow()
+  await expect(fetch(serving.ingest!)).rejects.toThrow()
+})
+
+it('sessions that the warehouse ends are replaced automatically', async () => {
+  await using scene = await openScene({ patients: 0 })
+  const serving = await openServe(optionsOf(scene, {}))
+  const sessions = `from pg_stat_activity
+    where datname = current_database() and application_name like 'intake-sync %'`
+  await expect.poll(async () => (await query(scene.url, `select ${sessions}`)).length).toBeGreaterThan(2)
+  await query(scene.url, `select pg_terminate_backend(pid) ${sessions}`)
+  const readyz = async () => (await fetch(`${serving.admin}/readyz`)).status
+  await expect.poll(readyz).toBe(200)
+  await serving.close()
+})
+
+it('the scheduled backfill is an ordinary run, and its figures are logged', async () => {
+  await using scene = await openScene({ patients: 12, responses: 12 })
+  const said: string[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })
+  const place = { url: scene.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
+  await scheduledBackfill(place, [sourceOf(scene)], new AbortController().signal)
+  const runs = await query(scene.url, 'select kind, status from intake_ops.runs')
+  expect(runs).toEqual([{ kind: 'backfill', status: 'succeeded' }])
+  const [{ patients }] = (await query<{ patients: number }>(
+    scene.url,
+    'select count(*)::int as patients from intake.patients',
+  )) as [{ patients: number }]
+  expect(patients).toBe(12)
+  const last = JSON.parse(said.at(-1)!) as object
+  expect(last).toMatchObject({ msg: 'scheduled backfill: succeeded', run: '1', deleted: 0, dead_letters: 0 })
+  const stop = new AbortController()
+  stop.abort(new Error('stopped'))
+  await scheduledBackfill(place, [sourceOf(scene)], stop.signal)
+  expect(JSON.parse(said.at(-1)!)).toMatchObject({ msg: 'scheduled backfill: interrupted' })
+})

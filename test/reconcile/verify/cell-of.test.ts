@@ -1,0 +1,59 @@
+/** The possible texts of an answer in a cell of an export. */
+import { expect, it } from 'vitest'
+import { agrees, NOTHING } from '../../../src/reconcile/verify/cell-of.ts'
+
+const column = (type: string, title = 'Q') => ({ title, questionText: 'Q', type })
+const answered = (...answers: (string | null)[][]) => ({
+  ...NOTHING,
+  answers: answers.map((values) => ({ values })),
+})
+
+it('an unanswered question is an empty cell, and no other is', () => {
+  for (const sheet of [NOTHING, answered([null]), answered([])]) {
+    expect(agrees('', column('short_text'), sheet)).toBe(true)
+    expect(agrees('x', column('short_text'), sheet)).toBe(false)
+  }
+})
+
+it('choices and a free text are joined; a repeated question gives the last answer, or all of them', () => {
+  expect(
+    agrees('Cane, Other, my own', column('multiple_choice'), answered(['Cane', 'Other', 'my own'])),
+  ).toBe(true)
+  const twice = answered(['a'], ['b'])
+  for (const text of ['b', 'a; b', 'a, b']) expect(agrees(text, column('short_text'), twice)).toBe(true)
+  expect(agrees('a', column('short_text'), twice)).toBe(false)
+  expect(agrees('; b', column('short_text'), answered([null], ['b']))).toBe(true)
+})
+
+it('a ticked box is recognized in any wording, and an unticked one is empty', () => {
+  for (const word of ['confirmed', 'True', 'yes']) {
+    expect(agrees(word, column('checkbox'), answered(['true']))).toBe(true)
+    expect(agrees(word, column('checkbox'), answered(['false']))).toBe(false)
+  }
+  for (const word of ['', 'False', 'no'])
+    expect(agrees(word, column('checkbox'), answered(['false']))).toBe(true)
+})
+
+it('line endings make no difference', () => {
+  expect(agrees('a\r\nb', column('long_text'), answered(['a\nb']))).toBe(true)
+})
+
+it('a cell of a matrix is found by its title, or all cells are lines of one text; without texts nothing is decided', () => {
+  const cells = [
+    { row: 'Aspirin', column: 'Dose', value: '81 mg' },
+    { row: 'Aspirin', column: 'Times', value: 'daily' },
+  ]
+  const sheet = { ...NOTHING, cells }
+  expect(agrees('81 mg', column('matrix', 'Q - Aspirin - Dose'), sheet)).toBe(true)
+  expect(agrees('daily', column('matrix', 'Q - Aspirin - Dose'), sheet)).toBe(false)
+  expect(agrees('', column('matrix', 'Q - Ibuprofen - Dose'), sheet)).toBe(true)
+  expect(agrees('Aspirin / Dose: 81 mg\r\nAspirin / Times: daily', column('matrix'), sheet)).toBe(true)
+  const untold = { ...NOTHING, cells: [{ row: null, column: 'Dose', value: '81 mg' }] }
+  expect(agrees('81 mg', column('matrix', 'Q - Aspirin - Dose'), untold)).toBe(null)
+})
+
+it('files are their names, signatures the names of the signers', () => {
+  expect(agrees('a.png, b.png', column('file'), { ...NOTHING, files: ['a.png', 'b.png'] })).toBe(true)
+  expect(agrees('Ann', column('signature'), { ...NOTHING, signers: ['Ann'] })).toBe(true)
+  expect(agrees('', column('signature'), { ...NOTHING, signers: ['Ann'] })).toBe(false)
+})

@@ -1,0 +1,121 @@
+/** Exports and responses are compared with each other, by the command itself. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import type { Ended, Variables } from '../../support/cli.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+interface Deep {
+  readonly rows: number
+  readonly cells: number
+  readonly columns_not_compared: number
+  readonly differences: readonly {
+    readonly export_id: string
+    readonly response_id: string | null
+    readonly row_number: number | null
+    readonly position: number | null
+  }[]
+}
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene({ patients: 30, responses: 90, forms: 7 })
+  const loaded = await scene.backfill()
+  expect(loaded.code, loaded.output).toBe(0)
+})
+
+afterAll(async () => {
+  await scene[Symbol.asyncDispose]()
+})
+
+function verify(env: Variables = {}): Promise<Ended> {
+  const words = ['verify', '--deep', '--json', '--streams', 'responses,exports']
+  return runCommand(words, { ...scene.env, LOG_LEVEL: 'error', ...env })
+}
+
+const deepOf = ({ stdout }: Ended) => (JSON.parse(stdout) as { deep: Deep }).deep
+
+it('a service with equal content in both channels agrees, answer by answer', async () => {
+  const ended = await verify()
+  expect(deepOf(ended)?.differences).toEqual([])
+  expect(ended.code, ended.output).toBe(0)
+  const { rows, cells, columns_not_compared } = deepOf(ended)
+  const [stored] = await scene.query<{ rows: number }>('select count(*)::int as rows from intake.export_rows')
+  expect(rows).toBe(stored!.rows)
+  expect(cells).toBeGreaterThan(rows * 3)
+  // Two questions of one form with the same text cannot be distinguished by their titles.
+  const [unmatched] = await scene.query<{ columns: number }>(
+    'select count(*)::int as columns from intake.export_columns where question_id is null',
+  )
+  expect(columns_not_compared).toBe(unmatched!.columns)
+})
+
+it('it also agrees for exports of the older form', async () => {
+  const ended = await verify({ INTAKE_API_VERSION: '' })
+  expect(deepOf(ended)?.differences).toEqual([])
+})
+
+describe('when an export has different content', () => {
+  let closing: http.Server | undefined
+
+  afterAll(() => void closing?.close())
+
+  it('the response and the position of the column are reported, and no value', async () => {
+    const [cell] = await scene.query<{
+      export_id: string
+      row_number: number
+      position: number
+      value: string
+      response_id: string
+    }>(
+      `select c.export_id, c.row_number, c.position, c.value, r.id as response_id
+       from intake.export_cells c
+       join intake.export_columns h on h.export_id = c.export_id and h.position = c.position
+       join intake.exports e on e.id = c.export_id
+       join intake.form_questions q on q.form_id = e.form_id and q.question_id = h.question_id
+       join intake.export_rows w on w.export_id = c.export_id and w.row_number = c.row_number
+       join intake.responses r on r.form_id = e.form_id and r.patient_id = w.client_id and r.submitted_at = w.completed_at
+       where q.question_type in ('short_text', 'long_text') and length(c.value) > 8
+         and c.value not in (select value from intake.export_cells group by 1 having count(*) > 1)
+       order by 1, 2, 3 limit 1`,
+    )
+    const target = new URL(scene.env.INTAKE_BASE_URL!)
+    const proxy = http.createServer((request, response) => {
+      const pieces: Buffer[] = []
+      request.on('data', (piece: Buffer) => pieces.push(piece))
+      request.on('end', async () => {
+        const answer = await fetch(new URL(request.url!, target), {
+          method: request.method!,
+          headers: Object.fromEntries(
+            Object.entries(request.headers).filter(([name]) => /^(x-|content-type)/.test(name)),
+          ) as Record<string, string>,
+          ...(pieces.length === 0 ? {} : { body: Buffer.concat(pieces) }),
+        })
+        const text = (await answer.text()).replaceAll(target.origin, origin)
+        const changed = request.method === 'POST' ? text.replace(cell!.value, 'Canary') : text
+        const type = answer.headers.get('content-type') ?? 'application/json'
+        response.writeHead(answer.status, { 'content-type': type }).end(changed)
+      })
+    })
+    closing = proxy
+    await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done))
+    const origin = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const ended = await verify({ INTAKE_BASE_URL: origin })
+    expect(ended.code).toBe(4)
+    expect(ended.output).not.toContain('Canary')
+    const { export_id, response_id, row_number, position } = cell!
+    expect(deepOf(ended).differences).toEqual([{ export_id, response_id, row_number, position }])
+    const [stored] = await scene.query<{ places: number }>(
+      `select jsonb_array_length(deep -> 'differences') as places from intake_ops.verifications
+       where stream = 'exports' order by run_id desc limit 1`,
+    )
+    expect(stored).toEqual({ places: 1 })
+  })
+})
+
+it('requires both streams', async () => {
+  const ended = await runCommand(['verify', '--deep', '--streams', 'responses'], scene.env)
+  expect(ended.code).toBe(2)
+})
