@@ -36,7 +36,7 @@ export async function grantAccess(db: Kysely<Warehouse>, login: string, team: st
     from pg_roles login where login.rolname = ${login}`.execute(db)
   if (roles[0] === undefined) {
     throw new UsageError(
-      'LOGIN is no role of this Postgres server',
+      'LOGIN is not a role of this Postgres server',
       'create it first: create role … login in role intake_analyst',
       'LOGIN',
     )

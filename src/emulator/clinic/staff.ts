@@ -176,7 +176,7 @@ function textOf(question: Question, value: unknown): string | null {
   if (value === null) return null
   if (typeof value === 'string') return value
   if (typeof value === 'number' || typeof value === 'boolean') return String(value)
-  throw new RangeError(`question ${question.id} takes a text`)
+  throw new RangeError(`question ${question.id} requires a text`)
 }
 
 function choicesOf(question: Question, value: unknown): Question['choices'] {
@@ -216,5 +216,5 @@ function fileOf(question: Question, value: unknown): Omit<ResponseFile, 'id' | '
 
 function objectOf(question: Question, value: unknown): Given {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Given
-  throw new RangeError(`question ${question.id} takes an object`)
+  throw new RangeError(`question ${question.id} requires an object`)
 }

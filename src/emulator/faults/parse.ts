@@ -27,14 +27,14 @@ function parseRule(text: string): FaultRule {
     throw new RangeError(`no fault is named "${name}"; there are ${Object.keys(FAULTS).join(', ')}`)
   }
   if (isWebhookFault(name) && resource !== null && !EVENT_SOURCES.some((source) => source === resource)) {
-    throw new RangeError(`"${resource}" in "${text}" is no source of events`)
+    throw new RangeError(`"${resource}" in "${text}" is not a source of events`)
   }
   const rule = { name: name as FaultName, resource }
   if (value === '') return { ...rule, probability: 1, argument: null }
   const [head = '', ...rest] = value.split(':')
   const probability = Number(head)
   if (rest.length > 0 || (name !== 'clock-skew' && isShare(probability))) {
-    if (!isShare(probability)) throw new RangeError(`"${head}" in "${text}" is no probability from 0 to 1`)
+    if (!isShare(probability)) throw new RangeError(`"${head}" in "${text}" is not a probability from 0 to 1`)
     return { ...rule, probability, argument: checked(name, rest.length > 0 ? rest.join(':') : null) }
   }
   return { ...rule, probability: 1, argument: checked(name, value) }

@@ -22,7 +22,7 @@ const RESPONSE_ACTS: Readonly<Record<string, Act>> = {
 const PACKET_ACTS: Readonly<Record<string, Act>> = {
   advance: (staff, id) => staff.advancePacket(id),
   submit: (staff, id, { skip = [] }) => {
-    if (!Array.isArray(skip)) throw new RangeError('skip is a list of places, counted from 1')
+    if (!Array.isArray(skip)) throw new RangeError('skip must be a list of positions, counted from 1')
     return staff.submitPacket(id, skip as number[])
   },
   archive: (staff, id) => staff.archivePacket(id),
@@ -75,7 +75,7 @@ export function addClinicRoutes(app: FastifyInstance, control: Control): void {
   route('POST', 'clock', (request) => {
     const { advance_seconds: seconds } = bodyOf(request)
     if (typeof seconds !== 'number' || !(seconds >= 0))
-      throw new RangeError('advance_seconds is a number from 0')
+      throw new RangeError('advance_seconds must be a number of 0 or more')
     control.advance(seconds * 1000)
     return { now: control.world().now() }
   })
@@ -89,7 +89,7 @@ function idOf(request: FastifyRequest): string {
 function bodyOf({ body }: FastifyRequest): Readonly<Record<string, unknown>> {
   if (!Buffer.isBuffer(body) || body.length === 0) return {}
   const read = readObject(body)
-  if (read === undefined) throw new RangeError('the body is no JSON object')
+  if (read === undefined) throw new RangeError('the body must be a JSON object')
   return read
 }
 
@@ -97,5 +97,5 @@ function objectOrNothing(value: unknown, name: string): Readonly<Record<string, 
   if (value === undefined) return undefined
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Record<string, unknown>
-  throw new RangeError(`${name} is an object by question id`)
+  throw new RangeError(`${name} must be an object with question ids as keys`)
 }

@@ -19,8 +19,8 @@ export function isFhir(value: unknown): value is Fhir {
 /** The objects of a list. Throws if it is not a list of objects. */
 export function listOf(value: unknown): Fhir[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value)) throw new Error('has something else where a list belongs')
-  if (!value.every(isFhir)) throw new Error('has something else where an object belongs')
+  if (!Array.isArray(value)) throw new Error('has another value where a list is expected')
+  if (!value.every(isFhir)) throw new Error('has another value where an object is expected')
   return value
 }
 

@@ -43,10 +43,10 @@ export async function importPatients(file: string): Promise<PatientFields[]> {
 
 function fromJson(text: string): PatientFields[] {
   const rows: unknown = JSON.parse(text)
-  if (!Array.isArray(rows)) throw new Error('is no JSON array')
+  if (!Array.isArray(rows)) throw new Error('is not a JSON array')
   return rows.map((row: unknown) => {
     if (typeof row !== 'object' || row === null || Array.isArray(row))
-      throw new Error('holds an item that is no object')
+      throw new Error('contains an item that is not an object')
     const cells = Object.entries(row).filter(([, value]) => value !== null)
     return patientOf(cells.map(([header, value]) => [header, textOf(value)]))
   })

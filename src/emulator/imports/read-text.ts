@@ -28,12 +28,12 @@ export function readText(file: string): string {
 export function reasonOf(error: unknown): string {
   if (error instanceof CsvError) {
     const { code, lines } = error as CsvError & { readonly lines?: number }
-    return `is no CSV (${code}${lines === undefined ? '' : `, line ${lines}`})`
+    return `is not valid CSV (${code}${lines === undefined ? '' : `, line ${lines}`})`
   }
   if (error instanceof YAMLParseError) {
     const line = error.linePos?.[0].line
-    return `is no YAML (${error.code}${line === undefined ? '' : `, line ${line}`})`
+    return `is not valid YAML (${error.code}${line === undefined ? '' : `, line ${line}`})`
   }
-  if (error instanceof SyntaxError) return 'is no JSON'
+  if (error instanceof SyntaxError) return 'is not valid JSON'
   return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
 }

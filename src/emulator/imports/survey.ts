@@ -39,7 +39,7 @@ export async function importSurvey(file: string): Promise<ImportedSurvey> {
   const rows: string[][] = []
   for await (const row of parse(text, { ...READING, delimiter: delimiterOf(text) })) rows.push(row)
   const titles = rows.shift()
-  if (titles === undefined) throw new Error('is empty: there is no line of titles')
+  if (titles === undefined) throw new Error('is empty: it has no header line')
   const width = rows.reduce((widest, row) => Math.max(widest, row.length), titles.length)
   const questions = Array.from({ length: width }, (_, at) => ({
     type: 'short_text' as const,

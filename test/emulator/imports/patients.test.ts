@@ -155,6 +155,6 @@ it.each([
     (reason) => reason,
   )
   rmSync(folder, { recursive: true })
-  expect(error.message).toMatch(/^--import-patients: .* cannot be read: is no (CSV|JSON)/)
+  expect(error.message).toMatch(/^--import-patients: .* cannot be read: is not valid (CSV|JSON)/)
   expect(error.message).not.toMatch(/Canary|Smith/)
 })

@@ -268,7 +268,7 @@ describe('an imported survey', () => {
     [
       'that ends inside a cell',
       written('a,b\n1,"2', 'open.csv'),
-      /is no CSV \(CSV_QUOTE_NOT_CLOSED, line 2\)/,
+      /is not valid CSV \(CSV_QUOTE_NOT_CLOSED, line 2\)/,
     ],
   ])('%s is refused, and the option is named', async (_title, importSurvey, reason) => {
     const error = await startEmulator({ port: 0, importSurvey }).catch((thrown: unknown) => thrown)
