@@ -84,9 +84,9 @@ describe('status', () => {
     await query(
       scene.url,
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body, status)
-       select team_id, event.id, '\\x00', current_date, now() - interval '90 seconds', event.source, '{}', event.status
-       from intake.teams, (values ('a', 'patient', 'pending'), ('b', 'patient', 'done'), ('c', 'canary', 'pending'))
-         as event (id, source, status)`,
+       select team_id, event.id, '\\x00', current_date, now() - event.age::interval, event.source, '{}', event.status
+       from intake.teams, (values ('a', 'patient', 'pending', '90 s'), ('b', 'patient', 'done', '1 h'), ('c', 'canary', 'pending', '2 s'))
+         as event (id, source, status, age)`,
     )
     await query(
       scene.url,

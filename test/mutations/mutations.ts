@@ -47,6 +47,20 @@ const FILES = [
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    bug: 'one new event among duplicates does not wake the drain',
+    file: 'src/ingest/inbox/inbox.ts',
+    from: "group.some(({ event }) => fates.get(event) === 'stored')",
+    to: "group.every(({ event }) => fates.get(event) === 'stored')",
+    tests: ['test/ingest/inbox/inbox.test.ts'],
+  },
+  {
+    bug: 'status shows the age of the newest pending event as the oldest',
+    file: 'src/operate/health/team-status.ts',
+    from: 'clock_timestamp() - min(waiting.oldest))',
+    to: 'clock_timestamp() - max(waiting.oldest))',
+    tests: ['test/e2e/status.test.ts'],
+  },
+  {
     bug: 'the merge takes a state that is not greater than the stored one (>= for >)',
     file: 'src/load/merge/statements.ts',
     from: '(${order(side, names)}) > (${order(',

@@ -171,6 +171,22 @@ describe('events', () => {
 })
 
 describe('an inbox', () => {
+  it('wakes the drain for one new event among duplicates that are stored with it', async () => {
+    await using bench = await openBench()
+    let calls = 0
+    const inbox = await bench.open(() => {
+      calls += 1
+    })
+    const known = event()
+    await inbox.store(known)
+    expect(calls).toBe(1)
+    const repeats = () => Array.from({ length: 20 }, () => inbox.store(known))
+    const results = await Promise.all([...repeats(), inbox.store(event()), ...repeats()])
+    expect(results.filter((result) => result === 'stored')).toHaveLength(1)
+    expect(calls).toBe(2)
+    await inbox.close()
+  })
+
   it('wakes listeners in other processes, and in this one, after the commit', async () => {
     await using bench = await openBench()
     const listener = new pg.Client({ connectionString: bench.url, application_name: 'tests' })
