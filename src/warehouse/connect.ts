@@ -49,7 +49,8 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
 /** Statements of one connection, which run in the order they are given. */
 export function databaseOf(client: pg.ClientBase): Kysely<Warehouse> {
   // kysely sees the client as a pool of one, and may not release it.
-  const only = { query: client.query.bind(client), release: () => {} }
+  const query = (...words: Parameters<typeof client.query>) => client.query(...words)
+  const only = { query, release: () => {} }
   const pool = { connect: async () => only, end: async () => {} }
   return new Kysely<Warehouse>({ dialect: new PostgresDialect({ pool: pool as unknown as pg.Pool }) })
 }
