@@ -9,6 +9,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { systemClock } from '../../src/core/clock.ts'
+import { DECLARED } from '../../src/emulator/resources/catalogue.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
 import { type DrainOptions, openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
@@ -18,11 +19,11 @@ import { openReceived } from '../../src/operate/health/received.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { takeTick } from '../../src/operate/serve/ticks.ts'
 import { verify } from '../../src/reconcile/verify/verify.ts'
-import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
+import { ALL_STREAMS, PERSONS, STREAMS } from '../../src/streams/catalogue.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openGlances } from '../../src/warehouse/glance.ts'
 import { json } from '../api/support/service.ts'
-import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
+import { type LittleRecord, type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { configOf } from '../e2e/support/teams.ts'
 import { openReceiver, SECRET } from '../operate/alerts/receiver.ts'
@@ -242,6 +243,9 @@ function joinedResponses(name: Name) {
 /** An entry in the place of a patient that cannot be loaded; identical for both teams. */
 export const NOBODY = { first_name: 'has no id' }
 
+/** Streams without records of their own here. */
+const FURTHER = STREAMS.filter(({ name }) => DECLARED.some(({ resource }) => resource === name))
+
 function fillTwin(little: LittleService, name: Name): void {
   const { records } = little
   for (let at = 1; at <= PATIENTS; at += 1) records.patients.push(patientOf(name, `p${at}`))
@@ -275,6 +279,12 @@ function fillTwin(little: LittleService, name: Name): void {
   for (const id of ['e', 'e2']) {
     const form = { id: 'f', name: 'Intake' }
     records.exports.push({ id, name: `${name} export`, form, created_at: CREATED })
+  }
+  for (const { list, columns } of FURTHER) {
+    const all = records as Record<string, LittleRecord[]>
+    const texts = columns.filter(({ type }) => type === 'text').map((column) => [column.name, name])
+    const persons = columns.filter(({ to }) => to === PERSONS.name).map((column) => [column.name, 'p1'])
+    all[list!.name]!.push({ id: 'x', ...Object.fromEntries([...texts, ...persons]), ...at })
   }
   records.webhookConfigs.push({
     ...{ id: 'w', target_url: `https://${name}.example.com`, event_types: ['updated'] },

@@ -2,6 +2,7 @@
  * The expected content of the warehouse for a service's world, computed from the world alone, without the declarations of
  * `src/streams`, so that a wrong mapping there is contradicted here.
  */
+import { DECLARED } from '../../../src/emulator/resources/catalogue.ts'
 import type { Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
 
@@ -74,7 +75,20 @@ export function expectedOf(world: World): Tables {
     })
   }
   for (const response of rowsOf(world.responses)) putResponse(world, response, put)
+  for (const { resource, source } of DECLARED) {
+    for (const record of rowsOf(world.declared(source))) put(resource, flat(record))
+  }
   return Object.fromEntries(Object.entries(tables).map(([name, rows]) => [name, lines(rows)]))
+}
+
+/** A record of a declared resource: references by id, times as Postgres writes them. */
+function flat(record: Row): Row {
+  return Object.fromEntries(
+    Object.entries(record).map(([name, value]) => {
+      if (typeof value === 'object' && value !== null) return [`${name}_id`, (value as Row).id]
+      return [name, name.endsWith('_at') ? timeOf(value as string | null) : value]
+    }),
+  )
 }
 
 function putResponse(world: World, response: Response, put: (table: string, row: Row) => void): void {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { judgeSilence, type Signs } from '../../../src/operate/health/silence.ts'
 import { readWebhooks } from '../../../src/operate/health/team-status.ts'
+import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 
@@ -79,8 +80,9 @@ async function openTeam() {
   )
   await run(
     `insert into intake.webhook_configs (team_id, id, sources, event_types, is_active, created_at, _version, _origin)
-     select team_id, 'c-1', '{patient,form,packet,document,response,packet_response}', '{created,updated,deleted}',
+     select team_id, 'c-1', $1, '{created,updated,deleted}',
        true, now() - interval '20 days', now(), 'test' from intake.teams`,
+    [ALL_STREAMS.flatMap(({ source }) => source ?? [])],
   )
   return {
     run,
