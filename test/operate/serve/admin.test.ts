@@ -16,7 +16,9 @@ async function startWay(url: string) {
   const sockets = new Set<Socket>()
   let hanging = false
   let swallowed = 0
+  let connections = 0
   const server: Server = createServer((socket) => {
+    connections += 1
     const onward = connect(Number(port), hostname)
     for (const [from, to] of [
       [socket, onward],
@@ -46,6 +48,8 @@ async function startWay(url: string) {
     },
     /** Bytes received since then. */
     swallowed: () => swallowed,
+    /** Opened until now. */
+    connections: () => connections,
   }
 }
 
@@ -90,6 +94,19 @@ it('is healthy and ready in normal operation', async () => {
   expect(await scene.get('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
   expect(await scene.get('/readyz')).toMatchObject({ status: 200, text: '{"ready":true,"reasons":[]}' })
   expect(await scene.get('/elsewhere')).toMatchObject({ status: 404, text: '{"detail":"Not found."}' })
+})
+
+it('answers a hundred probes and scrapes over few connections to Postgres', async () => {
+  await using scene = await openScene()
+  for (let round = 0; round < 10; round++) {
+    const paths = Array.from({ length: 10 }, (_, at) => (at % 2 === 0 ? '/readyz' : '/metrics'))
+    // Values are older than allowed, so that each scrape asks for them.
+    scene.age()
+    const answers = await Promise.all(paths.map((path) => scene.get(path)))
+    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200))
+  }
+  // Four for all of them, and one for each time that the slow figures of webhooks were read.
+  expect(scene.way.connections()).toBeLessThanOrEqual(4 + 10)
 })
 
 it('gives the reason when it is not ready: a part, pending migrations, an unreachable database', async () => {
