@@ -15,9 +15,15 @@ export type {
 export { openClient } from './api/client.ts'
 export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
 export type { Page, Scan, ScanOutcome } from './api/paging/page.ts'
-export { getDocument, listDocuments } from './api/resources/documents.ts'
 export { listExports, readExport, streamExport } from './api/resources/exports.ts'
-export { getForm, listForms } from './api/resources/forms.ts'
+export {
+  getDocument,
+  getForm,
+  getPacket,
+  listDocuments,
+  listForms,
+  listPackets,
+} from './api/resources/forms.ts'
 export {
   cancelMessage,
   cancelScheduledMessage,
@@ -28,7 +34,6 @@ export {
   type MessageFilters,
   sendMessage,
 } from './api/resources/messages.ts'
-export { getPacket, listPackets } from './api/resources/packets.ts'
 export { getPatientUpload, type UploadFile, uploadPatients } from './api/resources/patient-uploads.ts'
 export {
   changePatient,
@@ -62,7 +67,7 @@ export {
 export { listWebhookDeliveries } from './api/resources/webhook-deliveries.ts'
 export { Document } from './api/shapes/document.ts'
 export { Export, ExportContent } from './api/shapes/export.ts'
-export { Form, Question } from './api/shapes/form.ts'
+export { Form, Packet, Question } from './api/shapes/form.ts'
 export {
   Message,
   type MessageChanges,
@@ -70,7 +75,6 @@ export {
   ScheduledMessage,
   type ScheduledMessageChanges,
 } from './api/shapes/message.ts'
-export { Packet } from './api/shapes/packet.ts'
 export { Patient, type PatientFields } from './api/shapes/patient.ts'
 export { PatientUpload } from './api/shapes/patient-upload.ts'
 export { Response } from './api/shapes/response.ts'

@@ -5,7 +5,7 @@
  * Invariant: a failure here does not fail a run that loaded everything: it is reported, and the next run tries again.
  */
 import { type Kysely, sql } from 'kysely'
-import { ensureRoles } from '../warehouse/roles.ts'
+import { ensureRoles } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { noteQuestions } from './classify.ts'

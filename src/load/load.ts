@@ -6,8 +6,8 @@
  * record that Postgres refuses becomes a dead letter, and the rest of its batch is loaded.
  */
 import { sql } from 'kysely'
-import type { DeadLetter } from '../normalize/dead-letter.ts'
 import type { BatchLines } from '../normalize/lines.ts'
+import type { DeadLetter } from '../normalize/read-record.ts'
 import { onlyRecord, splitLines, withoutRecords } from '../normalize/split-lines.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'

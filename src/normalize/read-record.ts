@@ -20,7 +20,16 @@ import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import { streamNamed } from '../streams/catalogue.ts'
-import type { DeadLetter } from './dead-letter.ts'
+
+/** A record or event that could not be loaded, and the reason. */
+export interface DeadLetter {
+  readonly recordId: string | null
+  readonly origin: string
+  /** Describes the error; never contains a value. */
+  readonly reason: string
+  /** The record or event, as text or bytes. */
+  readonly body: string | Buffer
+}
 
 /** Where and when a record was read. */
 export interface Reading {

@@ -3,12 +3,17 @@
  * Their inner shape is not shown; it is read in every shape that such data has been seen in.
  */
 import { isObject } from '../core/json.ts'
-import { formName } from './parts/form-name.ts'
 import { matrixCells } from './parts/matrix-cells.ts'
+import { formName } from './parts/parts.ts'
 import { responseAnswers } from './parts/response-answers.ts'
 import { cleansedResponse } from './parts/response-cleansing.ts'
-import { responseFiles, responseSignatures } from './parts/response-files.ts'
-import { CELL_FIELDS, FILE_FIELDS, SIGNATURE_FIELDS } from './parts/response-parts.ts'
+import {
+  CELL_FIELDS,
+  FILE_FIELDS,
+  responseFiles,
+  responseSignatures,
+  SIGNATURE_FIELDS,
+} from './parts/response-parts.ts'
 import { safeResponsePath } from './parts/response-paths.ts'
 import { column, reference, type Stream, time } from './stream.ts'
 

@@ -5,9 +5,10 @@
  * Invariant: every session uses UTF-8, UTC and ISO dates, has a lock timeout and no other timeout, whatever the login,
  * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity.
  */
-import { Kysely, PostgresDialect } from 'kysely'
+
+import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import { warehouseError } from './sqlstate.ts'
+import { SQLSTATE, sqlstateOf, warehouseError } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
 
 /** How long a statement waits for a lock that another session holds. */
@@ -105,4 +106,32 @@ function withoutOptions(text: string): { url: string; given: string } {
   if (given === '') return { url: text, given }
   parameters.delete('options')
   return { url: `${text.slice(0, start)}?${parameters}`, given }
+}
+
+/**
+ * One query among several of a session, with its own time limit.
+ *
+ * Invariant: a query that takes longer, or waits for a lock that long, is canceled and returns null; the session stays
+ * usable. Any other error is thrown.
+ */
+export async function withinBudget<Result>(
+  db: Kysely<Warehouse>,
+  milliseconds: number,
+  look: (db: Kysely<Warehouse>) => Promise<Result>,
+): Promise<Result | null> {
+  await sql`
+    select set_config('statement_timeout', own.value, false), set_config('lock_timeout', own.value, false)
+    from (values (${String(Math.max(1, Math.ceil(milliseconds)))}::text)) as own (value)`.execute(db)
+  try {
+    return await look(db)
+  } catch (error) {
+    const state = sqlstateOf(error)
+    if (state === SQLSTATE.queryCanceled || state === SQLSTATE.lockNotAvailable) return null
+    throw error
+  } finally {
+    await sql`
+      select set_config(name, reset_val, false) from pg_settings where name in ('statement_timeout', 'lock_timeout')`
+      .execute(db)
+      .catch(() => {})
+  }
 }

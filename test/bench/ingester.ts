@@ -1,4 +1,5 @@
 /** The ingester of the benchmarks: one team, one secret, no listeners. */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -1,4 +1,5 @@
 /** Public collections of JSON and of naughty strings are read, stored and returned without loss. */
+
 import { readdirSync, readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -183,7 +183,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an event is genuine whatever its signature',
-    file: 'src/ingest/http/genuine.ts',
+    file: 'src/ingest/http/secrets.ts',
     from: "if (isSigned(body, signature, secrets.current())) return 'genuine'",
     to: "if (secrets.current().length > 0) return 'genuine'",
     tests: ENDPOINT,
@@ -310,7 +310,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'Retry-After is ignored',
-    file: 'src/api/http/retry-after.ts',
+    file: 'src/api/http/backoff.ts',
     from: 'return Number(text) * 1000\n  if',
     to: 'return null\n  if',
     tests: RATE,
@@ -394,7 +394,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a line end in a value ends its line in COPY',
-    file: 'src/normalize/copy-text.ts',
+    file: 'src/normalize/lines.ts',
     from: 'cell.replace(/[\\\\\\n\\r\\t]/g,',
     to: 'cell.replace(/[\\\\\\r\\t]/g,',
     tests: ['test/normalize/lines.test.ts', 'test/streams/contract.test.ts', 'test/core/public-data.test.ts'],
@@ -1087,7 +1087,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a look for alerts that takes too long ends the round',
-    file: 'src/warehouse/within-budget.ts',
+    file: 'src/warehouse/connect.ts',
     from: 'state === SQLSTATE.queryCanceled || state === SQLSTATE.lockNotAvailable',
     to: 'state === SQLSTATE.lockNotAvailable',
     tests: ['test/operate/alerts/slow.test.ts'],
@@ -1180,35 +1180,35 @@ export const MUTATIONS: readonly Mutation[] = [
 `,
     to: `    if (await server.ready) {
 `,
-    tests: ['test/embedded/embedded-supervisor.test.ts'],
+    tests: ['test/embedded/supervisor.test.ts'],
   },
   {
     bug: 'the drain is woken only when every dead letter was an event',
     file: 'src/operate/dead-letters/retry.ts',
     from: 'tried.some(({ outcome })',
     to: 'tried.every(({ outcome })',
-    tests: ['test/commands/dead-letters.test.ts'],
+    tests: ['test/commands/manage/dead-letters.test.ts'],
   },
   {
     bug: 'a retried event has no tries left',
     file: 'src/operate/dead-letters/retry.ts',
     from: "update intake_raw.inbox set status = 'pending', attempts = 0,",
     to: "update intake_raw.inbox set status = 'pending',",
-    tests: ['test/commands/dead-letters.test.ts'],
+    tests: ['test/commands/manage/dead-letters.test.ts'],
   },
   {
     bug: 'a replayed event has no tries left',
     file: 'src/reconcile/replay/replay-inbox.ts',
     from: "status = 'pending', attempts = 0,",
     to: "status = 'pending',",
-    tests: ['test/reconcile/replay-inbox.test.ts'],
+    tests: ['test/reconcile/replay/replay-inbox.test.ts'],
   },
   {
     bug: 'alerts are posted only when all of them are due',
     file: 'src/operate/alerts/round.ts',
     from: 'waiting.some(({ is_due })',
     to: 'waiting.every(({ is_due })',
-    tests: ['test/operate/alerts.test.ts'],
+    tests: ['test/operate/alerts/round.test.ts'],
   },
   {
     bug: 'dead letters of a dry run count only if every stream has some',

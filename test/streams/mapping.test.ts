@@ -2,9 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { Document, InputField } from '../../src/api/shapes/document.ts'
-import { Choice, Form, Question } from '../../src/api/shapes/form.ts'
+import { Choice, Form, Packet, Question } from '../../src/api/shapes/form.ts'
 import { Message } from '../../src/api/shapes/message.ts'
-import { Packet } from '../../src/api/shapes/packet.ts'
 import { EmergencyContact, Patient, PatientTag } from '../../src/api/shapes/patient.ts'
 import {
   AnswerChoice,

@@ -1,7 +1,7 @@
 /** Probes share few connections, end in time whatever the server does, and recover with it. */
 import { type Kysely, sql } from 'kysely'
 import { expect, it } from 'vitest'
-import { reasonsNotReady } from '../../src/operate/serve/readiness.ts'
+import { reasonsNotReady } from '../../src/operate/serve/admin.ts'
 import { glance, openGlances } from '../../src/warehouse/glance.ts'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 import { openOwnServer } from '../ingest/support/own-server.ts'

@@ -11,11 +11,13 @@
  * all pages were full, had the same count, and add up to it. The scan yields pages as they arrive; the outcome does not
  * depend on the order of arrival (page-judge.ts).
  */
+
+import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
+import { isLosslessNumber, isObject } from '../../core/json.ts'
 import { ApiError, ShapeError } from '../errors.ts'
 import type { Answer, RequestOptions } from '../http/answer.ts'
 import { type Query, queryText, withOwn } from '../http/query.ts'
-import { fingerprintOf } from '../http/repeats.ts'
 import { type ListBody, readList } from './list-envelope.ts'
 import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
@@ -157,4 +159,20 @@ async function fetchPage(
     if (vanished) return { number, missing: true }
     throw error
   }
+}
+
+/**
+ * Fingerprints of pages, to detect repeated ones.
+ *
+ * Invariant: two pages have the same fingerprint only if they contain the same ids in the same order (the same records,
+ * where records have no id or may share one). A fingerprint has 22 characters, whatever the size of the page.
+ */
+function fingerprintOf(records: readonly unknown[], idsRepeat = false): string {
+  const marks = records.map((record) => {
+    const id = isObject(record) && !idsRepeat ? (record.id ?? record.uid) : undefined
+    if (typeof id === 'string') return `s${id}`
+    if (typeof id === 'number' || isLosslessNumber(id)) return `n${id}`
+    return `r${JSON.stringify(record)}`
+  })
+  return createHash('sha256').update(JSON.stringify(marks)).digest('base64').slice(0, 22)
 }

@@ -29,3 +29,15 @@ export const Form = z.looseObject({
 })
 
 export type Form = z.infer<typeof Form>
+
+/** A packet and the forms in it, whole or as ids (specification, section 2.3). */
+export const Packet = z.looseObject({
+  ...identified,
+  name: Optional,
+  text: Optional,
+  forms: z.array(z.union([Id, Form])).nullish(),
+  created_at: Optional,
+  updated_at: Optional,
+})
+
+export type Packet = z.infer<typeof Packet>

@@ -10,8 +10,8 @@ import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
 import type { LoadMode } from '../../load/load.ts'
 import { withoutUnchanged } from '../../load/merge/skip-unchanged.ts'
-import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import { openLines } from '../../normalize/lines.ts'
+import type { DeadLetter } from '../../normalize/read-record.ts'
 import type { Source } from '../source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost is negligible, few enough for the memory. */

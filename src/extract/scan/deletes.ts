@@ -7,8 +7,7 @@
 
 import type { Envelope } from '../../core/envelope.ts'
 import { instantOf, microsOf } from '../../core/time.ts'
-import type { DeadLetter } from '../../normalize/dead-letter.ts'
-import { tombstone } from '../../normalize/read-record.ts'
+import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'

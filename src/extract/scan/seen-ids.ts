@@ -9,7 +9,7 @@ import type { Envelope } from '../../core/envelope.ts'
 import type { StreamName } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
 import { sendCopy } from '../../load/merge/write-batch.ts'
-import { copyCell } from '../../normalize/copy-text.ts'
+import { copyCell } from '../../normalize/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 const FLUSH_AT = 10_000

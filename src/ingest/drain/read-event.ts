@@ -12,9 +12,8 @@ import { isObject, type JsonObject, type ParsedJson, parseJson } from '../../cor
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { RefetchReason } from '../../load/refetches.ts'
-import type { DeadLetter } from '../../normalize/dead-letter.ts'
 import type { Drift } from '../../normalize/map.ts'
-import { type Reading, readRecord, tombstone } from '../../normalize/read-record.ts'
+import { type DeadLetter, type Reading, readRecord, tombstone } from '../../normalize/read-record.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 

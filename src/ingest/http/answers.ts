@@ -1,5 +1,6 @@
 /** The endpoint's answers: fixed texts, so that no answer can contain anything of an event (law 8). */
-import type { ServerResponse } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Rejection } from '../watch.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -39,4 +40,30 @@ export function answerDetail(response: ServerResponse, status: number, detail: s
   const body = JSON.stringify({ detail })
   response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(body) })
   response.end(body)
+}
+
+/**
+ * Answers bytes that are not an HTTP request, or a request that was not finished in time, and closes the connection.
+ * Invariant: the answer contains nothing that was sent.
+ */
+const STATUS: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+}
+
+export function answerMalformed(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const status = STATUS[error.code ?? ''] ?? 400
+  const body = JSON.stringify({ detail: `${STATUS_CODES[status]}.` })
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }

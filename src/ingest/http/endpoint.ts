@@ -9,9 +9,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { answerDetail } from './answers.ts'
+import { answerDetail, answerMalformed } from './answers.ts'
 import type { IngestLimits } from './limits.ts'
-import { answerMalformed } from './malformed.ts'
 import { openRoutes } from './routes.ts'
 
 export interface EndpointHandlers {

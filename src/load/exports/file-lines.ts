@@ -7,8 +7,7 @@
  */
 
 import { parseInstant } from '../../core/time.ts'
-import { copyCell } from '../../normalize/copy-text.ts'
-import { openTextBuffer, type TextBuffer } from '../../normalize/text-buffer.ts'
+import { copyCell, openTextBuffer, type TextBuffer } from '../../normalize/lines.ts'
 import type { Cell } from '../../streams/parts/cell.ts'
 import { decodedCell, visibleCell } from './cell-text.ts'
 import { isErasedRecord } from './erased-rows.ts'

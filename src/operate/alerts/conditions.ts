@@ -6,8 +6,8 @@
  * others by that limit at most.
  */
 import { type Kysely, sql } from 'kysely'
+import { withinBudget } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { withinBudget } from '../../warehouse/within-budget.ts'
 import { readInbox, type WebhookStatus } from '../health/team-status.ts'
 import type { WebhookChecks } from '../health/webhook-checks.ts'
 import { CAUSES, type Cause, type Condition, keyOf } from './causes.ts'

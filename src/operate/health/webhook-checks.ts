@@ -4,9 +4,9 @@
  * Invariant: a team that exceeds its limit is left out. Teams that were not reached come first in the next call.
  */
 import type { Kysely } from 'kysely'
+import { withinBudget } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
-import { withinBudget } from '../../warehouse/within-budget.ts'
 import { readWebhooks, type WebhookStatus } from './team-status.ts'
 
 export interface WebhookChecks {

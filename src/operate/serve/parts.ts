@@ -7,7 +7,7 @@ import { type Ingester, openIngester } from '../../ingest/http/server.ts'
 import type { IngestWatch } from '../../ingest/watch.ts'
 import type { Glances } from '../../warehouse/glance.ts'
 import { openReceived } from '../health/received.ts'
-import type { Metrics } from '../metrics/registry.ts'
+import type { Metrics } from '../health/registry.ts'
 import { listenError } from './admin.ts'
 import type { Address, ServeOptions, Use } from './options.ts'
 

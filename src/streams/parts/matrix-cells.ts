@@ -8,8 +8,7 @@ import type { Problem } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Child, column, firstOf, text } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
-import { idOrText } from './id-or-text.ts'
-import { cellsOf } from './parts.ts'
+import { cellsOf, idOrText } from './parts.ts'
 import { CELL_FIELDS, partsOf } from './response-parts.ts'
 
 export const matrixCells: Child = {

@@ -4,10 +4,10 @@
  * Invariant: a part of a type that cannot be read is a problem with its original, never a silent absence; null, a
  * missing field and an empty object or array are no part.
  */
-
+import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/envelope.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
-import { type Column, firstOf } from '../stream.ts'
+import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
+import { type Column, firstOf, text } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
 
 export interface Item {
@@ -70,4 +70,28 @@ function isNothing(value: unknown): boolean {
 export function isEmpty(record: JsonObject): boolean {
   for (const name in record) if (Object.hasOwn(record, name)) return false
   return true
+}
+
+/**
+ * A bare value where the service may write an id, an index or a text: a row of a matrix, a choice.
+ *
+ * Invariant: the value is in one of the two cells, exactly as received. A number, or a text that looks like a UUID, is an
+ * id of the service; any other text is a label, also one of digits: the columns of a scale are labeled 1, 2, 3.
+ */
+const UUID = /^[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i
+
+export function idOrText(value: unknown, path: string, problems: Problem[]): [id: Cell, text: Cell] {
+  if (typeof value === 'string') return UUID.test(value) ? [value, null] : [null, value]
+  if (typeof value === 'number' || isLosslessNumber(value)) return [canonicalText(value), null]
+  if (typeof value === 'boolean') return [null, String(value)]
+  return [readCell('reference', value, path, problems), null]
+}
+
+/** The name of the form of a record: from `form_name`, or from the embedded form. */
+export const formName: Column = {
+  ...text('form_name'),
+  read({ form_name, form }, _path, problems) {
+    const own = readCell('text', form_name, 'form_name', problems)
+    return own === null && isObject(form) ? readCell('text', form.name, 'form.name', problems) : own
+  },
 }

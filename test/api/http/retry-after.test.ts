@@ -1,7 +1,7 @@
 /** How long an answer of 429 or 503 asks us to wait, in any form, and with any clock of the service. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { retryAfterOf } from '../../../src/api/http/retry-after.ts'
+import { retryAfterOf } from '../../../src/api/http/backoff.ts'
 
 const NOW = Date.UTC(2026, 10, 20, 12)
 const NOTHING = Buffer.from('')

@@ -2,6 +2,7 @@
  * For a test file whose runs are in its own process: pauses between attempts, and waits for locks, take almost no time.
  * Their real length is tested where it is decided.
  */
+
 import { afterAll, beforeAll, vi } from 'vitest'
 import type * as connect from '../../../src/warehouse/connect.ts'
 

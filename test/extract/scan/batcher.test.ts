@@ -10,7 +10,7 @@ import { openBatcher } from '../../../src/extract/scan/batcher.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
 import type { LoadResult } from '../../../src/load/load.ts'
 import { type OpenLoaders, openLoaders } from '../../../src/load/loaders.ts'
-import type { DeadLetter } from '../../../src/normalize/dead-letter.ts'
+import type { DeadLetter } from '../../../src/normalize/read-record.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
 import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
 

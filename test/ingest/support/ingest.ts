@@ -1,4 +1,5 @@
 /** An ingester on a warehouse of its own, with its recorded answers and logs, and signed events to send to it. */
+
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { systemClock } from '../../../src/core/clock.ts'

@@ -1,4 +1,5 @@
 /** A file in transit: measured, cut into chunks, kept byte for byte, and free of the previous file. */
+
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'

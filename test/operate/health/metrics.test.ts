@@ -1,8 +1,8 @@
 /** Metrics have the right values, are in the Prometheus text format, and contain no personal data. */
 import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
-import { openGauges } from '../../../src/operate/metrics/gauges.ts'
-import { openMetrics } from '../../../src/operate/metrics/registry.ts'
+import { openGauges } from '../../../src/operate/health/gauges.ts'
+import { openMetrics } from '../../../src/operate/health/registry.ts'
 import { openGlances } from '../../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 

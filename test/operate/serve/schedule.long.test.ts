@@ -6,8 +6,12 @@ import pino from 'pino'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
-import { openSchedule, type Schedule, type ScheduleOptions } from '../../../src/operate/serve/schedule.ts'
-import { takeTick } from '../../../src/operate/serve/ticks.ts'
+import {
+  openSchedule,
+  type Schedule,
+  type ScheduleOptions,
+  takeTick,
+} from '../../../src/operate/serve/schedule.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 
 async function openTeams(...names: string[]) {

@@ -1,7 +1,7 @@
 /** What texts read as, whatever the texts: numbers that Postgres holds, booleans, dates that exist, or nothing. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { booleanOf, dateOf, numberOf, typedCells } from '../../../src/streams/parts/typed-values.ts'
+import { booleanOf, dateOf, numberOf, typedCells } from '../../../src/streams/parts/response-answers.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
 import { naughtyText } from '../../core/naughty.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'

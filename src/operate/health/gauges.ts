@@ -14,8 +14,8 @@ import {
   readTrouble,
   type StreamTrouble,
   type WebhookStatus,
-} from '../health/team-status.ts'
-import { openWebhookChecks } from '../health/webhook-checks.ts'
+} from './team-status.ts'
+import { openWebhookChecks } from './webhook-checks.ts'
 
 export interface GaugesOptions {
   readonly url: string
