@@ -108,7 +108,7 @@ describe('docker-compose.yml', () => {
     }
   })
 
-  test('what serves is asked for its health where it answers, and has time to end', () => {
+  test('a serving container has a health check at its own address, and time to end', () => {
     const serving = services.filter(([, { command }]) => command?.[0] === 'serve')
     expect(serving.map(([name]) => name)).toEqual(['ingester', 'nightly', 'rehearsal-ingester'])
     for (const [name, service] of serving) {
@@ -124,7 +124,7 @@ describe('docker-compose.yml', () => {
     expect(off.toSorted()).toEqual(['--no-drain', '--no-ingest', '--no-schedule'])
   })
 
-  test('what runs to its end is not asked for its health, nor begun again', () => {
+  test('a container that runs to its end has no health check, and is not restarted', () => {
     const once = services.filter(([, { command }]) =>
       /^(?:migrate|backfill|verify|webhooks)$/.test(command?.[0] ?? ''),
     )

@@ -19,8 +19,8 @@ describe('a request', () => {
   test.each<[string, readonly string[], string | undefined, string | undefined]>([
     ['without a name is for the only team', ['north'], undefined, 'north'],
     ['without a name is for the one named default', ['north', 'default'], undefined, 'default'],
-    ['without a name is for nobody among others', ['north', 'south'], undefined, undefined],
-    ['without a name is for nobody if there is nobody', [], undefined, undefined],
+    ['without a name finds no team among several', ['north', 'south'], undefined, undefined],
+    ['without a name finds no team if there is none', [], undefined, undefined],
     ['is for the team that it names', ['north', 'south'], 'south', 'south'],
     ['is not for the only team if it names another', ['north'], 'south', undefined],
     ['is not for default if it names another', ['north', 'default'], 'south', undefined],

@@ -196,7 +196,7 @@ it('of a team without any, the whole list is read until there is one', async () 
   await expectResponses(scene)
 })
 
-it('deletes that wait for a person are proved anew by each run, a plain one too, until somebody lets them go', async () => {
+it('deletes that wait for approval are proved again by each run, until they are allowed', async () => {
   await using warehouse = await openWarehouse()
   const submitted = new Date(Date.now() - 3_600_000).toISOString()
   const stamps = { created_at: submitted, submitted_at: submitted, updated_at: submitted }

@@ -46,7 +46,7 @@ describe('after a kill, the embedded server', () => {
     return { command, url }
   }
 
-  test('stops soon when its only user was killed, and keeps what was committed', async () => {
+  test('stops soon after its only user was killed, and keeps committed rows', async () => {
     const directory = copyOf(made)
     const { command } = await startWithRow(directory)
     const pids = [postmasterOf(directory), supervisorOf(directory)]
@@ -55,7 +55,7 @@ describe('after a kill, the embedded server', () => {
     expect(await reopen(directory)).toEqual([{ answer: 42 }])
   })
 
-  test('goes on for the others when one of its users was killed', async () => {
+  test('continues for the others when one of its users was killed', async () => {
     const directory = copyOf(made)
     const { command } = await startWithRow(directory)
     const server = await openEmbedded({ dataDir: directory, unsafe: true })
@@ -70,7 +70,7 @@ describe('after a kill, the embedded server', () => {
     expect(isServed(directory)).toBe(false)
   })
 
-  test('starts again by itself, on the same port, when Postgres was killed', async () => {
+  test('restarts on its own, on the same port, when Postgres was killed', async () => {
     const directory = copyOf(made)
     const { command, url } = await startWithRow(directory)
     const before = postmasterOf(directory)

@@ -100,7 +100,7 @@ describe('what the list misses', () => {
   })
 })
 
-test('a record that loses to what is stored is fetched by its id, and the answer decides', async () => {
+test('a record that loses to the stored state is fetched by its id, and the answer decides', async () => {
   // Stored by a clock that was an hour ahead.
   await rig.hold('patients', [person('p', 'ahead')], ago(-3_600))
   rig.service.records.patients = [person('p', 'true')]
@@ -129,7 +129,7 @@ test('a dead letter that a complete list does not meet again is resolved; those 
   expect(await waiting()).toEqual([`${rig.teamId} forms`, `${rig.otherId} patients`])
 })
 
-test('a record that cannot be fetched is asked for later, before the cursor moves', async () => {
+test('a refetch of a record that cannot be fetched is stored before the cursor moves', async () => {
   rig.service.records.patients = ['a', 'b'].map((id) => person(id))
   await read()
   rig.service.records.patients = [person('a')]
@@ -146,7 +146,7 @@ test('a record that cannot be fetched is asked for later, before the cursor move
   expect(await cursor()).toMatchObject({ steady: true })
 })
 
-test('a failure in the middle moves no cursor, and keeps what was read', async () => {
+test('a failure in the middle moves no cursor, and keeps the records that were read', async () => {
   rig.service.records.patients = Array.from({ length: 21 }, (_, at) => person(`p${at}`))
   await read()
   const before = await cursor()

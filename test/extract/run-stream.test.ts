@@ -57,7 +57,7 @@ const answerAll = (status: number, headers: Record<string, string> = {}) => {
   }
 }
 
-test('reports what was read and loaded, and the progress under the names of team and stream', async () => {
+test('reports read and loaded records, and the progress under the names of team and stream', async () => {
   rig.service.records.patients = ['a', 'b', 'c'].map(person)
   rig.service.pageSize = 2
   const report = await run()
@@ -110,7 +110,7 @@ test('another refusal fails this stream alone', async () => {
   expect(await run()).toMatchObject({ status: 'succeeded', fetched: 1 })
 })
 
-test('a failure in the middle keeps what was loaded, and moves no cursor', async () => {
+test('a failure in the middle keeps the loaded records, and moves no cursor', async () => {
   rig.service.records.patients = ['a', 'b', 'c'].map(person)
   rig.service.pageSize = 2
   rig.service.interfere = ({ url }, response) => {
@@ -137,7 +137,7 @@ test('one that is stopped is interrupted, and is no failure', async () => {
   })
 })
 
-test('a worker whose slice another took meanwhile fails, and loads nothing', async () => {
+test('a worker whose slice was claimed by another fails, and loads nothing', async () => {
   rig.service.records.patients = [person('a')]
   rig.service.interfere = (request, response) => {
     void takeSlice(rig.session.db, { ...KEY, teamId: rig.teamId }, '8').then(() => {

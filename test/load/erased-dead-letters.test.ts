@@ -137,7 +137,7 @@ test('of many the others are kept, in their order, and each one left out is coun
   expect(await kept('patients', [])).toEqual([])
 })
 
-test('what is left out is not stored, nor its body', async () => {
+test('an omitted dead letter is not stored, nor is its body', async () => {
   const place = { teamId: team, stream: 'patients', runId: null } as const
   const deadLetters = [deadLetter(ERASED, { id: ERASED }), deadLetter(ALIVE, { id: ALIVE })]
   const stored = await session.db.transaction().execute((db) => storeDeadLetters(db, place, deadLetters))

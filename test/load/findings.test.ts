@@ -114,7 +114,7 @@ test('a path that is cut within a pair of surrogates can be stored', async () =>
   expect(problems.map(({ path }) => path)).toEqual([`${'p'.repeat(198)}\ufffd…`])
 })
 
-test('what is rolled back with its batch was never found', async () => {
+test('findings that are rolled back with their batch do not count', async () => {
   await session.client.query('begin')
   await note(['problem', team, 'a', 'x'])
   await session.client.query('rollback')

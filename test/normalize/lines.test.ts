@@ -40,7 +40,7 @@ describe('a builder', () => {
   }
   const alone = (name: string, count: number) => texts(linesOf(responses, batch(name, count)))
 
-  test('begins anew with each batch, and leaves what it handed over as it was', () => {
+  test('starts again with each batch, and does not change earlier output', () => {
     const first = build('first', 400)
     const second = build('second', 300)
     expect(texts(first)).toEqual(alone('first', 400))
@@ -52,7 +52,7 @@ describe('a builder', () => {
     expect(texts(second)).toEqual(alone('second', 300))
   })
 
-  test('writes over memory that was given back, and asks for no more', () => {
+  test('reuses memory that was given back, and allocates no more', () => {
     const before = build('before', 500)
     const { buffer } = before.records
     lines.giveBack(before)

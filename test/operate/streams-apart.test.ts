@@ -273,7 +273,7 @@ describe.each(['patients', 'forms'] as const)('%s,', (name) => {
   const stream = streamNamed(name)!
   const isOther = (line: { stream?: string }) => line.stream === name
 
-  it('what is read of them is the same without the other streams', async () => {
+  it('reads return the same without the other streams', async () => {
     const answers = async () => {
       await using session = await openSession({ url: scene.url, purpose: 'test' })
       const { db } = session

@@ -98,7 +98,7 @@ test('finds words in identifiers, and phrases that go on in the next line of a c
   ])
 })
 
-test('checks folders whole, and skips what is not text', () => {
+test('checks whole folders, and skips files that are not text', () => {
   const { lines } = checkFiles({
     'deep/run': '# told\n',
     'deep/one.sql': '-- told\n',

@@ -25,7 +25,7 @@ const settings = (env: Record<string, string>) => ({
   env: { PATH: process.env.PATH, ...image.env, ...env },
 })
 
-it('holds the program and what it needs to run, and neither its source nor what builds it', async () => {
+it('contains the program and its dependencies, and neither sources nor build tools', async () => {
   const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as { version: string }
   const { stdout } = await promisify(execFile)(program(), ['--version'], settings({}))
   expect(stdout.trim()).toBe(version)

@@ -162,7 +162,7 @@ describe('docs/grafana.json', () => {
   const namesIn = (texts: readonly string[]) =>
     new Set(texts.flatMap((each) => [...each.matchAll(/\bintake_\w+/g)].map(([name]) => name)))
 
-  it('asks for metrics that there are', () => {
+  it('uses only metrics that exist', () => {
     const known = seriesNames(page)
     expect(known.size).toBeGreaterThan(40)
     expect([...namesIn(expressions)].filter((name) => !known.has(name))).toEqual([])
@@ -177,7 +177,7 @@ describe('docs/grafana.json', () => {
     expect([...new Set(missing)]).toEqual([])
   })
 
-  it('asks for labels that the metric has', () => {
+  it('uses only labels that the metric has', () => {
     for (const expression of expressions) {
       for (const [, name, label] of expression.matchAll(/(intake_\w+)\{(\w+)=/g)) {
         const lines = page.split('\n').filter((line) => line.startsWith(`${name}{`))

@@ -228,7 +228,7 @@ test.each([
   expect(streamNamed(name)!.isSummary?.(record, 'v2.1')).toBe(expected)
 })
 
-test('a document without input fields is whole where version v2.1 is not asked for', () => {
+test('a document without input fields is complete if version v2.1 is not requested', () => {
   expect(streamNamed('documents')!.isSummary?.({ id: 'd' }, '')).toBe(false)
 })
 

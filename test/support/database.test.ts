@@ -8,7 +8,7 @@ async function query(url: string, text: string) {
   return client.query(text).finally(() => client.end())
 }
 
-test('databases asked for at the same moment are migrated, fresh, and strangers to each other', async () => {
+test('databases created at the same time are migrated, empty, and independent', async () => {
   const databases = await Promise.all([1, 2, 3, 4].map(() => createTestDatabase()))
   await query(databases[0]!.url, 'create table public.mine ()')
   for (const [index, { url }] of databases.entries()) {

@@ -33,7 +33,7 @@ test('a patient or a response in a log is seen, whatever else the line holds', (
   expect(answers.filter(seen).length).toBeGreaterThan(5)
 })
 
-test('who asks for values is given them, but not in what is logged', () => {
+test('a command may print values on request, but never log them', () => {
   const line = 'patient7@example.com'
   for (const words of [
     ['api', 'GET', '/v2/patients'],

@@ -68,7 +68,7 @@ describe('a limit of another kind is lived with', () => {
   test.each([
     ['a token bucket', () => tokenBucket(100, 50)],
     ['a small token bucket', () => tokenBucket(50, 50)],
-    ['a counter that starts anew each minute', () => fixedWindow(600, 60)],
+    ['a counter that is reset each minute', () => fixedWindow(600, 60)],
   ])('%s', (_name, limiter) => {
     expectAims(simulate({ ...usual, latency: 10, limiter: limiter(), seconds: 300 }))
   })
@@ -138,7 +138,7 @@ describe('a configured limit', () => {
 
   test.each([
     ['a token bucket', () => tokenBucket(50, 50)],
-    ['a counter that starts anew each second', () => fixedWindow(50, 1)],
+    ['a counter that is reset each second', () => fixedWindow(50, 1)],
   ])('suits %s', (_name, limiter) => {
     const configured = { requests: 50, seconds: 1 }
     const run = simulate({ ...usual, latency: 10, configured, limiter: limiter(), seconds: 300 })

@@ -8,7 +8,7 @@ const call = (again = false) => ({ since: systemClock.now(), again })
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-describe('a body under way keeps its place', () => {
+describe('a body in flight keeps its permit', () => {
   function crowd(concurrency: number) {
     const limiter = openLimiter({ concurrency, clock: systemClock, logger: pino({ level: 'silent' }) })
     const permits: Permit[] = []
@@ -18,7 +18,7 @@ describe('a body under way keeps its place', () => {
     return { permits, enter }
   }
 
-  test('until it is given up, and frees one place only, however often that is said', async () => {
+  test('until it is cancelled, and frees only one permit, even if cancelled repeatedly', async () => {
     const { permits, enter } = crowd(2)
     await enter()
     await enter()
@@ -38,7 +38,7 @@ describe('a body under way keeps its place', () => {
     expect(permits).toHaveLength(5)
   })
 
-  test('and one whose permit was given back before keeps none', async () => {
+  test('and one whose permit was returned before keeps none', async () => {
     const { permits, enter } = crowd(1)
     await enter()
     permits[0]!.lost()
@@ -50,7 +50,7 @@ describe('a body under way keeps its place', () => {
   })
 })
 
-test('all who wait are turned away when the service asks for hours, and whoever comes meanwhile', async () => {
+test('all waiting calls are rejected when the service asks for hours, and so are new ones', async () => {
   const limiter = openLimiter({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
   const [first, second] = [await limiter.acquire([], call()), await limiter.acquire([], call())]
   const waiting = [false, true, false].map((again) =>
@@ -73,7 +73,7 @@ describe('a call that is throttled', () => {
     }
   }
 
-  test('waits as long as the service accepts anything of the team, and gives up fifteen minutes later', async () => {
+  test('waits while the service accepts any request of the team, and is abandoned fifteen minutes later', async () => {
     const { clock, limiter } = open()
     const mine = { since: clock.now(), again: false }
     const other = async () => (await limiter.acquire([], { since: clock.now(), again: false })).accepted()
@@ -91,14 +91,14 @@ describe('a call that is throttled', () => {
     expect(over.throttled(1_000)).toBe(false)
   })
 
-  test('counts from its own beginning: hours in which nobody asked are none of its waiting', async () => {
+  test('counts from its own start: earlier idle hours do not count as waiting', async () => {
     const { clock, limiter } = open()
     ;(await limiter.acquire([], { since: clock.now(), again: false })).accepted()
     clock.skip(600 * MINUTE)
     expect((await limiter.acquire([], { since: clock.now(), again: false })).throttled(1_000)).toBe(true)
   })
 
-  test('gives up together with all that have waited as long, and leaves the others waiting', async () => {
+  test('is abandoned together with calls that have waited as long, and leaves the others waiting', async () => {
     const { clock, limiter } = open(60_000, 1)
     const old = { since: clock.now(), again: true }
     const permit = await limiter.acquire([], old)
@@ -124,7 +124,7 @@ describe('a call that is throttled', () => {
     expect(again.throttled(60_000)).toBe(false)
   })
 
-  test('by "at once" over and over is not sent in a row without a pause', async () => {
+  test('by "at once" repeatedly is not resent without a pause', async () => {
     const { clock, limiter } = open()
     const mine = { since: clock.now(), again: true }
     let sent = 0
@@ -133,7 +133,7 @@ describe('a call that is throttled', () => {
     expect(clock.now()).toBeGreaterThanOrEqual(mine.since + 15 * MINUTE)
   })
 
-  test('leaves no timer behind when the last who waits is aborted: it would keep the process alive', async () => {
+  test('leaves no timer behind when the last waiting call is aborted: it would keep the process alive', async () => {
     const pauses: AbortSignal[] = []
     const sleep = (_: number, signal?: AbortSignal) => {
       pauses.push(signal!)

@@ -194,7 +194,7 @@ async function asked(call: Call, options: Partial<ClientOptions> = {}) {
   return service.received[0]!
 }
 
-describe('each function asks for what the specification shows, its id within its own place', () => {
+describe('each function sends the request of the specification, with its id in its place', () => {
   test.each(Object.entries(CALLS))('%s', async (_name, call) => {
     const { method, url, headers, body } = await asked(call)
     expect(`${method} ${url}`).toBe(call.asks)

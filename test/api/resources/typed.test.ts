@@ -73,7 +73,7 @@ test('a number is one of JavaScript; an id beyond its integers is the text of it
   })
 })
 
-test('a value that is no record is none, and so is one without what its type must have', () => {
+test('a value that is not a record is rejected, and so is one without a required field', () => {
   for (const value of [null, undefined, 'x', 7, [], [{ id: 1 }]]) {
     expect(typed(library.Patient, value)).toBeNull()
   }

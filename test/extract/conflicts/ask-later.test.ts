@@ -44,7 +44,7 @@ test('each is due in a minute, as a request that proves no delete', async () => 
   ])
 })
 
-test('one that is asked for already is counted, and is due no earlier than it was', async () => {
+test('a repeated request is counted, and is due no earlier than before', async () => {
   const place = { teamId: rig.teamId, stream: 'patients', reason: 'contested', origin: 'event:e' } as const
   await requestRefetches(
     rig.session.db,
@@ -83,7 +83,7 @@ test('more than a portion are all stored', async () => {
   expect([found.length, found.every(({ minutes }) => minutes === 1)]).toEqual([1_001, true])
 })
 
-test('the note counts them, quotes the first reason, and asks for a person', async () => {
+test('the note counts them, quotes the first reason, and asks for attention', async () => {
   const source = await later(['a', 'b'])
   source.failedFetches.later.set('c', 'another reason')
   expect(laterNote(source)).toEqual({

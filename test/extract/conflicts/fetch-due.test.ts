@@ -44,7 +44,7 @@ test.each([0, 1, 50, 51, 101])('of %i due each is fetched once, loaded and settl
   expect(await left()).toEqual([])
 })
 
-test('what is not due yet, and what is of another team or stream, stays', async () => {
+test('refetches that are not due, or of another team or stream, stay', async () => {
   rig.service.records.patients = ['now', 'soon', 'other'].map(person)
   await ask(['now', 'soon'])
   await ask(['other'], 'patients', rig.otherId)

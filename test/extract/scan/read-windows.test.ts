@@ -160,7 +160,7 @@ test('a list that keeps changing does not move the newest date on', async () => 
   expect(await stored()).toEqual(['known', 'new'])
 })
 
-test('with a later --since than the checkpoint the newest date stays: what is between was not read', async () => {
+test('with a later --since than the checkpoint the newest date stays: records between were not read', async () => {
   const known = response('known', 20)
   rig.service.records.responses = [known, response('between', 10), response('new', 1)]
   await settled({ newest: known.submitted_at, swept_at: SWEPT })
@@ -214,7 +214,7 @@ test('of what an earlier run dead-lettered a hundred are fetched; those that loa
   expect(await waiting()).toEqual([{ team: rig.otherId, count: 1 }])
 })
 
-test('what is a dead letter again stays one', async () => {
+test('a record that fails again stays a dead letter', async () => {
   const known = response('known', 3)
   rig.service.records.responses = [known, response('well', 60)]
   await settled({ newest: known.submitted_at, swept_at: SWEPT })

@@ -154,7 +154,7 @@ describe('of two states', () => {
   })
 })
 
-test('of three states a conflict among any two is asked for, once each time it is found', async () => {
+test('a conflict between any two of three states requests a fetch, once each time it is found', async () => {
   const { states, asks } = await gathered(
     { name: 'third', stamp: 3 },
     { name: 'first', stamp: 1 },
@@ -165,7 +165,7 @@ test('of three states a conflict among any two is asked for, once each time it i
   expect(asks).toEqual([...ASKED, ...ASKED])
 })
 
-describe('a packet response, which nobody can be asked for', () => {
+describe('a packet response, which cannot be fetched by id', () => {
   const eventWith = (over: EventFields & { readonly submitted: boolean }) => ({
     ...over,
     source: 'packet_response',
@@ -180,7 +180,7 @@ describe('a packet response, which nobody can be asked for', () => {
       },
     },
   })
-  test('is the state that it was updated to last, under the later version of the two, and is not asked for', async () => {
+  test('keeps the state with the later updated_at, under the later version of the two, and is not fetched', async () => {
     const earlier = eventWith({ submitted: false, stamp: 9_000, updated: 1 })
     const later = eventWith({ submitted: true, stamp: 5_000, updated: 2 })
     for (const order of [
@@ -196,7 +196,7 @@ describe('a packet response, which nobody can be asked for', () => {
   })
 })
 
-test('what is no event is dead and noted once, under its own team, and its neighbours are read', async () => {
+test('an unreadable event is a dead letter once, of its own team, and the other events are read', async () => {
   const broken: StoredEvent = { ...event({ team: 2 }), body: Buffer.from('{') }
   const result = await gather([event({}), broken, event({ id: 'q' })], () => 'v2.1')
   expect([...result.dead]).toEqual([broken])
@@ -204,7 +204,7 @@ test('what is no event is dead and noted once, under its own team, and its neigh
   expect([...result.groups[0]!.states.keys()]).toEqual(['1/p', '1/q'])
 })
 
-test('a part of a record is asked for, and leaves the state of its neighbour', async () => {
+test('a partial record is fetched, and does not affect the state of others', async () => {
   const { states, asks } = await gathered({ data: { id: 'p' } }, { id: 'q' })
   expect(Object.keys(states.patients!)).toEqual(['1/q'])
   expect(asks).toEqual(['1/patients/p partial'])

@@ -28,7 +28,7 @@ test('each new record of a partial event is fetched, however many were stored pa
   expect(await scene.asked()).toEqual(['patients a partial', 'patients b partial'])
 })
 
-test('an event that brings back a deleted record in part is loaded as far as it goes, and the record is asked for', async () => {
+test('a partial event that restores a deleted record is loaded as far as it goes, and the record is fetched', async () => {
   await scene.store([patientEvent('whole', 1), patientEvent('gone', 2)])
   await scene.store([patientEvent('gone', 3, {}, { event_type: 'deleted' })])
   await scene.drain()

@@ -99,7 +99,7 @@ describe('loading', () => {
     ])
   })
 
-  test('the same export of another team stays as it was', async () => {
+  test('the same export of another team does not change', async () => {
     const other = await take(rig.otherId)
     await load(HEADER + row('c1', 'other'), other)
     await load(HEADER + row('c1', 'own'))
