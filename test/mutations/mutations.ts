@@ -49,8 +49,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'one new event among duplicates does not wake the drain',
     file: 'src/ingest/inbox/inbox.ts',
-    from: "group.some(({ event }) => fates.get(event) === 'stored')",
-    to: "group.every(({ event }) => fates.get(event) === 'stored')",
+    from: "group.some(({ event }) => outcomes.get(event) === 'stored')",
+    to: "group.every(({ event }) => outcomes.get(event) === 'stored')",
     tests: ['test/ingest/inbox/inbox.test.ts'],
   },
   {
