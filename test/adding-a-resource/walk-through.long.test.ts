@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 import { applyTo, filesOfPage, pathsOfPage, ROOT } from './page.ts'
@@ -38,7 +39,7 @@ function run(program: string, ...args: string[]): string {
     encoding: 'utf8',
     maxBuffer: 64 * 1024 * 1024,
   })
-  const output = `${stdout}${stderr}`
+  const output = stripVTControlCharacters(`${stdout}${stderr}`)
   expect(status, output.slice(-8_000)).toBe(0)
   return output
 }
@@ -72,6 +73,6 @@ test('the new stream passes the contract, and is loaded, received, verified, exp
   cpSync(join(import.meta.dirname, 'drive.ts'), join(copy, DRIVE))
   const suites = ['test/streams', 'test/emulator/http/openapi.test.ts', 'test/analytics/dictionary.test.ts']
   const output = run('vitest/vitest.mjs', 'run', '--reporter=verbose', ...suites, DRIVE)
-  expect(output).toMatch(/contract\.test\.ts > appointments > /)
-  expect(output).toMatch(/drive\.test\.ts > /)
+  expect(output).toMatch(/contract\.test\.ts > 'appointments' > /)
+  expect(output).toMatch(/drive\.test\.ts > erasing a patient/)
 })
