@@ -55,7 +55,7 @@ export interface LinesBuilder {
   /** Returns the lines so far; the next record starts another batch. */
   build(): BatchLines
   /** Reuses the memory of lines that this builder returned and nobody reads any more. */
-  giveBack(lines: BatchLines): void
+  release(lines: BatchLines): void
 }
 
 export function openLines(stream: Stream): LinesBuilder {
@@ -123,10 +123,10 @@ export function openLines(stream: Stream): LinesBuilder {
       findings = noFindings()
       return built
     },
-    giveBack(lines) {
-      records.giveBack(lines.records)
-      root.giveBack(lines.root)
-      for (let at = 0; at < children.length; at++) children[at]!.giveBack(lines.children[at]!)
+    release(lines) {
+      records.release(lines.records)
+      root.release(lines.root)
+      for (let at = 0; at < children.length; at++) children[at]!.release(lines.children[at]!)
     },
   }
 }
@@ -189,7 +189,7 @@ export interface TextBuffer {
   append(text: string): void
   take(): Buffer
   /** Reuses a returned buffer that nobody reads any more. */
-  giveBack(taken: Buffer): void
+  release(taken: Buffer): void
 }
 
 const FIRST_SIZE = 64 * 1024
@@ -222,7 +222,7 @@ export function openTextBuffer(encoding: 'utf8' | 'latin1' = 'utf8'): TextBuffer
       length = 0
       return taken
     },
-    giveBack(taken) {
+    release(taken) {
       spares.push(Buffer.from(taken.buffer))
     },
   }

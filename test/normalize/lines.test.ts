@@ -46,7 +46,7 @@ describe('a builder', () => {
     expect(texts(first)).toEqual(alone('first', 400))
     expect(texts(second)).toEqual(alone('second', 300))
     expect(first.findings.problems).toBe(200)
-    lines.giveBack(first)
+    lines.release(first)
     const third = build('third', 500)
     expect(texts(third)).toEqual(alone('third', 500))
     expect(texts(second)).toEqual(alone('second', 300))
@@ -55,7 +55,7 @@ describe('a builder', () => {
   test('reuses memory that was given back, and allocates no more', () => {
     const before = build('before', 500)
     const { buffer } = before.records
-    lines.giveBack(before)
+    lines.release(before)
     expect(lines.count).toBe(0)
     const taken = [build('one', 500), build('two', 500)]
     expect(taken.some(({ records }) => records.buffer === buffer)).toBe(true)

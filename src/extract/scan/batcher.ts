@@ -88,7 +88,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       loaders
         .run((session) => load(session, batch, loadMode))
         .then((result) => {
-          lines.giveBack(batch.lines)
+          lines.release(batch.lines)
           tally.changed += result.changed
           tally.deleted += result.deleted
           tally.erased += result.erased

@@ -104,7 +104,7 @@ describe('a text buffer', () => {
     const step = fc.oneof(
       { weight: 5, arbitrary: piece.map((text) => ({ kind: 'append', text }) as const) },
       { weight: 2, arbitrary: fc.constant({ kind: 'take' } as const) },
-      { weight: 1, arbitrary: fc.constant({ kind: 'giveBack' } as const) },
+      { weight: 1, arbitrary: fc.constant({ kind: 'release' } as const) },
     )
     fc.assert(
       fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
@@ -118,7 +118,7 @@ describe('a text buffer', () => {
           } else if (each.kind === 'take') {
             taken.push({ taken: buffer.take(), text: expected })
             expected = ''
-          } else if (taken.length > 0) buffer.giveBack(taken.shift()!.taken)
+          } else if (taken.length > 0) buffer.release(taken.shift()!.taken)
           expect(buffer.length).toBe(Buffer.byteLength(expected))
           // A taken buffer does not change until it is given back.
           for (const each of taken) expect(each.taken.toString()).toBe(each.text)
@@ -145,7 +145,7 @@ describe('a text buffer', () => {
     buffer.append('b')
     expect(first.toString()).toBe('a')
     const second = buffer.take()
-    buffer.giveBack(first)
+    buffer.release(first)
     // The memory of `first` follows that of the current text.
     buffer.append('c')
     buffer.take()
