@@ -84,6 +84,7 @@ const RULES = [
   { find: phrase('as (?:it|they) came'), write: 'as received' },
   { find: phrase('what (?:came|is held|was held)'), write: 'the record, the stored state' },
   { find: phrase('in hand'), write: 'current' },
+  { find: /\b(?:MOST|LONGEST|LARGEST|LEAST)(?:_[A-Z]+)*\b(?= =)/g, write: 'MAX_…, MIN_…' },
   {
     // A headless relative clause as the subject of a sentence; a question is fine.
     find: /(?<=^[ \t]*(?:[-*#|/>]+[ \t]+)?(?:\*\*)?|[.;:] (?:\*\*)?)(?:What (?:is|was|are|were|has|had|can|cannot|does|did|will|may|must|came|comes|lost|waits|stays|differs|fails|failed|remains|stands|goes)|Who (?:has|wants|knows|needs|reads|writes|runs|owns|cannot))\b(?![^.?]*\?)/gm,

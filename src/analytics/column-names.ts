@@ -6,7 +6,7 @@
  */
 
 /** What Postgres keeps of an identifier, in bytes. */
-const LONGEST = 63
+const MAX_BYTES = 63
 
 /** Letters and digits of any script in lower case, as they are typed; everything else one underscore; without accents. */
 export function slugOf(text: string): string {
@@ -30,11 +30,11 @@ export interface Naming {
 
 export function nameFor(text: string, { empty, prefix, taken }: Naming): string {
   const slug = slugOf(text) || empty
-  const base = cut(/^\p{N}/u.test(slug) ? `${prefix}${slug}` : slug, LONGEST)
+  const base = cut(/^\p{N}/u.test(slug) ? `${prefix}${slug}` : slug, MAX_BYTES)
   if (!taken.has(base)) return base
   for (let number = 2; ; number++) {
     const suffix = `_${number}`
-    const name = `${cut(base, LONGEST - suffix.length)}${suffix}`
+    const name = `${cut(base, MAX_BYTES - suffix.length)}${suffix}`
     if (!taken.has(name)) return name
   }
 }

@@ -32,7 +32,7 @@ export interface AskedQuestion {
 }
 
 /** Postgres allows 1,600 columns in a view; further questions are in the long tables only. */
-export const MOST_COLUMNS = 1_500
+export const MAX_COLUMNS = 1_500
 
 export function columnsFor(
   known: readonly WideColumn[],
@@ -47,7 +47,7 @@ export function columnsFor(
   }))
   const taken = new Set([...reserved, ...columns.map(({ column_name }) => column_name)])
   for (const question of questions) {
-    if (question.kind === 'none' || columns.length >= MOST_COLUMNS) continue
+    if (question.kind === 'none' || columns.length >= MAX_COLUMNS) continue
     const own = columns.filter(({ question_id }) => question_id === question.question_id)
     const { data_type, is_array } = question.is_asked ? typeOf(question) : asBefore(question, own.at(-1))
     if (own.some((column) => column.data_type === data_type && (column.is_array || !is_array))) continue

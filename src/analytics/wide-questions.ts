@@ -62,7 +62,7 @@ async function ofForm(db: Kysely<Warehouse>, { team_id, subject_id }: Subject) {
  */
 
 /** No transaction that writes responses takes as long. */
-const LONGEST_LOAD = '1 hour'
+const MAX_LOAD_DURATION = '1 hour'
 
 export async function followAnswers(db: Kysely<Warehouse>): Promise<void> {
   await db.transaction().execute(async (within) => {
@@ -87,7 +87,7 @@ async function foundFresh(db: Transaction<Warehouse>, until: string, oldest: str
     create temporary table fresh_responses on commit drop as
     select team_id, id, form_id, patient_id
     from intake.responses
-    where _loaded_at >= ${sql.lit(until)}::timestamptz - ${sql.lit(LONGEST_LOAD)}::interval and form_id is not null
+    where _loaded_at >= ${sql.lit(until)}::timestamptz - ${sql.lit(MAX_LOAD_DURATION)}::interval and form_id is not null
       and (xmin::text::bigint - ${sql.lit(oldest)}::bigint % 4294967296 + 4294967296) % 4294967296 < 2147483648`.execute(
     db,
   )

@@ -13,7 +13,7 @@ export const durationShape = z
   .pipe(z.number().min(1))
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, min: 60, m: 60, h: 3_600 }
-const MOST_REQUESTS = 100_000
+const MAX_REQUESTS = 100_000
 
 /** Requests in a time as `20/s`, `1000/min` or `5000/h`, at least one a minute; null for `learned`. */
 export const rateLimitShape = z.union([
@@ -25,7 +25,7 @@ export const rateLimitShape = z.union([
       const [requests, unit] = text.split('/')
       return { requests: Number(requests), seconds: UNITS[unit!]! }
     })
-    .refine(({ requests, seconds }) => requests <= MOST_REQUESTS && requests * 60 >= seconds),
+    .refine(({ requests, seconds }) => requests <= MAX_REQUESTS && requests * 60 >= seconds),
 ])
 
 export interface Settings {

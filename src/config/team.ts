@@ -180,10 +180,10 @@ function checkedConcurrency(text: string): number {
 }
 
 /** One week. */
-const LONGEST_GIVE_UP_SECONDS = 7 * 86_400
+const MAX_GIVE_UP_SECONDS = 7 * 86_400
 
 function checkedGiveUpAfter(text: string): number {
-  const { data } = durationShape.pipe(z.number().max(LONGEST_GIVE_UP_SECONDS)).safeParse(text)
+  const { data } = durationShape.pipe(z.number().max(MAX_GIVE_UP_SECONDS)).safeParse(text)
   if (data !== undefined) return data * 1000
   throw new UsageError(
     'INTAKE_GIVE_UP_AFTER is not a duration from 1s to 7d',

@@ -97,7 +97,10 @@ export function stampsDisagree(winner: Envelope, loser: Envelope): boolean {
 }
 
 /** The same state with a version above the stored one: a decision of a person or of the service overrides any times. */
-export function above(envelope: Envelope, stored: { readonly version: Instant } | undefined): Envelope {
+export function withVersionAbove(
+  envelope: Envelope,
+  stored: { readonly version: Instant } | undefined,
+): Envelope {
   if (stored === undefined) return envelope
   return { ...envelope, version: laterOf(envelope.version, instantOf(microsOf(stored.version) + 1)) }
 }

@@ -12,7 +12,7 @@ export type IdReading =
   | { readonly kind: 'unusable' }
 
 /** In bytes; longer ids could not be part of an index key. */
-const LONGEST = 1000
+const MAX_BYTES = 1000
 
 /** What nearly every id is written with; nothing more has to be asked of it. */
 const USUAL = /^[\w-]{1,200}$/
@@ -22,7 +22,7 @@ export function readId(value: unknown): IdReading {
   if (typeof value === 'string') {
     if (USUAL.test(value)) return { kind: 'id', id: value }
     if (value.trim() === '') return { kind: 'none' }
-    return Buffer.byteLength(value) > LONGEST || value.includes('\0') || !value.isWellFormed()
+    return Buffer.byteLength(value) > MAX_BYTES || value.includes('\0') || !value.isWellFormed()
       ? { kind: 'unusable' }
       : { kind: 'id', id: value }
   }

@@ -73,7 +73,7 @@ export async function erasedAmong(
 }
 
 /** All erased hashes of a team, each with the hash of its patient, for checking millions of rows. */
-export async function allErased(
+export async function erasedOfTeam(
   db: Kysely<Warehouse>,
   { teamId }: Erasures,
 ): Promise<ReadonlyMap<string, string>> {
@@ -84,7 +84,7 @@ export async function allErased(
 }
 
 /** The subject for a client id of an export, which may differ from the patient's id. */
-export function clientCalled(name: string): Subject {
+export function exportClient(name: string): Subject {
   return { stream: FILES.name, id: `client ${name}` }
 }
 

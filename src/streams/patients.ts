@@ -48,7 +48,7 @@ const tags: Child = {
 }
 
 /** In bytes; a longer key would not fit the index of its table, and stays in the payload and the problem. */
-const LONGEST_KEY = 1500
+const MAX_KEY_BYTES = 1500
 
 const customFields: Child = {
   table: 'patient_custom_fields',
@@ -64,7 +64,7 @@ function customFieldRows(fields: JsonObject, problems: Problem[]): Cell[][] {
   const rows: Cell[][] = []
   const tooLong: string[] = []
   for (const key of Object.keys(fields)) {
-    if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) tooLong.push(key)
+    if (key.length * 3 > MAX_KEY_BYTES && Buffer.byteLength(key) > MAX_KEY_BYTES) tooLong.push(key)
     else rows.push([key, readCell('text', fields[key], `custom_fields.${key}`, problems)])
   }
   // In an order of their own: that of the payload does not last in jsonb.

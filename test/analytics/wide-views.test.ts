@@ -1,7 +1,7 @@
 /** One column per question, typed and named, that stays whatever happens to the question. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nameFor, slugOf } from '../../src/analytics/column-names.ts'
-import { columnsFor, MOST_COLUMNS } from '../../src/analytics/wide-columns.ts'
+import { columnsFor, MAX_COLUMNS } from '../../src/analytics/wide-columns.ts'
 import { type LittleRecord, type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { connect, openScene, openWarehouse, query } from '../e2e/support/scene.ts'
 import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
@@ -74,8 +74,8 @@ describe('columns', () => {
       ...{ repeats: false, is_asked: true },
     }))
     const columns = columnsFor([], asked, new Set())
-    expect(columns).toHaveLength(MOST_COLUMNS)
-    expect(new Set(columns.map(({ column_name }) => column_name)).size).toBe(MOST_COLUMNS)
+    expect(columns).toHaveLength(MAX_COLUMNS)
+    expect(new Set(columns.map(({ column_name }) => column_name)).size).toBe(MAX_COLUMNS)
     expect(columnsFor(columns, asked.toReversed(), new Set())).toEqual(columns)
   })
 

@@ -2,12 +2,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
-  above,
   type Envelope,
   FUTURE_TOLERANCE_SECONDS,
   stampsDisagree,
   supersedes,
   versionOf,
+  withVersionAbove,
 } from '../../src/core/envelope.ts'
 import { type Instant, instantOf, microsOf } from '../../src/core/time.ts'
 import { at } from '../support/envelopes.ts'
@@ -183,10 +183,10 @@ describe('of two states', () => {
 
   test('a decision is stored a microsecond above the stored state, or at its own version', () => {
     const decided = state({})
-    expect(above(decided, undefined)).toBe(decided)
-    expect(above(decided, { version: at(7) })).toEqual({ ...decided, version: at(8) })
-    expect(above(decided, { version: at(5) })).toEqual({ ...decided, version: at(6) })
-    expect(above(decided, { version: at(4) })).toEqual(decided)
-    expect(above(decided, { version: at(1) })).toEqual(decided)
+    expect(withVersionAbove(decided, undefined)).toBe(decided)
+    expect(withVersionAbove(decided, { version: at(7) })).toEqual({ ...decided, version: at(8) })
+    expect(withVersionAbove(decided, { version: at(5) })).toEqual({ ...decided, version: at(6) })
+    expect(withVersionAbove(decided, { version: at(4) })).toEqual(decided)
+    expect(withVersionAbove(decided, { version: at(1) })).toEqual(decided)
   })
 })

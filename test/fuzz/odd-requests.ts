@@ -14,7 +14,7 @@ import { chunksOf } from '../ingest/support/raw.ts'
 import { anyText, damaged, jsonFiles } from './corpora.ts'
 
 /** Small, so that bodies on both sides of it are drawn. */
-export const LARGEST = 6_000
+export const MAX_BODY_BYTES = 6_000
 
 const SOURCES = [...STREAMS.flatMap(({ source }) => source ?? []), 'appointment', '', 'inbox']
 const id = fc.oneof(
@@ -62,9 +62,11 @@ const body: fc.Arbitrary<Buffer> = fc.oneof(
   naughtyJson.map((text) => Buffer.from(text)),
   fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
   fc
-    .tuple(fc.constantFrom('[', '{"a":', '"'), fc.integer({ min: 0, max: LARGEST }))
+    .tuple(fc.constantFrom('[', '{"a":', '"'), fc.integer({ min: 0, max: MAX_BODY_BYTES }))
     .map(([unit, times]) => Buffer.from(unit.repeat(times))),
-  fc.integer({ min: LARGEST - 2, max: LARGEST + 2 }).map((length) => Buffer.alloc(length, 0x20)),
+  fc
+    .integer({ min: MAX_BODY_BYTES - 2, max: MAX_BODY_BYTES + 2 })
+    .map((length) => Buffer.alloc(length, 0x20)),
   ...(jsonFiles.length > 0 ? [fc.constantFrom(...jsonFiles), damaged(fc.constantFrom(...jsonFiles))] : []),
 )
 
@@ -179,6 +181,6 @@ export function bytesOf({ body: bytes, signature, noise: lines, path, chunk }: R
 /** The status that the contract requires. */
 export function expected({ body: bytes, signature, path }: Request): number {
   if (!PATHS[path]) return 404
-  if (bytes.length > LARGEST) return 413
+  if (bytes.length > MAX_BODY_BYTES) return 413
   return RIGHT.has(signature) ? 200 : 400
 }

@@ -12,12 +12,12 @@ import { openScene, query, type Scene, SECRET } from '../ingest/support/ingest.t
 import { openRaw, type RawAnswer } from '../ingest/support/raw.ts'
 import { expectNoStack, holds, PATIENCE } from './budget.ts'
 import { damaged } from './corpora.ts'
-import { bytesOf, expected, LARGEST, type Request, request } from './odd-requests.ts'
+import { bytesOf, expected, MAX_BODY_BYTES, type Request, request } from './odd-requests.ts'
 
 let scene: Scene
 
 beforeAll(async () => {
-  scene = await openScene({ limits: { body: LARGEST } })
+  scene = await openScene({ limits: { body: MAX_BODY_BYTES } })
 })
 
 afterAll(async () => {

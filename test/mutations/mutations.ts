@@ -931,8 +931,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'replay and verify end after the first portion of records',
     file: 'src/reconcile/expected/from-raw.ts',
-    from: 'number = (select max(number) from sized) and number <= ${MOST_RECORDS} as "isLast"',
-    to: 'number = (select max(number) from sized) or number = ${MOST_RECORDS} as "isLast"',
+    from: 'number = (select max(number) from sized) and number <= ${MAX_RECORDS} as "isLast"',
+    to: 'number = (select max(number) from sized) or number = ${MAX_RECORDS} as "isLast"',
     tests: ['test/operate/second-portion.test.ts'],
   },
   {

@@ -54,6 +54,7 @@ const PRIVATE = [
   ['It holds up the drain.', 'holds up', 'delay'],
   ['What was read is loaded.', 'What was', 'a noun'],
   ['- Who knows SQL reads the views.', 'Who knows', 'a noun'],
+  ['const LONGEST_PAUSE = 5', 'LONGEST_PAUSE', 'MAX_'],
 ] as const
 
 test('finds each private word, with its file, its line and what to write instead', () => {

@@ -6,7 +6,7 @@
 import type { Scene } from './scene.ts'
 
 /** More choices than any seed takes: one that takes as many is in a loop. */
-export const MOST_CHOICES = 20_000
+export const MAX_CHOICES = 20_000
 
 /** Waits until the receiving processes have nothing left to do. */
 export async function comeToRest(scene: Scene): Promise<void> {
@@ -15,7 +15,7 @@ export async function comeToRest(scene: Scene): Promise<void> {
   const acknowledged = () => teams.reduce((sum, { sender }) => sum + sender.acknowledged.length, 0)
   for (let before = -1; before !== acknowledged() || (await isAnyAsked(scene)); ) {
     if (before >= 0) scheduler.leap(10_000)
-    await scheduler.run(() => serves.ready.length === plan.serves && areSent(), MOST_CHOICES)
+    await scheduler.run(() => serves.ready.length === plan.serves && areSent(), MAX_CHOICES)
     before = acknowledged()
     let idle = 0
     for (const { drain, refetcher } of serves.ready) {
@@ -26,7 +26,7 @@ export async function comeToRest(scene: Scene): Promise<void> {
           idle += 1
         })
     }
-    await scheduler.run(() => idle === plan.serves && areSent(), MOST_CHOICES)
+    await scheduler.run(() => idle === plan.serves && areSent(), MAX_CHOICES)
   }
 }
 
@@ -40,11 +40,11 @@ async function isAnyAsked({ lane, teams }: Scene): Promise<boolean> {
  * the server has noticed.
  */
 export async function readAll({ plan, scheduler, warehouse, runs, teams }: Scene): Promise<void> {
-  await scheduler.run(() => warehouse.forsaken === 0, MOST_CHOICES)
+  await scheduler.run(() => warehouse.forsaken === 0, MAX_CHOICES)
   for (const kind of plan.usualFirst ? (['new', 'everything'] as const) : (['everything'] as const)) {
     const run = runs.start(kind)
     scheduler.note(`a run that reads ${kind}`)
-    await scheduler.run(() => run.over, MOST_CHOICES)
+    await scheduler.run(() => run.over, MAX_CHOICES)
     for (const { checker } of teams) await checker.afterRun(kind, run.summary)
   }
 }

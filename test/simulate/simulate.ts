@@ -12,7 +12,7 @@ import { isSpent, offersOf } from './happenings.ts'
 import type { Lane } from './lane.ts'
 import type { Plan } from './plan.ts'
 import { type Playing, playScript } from './playing.ts'
-import { comeToRest, MOST_CHOICES, readAll } from './rest.ts'
+import { comeToRest, MAX_CHOICES, readAll } from './rest.ts'
 import { openScene, type Scene } from './scene.ts'
 
 export interface Outcome {
@@ -39,7 +39,7 @@ export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
   } finally {
     scene.phase = 'over'
     processes.close()
-    await scheduler.run(() => lane.backends.taken === 0, MOST_CHOICES)
+    await scheduler.run(() => lane.backends.taken === 0, MAX_CHOICES)
   }
   const { trace } = scheduler
   const faults = teams.flatMap(({ checker }, place) =>
@@ -69,7 +69,7 @@ async function play(scene: Scene, script: Playing): Promise<void> {
 /** Each night of a script is checked on the way. */
 async function until({ scheduler, teams }: Scene, script: Playing, isReached: () => boolean): Promise<void> {
   for (;;) {
-    await scheduler.run(() => script.night !== null || isReached(), MOST_CHOICES)
+    await scheduler.run(() => script.night !== null || isReached(), MAX_CHOICES)
     if (script.night === null) return
     for (const { checker } of teams) await checker.afterNight(script.night)
     script.judged()

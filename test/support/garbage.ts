@@ -32,13 +32,13 @@ export async function bytesInUseDuring(work: Promise<unknown>): Promise<readonly
   while (!over) {
     const begun = performance.now()
     looks.push(bytesInUse())
-    await Promise.race([ended, sleep(Math.max(LEAST_MS, 4 * (performance.now() - begun)))])
+    await Promise.race([ended, sleep(Math.max(MIN_MS, 4 * (performance.now() - begun)))])
   }
   await work
   return looks
 }
 
-const LEAST_MS = 100
+const MIN_MS = 100
 const EVERY_MS = 200
 
 /** Active until it is disposed of. */

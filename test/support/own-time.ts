@@ -7,7 +7,7 @@
 
 const TICK_MS = 10
 /** The part of the time between two ticks that counts: a timer that is slightly late is no pause. */
-const MOST_MS = 5 * TICK_MS
+const MAX_MS = 5 * TICK_MS
 
 export interface OwnTime extends Disposable {
   /** Milliseconds since it was started. */
@@ -19,7 +19,7 @@ export function startOwnTime(now: () => number = () => performance.now()): OwnTi
   let last = now()
   const count = () => {
     const at = now()
-    counted += Math.min(at - last, MOST_MS)
+    counted += Math.min(at - last, MAX_MS)
     last = at
   }
   const ticks = setInterval(count, TICK_MS)

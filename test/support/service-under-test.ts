@@ -113,7 +113,7 @@ function callChecked(baseUrl: string, credentials: Readonly<Record<string, strin
 }
 
 const ATTEMPTS = 5
-const LONGEST_WAIT = 60
+const MAX_WAIT_SECONDS = 60
 
 /** True if a call can change nothing: it reads, exports, or has no valid credentials. */
 export function isHarmless(
@@ -143,7 +143,7 @@ function callReal(service: RealService, differences: Set<string>) {
         return reply
       }
       const seconds = Number(reply.headers.get('retry-after') ?? 2 ** attempt)
-      await sleep(Math.min(Number.isFinite(seconds) ? seconds : LONGEST_WAIT, LONGEST_WAIT) * 1000)
+      await sleep(Math.min(Number.isFinite(seconds) ? seconds : MAX_WAIT_SECONDS, MAX_WAIT_SECONDS) * 1000)
     }
   }
 }

@@ -23,7 +23,7 @@ const LATER_IN_FLIGHT = 4
 const ACCEPTED_PER_IN_FLIGHT = 50
 /** After this time without 429 at the full permitted rate, N is raised. */
 const FIRST_PATIENCE = 30 * SECOND
-const LONGEST_PATIENCE = 900 * SECOND
+const MAX_PATIENCE = 900 * SECOND
 const FIRST_RAISE = 0.05
 /** Up to this N, one request more per window is worth the 429 that finding out may cost. */
 const FEW = 25
@@ -246,7 +246,7 @@ export class Limit {
     }
     if (this.#proven !== null && most >= this.#proven) {
       // The raise was too large: return to the proven N, or to the N that the window surely permitted.
-      this.#patience = Math.min(LONGEST_PATIENCE, this.#patience * 2)
+      this.#patience = Math.min(MAX_PATIENCE, this.#patience * 2)
       return Math.max(this.#proven, Math.min(least, before))
     }
     if (most < before - Math.max(1, before * 0.02)) return this.#lowered(before, most, likely, episode)

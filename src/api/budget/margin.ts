@@ -1,18 +1,18 @@
 /**
  * The unused part of a window, which allows for requests that overtake each other or are counted late.
  *
- * Invariant: always between LEAST_MARGIN and LARGEST_MARGIN of the window. It widens in steps when it was too small, and
+ * Invariant: always between MIN_MARGIN and MAX_MARGIN of the window. It widens in steps when it was too small, and
  * narrows again after a time without 429. Microseconds.
  */
 
 /** Smallest and largest margin, as shares of the window. */
-const LEAST_MARGIN = 0.008
-const LARGEST_MARGIN = 0.05
+const MIN_MARGIN = 0.008
+const MAX_MARGIN = 0.05
 const JITTER_MARGIN = 1
-const LARGEST_JITTER_MARGIN = 0.012
+const MAX_JITTER_MARGIN = 0.012
 const STEP = 0.01
 /** The most by which a late answer moves its request, as a share of the window. */
-const LARGEST_DELAY = 0.1
+const MAX_DELAY = 0.1
 
 export class Margin {
   readonly #roundTrip = new RoundTrip()
@@ -28,8 +28,8 @@ export class Margin {
 
   of(window: number): number {
     const { deviation } = this.#roundTrip
-    const least = window * LEAST_MARGIN + Math.min(deviation * JITTER_MARGIN, window * LARGEST_JITTER_MARGIN)
-    return Math.min(window * LARGEST_MARGIN, least + this.#extra)
+    const least = window * MIN_MARGIN + Math.min(deviation * JITTER_MARGIN, window * MAX_JITTER_MARGIN)
+    return Math.min(window * MAX_MARGIN, least + this.#extra)
   }
 
   /** The most by which two requests are expected to overtake each other. */
@@ -41,12 +41,12 @@ export class Margin {
   countedAt(sentAt: number, now: number, window: number): number {
     const { mean, deviation } = this.#roundTrip
     const late = now - mean - deviation - this.of(window) / 2 // half of the margin allows for this delay
-    return Math.min(late, sentAt + window * LARGEST_DELAY)
+    return Math.min(late, sentAt + window * MAX_DELAY)
   }
 
   /** Returns false at the largest margin. */
   widen(window: number): boolean {
-    const room = window * LARGEST_MARGIN
+    const room = window * MAX_MARGIN
     if (this.of(window) >= room) return false
     this.#extra = Math.min(room, this.#extra + window * STEP)
     return true
@@ -67,7 +67,7 @@ export class Margin {
  * network jitter.
  */
 const REMEMBERED = 32
-const LEAST_STEP = 1_000
+const MIN_STEP = 1_000
 
 class RoundTrip {
   mean = 0
@@ -80,7 +80,7 @@ class RoundTrip {
       this.mean = roundTrip
       return
     }
-    const off = Math.min(Math.abs(roundTrip - this.mean), Math.max(LEAST_STEP, 4 * this.deviation))
+    const off = Math.min(Math.abs(roundTrip - this.mean), Math.max(MIN_STEP, 4 * this.deviation))
     this.deviation += (off - this.deviation) / (this.#samples - 1)
     this.mean += (roundTrip - this.mean) / this.#samples
   }

@@ -1,7 +1,7 @@
 /**
  * When to retry a failed attempt: after `Retry-After`, else with exponential backoff and full jitter.
  *
- * Invariant: the number of attempts is bounded. A pause never exceeds `LONGEST_PAUSE`; if the service asks for a longer
+ * Invariant: the number of attempts is bounded. A pause never exceeds `MAX_PAUSE_MS`; if the service asks for a longer
  * one, the call fails. 429 is not a failure and not counted here: the limiter decides how long to wait.
  */
 import type { Again } from './failures.ts'
@@ -10,11 +10,11 @@ import type { Again } from './failures.ts'
 type Counted = Exclude<Again, 'throttled'>
 
 /** Milliseconds. */
-export const LONGEST_PAUSE = 15 * 60_000
+export const MAX_PAUSE_MS = 15 * 60_000
 
 const TRIES: { readonly [again in Counted]: number } = { never: 1, backoff: 6, soon: 4 }
 const FIRST_PAUSE = 500
-const LARGEST_BACKOFF = 30_000
+const MAX_BACKOFF_MS = 30_000
 
 /**
  * Milliseconds to wait before another attempt, or null for no other attempt. `tries` counts the failed attempts;
@@ -27,8 +27,8 @@ export function pauseBefore(
   random: () => number,
 ): number | null {
   if (tries >= TRIES[again]) return null
-  if (retryAfter !== null) return retryAfter > LONGEST_PAUSE ? null : retryAfter
-  return random() * Math.min(LARGEST_BACKOFF, FIRST_PAUSE * 2 ** (tries - 1))
+  if (retryAfter !== null) return retryAfter > MAX_PAUSE_MS ? null : retryAfter
+  return random() * Math.min(MAX_BACKOFF_MS, FIRST_PAUSE * 2 ** (tries - 1))
 }
 
 /*

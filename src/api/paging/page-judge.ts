@@ -39,7 +39,7 @@ export interface PageRequest {
 }
 
 /** Number of consecutive empty pages with a `next` after which the scan ends. */
-const MOST_EMPTY_PAGES = 20
+const MAX_EMPTY_PAGES = 20
 
 /** By severity, highest first: `reason` is the first of these that was seen. */
 const RANKED: readonly Instability[] = [
@@ -200,7 +200,7 @@ export class PageJudge {
       }
     }
     if (records === 0) this.#empties += 1
-    if (this.#empties >= MOST_EMPTY_PAGES) this.#vanished()
+    if (this.#empties >= MAX_EMPTY_PAGES) this.#vanished()
     else this.#follow(next)
   }
 

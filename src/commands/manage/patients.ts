@@ -56,7 +56,7 @@ export interface UploadOptions {
 const PAUSE_MS = 1_000
 
 /** Node fires a longer timer at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Polls in a row that may miss: a new upload may not be visible at once. */
 const MISSES = 3
@@ -148,7 +148,7 @@ async function follow(
     return { state, note: 'the service accepted the file but returned no id: its progress is unknown' }
   }
   const again = `to see its state: intake-sync api GET ${expandPath(client.paths.patientUpload, { id })}`
-  using deadline = deadlineIn(Math.min(timeout * 1000, LONGEST_TIMER_MS), [context.signal])
+  using deadline = deadlineIn(Math.min(timeout * 1000, MAX_TIMER_MS), [context.signal])
   const { signal } = deadline
   try {
     for (let misses = 0; misses < MISSES; ) {

@@ -137,12 +137,12 @@ async function* escaped(body: AsyncIterable<string>): AsyncGenerator<string> {
 
 /** Characters that some system forbids in file names or that could mislead a reader. */
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
-const LONGEST = 100
+const MAX_LENGTH = 100
 
 function attachment(name: string): string {
   const safe = name
     .replaceAll(UNSAFE, '_')
-    .slice(0, LONGEST)
+    .slice(0, MAX_LENGTH)
     .toWellFormed()
     .replaceAll(/^[. ]+|[. ]+$/g, '')
   const file = `${safe || 'export'}.csv`

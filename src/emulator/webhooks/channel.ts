@@ -198,11 +198,11 @@ export class Channel {
 /*
  * The fault `webhook-reorder`: delays an event until the next one was sent.
  *
- * Invariant: at most one event of a configuration is delayed at a time, and none longer than `LONGEST`.
+ * Invariant: at most one event of a configuration is delayed at a time, and none longer than `MAX_DELAY`.
  */
 
 /** Milliseconds of real time. */
-const LONGEST = 1000
+const MAX_DELAY = 1000
 
 class Reorder {
   readonly #clock: Clock
@@ -220,7 +220,7 @@ class Reorder {
     const limit = new AbortController()
     this.#delayed = { number, go: () => limit.abort() }
     this.#closing.addEventListener('abort', this.#delayed.go, { once: true })
-    await this.#clock.sleep(LONGEST, limit.signal)
+    await this.#clock.sleep(MAX_DELAY, limit.signal)
     this.#closing.removeEventListener('abort', this.#delayed.go)
     this.#delayed = null
   }

@@ -102,7 +102,7 @@ async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSigna
       invalidUtf8: answer.invalidUtf8,
     })
     if (read.kind === 'record') failedFetches.inRow = 0
-    else if (failedFetches.inRow >= MOST_IN_ROW.dead) throw noRecords(template)
+    else if (failedFetches.inRow >= MAX_IN_ROW.dead) throw noRecords(template)
     else failedFetches.inRow += 1
     return read
   } catch (error) {
@@ -131,7 +131,7 @@ function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord
  * Failed answers in a row that are blamed on the record; after these the service or the path is at fault. Few where the
  * service fails or returns no JSON, more where it answers that a request is wrong.
  */
-const MOST_IN_ROW = { later: 10, unreadable: 10, dead: 100 } as const
+const MAX_IN_ROW = { later: 10, unreadable: 10, dead: 100 } as const
 
 /** Codes of a complete answer that cannot be read, after further attempts where these might help. */
 const UNREADABLE = new Set(['not_json', 'bad_encoding', 'too_deep', 'too_large'])
@@ -152,7 +152,7 @@ export function meaningOf(
     failedFetches.inRow = 0
     return 'gone'
   }
-  if (failedFetches.inRow >= MOST_IN_ROW[kind]) throw error
+  if (failedFetches.inRow >= MAX_IN_ROW[kind]) throw error
   failedFetches.inRow += 1
   return kind === 'unreadable' ? 'dead' : kind
 }

@@ -34,7 +34,7 @@ export interface RoundReport {
 }
 
 /** Records fetched in parallel; the answers stay in memory until all have arrived. */
-const MOST = 50
+const MAX_FETCHES = 50
 
 interface Place {
   readonly teamId: number
@@ -47,7 +47,7 @@ export async function refetchRound(
   asked: RoundClient,
   streams: readonly StreamName[],
 ): Promise<RoundReport> {
-  const rows = await loaders.run(({ db }) => takeDue(db, teamId, streams, MOST))
+  const rows = await loaders.run(({ db }) => takeDue(db, teamId, streams, MAX_FETCHES))
   const open = new Set(rows)
   const parts = [...new Set(rows.map((row) => row.stream))].map((name) => ({
     stream: streamNamed(name)!,

@@ -7,7 +7,7 @@
  * clock, was dated by a wrong clock and is overruled. A record that is gone gets a tombstone only if it was in conflict;
  * for any other record a scan proves the delete (law 6).
  */
-import { above, type Envelope } from '../../core/envelope.ts'
+import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
 import { recordFindings } from '../../load/findings.ts'
@@ -28,7 +28,7 @@ export interface Answered {
 }
 
 /** Fetches of a partial record that is not found: it may not be readable yet. */
-const MOST_GONE = 4
+const MAX_GONE = 4
 /** Answers that lost before the next one overrules a state that is dated ahead. */
 const LOST_BEFORE = 2
 
@@ -115,9 +115,10 @@ function sortAnswers(
   for (const { row, answer } of answers) {
     const current = stored.get(row.id)
     const isOverruled = row.attempts >= LOST_BEFORE && current !== undefined && current.version > present
-    const state = (envelope: Envelope) => states.push(isOverruled ? above(envelope, current) : envelope)
+    const state = (envelope: Envelope) =>
+      states.push(isOverruled ? withVersionAbove(envelope, current) : envelope)
     if (answer.kind === 'later') failed.push(row)
-    else if (answer.kind === 'gone' && row.reason !== 'contested' && row.attempts + 1 < MOST_GONE)
+    else if (answer.kind === 'gone' && row.reason !== 'contested' && row.attempts + 1 < MAX_GONE)
       again.push(row)
     else {
       settled.push(row)

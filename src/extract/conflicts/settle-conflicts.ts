@@ -6,7 +6,7 @@
  * while the service was asked is not overruled: it may be newer than the answer.
  */
 import { sql } from 'kysely'
-import { above, type Envelope } from '../../core/envelope.ts'
+import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
 import { requestRefetches } from '../../load/refetches.ts'
 import { tombstone } from '../../normalize/read-record.ts'
@@ -54,7 +54,7 @@ export async function settleConflicts(
     // A stored state that equals the answer stays; the others are merged.
     const batcher = openBatcher(source, 'skip-unchanged')
     await batcher.add(
-      [...envelopes, ...undone].map((envelope) => above(envelope, stored.get(envelope.id))),
+      [...envelopes, ...undone].map((envelope) => withVersionAbove(envelope, stored.get(envelope.id))),
       deadLetters,
     )
     ids = await batcher.finish()

@@ -15,14 +15,14 @@ import type { DeadLetter } from '../../normalize/read-record.ts'
 import type { Source } from '../source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost is negligible, few enough for the memory. */
-const MOST_RECORDS = 2_500
-const MOST_BYTES = 4_000_000
+const MAX_RECORDS = 2_500
+const MAX_BYTES = 4_000_000
 
 /**
  * Records processed between two yields to the event loop. In each turn the loaders' sockets take as much as they can
  * buffer; with longer turns Postgres would wait for data many times in each batch.
  */
-export const BREATH = 20
+export const RECORDS_PER_TURN = 20
 
 export interface Batcher {
   add(envelopes: readonly Envelope[], deadLetters: readonly DeadLetter[]): Promise<void>
@@ -71,12 +71,12 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
 
   async function gather(added: readonly Envelope[]): Promise<void> {
     for (const [at, envelope] of added.entries()) {
-      if (at % BREATH === BREATH - 1) await setImmediate()
+      if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
       // A repeated key goes into the next batch; whichever commits first, the greater state stays.
       if (ids.has(envelope.id)) send()
       ids.add(envelope.id)
       lines.add(envelope)
-      if (lines.count >= MOST_RECORDS || lines.bytes >= MOST_BYTES) send()
+      if (lines.count >= MAX_RECORDS || lines.bytes >= MAX_BYTES) send()
     }
   }
 

@@ -29,7 +29,7 @@ import { scanUntilStable } from './scan-until-stable.ts'
 import { isInWindow, planWindow, reachesBack } from './window.ts'
 
 /** Dead-lettered records that are fetched again in one run. */
-const MOST_TRIED = 100
+const MAX_RETRIED = 100
 
 /** A stream's date filter: the query parameter, and the field that it compares. */
 export interface DateFilter {
@@ -99,7 +99,7 @@ async function readWindow(
   }
   if (options.migrated) {
     await settleConflicts(source, session, conflicting, refetch)
-    await tryAgain(source, session, options)
+    await retryDeadLetters(source, session, options)
   }
   if (!options.dry) {
     await requestFailedFetches(source, session)
@@ -119,10 +119,10 @@ async function readWindow(
  * Fetches by id the records that an earlier run dead-lettered: the window may not include them. Resolves those that
  * load now.
  */
-async function tryAgain(source: Source, session: Session, { dry }: SliceOptions): Promise<void> {
+async function retryDeadLetters(source: Source, session: Session, { dry }: SliceOptions): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name, runId: taken.runId }
-  const ids = await waitingIds(session.db, place, MOST_TRIED)
+  const ids = await waitingIds(session.db, place, MAX_RETRIED)
   await settleConflicts(source, session, new Set(ids), refetch)
   if (!dry) await resolveUnmet(session.db, place, { ids, except: [...source.failedFetches.later.keys()] })
 }

@@ -18,7 +18,7 @@ import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-
 import type { Session } from '../../warehouse/connect.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'
-import { type Batcher, type BatchMode, BREATH, openBatcher } from './batcher.ts'
+import { type Batcher, type BatchMode, openBatcher, RECORDS_PER_TURN } from './batcher.ts'
 import { openSeenIds, type Place, type SeenIds } from './seen-ids.ts'
 
 export interface ScanReport {
@@ -115,7 +115,7 @@ async function readPage(source: Source, page: Page): Promise<readonly ReadRecord
   }
   const entries: ReadRecord[] = []
   for (const value of page.records) {
-    if (entries.length % BREATH === BREATH - 1) await setImmediate()
+    if (entries.length % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     entries.push(readRecord(value, reading))
   }
   return entries

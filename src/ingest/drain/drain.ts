@@ -57,7 +57,7 @@ export interface Drain extends AsyncDisposable {
   close(): Promise<void>
 }
 
-const LONGEST_PAUSE_MS = 5_000
+const MAX_PAUSE_MS = 5_000
 /** A batch takes milliseconds; one that takes this long waits for a server that hangs, and is reported as trouble. */
 const STUCK_MICROS = 30_000_000
 const CLOSE_MS = 15_000
@@ -199,7 +199,7 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   async function pause(): Promise<void> {
-    const milliseconds = Math.min(100 * 2 ** failures, LONGEST_PAUSE_MS)
+    const milliseconds = Math.min(100 * 2 ** failures, MAX_PAUSE_MS)
     await clock.sleep(milliseconds, closing.signal).catch(() => {})
   }
 

@@ -50,7 +50,7 @@ export interface Gathered<Row> {
 /**
  * Events read, or lines written, between two yields to the event loop, which answers thousands of requests a second.
  */
-export const BREATH = 50
+export const RECORDS_PER_TURN = 50
 
 export function keyOf({ teamId, id }: RecordKey): string {
   return `${teamId}/${id}`
@@ -72,7 +72,7 @@ export async function gather<Row extends StoredEvent>(
   }
 
   for (const [at, row] of rows.entries()) {
-    if (at % BREATH === BREATH - 1) await setImmediate()
+    if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     const { teamId } = row
     const { result, drift } = readEvent(row, apiVersionOf(teamId))
     const ask = (stream: StreamName, id: string, reason: RefetchReason) =>

@@ -19,7 +19,7 @@ export interface InboxRow extends StoredEvent {
 }
 
 /** Bytes of the bodies of a batch; one event of any size is always taken. */
-const MOST_BYTES = 8_000_000
+const MAX_BYTES = 8_000_000
 
 const COLUMNS = `
   seq, team_id as "teamId", event_id as "eventId", received_on::text as "receivedOn", attempts, source, record_id as "recordId",
@@ -39,9 +39,9 @@ export async function takeDue(
   let teams = (teamIds.length > 1 ? await withDueEvents(session, teamIds) : teamIds).map(
     (teamId): TeamPlace => ({ teamId, after: '0' }),
   )
-  while (teams.length > 0 && rows.length < most && bytes < MOST_BYTES) {
+  while (teams.length > 0 && rows.length < most && bytes < MAX_BYTES) {
     const share = Math.ceil((most - rows.length) / teams.length)
-    const part = await takeShares(session, teams, share, MOST_BYTES - bytes)
+    const part = await takeShares(session, teams, share, MAX_BYTES - bytes)
     rows.push(...part)
     for (const { body } of part) bytes += body.length
     // The unused share of teams with few events goes to teams with more.
@@ -113,7 +113,7 @@ async function takeShares(
 
 /** True when a batch may have left events that are due. */
 export function isFull(rows: readonly InboxRow[], most: number): boolean {
-  return rows.length >= most || rows.reduce((bytes, row) => bytes + row.body.length, 0) >= MOST_BYTES
+  return rows.length >= most || rows.reduce((bytes, row) => bytes + row.body.length, 0) >= MAX_BYTES
 }
 
 /** Takes these events again, except those that another process has taken or settled. */

@@ -23,7 +23,7 @@ import type { DeadLetter } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { incomplete, overtaken, type UsualFields } from './current.ts'
-import { BREATH, type Gathered, type Group, gather, keyOf } from './gather.ts'
+import { type Gathered, type Group, gather, keyOf, RECORDS_PER_TURN } from './gather.ts'
 import { type InboxRow, remove, type Settled, settle } from './inbox-rows.ts'
 
 export interface Loading {
@@ -169,7 +169,7 @@ function deadLetterOf({ id, origin, content }: Envelope): DeadLetter {
 async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Promise<BatchLines> {
   const lines = openLines(stream)
   for (const [at, envelope] of envelopes.entries()) {
-    if (at % BREATH === BREATH - 1) await setImmediate()
+    if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     lines.add(envelope)
   }
   return lines.build()

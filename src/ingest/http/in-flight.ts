@@ -10,9 +10,9 @@ import type { IngestLimits } from './limits.ts'
 
 /** In bytes; an ordinary event is smaller. */
 const LARGE = 64 * 1024
-const PART_OF_LARGE = 0.75
+const SHARE_OF_LARGE = 0.75
 /** Share of one team among several. */
-const PART_OF_A_TEAM = 0.75
+const SHARE_OF_A_TEAM = 0.75
 
 /** Reserved for one request. */
 export interface Reservation {
@@ -32,10 +32,11 @@ export function openInFlight(
   limits: Pick<IngestLimits, 'eventsInFlight' | 'bytesInFlight' | 'connections'>,
   teams: number,
 ): InFlight {
-  const part = teams > 1 ? PART_OF_A_TEAM : 1
-  const mostOfTeam = {
-    events: Math.min(limits.eventsInFlight, teams > 1 ? limits.connections : Number.POSITIVE_INFINITY) * part,
-    bytes: limits.bytesInFlight * part,
+  const share = teams > 1 ? SHARE_OF_A_TEAM : 1
+  const maxOfTeam = {
+    events:
+      Math.min(limits.eventsInFlight, teams > 1 ? limits.connections : Number.POSITIVE_INFINITY) * share,
+    bytes: limits.bytesInFlight * share,
   }
   const byTeam = new Map<number, { events: number; bytes: number }>()
   let events = 0
@@ -55,15 +56,15 @@ export function openInFlight(
     },
     enter(teamId) {
       const team = teamOf(teamId)
-      if (events >= limits.eventsInFlight || team.events >= mostOfTeam.events) return null
+      if (events >= limits.eventsInFlight || team.events >= maxOfTeam.events) return null
       events += 1
       team.events += 1
       let reserved = 0
       return {
         grow(more) {
-          const large = reserved + more > LARGE ? PART_OF_LARGE : 1
+          const large = reserved + more > LARGE ? SHARE_OF_LARGE : 1
           if (bytes + more > limits.bytesInFlight * large) return false
-          if (team.bytes + more > mostOfTeam.bytes * large) return false
+          if (team.bytes + more > maxOfTeam.bytes * large) return false
           bytes += more
           team.bytes += more
           reserved += more

@@ -163,10 +163,10 @@ export type RawBody = Buffer | 'too_large' | 'overload' | 'malformed' | 'aborted
 
 const EMPTY = Buffer.alloc(0)
 /** The smallest buffer for a body in several parts without a Content-Length. */
-const LEAST_BUFFER = 4 * 1024
+const MIN_BUFFER = 4 * 1024
 /** Parts that may have any size, and the least mean size, in bytes, of a body with more parts. */
 const PARTS = 2_000
-const LEAST_MEAN = 64
+const MIN_MEAN = 64
 
 function readRawBody(request: IncomingMessage, limit: number, reservation: Reservation): Promise<RawBody> {
   const declared = Number(request.headers['content-length'] ?? 0)
@@ -186,10 +186,10 @@ function readRawBody(request: IncomingMessage, limit: number, reservation: Reser
       length += part.length
       parts += 1
       if (length > limit) return end('too_large')
-      if (parts > PARTS && length < parts * LEAST_MEAN) return end('malformed')
+      if (parts > PARTS && length < parts * MIN_MEAN) return end('malformed')
       if (length > buffer.length) {
         const room =
-          before === 0 ? Math.max(declared, length) : Math.min(limit, Math.max(LEAST_BUFFER, length * 2))
+          before === 0 ? Math.max(declared, length) : Math.min(limit, Math.max(MIN_BUFFER, length * 2))
         if (!reservation.grow(room - buffer.length)) return end('overload')
         // Nearly every body is one part, which is used without a copy.
         const larger = room === part.length ? part : Buffer.allocUnsafeSlow(room)

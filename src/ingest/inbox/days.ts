@@ -15,12 +15,12 @@ const LOCK_MS = 100
 /** For making a day, because statements on the default partition wait meanwhile. A drop reads a whole day, unlocked. */
 const MAKING_MS = 1_000
 /** Most events of a day that are moved at once. */
-const MOST_MOVED = 10_000
+const MAX_MOVED = 10_000
 /** Events of the default partition whose days are read. */
-const MOST_LOOKED_AT = 50_000
+const MAX_LOOKED_AT = 50_000
 /** Events that are removed from the default partition in one statement, and statements. */
-const MOST_REMOVED = 5_000
-const MOST_REMOVALS = 20
+const MAX_REMOVED = 5_000
+const MAX_REMOVALS = 20
 
 const TOO_MANY = '54000'
 const DUPLICATE_TABLE = '42P07'
@@ -63,7 +63,7 @@ async function makeDays(session: Session, now: Date): Promise<Omit<InboxDays, 'd
         lateral (select (moment at time zone 'UTC')::date as today) as of_moment,
         generate_series(0, ${AHEAD}::int) as ahead
       union
-      select received_on from (select received_on from intake_raw.inbox_rest limit ${MOST_LOOKED_AT}) as caught
+      select received_on from (select received_on from intake_raw.inbox_rest limit ${MAX_LOOKED_AT}) as caught
     ) as wanted
     where to_regclass('intake_raw.inbox_' || to_char(day, 'YYYYMMDD')) is null
     order by day`.execute(session.db)
@@ -73,7 +73,7 @@ async function makeDays(session: Session, now: Date): Promise<Omit<InboxDays, 'd
   for (const { day } of rows) {
     const count = await later(async () => {
       const result = await sql<{ moved: number | null }>`
-        select intake_raw.add_inbox_day(${day}, ${MOST_MOVED}) as moved`.execute(session.db)
+        select intake_raw.add_inbox_day(${day}, ${MAX_MOVED}) as moved`.execute(session.db)
       return result.rows[0]?.moved ?? null
     })
     if (count === null) continue
@@ -103,8 +103,8 @@ async function dropDays(session: Session, { days, now }: { days: number; now: Da
     })
     if (gone === true) dropped += 1
   }
-  for (let removals = 0; removals < MOST_REMOVALS; removals += 1) {
-    if ((await removeFromRest(session, before)) < MOST_REMOVED) break
+  for (let removals = 0; removals < MAX_REMOVALS; removals += 1) {
+    if ((await removeFromRest(session, before)) < MAX_REMOVED) break
   }
   return dropped
 }
@@ -115,7 +115,7 @@ async function removeFromRest(session: Session, before: string): Promise<number>
     delete from intake_raw.inbox_rest where ctid = any(array(
       select ctid from intake_raw.inbox_rest
       where status <> 'pending' and settled_at < ${before}
-      limit ${MOST_REMOVED}
+      limit ${MAX_REMOVED}
     ))`.execute(session.db)
   return Number(numAffectedRows ?? 0n)
 }

@@ -22,7 +22,7 @@ export interface InboxEvent {
 }
 
 /** In bytes; real event types and sources are far shorter. */
-const LONGEST_WORD = 100
+const MAX_NAME_BYTES = 100
 const BRACE = 0x7b
 const NOTHING: Readonly<Record<string, unknown>> = {}
 
@@ -36,8 +36,8 @@ export function readEvent(teamId: number, body: Buffer): InboxEvent {
     body,
     bodyHash,
     eventId: idOf(recordId(readable)) ?? `unreadable:${bodyHash}`,
-    eventType: wordOf(readable.event_type),
-    source: wordOf(readable.source),
+    eventType: nameOf(readable.event_type),
+    source: nameOf(readable.source),
     recordId: idOf(referenceId(readable.data)),
   }
 }
@@ -66,9 +66,9 @@ function idOf(reading: IdReading): string | null {
   return reading.kind === 'id' ? reading.id : null
 }
 
-function wordOf(value: unknown): string | null {
+function nameOf(value: unknown): string | null {
   if (typeof value !== 'string' || value === '' || value.includes('\0')) return null
-  return value.isWellFormed() && Buffer.byteLength(value) <= LONGEST_WORD ? value : null
+  return value.isWellFormed() && Buffer.byteLength(value) <= MAX_NAME_BYTES ? value : null
 }
 
 /** `removed`: not stored, because its team was removed. */

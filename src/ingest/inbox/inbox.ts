@@ -42,10 +42,10 @@ export interface Inbox {
 
 const WRITERS = 2
 /** Of one statement. */
-const MOST_EVENTS = 500
-const MOST_BYTES = 4 * 1024 * 1024
+const MAX_EVENTS = 500
+const MAX_BYTES = 4 * 1024 * 1024
 /** Attempts to store an event that is not at fault itself. */
-const MOST_TRIES = 10
+const MAX_ATTEMPTS = 10
 /** How often deadlines are looked at. */
 const LOOK_MS = 50
 const NOT_STORED = 'events could not be stored; they are tried again, or answered 503'
@@ -91,7 +91,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       pumping = false
       for (const writer of writers) {
         if (writer.isFree && queue.length > 0 && queue.length >= inFlight)
-          void commit(writer, queue.take(MOST_EVENTS, MOST_BYTES))
+          void commit(writer, queue.take(MAX_EVENTS, MAX_BYTES))
       }
     })
   }
@@ -139,7 +139,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       for (const waiting of group) queue.fail(waiting, reason)
       return
     }
-    for (const waiting of group) if (waiting.tries >= MOST_TRIES) queue.fail(waiting, reason)
+    for (const waiting of group) if (waiting.tries >= MAX_ATTEMPTS) queue.fail(waiting, reason)
     queue.putBack(group)
   }
 

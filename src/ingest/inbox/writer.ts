@@ -43,7 +43,7 @@ const ENDED = new Set([TOO_LATE, 'warehouse_unreachable', 'shutdown', 'starting'
  */
 const HEAD_START_MS = 200
 const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 1_000
+const MAX_PAUSE_MS = 1_000
 
 /** Resolves after its first attempt to connect, whether that succeeded or not. */
 export async function openWriter({ url, clock, statementMs, onChange }: WriterOptions): Promise<Writer> {
@@ -81,7 +81,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
     }
   }
   const renew = async () => {
-    for (let pause = FIRST_PAUSE_MS; !closing.signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    for (let pause = FIRST_PAUSE_MS; !closing.signal.aborted; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
       if (await connect()) return
       await clock.sleep(pause, closing.signal).catch(() => {})
     }

@@ -7,7 +7,7 @@
 import { type Kysely, sql } from 'kysely'
 import { PERSONS } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { allErased, clientCalled, countSkipped, openErasures, type Skipped } from '../erasures.ts'
+import { countSkipped, erasedOfTeam, exportClient, openErasures, type Skipped } from '../erasures.ts'
 import { decodedCell } from './cell-text.ts'
 import type { StoredFile } from './export-file.ts'
 import { openExportText } from './export-text.ts'
@@ -32,7 +32,7 @@ export interface ErasedRows {
 export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Promise<ErasedRows | null> {
   const erasures = await openErasures(db, teamId)
   if (erasures === null) return null
-  const erased = await allErased(db, erasures)
+  const erased = await erasedOfTeam(db, erasures)
   const skipped = new Map<string, Skipped>()
   let met = 0
   return {
@@ -40,7 +40,7 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
       return met
     },
     isErased(id) {
-      const hashes = [{ stream: PERSONS.name, id }, clientCalled(id)].map(erasures.hashOf)
+      const hashes = [{ stream: PERSONS.name, id }, exportClient(id)].map(erasures.hashOf)
       const hash = hashes.find((each) => erased.has(each))
       if (hash === undefined) return false
       const times = (skipped.get(hash)?.times ?? 0) + 1

@@ -96,7 +96,7 @@ export interface CsvRecords {
 }
 
 /** Otherwise a quoted cell without end would buffer the whole rest of a file. */
-const LARGEST_RECORD = 64 * 1024 * 1024
+const MAX_RECORD_BYTES = 64 * 1024 * 1024
 
 const COMMA = 44
 const QUOTE = 34
@@ -216,8 +216,8 @@ function openCsvRecords(onRecord: (cells: readonly string[]) => void): CsvRecord
       pass(piece.charCodeAt(at))
       at += 1
     }
-    if (size > LARGEST_RECORD)
-      throw new MalformedFile(`a record of more than ${LARGEST_RECORD >> 20} MiB`, openedAt)
+    if (size > MAX_RECORD_BYTES)
+      throw new MalformedFile(`a record of more than ${MAX_RECORD_BYTES >> 20} MiB`, openedAt)
   }
 
   function end(): void {

@@ -1,7 +1,7 @@
 /**
  * Problems of a loaded file, for `_problems` of the export's row.
  *
- * Invariant: every problem is counted; the first `MOST_LISTED` are listed, then the total, so that a file with an error
+ * Invariant: every problem is counted; the first `MAX_LISTED` are listed, then the total, so that a file with an error
  * in each of a million rows does not make a row of a gigabyte.
  */
 
@@ -14,7 +14,7 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 /** Prefix of the paths, which distinguishes them from problems of the list entry. */
 const FILE_PATH = 'raw_text'
 
-const MOST_LISTED = 1_000
+const MAX_LISTED = 1_000
 
 export interface FileProblems {
   readonly count: number
@@ -38,7 +38,7 @@ export function openFileProblems(teamId: number): FileProblems {
     add(path, general, reason, original) {
       count += 1
       countFinding(at, teamId, `${FILE_PATH}.${general}`, reason)
-      if (listed.length < MOST_LISTED) listed.push({ path: `${FILE_PATH}.${path}`, reason, original })
+      if (listed.length < MAX_LISTED) listed.push({ path: `${FILE_PATH}.${path}`, reason, original })
     },
     listed() {
       if (count === listed.length) return listed

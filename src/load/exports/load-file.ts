@@ -152,7 +152,7 @@ export async function rejectFile(
  */
 
 /** Bytes read before the event loop gets a turn, so that it can write to the connection. */
-const BREATH = 64 * 1024
+const BYTES_PER_TURN = 64 * 1024
 
 /** COPY statements for the lines. */
 export interface RowsAndCells {
@@ -180,8 +180,8 @@ export async function copyRecords(
       const chunk = await file.chunk(number)
       sending = send(lines.rowLines.take(), lines.cellLines.take())
       sending.catch(() => {})
-      for (let at = 0; at < chunk.length; at += BREATH) {
-        text.write(chunk.subarray(at, at + BREATH))
+      for (let at = 0; at < chunk.length; at += BYTES_PER_TURN) {
+        text.write(chunk.subarray(at, at + BYTES_PER_TURN))
         await setImmediate()
       }
     }

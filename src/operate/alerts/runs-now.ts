@@ -32,7 +32,7 @@ interface Newest {
 /** The number of newest runs that are considered. */
 const RUNS = 2_000
 /** A run in progress for longer than this no longer makes its streams busy. */
-const LONGEST_HOURS = 26
+const MAX_HOURS = 26
 
 /** `maxAgeHours`: see `Limits`. */
 export async function readRunsNow(
@@ -40,7 +40,7 @@ export async function readRunsNow(
   teams: readonly string[],
   maxAgeHours: number | null,
 ): Promise<RunsNow> {
-  const rows = await readNewest(db, teams, maxAgeHours ?? LONGEST_HOURS)
+  const rows = await readNewest(db, teams, maxAgeHours ?? MAX_HOURS)
   const busy = new Set(rows.filter((row) => row.is_busy).map(({ team, stream }) => `${team} ${stream}`))
   const conditions = rows.flatMap((row) => [...judged(row), ...overdue(row, maxAgeHours)])
   return { conditions, busy }
@@ -73,7 +73,7 @@ function overdue({ team, kind, stream, hours, is_busy }: Newest, limit: number |
 async function readNewest(
   db: Kysely<Warehouse>,
   teams: readonly string[],
-  longestHours: number,
+  maxHours: number,
 ): Promise<readonly Newest[]> {
   const { rows } = await sql<Newest>`
     with run as (
@@ -117,7 +117,7 @@ async function readNewest(
       where outcome <> 'interrupted' order by team_id, kind, stream, run_id desc
     ), busy as (
       select team_id, stream, team, kind, bool_or(true) as is_busy from scope
-      where lives and started_at > now() - make_interval(secs => ${longestHours * 3600}::float8)
+      where lives and started_at > now() - make_interval(secs => ${maxHours * 3600}::float8)
       group by 1, 2, 3, 4
     )
     select coalesce(newest.team, busy.team) as team, coalesce(newest.kind, busy.kind) as kind,

@@ -9,7 +9,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
-import { clientCalled, type Erasures, erasedAmong, hashesOf, noteErased } from '../../load/erasures.ts'
+import { type Erasures, erasedAmong, exportClient, hashesOf, noteErased } from '../../load/erasures.ts'
 import { PERSONS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -85,7 +85,7 @@ async function eraseOnce(
   const { db } = session
   const found = await withRetries(clock, () => findRecords(db, patient))
   const clients = await withRetries(clock, () => findClients(db, patient))
-  const subjects = [...subjectsIn(found), ...clients.slice(1).map(clientCalled)]
+  const subjects = [...subjectsIn(found), ...clients.slice(1).map(exportClient)]
   const added = await withRetries(clock, () => noteErased(db, erasures, patient.id, subjects))
   const part = await withRetries(clock, () => removeAll(db, patient, found, clients))
   for (const name of Object.keys(removed) as (keyof Removed)[]) removed[name] += part[name]

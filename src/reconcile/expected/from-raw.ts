@@ -13,8 +13,8 @@ import type { Instant } from '../../core/time.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 /** Records and bytes of a portion. */
-const MOST_RECORDS = 2_500
-const MOST_BYTES = 4_000_000
+const MAX_RECORDS = 2_500
+const MAX_BYTES = 4_000_000
 
 export interface Portion {
   readonly envelopes: readonly Envelope[]
@@ -51,16 +51,16 @@ export async function nextPortion(
     with portion as materialized (
       select ${RECORD_COLUMNS} from intake_raw.records
       where team_id = ${teamId} and stream = ${stream} and (${after}::text is null or id > ${after})
-      order by id limit ${MOST_RECORDS + 1}
+      order by id limit ${MAX_RECORDS + 1}
     ), sized as (
       select portion.*, row_number() over by_id as number,
         sum(coalesce(octet_length(body), 0)) over by_id - coalesce(octet_length(body), 0) as before
       from portion window by_id as (order by id rows unbounded preceding)
     )
     select id, version, "observedAt", "updatedAt", deleted, hash, origin, body, problems,
-      number = (select max(number) from sized) and number <= ${MOST_RECORDS} as "isLast"
+      number = (select max(number) from sized) and number <= ${MAX_RECORDS} as "isLast"
     from sized
-    where before < ${MOST_BYTES} and number <= ${MOST_RECORDS}
+    where before < ${MAX_BYTES} and number <= ${MAX_RECORDS}
     order by number`.execute(db)
   const last = rows.at(-1)
   return {

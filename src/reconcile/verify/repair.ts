@@ -8,7 +8,7 @@
  * rewritten even if the payload is unchanged, and states that arrived since stay; a tombstone requires the proof of law
  * 6. A record counts as repaired only if a new comparison finds it equal.
  */
-import { above, type Envelope } from '../../core/envelope.ts'
+import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
 import { missedBefore } from '../../extract/exports/missed-twice.ts'
@@ -105,7 +105,9 @@ async function loadAgain(comparing: Comparing, found: readonly Difference[]): Pr
   const stored = await storedVersions(session.db, { teamId: taken.teamId, stream: stream.name }, ids)
   const { envelopes, gone, deadLetters, unknown } =
     stream.one === null ? await relisted(source, session, found) : await fetched(source, found)
-  const states = [...envelopes, ...gone].map((envelope) => above(envelope, stored.get(envelope.id)))
+  const states = [...envelopes, ...gone].map((envelope) =>
+    withVersionAbove(envelope, stored.get(envelope.id)),
+  )
   await loaders.run((loader) =>
     load(loader, { stream, taken, lines: linesOf(stream, states), deadLetters }, 'merge'),
   )

@@ -29,12 +29,12 @@ const KEYED = new RegExp(`^answers\\..*?((?:\\[\\d*\\])?${NAMED})$`, 's')
 const OF_RESPONSES = new RegExp(`^(?:${LISTS.join('|')})(?:[.[]|$)`)
 
 /** A longer path consists of keys that are data, and matching it would be slow. */
-const LONGEST = 1000
+const MAX_LENGTH = 1000
 
 /** Null for a path that leads elsewhere. */
 export function safeResponsePath(path: string): string | null {
   if (!OF_RESPONSES.test(path)) return null
-  if (path.length > LONGEST && path.startsWith('answers.')) return 'answers.*'
+  if (path.length > MAX_LENGTH && path.startsWith('answers.')) return 'answers.*'
   return path
     .replace(KEYED, 'answers.*$1')
     .replace(LISTED, (_, ours: string, rest: string) => (rest === '' ? ours : `${ours}.*`))

@@ -26,7 +26,7 @@ import { runCommand } from '../../support/run-command.ts'
 
 const STORED = 1_000_000
 /** Some portions or batches of at most 2,500 records, far from the whole table. */
-const MOST_ROWS = 10_000
+const MAX_ROWS = 10_000
 const TEAMS = [
   { name: 'default', teamId: 1 },
   { name: 'other', teamId: 2 },
@@ -207,7 +207,7 @@ function tooMuch(plans: readonly Plan[]): readonly string[] {
   for (const { statement, scans } of plans) {
     if (ONCE_A_RUN.some((whole) => whole.test(statement))) continue
     for (const { table, node, condition, rows } of scans) {
-      if (rows > MOST_ROWS)
+      if (rows > MAX_ROWS)
         found.add(`${rows} rows of ${table} by ${node} [${condition ?? ''}]: ${statement.slice(0, 200)}`)
     }
   }

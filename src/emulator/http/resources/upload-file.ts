@@ -42,7 +42,7 @@ const MARK = Buffer.from('\ufeff')
 const CHUNK = 64 * 1024
 
 /** Greatest number of rows without the header; a longer file is refused. */
-const MOST_ROWS = 250_000
+const MAX_ROWS = 250_000
 
 export async function readUpload(contentType: unknown, body: Buffer): Promise<ReadUpload> {
   const file = await filePart(String(contentType ?? ''), body)
@@ -76,7 +76,7 @@ async function readCsv(bytes: Buffer): Promise<string[][] | undefined> {
   const rows: string[][] = []
   try {
     for await (const row of Readable.from(chunksOf(bytes)).pipe(parse(OPTIONS))) {
-      if (rows.length > MOST_ROWS) return undefined
+      if (rows.length > MAX_ROWS) return undefined
       rows.push(row)
     }
   } catch (error) {
