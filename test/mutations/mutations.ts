@@ -1081,7 +1081,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the requests of one team may be all that are in flight',
     file: 'src/ingest/http/in-flight.ts',
-    from: ' || team.events >= mostOfTeam.events',
+    from: ' || team.events >= maxOfTeam.events',
     to: '',
     tests: ['test/ingest/http/in-flight.test.ts'],
   },
