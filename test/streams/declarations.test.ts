@@ -1,8 +1,7 @@
 /** The tables, what the streams declare and what the contract promises are one and the same; and all is commented. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { DEFAULT_PATHS } from '../../src/api/paths.ts'
-import { ALL_STREAMS, ENDPOINTS, STREAM_NAMES } from '../../src/streams/catalogue.ts'
+import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import type { ExpectedTable } from './expected-tables.ts'
 import { TABLES } from './fixtures/all.ts'
@@ -135,27 +134,6 @@ test('every schema, table and column has a comment', async () => {
   expect(
     rows.filter(({ comment }) => comment === null || comment.trim().length < 5).map(({ name }) => name),
   ).toEqual([])
-})
-
-test('the typed client requests the same paths', () => {
-  const declared = Object.fromEntries(ENDPOINTS.map(({ name, path }) => [name, path]))
-  const both = Object.entries(DEFAULT_PATHS).filter(([name]) => name in declared)
-  expect(both.length).toBeGreaterThan(10)
-  expect(Object.fromEntries(both)).toMatchObject(
-    Object.fromEntries(both.map(([name]) => [name, declared[name]])),
-  )
-})
-
-test('every reference names a stream, and a path by id takes an id', () => {
-  const named = ALL_STREAMS.flatMap(({ columns, children }) => [
-    ...columns.flatMap(({ to }) => to ?? []),
-    ...children.flatMap(({ references = {} }) => Object.values(references)),
-  ])
-  expect(named.filter((name) => !STREAM_NAMES.includes(name))).toEqual([])
-  for (const { one, list } of ALL_STREAMS) {
-    if (one !== null) expect(one.path).toContain('{id}')
-    if (list !== null) expect(list.path).not.toContain('{id}')
-  }
 })
 
 test.each(

@@ -1,0 +1,174 @@
+/** What the catalogue promises of its streams, without a warehouse: the copy of the contract is this file's own. */
+import { describe, expect, test } from 'vitest'
+import type { z } from 'zod'
+import { DEFAULT_PATHS } from '../../src/api/paths.ts'
+import { InputField } from '../../src/api/shapes/document.ts'
+import { Choice, Question } from '../../src/api/shapes/form.ts'
+import { EmergencyContact, PatientTag } from '../../src/api/shapes/patient.ts'
+import {
+  AnswerChoice,
+  ESignature,
+  MatrixCell,
+  ResponseAnswer,
+  ResponseFile,
+} from '../../src/api/shapes/response.ts'
+import { withoutPositions } from '../../src/normalize/safe-paths.ts'
+import {
+  ALL_STREAMS,
+  ENDPOINTS,
+  FILES,
+  PERSONS,
+  STREAM_NAMES,
+  STREAMS,
+  streamNamed,
+  streamOfSource,
+} from '../../src/streams/catalogue.ts'
+import { stampsDecide } from '../../src/streams/stream.ts'
+
+const BACKFILLED = [
+  ...['patients', 'forms', 'packets', 'documents', 'responses', 'messages', 'exports'],
+  ...['webhook_configs', 'webhook_deliveries'],
+]
+
+test('backfills read nine streams, in the order of the contract; packet responses come only from webhooks', () => {
+  expect(STREAMS.map(({ name }) => name)).toEqual(BACKFILLED)
+  expect(STREAM_NAMES).toEqual([...BACKFILLED, 'packet_responses'])
+})
+
+test('a stream is found by its name, and by the source of its events', () => {
+  expect(STREAM_NAMES.map((name) => streamNamed(name)?.name)).toEqual(STREAM_NAMES)
+  expect(streamNamed('patient')).toBeUndefined()
+  const sources = ['patient', 'form', 'packet', 'document', 'response', 'message', 'packet_response']
+  expect(sources.map((source) => streamOfSource(source)?.name)).toEqual([
+    ...['patients', 'forms', 'packets', 'documents', 'responses', 'messages', 'packet_responses'],
+  ])
+  expect(ALL_STREAMS.filter(({ source }) => source !== undefined)).toHaveLength(sources.length)
+  expect(streamOfSource('patients')).toBeUndefined()
+})
+
+test('only messages have a source that the specification does not list', () => {
+  expect(ALL_STREAMS.filter((stream) => stream.sourceIsGuess === true).map(({ name }) => name)).toEqual([
+    'messages',
+  ])
+})
+
+test('persons are patients, and files with rows of persons are exports, whose rows repeat responses', () => {
+  expect([PERSONS.name, FILES.name, FILES.reading.rowsOf]).toEqual(['patients', 'exports', 'responses'])
+  expect(PERSONS.person).toEqual({ alias: ['external_id'], same: ['email', 'first_name', 'last_name'] })
+})
+
+test('the tables of files are those of the contract', () => {
+  expect(FILES.reading.tables).toEqual([
+    { table: 'export_columns', key: ['position'], columns: ['position', 'title', 'question_id'] },
+    {
+      table: 'export_rows',
+      key: ['row_number'],
+      columns: [
+        ...['row_number', 'client_id', 'first_name', 'last_name', 'email'],
+        ...['sent_at', 'completed_at', 'archived'],
+      ],
+    },
+    { table: 'export_cells', key: ['row_number', 'position'], columns: ['row_number', 'position', 'value'] },
+  ])
+})
+
+test('only responses are read by the day of their submission; their submission settles what it changed', () => {
+  const responses = streamNamed('responses')!
+  expect(responses.reading).toEqual({ kind: 'windows', parameter: 'submitted_after', field: 'submitted_at' })
+  expect(ALL_STREAMS.filter(({ reading }) => reading?.kind === 'windows')).toEqual([responses])
+  expect(responses.settledBy).toBe('is_submitted')
+})
+
+test('lists have their records under the name of the stream, but for webhooks and their events', () => {
+  const other = ALL_STREAMS.flatMap(({ name, listedAs }) =>
+    listedAs === undefined ? [] : [[name, listedAs]],
+  )
+  expect(other).toEqual([
+    ['webhook_configs', 'webhooks'],
+    ['webhook_deliveries', 'events'],
+  ])
+})
+
+test('only a stream without any fetch lets the stamps of records decide', () => {
+  expect(ALL_STREAMS.filter(stampsDecide).map(({ name }) => name)).toEqual(['packet_responses'])
+  expect(stampsDecide(streamNamed('exports')!)).toBe(false)
+})
+
+test('analysts see nothing of what describes the service and not its patients', () => {
+  const hidden = ALL_STREAMS.filter(({ analysts }) => analysts === 'nothing').map(({ name }) => name)
+  expect(hidden).toEqual(['webhook_configs', 'webhook_deliveries'])
+})
+
+test('the typed client requests the same paths', () => {
+  const declared = Object.fromEntries(ENDPOINTS.map(({ name, path }) => [name, path]))
+  const both = Object.entries(DEFAULT_PATHS).filter(([name]) => name in declared)
+  expect(both.length).toBeGreaterThan(10)
+  expect(Object.fromEntries(both)).toMatchObject(
+    Object.fromEntries(both.map(([name]) => [name, declared[name]])),
+  )
+})
+
+test('every reference names a stream, and a path by id takes an id', () => {
+  const named = ALL_STREAMS.flatMap(({ columns, children }) => [
+    ...columns.flatMap(({ to }) => to ?? []),
+    ...children.flatMap(({ references = {} }) => Object.values(references)),
+  ])
+  expect(named.filter((name) => !STREAM_NAMES.includes(name))).toEqual([])
+  for (const { one, list } of ALL_STREAMS) {
+    if (one !== null) expect(one.path).toContain('{id}')
+    if (list !== null) expect(list.path).not.toContain('{id}')
+  }
+})
+
+const PARTS: readonly (readonly [string, z.ZodObject])[] = [
+  ['emergency_contact', EmergencyContact],
+  ['patient_tags[]', PatientTag],
+  ['questions[]', Question],
+  ['questions[].choices[]', Choice.options[1]],
+  ['input_fields[]', InputField],
+  ['answers[]', ResponseAnswer],
+  ['answers[].answer_choices[]', AnswerChoice.options[1]],
+  ['matrix_cells[]', MatrixCell],
+  ['files[]', ResponseFile],
+  ['e_signatures[]', ESignature],
+]
+
+describe('a path in logs and problems names every field of the specification', () => {
+  /** Their content is never at fault: any value of it is stored as it came. */
+  const never = ['image']
+
+  test.each(PARTS)('in %s', (place, shape) => {
+    const paths = Object.keys(shape.shape)
+      .filter((field) => !never.includes(field))
+      .map((field) => `${place}.${field}`)
+    expect(paths.map(withoutPositions)).toEqual(paths)
+  })
+
+  test.each([
+    'scheduled.scheduled_at',
+    'scheduled.status',
+    'pages[].sections[].rows[].questions[].help_text',
+    'questions[].question_type.question_subtype',
+    'questions[].question_choices[].text_value',
+    'questions[].sort_order',
+    'forms[].form.id',
+    'forms[].form_id',
+    'input_fields.*.required',
+    'custom_fields.*',
+    'answers[].question_choice.label',
+  ])('%s', (path) => {
+    expect(withoutPositions(path)).toBe(path)
+  })
+})
+
+test.each([
+  ['custom_fields.Ann.name', 'custom_fields.*'],
+  ['input_fields.Ann Other.page', 'input_fields.*.page'],
+  ['input_fields.Ann.Other', 'input_fields.*'],
+  ['input_fields.a.b\nc.required', 'input_fields.*.required'],
+  ['patient_tags[12].Ann', 'patient_tags[].*'],
+  ['emergency_contact.first_name.Ann', 'emergency_contact.first_name.*'],
+  ['x.name[1][22].Ann.name', 'x.name[][].*'],
+])('a path leaves out names that may be data: %s', (path, safe) => {
+  expect(withoutPositions(path)).toBe(safe)
+})
