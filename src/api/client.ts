@@ -6,7 +6,7 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import type { RateLimit } from './budget/limit.ts'
+import type { RateLimit } from './budget/limit-model.ts'
 import { type Limiter, openLimiter } from './budget/limiter.ts'
 import { type Answer, type Meter, outcomeOf, type RequestOptions, type StreamOptions } from './http/answer.ts'
 import { openAttempts } from './http/attempts.ts'

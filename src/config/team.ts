@@ -1,6 +1,6 @@
 /** One team of the configuration, with the settings that every team shares as defaults. */
 import { z } from 'zod'
-import type { RateLimit } from '../api/budget/limit.ts'
+import type { RateLimit } from '../api/budget/limit-model.ts'
 import { DEFAULT_BODY_KEYS, pathsWith } from '../api/paths.ts'
 import { UsageError } from '../core/errors.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'

@@ -296,16 +296,16 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'twice the permitted rate',
-    file: 'src/api/budget/limit.ts',
-    from: '/ (this.#count * this.#spread)',
-    to: '/ (this.#count * this.#spread * 4)',
+    file: 'src/api/budget/limit-model.ts',
+    from: '/ (this.#count! * this.#spread)',
+    to: '/ (this.#count! * this.#spread * 4)',
     tests: RATE,
   },
   {
     bug: 'the window of the rate limit is not waited for',
     file: 'src/api/budget/limit.ts',
-    from: 'oldest + this.#window + this.#margin.of(this.#window)',
-    to: 'oldest + this.#margin.of(this.#window)',
+    from: 'oldest + window + margin.of(window)',
+    to: 'oldest + margin.of(window)',
     tests: RATE,
   },
   {

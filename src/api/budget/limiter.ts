@@ -8,7 +8,8 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { Limit, type RateLimit } from './limit.ts'
+import { Limit } from './limit.ts'
+import type { RateLimit } from './limit-model.ts'
 
 /** A call is rejected with `GAVE_UP` after `giveUpAfterMs` without an accepted request, … */
 export const GAVE_UP = new Error('the service accepted no request for too long')

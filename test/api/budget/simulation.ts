@@ -3,7 +3,8 @@
  *
  * Invariant: nothing here waits or reads a clock; the same seed gives the same run.
  */
-import { Limit, type RateLimit, type Ticket } from '../../../src/api/budget/limit.ts'
+import { Limit, type Ticket } from '../../../src/api/budget/limit.ts'
+import type { RateLimit } from '../../../src/api/budget/limit-model.ts'
 
 const SECOND = 1_000_000
 

@@ -1,0 +1,163 @@
+/**
+ * What is known of the service's limit: N requests in any window of length W, learned from rejections.
+ *
+ * Invariant: N falls when a rejection shows that fewer requests are permitted, and rises in small steps after a long
+ * time without one. Pure: time is an argument, in microseconds.
+ */
+import { Margin } from './margin.ts'
+import type { Sends } from './sends.ts'
+import { guessWindow, windowWithin } from './windows.ts'
+
+export const SECOND = 1_000_000
+/** After this time without 429 at the full permitted rate, N is raised. */
+const FIRST_WAIT = 30 * SECOND
+const MAX_WAIT = 900 * SECOND
+const FIRST_RAISE = 0.05
+/** Up to this N, one request more per window is worth the 429 that finding out may cost. */
+const FEW = 25
+
+/** At most `requests`, from 1 to 100,000, in any `seconds`. */
+export interface RateLimit {
+  readonly requests: number
+  readonly seconds: number
+}
+
+/** Rejections without an accepted request in between. */
+export interface Episode {
+  /** When the first rejected request was sent, and when its 429 arrived. */
+  readonly sentAt: number
+  readonly seenAt: number
+  /** Rejections in a row, without an accepted request in between. */
+  rejections: number
+  /** The latest `Retry-After`, in microseconds. */
+  retryAfter: number | null
+  /** Requests in flight that were sent before the 429 arrived. */
+  pending: number
+}
+
+/** When the first request was sent, and when the first rejected request of the episode before, if there was one. */
+export interface Before {
+  readonly startedAt: number
+  readonly since: number | undefined
+}
+
+export class LimitModel {
+  readonly #sends: Sends
+  /** N and W, once known; and N before the current raise. */
+  #count: number | null = null
+  #window = SECOND
+  #proven: number | null = null
+  readonly margin = new Margin()
+  /** Above 1, short bursts exceed N/W, which a sliding window permits; 1 is strictly even, as a token bucket needs. */
+  #spread = 1.2
+  #contradictions = 0
+  /** N may be one too small, and is small enough for one request to matter. */
+  #unsure = false
+  #raise = 0
+  #raisedAt = 0
+  #quietSince = 0
+  #waitBeforeRaise = FIRST_WAIT
+
+  constructor(sends: Sends, configured?: RateLimit) {
+    this.#sends = sends
+    if (configured === undefined) return
+    this.#count = configured.requests
+    this.#window = configured.seconds * SECOND
+    // Even also across the start of a process, which does not know what the previous one sent.
+    this.#spread = 1
+  }
+
+  /** N, the requests permitted in a window; null while no limit is known. */
+  get count(): number | null {
+    return this.#count
+  }
+
+  /** W, in microseconds. */
+  get window(): number {
+    return this.#window
+  }
+
+  /** Microseconds from one request to the next, N known, so that they are spread evenly. */
+  get interval(): number {
+    return (this.#window + this.margin.of(this.#window)) / (this.#count! * this.#spread)
+  }
+
+  /**
+   * Learns from an episode that has ended: the window is longer than `above` and at most `upTo`, unless an answer named
+   * more.
+   */
+  learn(episode: Episode, before: Before, above: number, upTo: number): void {
+    const asked = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
+    if (this.#count === null) this.#window = guessWindow(episode, this.#sends, Math.max(asked, above), upTo)
+    else if (asked >= this.#window) this.#window = windowWithin(asked, Number.POSITIVE_INFINITY)
+
+    const jitter = this.margin.jitter(this.#window)
+    const start = episode.sentAt - this.#window
+    const most = this.#sends.between(start - jitter, episode.seenAt)
+    const least = this.#sends.between(start + jitter, episode.sentAt - jitter)
+    const previous = this.#count
+    const likely = Math.max(1, this.#sends.between(start, episode.sentAt))
+    this.#count = this.#judge(Math.max(1, most), Math.max(1, least), likely, episode, before)
+    this.#unsure = previous !== this.#count && this.#proven === null && this.#count < Math.min(most, FEW)
+    this.#raise = 0
+    this.#proven = null
+    this.#quietSince = episode.seenAt
+  }
+
+  /** The new N, given that at least `least` and at most `most` accepted requests were in the window at a rejection. */
+  #judge(most: number, least: number, likely: number, episode: Episode, before: Before): number {
+    const count = this.#count
+    if (count === null) {
+      // Too few of our requests were in the window to fill it: another client or an earlier run did. Try again soon.
+      this.#waitBeforeRaise = most <= 3 ? 5 * this.#window : FIRST_WAIT
+      return episode.seenAt - before.startedAt < this.#window ? most : likely
+    }
+    if (this.#proven !== null && most >= this.#proven) {
+      // The raise was too large: return to the proven N, or to the N that the window surely permitted.
+      this.#waitBeforeRaise = Math.min(MAX_WAIT, this.#waitBeforeRaise * 2)
+      return Math.max(this.#proven, Math.min(least, count))
+    }
+    if (most < count - Math.max(1, count * 0.02)) return this.#lowered(count, most, likely, episode, before)
+    if (least > count) return least
+    // The model is right and a request was rejected nevertheless: requests overtake each other by more than the margin.
+    return this.margin.widen(this.#window) ? count : Math.max(1, Math.floor(count * 0.98))
+  }
+
+  /** Fewer requests were in the window than N: the limit fell, others share it, or it is a token bucket. */
+  #lowered(count: number, most: number, likely: number, episode: Episode, { since }: Before): number {
+    if (most > count * 0.9) return likely
+    this.#waitBeforeRaise = FIRST_WAIT
+    const soon = since !== undefined && episode.sentAt - since < 10 * this.#window
+    this.#contradictions = soon ? this.#contradictions + 1 : 1
+    if (this.#contradictions < 2 || since === undefined) return likely
+    // A sliding window does not do this twice in a row. Between two rejections, a token bucket grants exactly its
+    // refill. Approach that rate in steps, since another client that shares the limit has the same effect.
+    this.#spread = 1
+    const flowed = (this.#sends.between(since, episode.sentAt) / (episode.sentAt - since)) * this.#window
+    return Math.max(1, Math.min(most, Math.floor(Math.max(flowed, most * 0.85))))
+  }
+
+  /** Raises N after a long time without a rejection, while requests wait: one waited last at `pressedAt`. */
+  raiseWhenQuiet(now: number, pressedAt: number): void {
+    const settled = this.#window + this.margin.of(this.#window) + this.margin.meanRoundTrip * 2
+    const pressed = now - pressedAt < Math.max(SECOND, this.#window / 4)
+    if (this.#raise === 0) {
+      const wait = this.#unsure
+        ? 10 * this.#window
+        : Math.max(this.#waitBeforeRaise, 2 * this.#window, (300 * this.#window) / this.#count!)
+      if (now - this.#quietSince < wait || !pressed) return
+      if (this.margin.narrow(this.#window)) {
+        this.#quietSince = now
+        return
+      }
+      this.#raise = FIRST_RAISE
+    } else if (now - this.#raisedAt < settled || !pressed) {
+      return
+    } else {
+      this.#raise = Math.min(1, this.#raise * 2)
+    }
+    this.#proven = this.#count
+    this.#count = this.#count! + Math.max(1, Math.floor(this.#count! * this.#raise))
+    this.#raisedAt = now
+  }
+}
