@@ -69,13 +69,13 @@ describe('a record', () => {
     expect(envelopeOf('patients', json, { observedAt: at(1) }).content!.hash).toBe(ahead.content!.hash)
   })
 
-  test('keeps its text as it came where jsonb would write a number otherwise, and only then', () => {
+  test('keeps its text as received where jsonb would write a number otherwise, and only then', () => {
     expect(envelopeOf('patients', '{"b":1e2,"id":"p"}').content!.asReceived).toBe('{"b":1e2,"id":"p"}')
     expect(envelopeOf('patients', '{"b":-0,"id":"p"}').content!.asReceived).toBe('{"b":-0,"id":"p"}')
     expect(envelopeOf('patients', '{"b":1.50,"id":"p"}').content!.asReceived).toBeNull()
   })
 
-  test('keeps its text as it came where the order of its keys counts', () => {
+  test('keeps its text as received where the order of its keys counts', () => {
     const keyed = '{"id":"r","answers":{"b":"1","a":"2"}}'
     expect(envelopeOf('responses', keyed).content!.asReceived).toBe(keyed)
     expect(envelopeOf('responses', '{"id":"r","answers":[{"b":1,"a":2}]}').content!.asReceived).toBeNull()
@@ -162,9 +162,9 @@ describe('a dead letter', () => {
       'p',
     ],
   ])('says what is wrong with %s, and has all of it', (_, input, reason, recordId) => {
-    const letter = deadLetterOf(input)
-    expect(letter).toMatchObject({ reason, recordId, origin: 'run:1 page:2' })
-    expect(parseText(String(letter.body))).toEqual(input)
+    const deadLetter = deadLetterOf(input)
+    expect(deadLetter).toMatchObject({ reason, recordId, origin: 'run:1 page:2' })
+    expect(parseText(String(deadLetter.body))).toEqual(input)
   })
 
   test('is also made of what was nothing, or is nested too deeply to be written', () => {

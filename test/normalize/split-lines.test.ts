@@ -75,7 +75,7 @@ describe('the halves of a batch', () => {
   })
 })
 
-test('halving again and again ends with each record alone, and names it as it came', () => {
+test('halving again and again ends with each record alone, and names it as received', () => {
   const alone: BatchLines[] = []
   const halve = (lines: BatchLines) => {
     if (lines.count === 1) alone.push(lines)

@@ -134,7 +134,7 @@ const PARTS: readonly (readonly [string, z.ZodObject])[] = [
 ]
 
 describe('a path in logs and problems names every field of the specification', () => {
-  /** Their content is never at fault: any value of it is stored as it came. */
+  /** Their content is never at fault: any value of it is stored as received. */
   const never = ['image']
 
   test.each(PARTS)('in %s', (place, shape) => {

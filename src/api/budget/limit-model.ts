@@ -1,5 +1,5 @@
 /**
- * What is known of the service's limit: N requests in any window of length W, learned from rejections.
+ * The limit of the service: N requests in any window of length W, learned from rejections.
  *
  * Invariant: N falls when a rejection shows that fewer requests are permitted, and rises in small steps after a long
  * time without one. Pure: time is an argument, in microseconds.

@@ -1,4 +1,4 @@
-/** What is cut from a response: the signed part of addresses and the bytes of images, and nothing that people wrote. */
+/** Cuts from a response the signed part of addresses and the bytes of images, and nothing that people wrote. */
 import { describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { readRecord } from '../../../src/normalize/read-record.ts'
