@@ -72,6 +72,8 @@ export function openPool({ connections, idleMs, ...options }: PoolOptions): pg.P
     allowExitOnIdle: true,
   })
   pool.on('error', () => {})
+  // A pool listens to idle connections only. One that breaks while it is in use fails its query or the next one.
+  pool.on('connect', (client) => void client.on('error', () => {}))
   return pool
 }
 

@@ -68,6 +68,28 @@ it('a query that is late ends, here and in Postgres, and its connection is not u
     .toBe(0)
 })
 
+it('a connection that breaks between two queries fails the second one, and not the process', async () => {
+  await using database = await createTestDatabase()
+  await using glances = openGlances(database.url, 1)
+  await using others = openGlances(database.url, 1)
+  const uncaught: unknown[] = []
+  const note = (error: unknown) => void uncaught.push(error)
+  process.on('uncaughtException', note)
+  try {
+    const broken = glances.look(PROBE, async (db) => {
+      const pid = await pidOf(db)
+      await others.look(PROBE, (other) => sql`select pg_terminate_backend(${pid}, 5000)`.execute(other))
+      await expect.poll(() => pidOf(db).catch(() => 'broken')).toBe('broken')
+      await pidOf(db)
+    })
+    await expect(broken).rejects.toMatchObject({ verdict: 'retry' })
+    await glances.look(PROBE, pidOf)
+  } finally {
+    process.off('uncaughtException', note)
+  }
+  expect(uncaught).toEqual([])
+})
+
 it('a query that fails leaves neither transaction nor lock to the next', async () => {
   await using database = await createTestDatabase()
   await using glances = openGlances(database.url, 1)
