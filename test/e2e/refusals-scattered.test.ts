@@ -6,12 +6,13 @@ import { runCommand } from '../support/run-command.ts'
 import { type LittleRecord, startLittleService } from './support/little-service.ts'
 import { documentOf, openWarehouse, query } from './support/scene.ts'
 
-const COUNT = 230
+const PAGE = 50
+const COUNT = 115
 const PLACES: readonly (readonly [string, (at: number) => boolean])[] = [
-  ['the first, the last and two side by side', (at) => [0, 77, 78, COUNT - 1].includes(at)],
+  ['the first, the last and two side by side', (at) => [0, 37, 38, COUNT - 1].includes(at)],
   ['every seventh', (at) => at % 7 === 3],
-  ['a whole page and one more', (at) => (at >= 100 && at < 200) || at === 21],
-  ['all but three', (at) => ![5, 114, 115].includes(at)],
+  ['a whole page and one more', (at) => (at >= PAGE && at < 2 * PAGE) || at === 21],
+  ['all but three', (at) => ![5, 57, 58].includes(at)],
 ]
 const REFUSE = `alter table intake.patients add constraint picky check (last_name <> 'refused') not valid`
 const idOf = (at: number) => `p${String(at).padStart(3, '0')}`
@@ -42,7 +43,7 @@ describe.each(PLACES)('%s', (_, isRefused) => {
 
   it('are separated from the others in a first load and in a later one', async () => {
     await using service = await startLittleService()
-    service.pageSize = 100
+    service.pageSize = PAGE
     await using warehouse = await openWarehouse()
     const { url } = warehouse
     const env = { ...service.env, DATABASE_URL: url, LOG_LEVEL: 'error' }
@@ -61,7 +62,7 @@ describe.each(PLACES)('%s', (_, isRefused) => {
       ).map(({ id }) => id)
     await query(url, REFUSE)
     // Dead-lettered before the batch is written; must survive the splitting of the batch.
-    const without = () => service.records.patients.splice(40, 0, { first_name: 'has no id' } as never)
+    const without = () => service.records.patients.splice(20, 0, { first_name: 'has no id' } as never)
     service.records.patients = ids.map((_id, at) => record(at, isRefused(at), 'once', noonPlus(1)))
     without()
     expect(await backfill()).toMatchObject({

@@ -89,5 +89,5 @@ test.each([
   'webhook-drop=0.3,webhook-reorder=0.3,webhook-delay=0.3:400,webhook-rerender=0.4:300,webhook-off=1:150',
 ])('with %s the tables equal the world', async (faults) => {
   await using scene = await openScene()
-  await live(scene, faults, 4)
+  await live(scene, faults, 3)
 })
