@@ -100,5 +100,6 @@ function sequenceLength(buffer: Buffer, at: number): number {
   const first = buffer[at]!
   if (first < 0x80) return 1
   const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2
-  return isUtf8(buffer.subarray(at, at + length)) && at + length <= buffer.length ? length : 0
+  // A sequence that the end of the body cuts short is none.
+  return isUtf8(buffer.subarray(at, at + length)) ? length : 0
 }

@@ -68,9 +68,11 @@ function alteredLeaf(value: unknown, seed: number): unknown {
 }
 
 test('contents that differ in one place have different texts', () => {
+  let tried = 0
   let compared = 0
   fc.assert(
     fc.property(naughtyJson, fc.nat(), (json, seed) => {
+      tried += 1
       const one = parseText(json)
       const other = altered(one, seed)
       // An array of one item reads the same from both ends.
@@ -80,7 +82,7 @@ test('contents that differ in one place have different texts', () => {
     }),
     { numRuns: 3000 },
   )
-  expect(compared).toBeGreaterThan(2000)
+  expect(compared).toBeGreaterThan(tried / 2)
 })
 
 test('keys that contain the separator of keys are distinguished', () => {

@@ -55,6 +55,35 @@ test('no team runs more than its own limit, however many slots are free', async 
   expect(begun).toEqual(['1.0', '1.1', '1.2'])
 })
 
+test('the limit of a team holds for work that is added while some of its work still runs', async () => {
+  const { begun, add, end, settled } = workshop({ perTeam: 2, total: 100 })
+  add(1, 2)
+  await settled()
+  await end('1.0')
+  add(1, 2)
+  await settled()
+  expect(begun).toEqual(['1.0', '1.1', '1.0'])
+})
+
+test('a queue is not idle while the last work of a team still runs', async () => {
+  const { queue, add, end, settled } = workshop({ perTeam: 2, total: 100 })
+  add(1, 2)
+  await settled()
+  await end('1.0')
+  let isIdle = false
+  const idle = queue.onIdle().then(() => {
+    isIdle = true
+  })
+  await settled()
+  expect(isIdle).toBe(false)
+  await end('1.1')
+  await idle
+})
+
+test('nothing waits of a team that never had any work', async () => {
+  await openFairQueue({ perTeam: 1, total: 1 }).onNoneWaiting(9)
+})
+
 test('teams whose work never ends leave a slot to the last one, for all of its work', async () => {
   const { begun, add, end, settled } = workshop({ perTeam: 4, total: 7 })
   for (const teamId of [1, 2, 3, 4]) add(teamId, 8)

@@ -62,6 +62,27 @@ test('a number that JavaScript carries exactly is a number, any other is marked'
   expect(isObject(inexact)).toBe(false)
 })
 
+test.each([
+  ['an object', {}, true],
+  ['a list', [], false],
+  ['a null', null, false],
+  ['a text', 'a', false],
+  ['a number', 1, false],
+  ['a boolean', true, false],
+  ['nothing', undefined, false],
+])('%s is a JSON object: %3$s', (_, value, expected) => {
+  expect(isObject(value)).toBe(expected)
+})
+
+test.each(['é', '߿', 'ࠀ', '日', '\uffee', '\u{10000}', '😀', '\u{10fffd}'])(
+  'a character of several bytes stays as it is next to bytes that are not UTF-8: %s',
+  (character) => {
+    const { value, invalidUtf8 } = parseJson(json('"', [0xff], `${character}`, [0xff], `${character}"`))
+    expect(value).toBe(`\udcff${character}\udcff${character}`)
+    expect(invalidUtf8).toBe(true)
+  },
+)
+
 test('a record that claims to be a number is not one', () => {
   const value = parseText('{"isLosslessNumber":true,"value":"1]","n":1.10}')
   expect(isLosslessNumber(value)).toBe(false)
@@ -153,6 +174,11 @@ describe.each([
     }
     expect(() => parseText('['.repeat(200_000))).toThrow(SyntaxError)
   })
+})
+
+test('a body with a number that the fast parser would change is rejected when it is nested too deeply', () => {
+  const deep = `${'['.repeat(200_000)}1.10${']'.repeat(200_000)}`
+  expect(() => parseText(deep)).toThrow(/^nested too deeply to read$/)
 })
 
 describe('bytes', () => {

@@ -47,6 +47,7 @@ describe('a command', () => {
     expect(errorOf(() => teamAskedFor([], undefined, 'warehouse'))).toMatchObject({
       message: 'the warehouse has no team yet',
       hint: 'run: intake-sync backfill',
+      variable: '--team',
     })
   })
 

@@ -6,7 +6,7 @@
  */
 
 export interface Group {
-  /** Mutated files, as globs. */
+  /** Mutated files, as globs; those that begin with `!` are excluded. */
   readonly mutate: readonly string[]
   readonly tests: readonly string[]
 }
@@ -82,11 +82,15 @@ export const PARTS: readonly Part[] = [
     groups: [
       { mutate: ['src/api/budget/*.ts'], tests: ['test/api/budget/*.test.ts', 'test/api/client.test.ts'] },
       {
-        mutate: ['src/api/*.ts', 'src/api/http/*.ts'],
+        mutate: ['src/api/*.ts', 'src/api/http/*.ts', '!src/api/http/{backoff,failures,query}.ts'],
         tests: ['test/api/*.test.ts', 'test/api/http/*.test.ts'],
       },
       { mutate: ['src/api/paging/*.ts'], tests: ['test/api/paging/*.test.ts'] },
       { mutate: ['src/api/resources/*.ts', 'src/api/shapes/*.ts'], tests: ['test/api/resources/*.test.ts'] },
+      {
+        mutate: filesOf('api/http', ['backoff', 'failures', 'query']),
+        tests: testsOf('api/http', ['backoff', 'failures', 'query', 'retry-after']),
+      },
     ],
   },
 ]

@@ -71,7 +71,8 @@ async function mutate(group: Group, report: string) {
     mutate: values.files === undefined ? [...group.mutate] : values.files.split(','),
     testRunner: 'vitest',
     vitest: { configFile: 'test/mutate/vitest.config.ts' },
-    plugins: ['@stryker-mutator/vitest-runner'],
+    plugins: ['@stryker-mutator/vitest-runner', resolve('test/mutate/messages.ts')],
+    ignorers: ['messages'],
     coverageAnalysis: 'perTest',
     concurrency: workers,
     // A test that waits for ever fails by its own limit (vitest.config.ts), which costs no new process.
