@@ -82,14 +82,19 @@ export const PARTS: readonly Part[] = [
     groups: [
       { mutate: ['src/api/budget/*.ts'], tests: ['test/api/budget/*.test.ts', 'test/api/client.test.ts'] },
       {
-        mutate: ['src/api/*.ts', 'src/api/http/*.ts', '!src/api/http/{backoff,failures,query}.ts'],
+        mutate: [
+          'src/api/*.ts',
+          'src/api/http/*.ts',
+          '!src/api/http/{backoff,failures,query}.ts',
+          '!src/api/paths.ts',
+        ],
         tests: ['test/api/*.test.ts', 'test/api/http/*.test.ts'],
       },
       { mutate: ['src/api/paging/*.ts'], tests: ['test/api/paging/*.test.ts'] },
       { mutate: ['src/api/resources/*.ts', 'src/api/shapes/*.ts'], tests: ['test/api/resources/*.test.ts'] },
       {
-        mutate: filesOf('api/http', ['backoff', 'failures', 'query']),
-        tests: testsOf('api/http', ['backoff', 'failures', 'query', 'retry-after']),
+        mutate: filesOf('api', ['http/backoff', 'http/failures', 'http/query', 'paths']),
+        tests: testsOf('api', ['http/backoff', 'http/failures', 'http/query', 'http/retry-after', 'paths']),
       },
     ],
   },
