@@ -47,6 +47,55 @@ const FILES = [
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    bug: 'the drain pauses and reports after each success that followed a failure',
+    file: 'src/ingest/drain/drain.ts',
+    from: '    failures = 0\n    failure = null',
+    to: '    failure = null',
+    tests: ['test/ingest/drain/drain.test.ts'],
+  },
+  {
+    bug: 'an event is tried again before its pause is over',
+    file: 'src/ingest/drain/inbox-rows.ts',
+    from: '        and (due_at is null or due_at <= now())\n      order by seq',
+    to: '      order by seq',
+    tests: ['test/ingest/drain/drain.test.ts'],
+  },
+  {
+    bug: 'a record with half of the possible fields counts as partial',
+    file: 'src/ingest/drain/read-event.ts',
+    from: 'present.length * 2 < stream',
+    to: 'present.length * 2 <= stream',
+    tests: ['test/ingest/drain/usual-fields.test.ts'],
+  },
+  {
+    bug: 'a retried event that was loaded since keeps its attempts',
+    file: 'src/operate/dead-letters/retry.ts',
+    from: "do update set status = 'pending', attempts = 0, due_at = null`",
+    to: "do update set status = 'pending', due_at = null`",
+    tests: ['test/commands/manage/dead-letters.test.ts'],
+  },
+  {
+    bug: 'an erasure leaves events that mention an id of exactly sixteen characters',
+    file: 'src/operate/erase/remove-bodies.ts',
+    from: 'if (id.length >= UNMISTAKABLE) {',
+    to: 'if (id.length > UNMISTAKABLE) {',
+    tests: ['test/operate/erase/exports.test.ts'],
+  },
+  {
+    bug: 'an erasure leaves dead letters that mention an id of exactly sixteen characters',
+    file: 'src/operate/erase/remove-bodies.ts',
+    from: 'if (id.length >= UNMISTAKABLE) return',
+    to: 'if (id.length > UNMISTAKABLE) return',
+    tests: ['test/operate/erase/exports.test.ts'],
+  },
+  {
+    bug: 'every process gets a scheduled time that another has taken',
+    file: 'src/operate/serve/schedule.ts',
+    from: '          where stored.taken_by = excluded.taken_by\n',
+    to: '',
+    tests: ['test/operate/serve/schedule-teams.test.ts'],
+  },
+  {
     bug: 'one new event among duplicates does not wake the drain',
     file: 'src/ingest/inbox/inbox.ts',
     from: "group.some(({ event }) => outcomes.get(event) === 'stored')",

@@ -1,6 +1,8 @@
 /** `dead-letters`: shown without values by default, with content on request, and retried through the normal pipeline. */
 import { stripVTControlCharacters } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { instantOf } from '../../../src/core/time.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
@@ -141,6 +143,18 @@ test('an event that is retried has all its tries again', async () => {
   await scene.drain({ backoffMs: [3_600_000] })
   expect(await scene.rows('select status, attempts from intake_raw.inbox')).toEqual([
     { status: 'pending', attempts: 1 },
+  ])
+})
+
+test('an event that was loaded since is pending again, with all its tries', async () => {
+  const event = patientEvent('p-1', 1)
+  await scene.store([event], { receivedAt: instantOf(systemClock.now()) })
+  await scene.drain()
+  await scene.rows(`update intake_raw.inbox set attempts = 2, due_at = now() + interval '1 hour'`)
+  const id = await put({ origin: `event:${event.id}`, body: JSON.stringify(event) })
+  expect((await deadLetters(`retry ${id}`)).code).toBe(0)
+  expect(await scene.rows(`select attempts, due_at from intake_raw.inbox where status = 'pending'`)).toEqual([
+    { attempts: 0, due_at: null },
   ])
 })
 

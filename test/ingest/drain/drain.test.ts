@@ -1,5 +1,6 @@
 /** Stored events become rows, once and in order; an event that cannot be loaded becomes a dead letter and stops no other. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Instant } from '../../../src/core/time.ts'
@@ -79,6 +80,25 @@ test('an event that can be loaded later is loaded without intervention', async (
   expect(await scene.inbox()).toEqual({ pending: 1 })
   await scene.session.client.query('alter table intake.patients drop constraint picky')
   await expect.poll(scene.inbox).toEqual({ done: 1 })
+})
+
+test('an event that is to be tried again later is left alone until then, while others are loaded', async () => {
+  await scene.session.client.query(
+    `alter table intake.patients add constraint picky check (last_name <> 'refused')`,
+  )
+  const other = await teamIdOf(scene.session.db, 'other')
+  await scene.store([patientEvent('p1', 1, { last_name: 'refused' })])
+  for (const teamIds of [[scene.teamId], [scene.teamId, other]]) {
+    for (const id of ['p2', 'p3']) {
+      await scene.store([patientEvent(id, 2)])
+      const teams = teamIds.map((teamId) => ({ name: `team ${teamId}`, teamId }))
+      await scene.drain({ teams, backoffMs: Array<number>(9).fill(3_600_000) })
+    }
+  }
+  expect(await scene.inbox()).toEqual({ done: 4, pending: 1 })
+  expect(await scene.rows('select attempts from intake_raw.inbox where due_at > now()')).toEqual([
+    { attempts: 1 },
+  ])
 })
 
 test('events of other teams are not touched', async () => {
@@ -196,6 +216,32 @@ test('a session that ends during a batch loses no event', async () => {
   expect(await scene.inbox()).toEqual({ done: 600 })
   expect(Object.keys(await names()).length).toBe(600)
   await expect.poll(() => drain.trouble()).toBeNull()
+})
+
+test('the first of several failures is reported, and the end of them, each time anew', async () => {
+  const said: string[] = []
+  const logger = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg.split(':')[0]) })
+  await using drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger, watch: unwatched, pollMs: 60_000 },
+    teams: [{ name: 'default', teamId: scene.teamId }],
+  })
+  const end = () =>
+    scene.rows(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and application_name = 'intake-sync drain'`,
+    )
+  const both = ['events are not drained', 'events are drained again']
+  for (const expected of [both, [...both, ...both]]) {
+    await expect.poll(async () => (await end()).length).toBeGreaterThan(0)
+    await expect
+      .poll(() => {
+        drain.wake()
+        return said.length
+      })
+      .toBeGreaterThanOrEqual(expected.length)
+    expect(said).toEqual(expected)
+    expect(drain.trouble()).toBeNull()
+  }
 })
 
 test('closing a drain finishes the current batch and takes no other', async () => {

@@ -1,5 +1,7 @@
 /** The usual fields of a stream are derived from complete records: partial events say nothing about other records. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { missesMost } from '../../../src/ingest/drain/read-event.ts'
+import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -47,3 +49,14 @@ test('while all stored records are to be fetched, a record without most fields i
   }
   expect(await scene.asked()).toEqual(['patients a partial', 'patients b partial', 'patients c partial'])
 })
+
+test.each(ALL_STREAMS)(
+  'a record with half of the possible fields of $name does not miss most, with one less it does',
+  (stream) => {
+    const half = Math.ceil(stream.columns.length / 2)
+    const having = (count: number) =>
+      Object.fromEntries(stream.columns.slice(0, count).map(({ from }) => [from[0], null]))
+    expect(missesMost(stream, having(half))).toBe(false)
+    expect(missesMost(stream, having(half - 1))).toBe(true)
+  },
+)

@@ -1,6 +1,7 @@
 /** Rows of exports that name a patient other than by id, and events that only mention one. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
+import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { loadFile } from '../../../src/load/exports/load-file.ts'
 import { spool } from '../../../src/load/exports/spool.ts'
 import { takeSlice } from '../../../src/load/slice.ts'
@@ -124,6 +125,21 @@ test('a pending event that only mentions the patient is still loaded; one that i
   expect(await scene.inbox()).toEqual({ done: 1 })
   expect(await erased(id)).toMatchObject({ records: 0, events: 1 })
   expect(await scene.inbox()).toEqual({})
+})
+
+test('an id of sixteen characters is found anywhere in a body, a shorter one only where records are named', async () => {
+  const ids = ['0123456789abcdef', 'fedcba987654321']
+  for (const [at, id] of ids.entries()) {
+    await patient(id, { first_name: 'Ann' })
+    await scene.store([patientEvent(`p-${at}`, 2, { address: `c/o ${id}` })])
+    const body = JSON.stringify({ note: `c/o ${id}` })
+    const deadLetter = { recordId: null, origin: 'run:1 page:1', reason: 'has no id', body }
+    const place = { teamId: scene.teamId, stream: 'patients', runId: null } as const
+    await storeDeadLetters(scene.session.db, place, [deadLetter])
+  }
+  await scene.drain()
+  expect(await erased(ids[0]!)).toMatchObject({ events: 2, deadLetters: 1 })
+  expect(await erased(ids[1]!)).toMatchObject({ events: 1, deadLetters: 0 })
 })
 
 test('with numbers as ids, patient 12 is not form 12, and 12 in a body is not a patient', async () => {

@@ -1,8 +1,12 @@
-/** A schedule of several teams: a team whose run is still going skips the next scheduled time, and only that team. */
+/**
+ * A schedule of several teams and processes: one process gets each scheduled time of a team. A team whose run is still
+ * going skips the next scheduled time, and only that team.
+ */
+import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
-import { openSchedule } from '../../../src/operate/serve/schedule.ts'
+import { openSchedule, takeTick } from '../../../src/operate/serve/schedule.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 
 it('a team whose run is still going is skipped and named; a team that has finished runs at each scheduled time', async () => {
@@ -32,4 +36,29 @@ it('a team whose run is still going is skipped and named; a team that has finish
   for (const { teams } of skipped) expect(teams).toEqual(['slow'])
   // Closing waited for the run to finish.
   expect(stopped).toBe(1)
+})
+
+it('of many processes that claim a scheduled time one gets it, for each team; old claims are removed', async () => {
+  await using warehouse = await openWarehouse()
+  await query(warehouse.url, "insert into intake.teams (name) values ('north'), ('south'), ('east')")
+  const due = new Date(Math.floor(Date.now() / 60_000) * 60_000)
+  await query(
+    warehouse.url,
+    `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+     select team_id, 'backfill', now() - interval '31 days', gen_random_uuid() from intake.teams`,
+  )
+  const wanted = [['north', 'south'], ['south', 'east'], ['north'], ['east', 'south', 'north']]
+  const take = (teams: readonly string[], by: string = randomUUID(), at = due) =>
+    takeTick(warehouse.url, { job: 'backfill', due: at, teams, by })
+  const got = await Promise.all(wanted.map((teams) => take(teams)))
+  expect(got.flat().toSorted()).toEqual(['east', 'north', 'south'])
+  expect(await take(['north'])).toEqual([])
+  // The next scheduled time; a process that claimed it and lost the answer asks again.
+  const next = new Date(due.getTime() + 60_000)
+  const by = randomUUID()
+  expect(await take(['north'], by, next)).toEqual(['north'])
+  expect(await take(['north'], randomUUID(), next)).toEqual([])
+  expect(await take(['north', 'east'], by, next)).toEqual(['north', 'east'])
+  const { length } = await query(warehouse.url, 'select from intake_ops.schedule_ticks')
+  expect(length).toBe(5)
 })

@@ -1,17 +1,11 @@
 /** Each scheduled time is run once, by one process, and no failure ends the schedule. */
 
-import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
-import {
-  openSchedule,
-  type Schedule,
-  type ScheduleOptions,
-  takeTick,
-} from '../../../src/operate/serve/schedule.ts'
+import { openSchedule, type Schedule, type ScheduleOptions } from '../../../src/operate/serve/schedule.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 
 async function openTeams(...names: string[]) {
@@ -31,30 +25,6 @@ function everySecond(url: string, run: ScheduleOptions['run'], teams: readonly s
 async function closeAll(...all: { readonly schedule: Schedule }[]): Promise<void> {
   await Promise.all(all.map(({ schedule }) => schedule.close()))
 }
-
-it('of many processes that claim a scheduled time one gets it, for each team; old claims are removed', async () => {
-  await using warehouse = await openTeams('north', 'south', 'east')
-  const due = new Date(Math.floor(Date.now() / 60_000) * 60_000)
-  await query(
-    warehouse.url,
-    `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
-     select team_id, 'backfill', now() - interval '31 days', gen_random_uuid() from intake.teams`,
-  )
-  const wanted = [['north', 'south'], ['south', 'east'], ['north'], ['east', 'south', 'north']]
-  const take = (teams: readonly string[], by: string = randomUUID(), at = due) =>
-    takeTick(warehouse.url, { job: 'backfill', due: at, teams, by })
-  const got = await Promise.all(wanted.map((teams) => take(teams)))
-  expect(got.flat().toSorted()).toEqual(['east', 'north', 'south'])
-  expect(await take(['north'])).toEqual([])
-  // The next scheduled time; a process that claimed it and lost the answer asks again.
-  const next = new Date(due.getTime() + 60_000)
-  const by = randomUUID()
-  expect(await take(['north'], by, next)).toEqual(['north'])
-  expect(await take(['north'], randomUUID(), next)).toEqual([])
-  expect(await take(['north', 'east'], by, next)).toEqual(['north', 'east'])
-  const { length } = await query(warehouse.url, 'select from intake_ops.schedule_ticks')
-  expect(length).toBe(5)
-})
 
 it('three processes with one schedule run each scheduled time once', async () => {
   await using warehouse = await openTeams('north', 'south')
