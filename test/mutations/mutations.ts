@@ -47,6 +47,48 @@ const FILES = [
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    bug: 'an erasure does not look for records that arrived during its search',
+    file: 'src/operate/erase/erase.ts',
+    from: '  while ((await eraseOnce(session, erasures, patient, removed, clock)) > 0);',
+    to: '  await eraseOnce(session, erasures, patient, removed, clock)',
+    tests: ['test/operate/erase/exports.test.ts'],
+  },
+  {
+    bug: 'files that are returned do not end a row of refused ones',
+    file: 'src/extract/exports/read-file.ts',
+    from: '  failedFetches.inRow = 0\n',
+    to: '',
+    tests: ['test/extract/exports/failures.test.ts'],
+  },
+  {
+    bug: 'completing the removal of a team forgets the number of its events',
+    file: 'src/operate/teams/remove.ts',
+    from: 'set events = events + ${events}',
+    to: 'set events = ${events}',
+    tests: ['test/commands/manage/teams.test.ts'],
+  },
+  {
+    bug: 'channels that differ in one of several teams need no attention',
+    file: 'src/reconcile/verify/verify.ts',
+    from: 'done.some(({ deep })',
+    to: 'done.every(({ deep })',
+    tests: ['test/reconcile/verify/channels.test.ts'],
+  },
+  {
+    bug: 'channels are compared although one stream was not read',
+    file: 'src/reconcile/verify/verify.ts',
+    from: 'const isRead = results.every(',
+    to: 'const isRead = results.some(',
+    tests: ['test/reconcile/verify/channels.test.ts'],
+  },
+  {
+    bug: 'a verification is equal when one stream is',
+    file: 'src/reconcile/verify/verify.ts',
+    from: '!disagree && results.every(',
+    to: '!disagree && results.some(',
+    tests: ['test/reconcile/verify/channels.test.ts'],
+  },
+  {
     bug: 'the drain pauses and reports after each success that followed a failure',
     file: 'src/ingest/drain/drain.ts',
     from: '    failures = 0\n    failure = null',

@@ -299,6 +299,17 @@ it('for a removed team nothing is loaded or replayed, and a patient can still be
   expect(await count("intake.patients where team_id = $1 and id = 'p4'", north.teamId)).toBe(0)
 })
 
+it('removing a team again, to complete it, keeps the number of its events', async () => {
+  const events = () =>
+    query(twins.url, 'select events::int, finished_at is not null as done from intake_ops.removed_teams')
+  const waiting = await count("intake_raw.inbox where team_id = $1 and due_at = 'infinity'", north.teamId)
+  expect(waiting).toBeGreaterThan(0)
+  const before = await events()
+  expect((await alone('teams', 'remove', 'north', '--keep-data')).code).toBe(0)
+  expect(await events()).toEqual(before)
+  expect(before).toEqual([{ events: expect.any(Number), done: true }])
+})
+
 it('days of the inbox with events only of removed teams can be dropped', async () => {
   const day = '2020-01-01'
   await query(twins.url, `select intake_raw.add_inbox_day('${day}', 100)`)

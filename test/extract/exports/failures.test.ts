@@ -244,6 +244,19 @@ describe('a file that the service does not return', () => {
     expect(await deadLetters()).toHaveLength(100)
   })
 
+  test('a hundred times in all, with another file in between, does not end the stream', async () => {
+    for (const letter of ['e', 'g'])
+      for (let nth = 100; nth < 160; nth++) service.put(`${letter}${nth}`, good('x'))
+    service.put('f', good('between'))
+    service.interfere = (request, response) => {
+      if (request.method !== 'POST' || !/^[eg]\d/.test(idIn(request)!)) return false
+      response.writeHead(404, { 'content-type': 'application/json' }).end('{"detail":"Export not found."}')
+      return true
+    }
+    expect((await run()).tally).toMatchObject({ deadLetters: 120 })
+    expect(await cells()).toContain('between')
+  })
+
   test('because the service fails ten times in a row ends the stream, which does not request them again', async () => {
     for (let nth = 0; nth < 30; nth++) service.put(`e${nth}`, good('x'))
     const asked = new Map<string, number>()

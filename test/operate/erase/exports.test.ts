@@ -1,4 +1,4 @@
-/** Rows of exports that name a patient other than by id, and events that only mention one. */
+/** Rows of exports that name a patient other than by id, events that only mention one, and loads in progress. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
@@ -6,6 +6,7 @@ import { loadFile } from '../../../src/load/exports/load-file.ts'
 import { spool } from '../../../src/load/exports/spool.ts'
 import { takeSlice } from '../../../src/load/slice.ts'
 import { erase } from '../../../src/operate/erase/erase.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 
 let scene: Scene
@@ -140,6 +141,27 @@ test('an id of sixteen characters is found anywhere in a body, a shorter one onl
   await scene.drain()
   expect(await erased(ids[0]!)).toMatchObject({ events: 2, deadLetters: 1 })
   expect(await erased(ids[1]!)).toMatchObject({ events: 1, deadLetters: 0 })
+})
+
+test('a response that a load in progress commits after the search is erased too', async () => {
+  await patient('p-1', { first_name: 'Ann' })
+  await using loading = await openSession({ url: scene.url, purpose: 'load' })
+  await loading.client.query('begin')
+  await loading.client.query('select intake_ops.hold_erasures($1::smallint)', [scene.teamId])
+  const erasing = erase({
+    ...{ url: scene.url, patient: { teamId: scene.teamId, id: 'p-1' }, forget: false },
+    clock: { now: systemClock.now, sleep: (_, signal) => systemClock.sleep(10, signal) },
+  })
+  const waits = `select from pg_locks where locktype = 'advisory' and not granted
+    and database = (select oid from pg_database where datname = current_database())`
+  await expect.poll(async () => (await scene.rows(waits)).length).toBe(1)
+  await loading.client.query(
+    `insert into intake.responses (team_id, id, patient_id, _version, _origin) values ($1, 'r-1', 'p-1', now(), 'test')`,
+    [scene.teamId],
+  )
+  await loading.client.query('commit')
+  await erasing
+  expect(await scene.rows('select id from intake.responses')).toEqual([])
 })
 
 test('with numbers as ids, patient 12 is not form 12, and 12 in a body is not a patient', async () => {

@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import { configOf } from '../../e2e/support/teams.ts'
 import type { Ended, Variables } from '../../support/cli.ts'
 import { runCommand } from '../../support/run-command.ts'
 
@@ -57,55 +58,71 @@ it('it also agrees for exports of the older form', async () => {
   expect(deepOf(ended)?.differences).toEqual([])
 })
 
-describe('when an export has different content', () => {
-  let closing: http.Server | undefined
+const proxies: http.Server[] = []
+afterAll(() => {
+  for (const each of proxies) each.close()
+})
 
-  afterAll(() => void closing?.close())
-
-  it('the response and the position of the column are reported, and no value', async () => {
-    const [cell] = await scene.query<{
-      export_id: string
-      row_number: number
-      position: number
-      value: string
-      response_id: string
-    }>(
-      `select c.export_id, c.row_number, c.position, c.value, r.id as response_id
-       from intake.export_cells c
-       join intake.export_columns h on h.export_id = c.export_id and h.position = c.position
-       join intake.exports e on e.id = c.export_id
-       join intake.form_questions q on q.form_id = e.form_id and q.question_id = h.question_id
-       join intake.export_rows w on w.export_id = c.export_id and w.row_number = c.row_number
-       join intake.responses r on r.form_id = e.form_id and r.patient_id = w.client_id and r.submitted_at = w.completed_at
-       where q.question_type in ('short_text', 'long_text') and length(c.value) > 8
-         and c.value not in (select value from intake.export_cells group by 1 having count(*) > 1)
-       order by 1, 2, 3 limit 1`,
-    )
-    const target = new URL(scene.env.INTAKE_BASE_URL!)
-    const proxy = http.createServer((request, response) => {
-      const pieces: Buffer[] = []
-      request.on('data', (piece: Buffer) => pieces.push(piece))
-      request.on('end', async () => {
-        const answer = await fetch(new URL(request.url!, target), {
-          method: request.method!,
-          headers: Object.fromEntries(
-            Object.entries(request.headers).filter(([name]) => /^(x-|content-type)/.test(name)),
-          ) as Record<string, string>,
-          ...(pieces.length === 0 ? {} : { body: Buffer.concat(pieces) }),
-        })
-        const text = (await answer.text()).replaceAll(target.origin, origin)
-        const changed = request.method === 'POST' ? text.replace(cell!.value, 'Canary') : text
-        const type = answer.headers.get('content-type') ?? 'application/json'
-        response.writeHead(answer.status, { 'content-type': type }).end(changed)
+/** Returns the origin of a server whose answers are those of the service, changed; those changed to null are not found. */
+async function startProxy(
+  change: (text: string, request: http.IncomingMessage) => string | null,
+): Promise<string> {
+  const target = new URL(scene.env.INTAKE_BASE_URL!)
+  const proxy = http.createServer((request, response) => {
+    const pieces: Buffer[] = []
+    request.on('data', (piece: Buffer) => pieces.push(piece))
+    request.on('end', async () => {
+      const answer = await fetch(new URL(request.url!, target), {
+        method: request.method!,
+        headers: Object.fromEntries(
+          Object.entries(request.headers).filter(([name]) => /^(x-|content-type)/.test(name)),
+        ) as Record<string, string>,
+        ...(pieces.length === 0 ? {} : { body: Buffer.concat(pieces) }),
       })
+      const text = change((await answer.text()).replaceAll(target.origin, origin), request)
+      const type = answer.headers.get('content-type') ?? 'application/json'
+      response.writeHead(text === null ? 404 : answer.status, { 'content-type': type }).end(text ?? '{}')
     })
-    closing = proxy
-    await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done))
-    const origin = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+  })
+  proxies.push(proxy)
+  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done))
+  const origin = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+  return origin
+}
+
+/** A cell with a text that no other cell has, and the response that has it too. */
+async function someCell() {
+  const [cell] = await scene.query<{
+    export_id: string
+    row_number: number
+    position: number
+    value: string
+    response_id: string
+  }>(
+    `select c.export_id, c.row_number, c.position, c.value, r.id as response_id
+     from intake.export_cells c
+     join intake.export_columns h on h.export_id = c.export_id and h.position = c.position
+     join intake.exports e on e.id = c.export_id
+     join intake.form_questions q on q.form_id = e.form_id and q.question_id = h.question_id
+     join intake.export_rows w on w.export_id = c.export_id and w.row_number = c.row_number
+     join intake.responses r on r.form_id = e.form_id and r.patient_id = w.client_id and r.submitted_at = w.completed_at
+     where q.question_type in ('short_text', 'long_text') and length(c.value) > 8
+       and c.value not in (select value from intake.export_cells group by 1 having count(*) > 1)
+     order by 1, 2, 3 limit 1`,
+  )
+  return cell!
+}
+
+describe('when an export has different content', () => {
+  it('the response and the position of the column are reported, and no value', async () => {
+    const cell = await someCell()
+    const origin = await startProxy((text, { method }) =>
+      method === 'POST' ? text.replace(cell.value, 'Canary') : text,
+    )
     const ended = await verify({ INTAKE_BASE_URL: origin })
     expect(ended.code).toBe(4)
     expect(ended.output).not.toContain('Canary')
-    const { export_id, response_id, row_number, position } = cell!
+    const { export_id, response_id, row_number, position } = cell
     expect(deepOf(ended).differences).toEqual([{ export_id, response_id, row_number, position }])
     const [stored] = await scene.query<{ places: number }>(
       `select jsonb_array_length(deep -> 'differences') as places from intake_ops.verifications
@@ -118,4 +135,38 @@ describe('when an export has different content', () => {
 it('requires both streams', async () => {
   const ended = await runCommand(['verify', '--deep', '--streams', 'responses'], scene.env)
   expect(ended.code).toBe(2)
+})
+
+it('is not done where one of the streams cannot be read, and then nothing is equal', async () => {
+  const origin = await startProxy((text, { url }) => (url!.includes('responses') ? null : text))
+  const ended = await verify({ INTAKE_BASE_URL: origin })
+  expect(ended.code).toBe(1)
+  expect(JSON.parse(ended.stdout)).toMatchObject({
+    ...{ equal: false, deep: null },
+    streams: { responses: { source: null }, exports: { source: expect.any(Number) } },
+  })
+})
+
+it('a team whose channels differ needs attention, though those of another team agree', async () => {
+  const { value } = await someCell()
+  const origin = await startProxy((text, { method }) =>
+    method === 'POST' ? text.replace(value, 'Canary') : text,
+  )
+  const { INTAKE_BASE_URL: baseUrl, INTAKE_API_KEY: apiKey, INTAKE_API_SECRET: apiSecret } = scene.env
+  const member = { baseUrl: baseUrl!, apiKey: apiKey!, apiSecret: apiSecret! }
+  const variables = (of: string) => ({
+    ...configOf([
+      { ...member, name: 'default', baseUrl: of },
+      { ...member, name: 'other' },
+    ]),
+    ...{ DATABASE_URL: scene.url, LOG_LEVEL: 'error' },
+  })
+  // Both channels of the warehouse are as the service gives them.
+  expect((await runCommand(['backfill', '--full'], variables(origin))).code).toBe(0)
+  const words = ['verify', '--deep', '--json', '--streams', 'responses,exports']
+  const ended = await runCommand(words, variables(origin))
+  const { equal, teams } = JSON.parse(ended.stdout)
+  expect(teams.default.deep.differences).toHaveLength(1)
+  expect(teams.other.deep.differences).toEqual([])
+  expect([ended.code, equal]).toEqual([4, false])
 })
