@@ -245,8 +245,8 @@ describe('a file that the service does not return', () => {
   })
 
   test('a hundred times in all, with another file in between, does not end the stream', async () => {
-    for (const letter of ['e', 'g'])
-      for (let nth = 100; nth < 160; nth++) service.put(`${letter}${nth}`, good('x'))
+    for (const prefix of ['e', 'g'])
+      for (let nth = 100; nth < 160; nth++) service.put(`${prefix}${nth}`, good('x'))
     service.put('f', good('between'))
     service.interfere = (request, response) => {
       if (request.method !== 'POST' || !/^[eg]\d/.test(idIn(request)!)) return false
