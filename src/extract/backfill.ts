@@ -17,7 +17,14 @@ import type { StreamName } from '../core/streams.ts'
 import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/match-questions.ts'
 import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
-import { beginRun, finishRun, type RunStatus, recordStream, type StreamReport } from '../load/runs.ts'
+import {
+  beginRun,
+  finishRun,
+  type RunStatus,
+  recordStream,
+  type StreamReport,
+  withinRun,
+} from '../load/runs.ts'
 import { unlockStreams } from '../load/stream-locks.ts'
 import { noteEnvironment } from '../load/teams.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
@@ -77,31 +84,33 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
     const runId = dry
       ? null
       : await beginRun(control, 'backfill', { ...asked, allow_mass_delete: options.allowMassDelete })
-    await using loaders = openLoaders({
-      url,
-      clock,
-      total: LOADERS,
-      onRetry: (code, attempt) =>
-        options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
+    return await withinRun({ url, runId, signal }, async () => {
+      await using loaders = openLoaders({
+        url,
+        clock,
+        total: LOADERS,
+        onRetry: (code, attempt) =>
+          options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
+      })
+      const run: Run = {
+        options,
+        control,
+        loaders,
+        runId,
+        queue: openFairQueue({ perTeam: STREAMS_OF_A_TEAM, total: STREAMS_AT_ONCE }),
+        notebook: new PQueue({ concurrency: 1 }),
+        lost,
+      }
+      const summaries = await allOf(
+        teams.map((team) => runTeam(run, team)),
+        (reason) => lost.abort(reason),
+      )
+      const stale = runId === null ? null : await refreshAnalytics(control.db)
+      if (stale !== null) options.logger.warn(stale)
+      const status = signal.aborted ? 'interrupted' : statusOf(summaries)
+      if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
+      return { runId, status, teams: summaries }
     })
-    const run: Run = {
-      options,
-      control,
-      loaders,
-      runId,
-      queue: openFairQueue({ perTeam: STREAMS_OF_A_TEAM, total: STREAMS_AT_ONCE }),
-      notebook: new PQueue({ concurrency: 1 }),
-      lost,
-    }
-    const summaries = await allOf(
-      teams.map((team) => runTeam(run, team)),
-      (reason) => lost.abort(reason),
-    )
-    const stale = runId === null ? null : await refreshAnalytics(control.db)
-    if (stale !== null) options.logger.warn(stale)
-    const status = signal.aborted ? 'interrupted' : statusOf(summaries)
-    if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
-    return { runId, status, teams: summaries }
   } catch (error) {
     throw warehouseError(error)
   }

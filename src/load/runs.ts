@@ -5,9 +5,11 @@
  * whose lock is free as interrupted.
  */
 import { type Kysely, sql } from 'kysely'
+import type { IntakeError } from '../core/errors.ts'
 import type { StreamName } from '../core/streams.ts'
-import type { Session } from '../warehouse/connect.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
@@ -57,6 +59,50 @@ export async function finishRun(
     .set({ status, error, finished_at: sql<Date>`now()` })
     .where('run_id', '=', runId)
     .execute()
+}
+
+/**
+ * Executes a run that has begun; stores why it throws, and throws the error. Uses a session of its own, because the loss
+ * of the run's session may be the reason. Where the warehouse cannot be reached, the next run marks this one.
+ */
+export async function withinRun<Result>(
+  {
+    url,
+    runId,
+    signal,
+  }: { readonly url: string; readonly runId: string | null; readonly signal: AbortSignal },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work()
+  } catch (thrown) {
+    const error = warehouseError(thrown)
+    if (runId !== null) await storeFailure(url, runId, signal.aborted ? 'interrupted' : 'failed', error)
+    throw error
+  }
+}
+
+async function storeFailure(
+  url: string,
+  runId: string,
+  status: RunStatus,
+  { message, hint }: IntakeError,
+): Promise<void> {
+  try {
+    await using session = await openSession({ url, purpose: 'end of a run' })
+    await session.db
+      .updateTable('intake_ops.runs')
+      .set({
+        status,
+        error: hint === undefined ? message : `${message} — ${hint}`,
+        finished_at: sql<Date>`now()`,
+      })
+      .where('run_id', '=', runId)
+      .where('status', '=', 'running')
+      .execute()
+  } catch {
+    // The caller reports its own error.
+  }
 }
 
 export async function recordStream(

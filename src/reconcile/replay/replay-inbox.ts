@@ -13,7 +13,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { Instant } from '../../core/time.ts'
 import { type DrainTeam, openDrain } from '../../ingest/drain/drain.ts'
-import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
+import { beginRun, finishRun, type RunStatus, withinRun } from '../../load/runs.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -63,33 +63,35 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
     const teams = await teamsToReplay(session, options.team)
     const asked = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
     const runId = await beginRun(session, 'replay', { ...asked, teams: teams.map(({ name }) => name) })
-    const teamIds = teams.map(({ teamId }) => teamId)
-    const { events, last } = await choose(session, options, teamIds)
-    const draining = teams.map(({ name, teamId }): DrainTeam => {
-      const apiVersion = versions.get(name)
-      return { name, teamId, ...(apiVersion === undefined ? {} : { apiVersion }) }
-    })
-    const watch = { drained: () => {}, refetched: () => {}, defect: () => {} }
-    await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
-    // Events that are still pending are drained first, in their order.
-    await drained(session, teamIds, last, signal)
-    for (let from = 0; from < events && !signal.aborted; from += portion) {
-      await setPending(session, from, portion)
-      drain.wake()
+    return await withinRun({ url, runId, signal }, async () => {
+      const teamIds = teams.map(({ teamId }) => teamId)
+      const { events, last } = await choose(session, options, teamIds)
+      const draining = teams.map(({ name, teamId }): DrainTeam => {
+        const apiVersion = versions.get(name)
+        return { name, teamId, ...(apiVersion === undefined ? {} : { apiVersion }) }
+      })
+      const watch = { drained: () => {}, refetched: () => {}, defect: () => {} }
+      await using drain = openDrain({ url, teams: draining, clock, logger, watch, backoffMs: BACKOFF_MS })
+      // Events that are still pending are drained first, in their order.
       await drained(session, teamIds, last, signal)
-      onProgress(Math.min(events, from + portion), events)
-    }
-    const deadline = clock.now() + PATIENCE_MS * 1000
-    let counts = await countOf(session)
-    while (counts.waiting > 0 && clock.now() < deadline && !signal.aborted) {
-      await sleep(100)
-      counts = await countOf(session)
-    }
-    const attention = counts.dead + counts.waiting > 0
-    const status = signal.aborted ? 'interrupted' : attention ? 'needs_attention' : 'succeeded'
-    const note = attention ? `${counts.dead} event(s) dead-lettered, ${counts.waiting} to be retried` : null
-    await finishRun(session.db, runId, status, note)
-    return { runId, status, events, ...counts }
+      for (let from = 0; from < events && !signal.aborted; from += portion) {
+        await setPending(session, from, portion)
+        drain.wake()
+        await drained(session, teamIds, last, signal)
+        onProgress(Math.min(events, from + portion), events)
+      }
+      const deadline = clock.now() + PATIENCE_MS * 1000
+      let counts = await countOf(session)
+      while (counts.waiting > 0 && clock.now() < deadline && !signal.aborted) {
+        await sleep(100)
+        counts = await countOf(session)
+      }
+      const attention = counts.dead + counts.waiting > 0
+      const status = signal.aborted ? 'interrupted' : attention ? 'needs_attention' : 'succeeded'
+      const note = attention ? `${counts.dead} event(s) dead-lettered, ${counts.waiting} to be retried` : null
+      await finishRun(session.db, runId, status, note)
+      return { runId, status, events, ...counts }
+    })
   } catch (error) {
     throw warehouseError(error)
   }

@@ -12,7 +12,7 @@ import type { StreamName } from '../../core/streams.ts'
 import { teamsAskedFor } from '../../core/which-team.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { type Loaders, openLoaders } from '../../load/loaders.ts'
-import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
+import { beginRun, finishRun, type RunStatus, withinRun } from '../../load/runs.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
@@ -49,31 +49,36 @@ export interface ReplaySummary {
 }
 
 export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
-  const { url, clock, logger, streams } = options
+  const { url, clock, logger, streams, signal } = options
   await using session = await openSession({ url, purpose: 'replay' })
   try {
     const teams = await teamsToReplay(session, options.team)
     await lockStreams(session, streams, teams)
     const asked = { streams: streams.map(({ name }) => name), teams: teams.map(({ name }) => name) }
     const runId = await beginRun(session, 'replay', asked)
-    await using loaders = openLoaders({
-      url,
-      clock,
-      onRetry: (code, attempt) => logger.warn({ code, attempt }, 'rewriting again after a passing failure'),
-    })
-    const done: { name: string; streams: { stream: StreamName; report: ReplayReport }[] }[] = []
-    for (const team of teams) {
-      const reports: { stream: StreamName; report: ReplayReport }[] = []
-      for (const stream of streams) {
-        reports.push({ stream: stream.name, report: await replayed(options, session, loaders, team, stream) })
+    return await withinRun({ url, runId, signal }, async () => {
+      await using loaders = openLoaders({
+        url,
+        clock,
+        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'rewriting again after a passing failure'),
+      })
+      const done: { name: string; streams: { stream: StreamName; report: ReplayReport }[] }[] = []
+      for (const team of teams) {
+        const reports: { stream: StreamName; report: ReplayReport }[] = []
+        for (const stream of streams) {
+          reports.push({
+            stream: stream.name,
+            report: await replayed(options, session, loaders, team, stream),
+          })
+        }
+        // Columns of exports refer to questions of forms, and either may have been rebuilt.
+        if (!options.signal.aborted) await matchQuestions(session.db, team.teamId)
+        done.push({ name: team.name, streams: reports })
       }
-      // Columns of exports refer to questions of forms, and either may have been rebuilt.
-      if (!options.signal.aborted) await matchQuestions(session.db, team.teamId)
-      done.push({ name: team.name, streams: reports })
-    }
-    const status = statusOf(done.flatMap((team) => team.streams.map(({ report }) => report.status)))
-    await finishRun(session.db, runId, status, notesOf(done))
-    return { runId, status, teams: done }
+      const status = statusOf(done.flatMap((team) => team.streams.map(({ report }) => report.status)))
+      await finishRun(session.db, runId, status, notesOf(done))
+      return { runId, status, teams: done }
+    })
   } catch (error) {
     throw warehouseError(error)
   }

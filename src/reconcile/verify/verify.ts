@@ -12,7 +12,7 @@ import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill
 import { sourceOf } from '../../extract/run-stream.ts'
 import type { Progress } from '../../extract/source.ts'
 import { type Loaders, type OpenLoaders, openLoaders } from '../../load/loaders.ts'
-import { beginRun, finishRun, type RunStatus } from '../../load/runs.ts'
+import { beginRun, finishRun, type RunStatus, withinRun } from '../../load/runs.ts'
 import { takeSlice, untakenSlice } from '../../load/slice.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { teamIdOf } from '../../load/teams.ts'
@@ -76,10 +76,10 @@ export interface TeamVerified {
 }
 
 export async function verify(options: VerifyOptions): Promise<VerifySummary> {
-  const { url, clock, logger, streams, repair } = options
+  const { url, clock, logger, streams, repair, signal } = options
   await using control = await openSession({ url, purpose: 'verify' })
   try {
-    const teams = []
+    const teams: (TeamSource & { readonly teamId: number })[] = []
     for (const team of options.teams) teams.push({ ...team, teamId: await teamIdOf(control.db, team.name) })
     if (repair !== null) await lockStreams(control, streams, teams)
     const runId = await beginRun(control, 'verify', {
@@ -87,27 +87,29 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
       teams: teams.map(({ name }) => name),
       repair: repair !== null,
     })
-    await using loaders = openLoaders({
-      url,
-      clock,
-      total: LOADERS,
-      onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a passing failure'),
+    return await withinRun({ url, runId, signal }, async () => {
+      await using loaders = openLoaders({
+        url,
+        clock,
+        total: LOADERS,
+        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a passing failure'),
+      })
+      const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
+      const done = await Promise.all(
+        teams.map((team) =>
+          queue.add(team.teamId, () => verifyTeam({ options, control, loaders, runId }, team)),
+        ),
+      )
+      const results = done.flatMap((team) => team.streams)
+      const disagree = done.some(({ deep }) => deep !== null && deep.differences.length > 0)
+      const status = statusOf([
+        ...results.map((each) => each.status),
+        disagree ? 'needs_attention' : 'succeeded',
+      ])
+      await finishRun(control.db, runId, status, notesOf(done))
+      const equal = !disagree && results.every((each) => 'verified' in each && isEqual(each.verified))
+      return { runId, status, equal, teams: done }
     })
-    const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
-    const done = await Promise.all(
-      teams.map((team) =>
-        queue.add(team.teamId, () => verifyTeam({ options, control, loaders, runId }, team)),
-      ),
-    )
-    const results = done.flatMap((team) => team.streams)
-    const disagree = done.some(({ deep }) => deep !== null && deep.differences.length > 0)
-    const status = statusOf([
-      ...results.map((each) => each.status),
-      disagree ? 'needs_attention' : 'succeeded',
-    ])
-    await finishRun(control.db, runId, status, notesOf(done))
-    const equal = !disagree && results.every((each) => 'verified' in each && isEqual(each.verified))
-    return { runId, status, equal, teams: done }
   } catch (error) {
     throw warehouseError(error)
   }
