@@ -6,7 +6,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import { UsageError } from '../core/errors.ts'
-import { teamsAskedFor } from '../core/which-team.ts'
+import { selectTeams } from '../core/which-team.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { readTeams, type WarehouseTeam } from '../warehouse/teams.ts'
 
@@ -70,5 +70,5 @@ export async function teamNamed(
   name: string,
   argument: string,
 ): Promise<WarehouseTeam> {
-  return teamsAskedFor(await readTeams(db), name, 'warehouse', argument)[0]!
+  return selectTeams(await readTeams(db), name, 'warehouse', argument)[0]!
 }

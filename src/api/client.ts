@@ -117,10 +117,10 @@ export function openClient(options: ClientOptions): Client {
     return attempts.make(method, template, call, {
       accept: call.as === 'bytes' ? '*/*' : 'application/json',
       send: wire.send,
-      judge: (came, { path, startedAt, receivedAt, serviceDate }) => {
-        const outcome = outcomeOf(came, path, namesOne(template, call), call.as)
+      judge: (received, { path, startedAt, receivedAt, serviceDate }) => {
+        const outcome = outcomeOf(received, path, namesOne(template, call), call.as)
         if ('code' in outcome) return { failure: outcome }
-        const { status, headers, body } = came
+        const { status, headers, body } = received
         return {
           result: { status, headers, ...outcome, startedAt, receivedAt, serviceDate, bytes: body.length },
         }
@@ -135,11 +135,11 @@ export function openClient(options: ClientOptions): Client {
     return attempts.make(method, template, call, {
       accept: '*/*',
       send: wire.open,
-      judge: (came, { path, startedAt, receivedAt, serviceDate, permit, failed }) => {
+      judge: (received, { path, startedAt, receivedAt, serviceDate, permit, failed }) => {
         // A body that was read at once belongs to a failure.
-        if ('body' in came) return { failure: outcomeOf(came, path, one, 'bytes') as Failure }
-        const { status, headers } = came
-        const body = unpackedStream(came, {
+        if ('body' in received) return { failure: outcomeOf(received, path, one, 'bytes') as Failure }
+        const { status, headers } = received
+        const body = unpackedStream(received, {
           maxBytes: call.maxBytes ?? MAX_STREAM_BYTES,
           failed: (thrown) => failed(thrown, isTooLarge(thrown) ? tooLarge : {}),
           closed: () => leave(),

@@ -8,7 +8,7 @@ import { Command, CommanderError } from 'commander'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, ExitCode } from './context.ts'
-import { paragraph, refilled, widthOf } from './terminal/terminal.ts'
+import { paragraph, reflowed, widthOf } from './terminal/terminal.ts'
 
 /** In the order of the help. */
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
@@ -51,8 +51,8 @@ export async function runProgram(words: readonly string[], context: Context): Pr
       .showHelpAfterError('(--help shows what there is)')
       .configureHelp({ minWidthToWrap: 20 })
       .configureOutput({
-        writeOut: (text) => void context.stdout.write(refilled(context, text)),
-        writeErr: (text) => void context.stderr.write(refilled({ stdout: context.stderr }, text)),
+        writeOut: (text) => void context.stdout.write(reflowed(context, text)),
+        writeErr: (text) => void context.stderr.write(reflowed({ stdout: context.stderr }, text)),
         getOutHelpWidth: () => widthOf(context) ?? PLAIN_WIDTH,
         getErrHelpWidth: () => widthOf({ stdout: context.stderr }) ?? PLAIN_WIDTH,
       })

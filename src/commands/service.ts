@@ -7,14 +7,14 @@ import { type Answer, type Client, type ClientOptions, openClient } from '../api
 import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
 import { isObject, parseJson } from '../core/json.ts'
-import { teamAskedFor } from '../core/which-team.ts'
+import { selectTeam } from '../core/which-team.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'
 import { type Context, openLogger } from './context.ts'
 import { shown } from './terminal/printable.ts'
 
 /** The team that `--team` names, or the only one. Throws `UsageError`. */
 export function oneTeam(config: Config, name: string | undefined): TeamConfig {
-  return teamAskedFor(requireTeams(config, name), name, 'configuration')
+  return selectTeam(requireTeams(config, name), name, 'configuration')
 }
 
 /** Opens a client that the command's signal aborts, unless `own` has another signal. */

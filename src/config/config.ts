@@ -7,7 +7,7 @@
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
-import { teamsAskedFor } from '../core/which-team.ts'
+import { selectTeams } from '../core/which-team.ts'
 import { type AlertConfig, alertsOf, durations } from './alerts.ts'
 import { checkedDatabaseUrl } from './database.ts'
 import { readTeamsFile } from './file.ts'
@@ -196,7 +196,7 @@ export function requireTeams(config: Config, name?: string): readonly TeamConfig
       'INTAKE_BASE_URL',
     )
   }
-  const names = teamsAskedFor(ingestTeams, name, 'configuration').map((team) => team.name)
+  const names = selectTeams(ingestTeams, name, 'configuration').map((team) => team.name)
   const without = names.filter((one) => !teams.some((team) => team.name === one))
   if (without.length === 0) return teams.filter((team) => names.includes(team.name))
   throw new UsageError(

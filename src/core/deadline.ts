@@ -1,7 +1,7 @@
 /**
  * A signal that aborts after a time, or with another signal.
  *
- * Invariant: garbage collection never prevents the abort, and `letGo` leaves no timer and no listener.
+ * Invariant: garbage collection never prevents the abort, and `release` leaves no timer and no listener.
  *
  * Not AbortSignal.any: on Node 20 it keeps every short-lived signal alive as long as the run's own, and refers to those of
  * AbortSignal.timeout so weakly that a collection can remove them before their time.
@@ -13,7 +13,7 @@ export interface Deadline extends Disposable {
   /** Cancels the timer; the other signals still abort this one. */
   stop(): void
   /** Cancels the timer and removes all listeners. Idempotent. */
-  letGo(): void
+  release(): void
 }
 
 /** `milliseconds` must not exceed the maximum of Node's timers, about 24 days. */
@@ -35,11 +35,11 @@ export function deadlineIn(
     return () => signal.removeEventListener('abort', relay)
   })
   const stop = () => clearTimeout(timer)
-  const letGo = () => {
+  const release = () => {
     stop()
     for (const unlisten of relays) unlisten()
   }
-  return { signal: abort.signal, isOver: () => over, stop, letGo, [Symbol.dispose]: letGo }
+  return { signal: abort.signal, isOver: () => over, stop, release, [Symbol.dispose]: release }
 }
 
 function timedOut(): Error {

@@ -23,7 +23,7 @@ export function teamOfRequest<Team extends Named>(
 }
 
 /** Every team, or the one that an argument names. Throws `UsageError` if there is none. */
-export function teamsAskedFor<Team extends Named>(
+export function selectTeams<Team extends Named>(
   teams: readonly Team[],
   name: string | undefined,
   listed: Listed,
@@ -42,12 +42,12 @@ export function teamsAskedFor<Team extends Named>(
 }
 
 /** The team that `--team` names, or the only one. Throws `UsageError`. */
-export function teamAskedFor<Team extends Named>(
+export function selectTeam<Team extends Named>(
   teams: readonly Team[],
   name: string | undefined,
   listed: Listed,
 ): Team {
-  const [team, ...others] = teamsAskedFor(teams, name, listed)
+  const [team, ...others] = selectTeams(teams, name, listed)
   if (team === undefined) throw new UsageError('the warehouse has no team yet', NONE_YET, '--team')
   if (others.length === 0) return team
   const where =

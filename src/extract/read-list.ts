@@ -13,7 +13,7 @@ import type { ScanReport, ScanRequest } from './scan/scan.ts'
 import { scanUntilStable } from './scan/scan-until-stable.ts'
 import {
   massDeleteNote,
-  NOTHING_TO_SAY,
+  NO_NOTE,
   partlyReadNote,
   type SliceNote,
   type SliceOptions,
@@ -34,7 +34,7 @@ export async function readList(
   const { last, all, conflicting } = await scanUntilStable(source, session, options, request)
   const missed = new Set<string>()
   let deletesWithheld = false
-  let note: SliceNote = NOTHING_TO_SAY
+  let note: SliceNote = NO_NOTE
   if (last.stable && options.migrated) {
     // A log has no deletes: entries that the service no longer lists have only expired there.
     if (stream.one !== null) {

@@ -22,7 +22,7 @@ import { laterNote } from './conflicts/settle-conflicts.ts'
 import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
 import { readWindows } from './scan/read-windows.ts'
-import { everythingNote, joined, type SliceNote, type SliceOptions } from './slice-note.ts'
+import { everythingNote, joinNotes, type SliceNote, type SliceOptions } from './slice-note.ts'
 import { emptyTally, type Source } from './source.ts'
 
 export interface StreamRun {
@@ -122,7 +122,7 @@ export async function readSlice(source: Source, session: Session, options: Slice
   // After the list: a failure here leaves the records that were read.
   if (!options.dry && source.stream.one !== null) await fetchDue(source)
   const later = laterNote(source)
-  return later.text === null ? note : joined(note, later)
+  return later.text === null ? note : joinNotes(note, later)
 }
 
 async function readByKind(source: Source, session: Session, options: SliceOptions): Promise<SliceNote> {
@@ -131,5 +131,5 @@ async function readByKind(source: Source, session: Session, options: SliceOption
   // Whole lists are read whatever the checkpoint is; an invalid one is reported and replaced all the same.
   const checkpoint = readCheckpoint(source.taken.cursor, instantOf(source.clock.now()))
   const note = await (reading?.kind === 'files' ? readExports : readList)(source, session, options)
-  return checkpoint.kind === 'good' ? note : joined(everythingNote(checkpoint.reason), note)
+  return checkpoint.kind === 'good' ? note : joinNotes(everythingNote(checkpoint.reason), note)
 }

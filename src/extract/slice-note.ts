@@ -17,7 +17,7 @@ export interface SliceNote {
   readonly attention: boolean
 }
 
-export const NOTHING_TO_SAY: SliceNote = { text: null, attention: false }
+export const NO_NOTE: SliceNote = { text: null, attention: false }
 
 export function unstableNote(scans: readonly ScanReport[]): SliceNote {
   const { count, reason, complete } = scans.at(-1)!
@@ -70,7 +70,7 @@ export function sinceNote(reason: string): SliceNote {
 }
 
 /** Both notes as one. */
-export function joined(...notes: readonly SliceNote[]): SliceNote {
+export function joinNotes(...notes: readonly SliceNote[]): SliceNote {
   const texts = notes.flatMap(({ text }) => text ?? [])
   return {
     text: texts.length === 0 ? null : texts.join('; '),

@@ -11,7 +11,7 @@ import { INBOX, type StreamOrInbox } from '../core/streams.ts'
 import type { DeadLetter } from '../normalize/read-record.ts'
 import { PERSONS, streamNamed, streamOfSource } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
-import { namedIn, type Subject } from '../streams/subjects.ts'
+import { type Subject, subjectsNamedIn } from '../streams/subjects.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -83,7 +83,7 @@ function subjectsOfRecord(stream: Stream, record: unknown): BodySubjects {
   const own = referenceId(record)
   return {
     own: own.kind === 'id' ? { stream: stream.name, id: own.id } : null,
-    others: isObject(record) ? namedIn(stream, record) : [],
+    others: isObject(record) ? subjectsNamedIn(stream, record) : [],
   }
 }
 

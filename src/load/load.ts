@@ -15,7 +15,7 @@ import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import { storeDeadLetters } from './dead-letters.ts'
 import { withoutErased } from './erasures.ts'
 import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
-import { assertOurs, type TakenSlice } from './slice.ts'
+import { assertOwned, type TakenSlice } from './slice.ts'
 
 export interface LoadResult {
   /** Records written, new or changed. */
@@ -103,7 +103,7 @@ async function loadInOneTransaction(
     const from: From = straight ? { kind: 'empty' } : { kind: 'pages', askedAt: taken.takenAt }
     const { conflicts, ...written } = await writeBatch(session, { stream, lines, from })
     const stored = await storeDeadLetters(db, taken, deadLetters)
-    await assertOurs(db, taken)
+    await assertOwned(db, taken)
     await client.query('commit')
     return { ...written, deadLetters: stored, conflicts: conflicts.map(({ id }) => id) }
   } catch (error) {

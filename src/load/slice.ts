@@ -65,7 +65,7 @@ export async function cursorOf(db: Kysely<Warehouse>, key: SliceKey): Promise<un
 }
 
 /** Throws unless the slice is still ours; blocks others from taking it until the transaction ends. */
-export async function assertOurs(db: Kysely<Warehouse>, taken: TakenSlice): Promise<void> {
+export async function assertOwned(db: Kysely<Warehouse>, taken: TakenSlice): Promise<void> {
   const row = await ours(db.selectFrom('intake_ops.checkpoints').select('epoch'), taken)
     .forShare()
     .executeTakeFirst()

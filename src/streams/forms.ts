@@ -4,7 +4,7 @@ import type { Problem } from '../core/envelope.ts'
 import { isObject } from '../core/json.ts'
 import { type Cell, readCell } from './parts/cell.ts'
 import { cellsOf, itemsOf, objectOf } from './parts/parts.ts'
-import { holdsQuestions, type Question, questionsOf } from './parts/questions.ts'
+import { hasQuestions, type Question, questionsOf } from './parts/questions.ts'
 import { type Child, column, firstOf, type Stream, text, time } from './stream.ts'
 
 const QUESTION_TEXTS = [text('text'), text('help_text'), column('integer', 'order', 'sort_order')]
@@ -84,5 +84,5 @@ export const forms: Stream = {
     ...['order', 'sort_order', 'choices', 'question_choices'],
   ],
   analysts: { views: ['form_completion'] },
-  isSummary: (record) => !holdsQuestions(record),
+  isSummary: (record) => !hasQuestions(record),
 }

@@ -18,7 +18,7 @@ export interface Subject {
 }
 
 /** Streams whose records belong to a person: a column of their root table names one. */
-export const OF_PERSONS: ReadonlySet<StreamName> = new Set(
+export const STREAMS_OF_PERSONS: ReadonlySet<StreamName> = new Set(
   ALL_STREAMS.filter(({ columns }) => columns.some(({ to }) => to === PERSONS.name)).map(({ name }) => name),
 )
 
@@ -44,12 +44,12 @@ export function namingColumns(stream: Pick<Stream, 'columns' | 'children'>): {
 /** `to`: the streams that the columns name. */
 function naming(to: readonly (StreamName | undefined)[]): readonly NamingColumn[] {
   return to.flatMap((names, at) =>
-    names === PERSONS.name || (names !== undefined && OF_PERSONS.has(names)) ? [{ at, names }] : [],
+    names === PERSONS.name || (names !== undefined && STREAMS_OF_PERSONS.has(names)) ? [{ at, names }] : [],
   )
 }
 
 /** The subjects of a payload, except the record itself. */
-export function namedIn(stream: Stream, payload: JsonObject): readonly Subject[] {
+export function subjectsNamedIn(stream: Stream, payload: JsonObject): readonly Subject[] {
   const { root, children } = namingColumns(stream)
   const columns = root.map(({ at }) => stream.columns[at] as Column)
   const cells = cellsOf(columns, payload, '', [])

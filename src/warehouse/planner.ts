@@ -29,14 +29,14 @@ export const PLANNER = {
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
 /** In a transaction of a `compare` session: a portion of keys is looked up. Until the transaction ends. */
-export const LOOK_UP_HERE = 'set local enable_nestloop = on; set local enable_seqscan = off'
+export const LOOK_UP_IN_TRANSACTION = 'set local enable_nestloop = on; set local enable_seqscan = off'
 
-/** As `LOOK_UP_HERE`, where small tables are read as a whole too. */
-export const NEST_LOOPS_HERE = 'set local enable_nestloop = on'
+/** As `LOOK_UP_IN_TRANSACTION`, where small tables are read as a whole too. */
+export const NESTED_LOOPS_IN_TRANSACTION = 'set local enable_nestloop = on'
 
 /**
  * In a transaction that deletes by ranges of pages, which only a TID range scan reads alone: an index scan would read
  * all remaining rows of a team for each range. Until the transaction ends.
  */
-export const BY_PAGES_HERE = `select set_config(setting, 'off', true)
+export const TID_SCANS_IN_TRANSACTION = `select set_config(setting, 'off', true)
   from unnest(array['enable_indexscan', 'enable_bitmapscan', 'enable_seqscan']) as setting`

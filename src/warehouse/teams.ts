@@ -1,6 +1,6 @@
 /** The teams of the warehouse, whether or not the configuration has them. */
 import { type Kysely, sql } from 'kysely'
-import { teamAskedFor } from '../core/which-team.ts'
+import { selectTeam } from '../core/which-team.ts'
 import { openSession } from './connect.ts'
 import type { Warehouse } from './tables.ts'
 
@@ -23,5 +23,5 @@ export async function readTeams(db: Kysely<Warehouse>): Promise<readonly Warehou
 /** The team that `--team` names, or the only one of the warehouse. Throws `UsageError`. */
 export async function warehouseTeam(url: string, name: string | undefined): Promise<WarehouseTeam> {
   await using session = await openSession({ url, purpose: 'teams' })
-  return teamAskedFor(await readTeams(session.db), name, 'warehouse')
+  return selectTeam(await readTeams(session.db), name, 'warehouse')
 }

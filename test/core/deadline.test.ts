@@ -42,7 +42,7 @@ test('stopped, it follows only the others; released, nothing, and leaves no list
   stopped.stop()
   const free = deadlineIn(1, [outer.signal])
   expect(getEventListeners(outer.signal, 'abort')).toHaveLength(2)
-  free.letGo()
+  free.release()
   expect(getEventListeners(outer.signal, 'abort')).toHaveLength(1)
   using later = deadlineIn(20, [])
   await once(later.signal, 'abort')

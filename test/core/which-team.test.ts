@@ -1,7 +1,7 @@
 /** Which team is meant, and what is said when none is or several are. */
 import { describe, expect, test } from 'vitest'
 import { UsageError } from '../../src/core/errors.ts'
-import { teamAskedFor, teamOfRequest, teamsAskedFor } from '../../src/core/which-team.ts'
+import { selectTeam, selectTeams, teamOfRequest } from '../../src/core/which-team.ts'
 
 const teams = (...names: readonly string[]) => names.map((name, at) => ({ name, number: at + 1 }))
 
@@ -32,19 +32,19 @@ describe('a request', () => {
 
 describe('a command', () => {
   test('without --team is for every team, or needs to be for one', () => {
-    expect(teamsAskedFor(teams('a', 'b'), undefined, 'warehouse')).toEqual(teams('a', 'b'))
-    expect(teamsAskedFor([], undefined, 'warehouse')).toEqual([])
-    expect(teamAskedFor(teams('a'), undefined, 'warehouse').name).toBe('a')
-    expect(errorOf(() => teamAskedFor(teams('a', 'b'), undefined, 'warehouse'))).toMatchObject({
+    expect(selectTeams(teams('a', 'b'), undefined, 'warehouse')).toEqual(teams('a', 'b'))
+    expect(selectTeams([], undefined, 'warehouse')).toEqual([])
+    expect(selectTeam(teams('a'), undefined, 'warehouse').name).toBe('a')
+    expect(errorOf(() => selectTeam(teams('a', 'b'), undefined, 'warehouse'))).toMatchObject({
       message: '--team is needed: the warehouse has several teams',
       hint: 'use one of: a, b',
       variable: '--team',
     })
-    expect(errorOf(() => teamAskedFor(teams('a', 'b'), undefined, 'configuration'))).toMatchObject({
+    expect(errorOf(() => selectTeam(teams('a', 'b'), undefined, 'configuration'))).toMatchObject({
       message: '--team is needed: the configuration holds several teams',
       hint: 'use one of: a, b',
     })
-    expect(errorOf(() => teamAskedFor([], undefined, 'warehouse'))).toMatchObject({
+    expect(errorOf(() => selectTeam([], undefined, 'warehouse'))).toMatchObject({
       message: 'the warehouse has no team yet',
       hint: 'run: intake-sync backfill',
       variable: '--team',
@@ -52,26 +52,26 @@ describe('a command', () => {
   })
 
   test('with --team is for that team', () => {
-    expect(teamsAskedFor(teams('a', 'b'), 'b', 'configuration')).toEqual([{ name: 'b', number: 2 }])
-    expect(teamAskedFor(teams('a', 'b'), 'b', 'configuration')).toEqual({ name: 'b', number: 2 })
+    expect(selectTeams(teams('a', 'b'), 'b', 'configuration')).toEqual([{ name: 'b', number: 2 }])
+    expect(selectTeam(teams('a', 'b'), 'b', 'configuration')).toEqual({ name: 'b', number: 2 })
   })
 
   test.each(['', 'A', 'c', ' a'])(
     'with %j for --team finds no team, also when there is a single one',
     (name) => {
       for (const known of [teams('a'), teams('a', 'b')]) {
-        expect(errorOf(() => teamAskedFor(known, name, 'configuration'))).toMatchObject({
+        expect(errorOf(() => selectTeam(known, name, 'configuration'))).toMatchObject({
           message: '--team names no configured team',
           hint: `use one of: ${known.map((team) => team.name).join(', ')}`,
           variable: '--team',
         })
       }
-      expect(errorOf(() => teamsAskedFor(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({
+      expect(errorOf(() => selectTeams(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({
         message: 'TEAM names no team of the warehouse',
         hint: 'use one of: a',
         variable: 'TEAM',
       })
-      expect(errorOf(() => teamsAskedFor([], name, 'warehouse')).hint).toBe('run: intake-sync backfill')
+      expect(errorOf(() => selectTeams([], name, 'warehouse')).hint).toBe('run: intake-sync backfill')
     },
   )
 })

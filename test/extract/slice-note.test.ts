@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 import type { ScanReport } from '../../src/extract/scan/scan.ts'
 import {
   everythingNote,
-  joined,
+  joinNotes,
   massDeleteNote,
-  NOTHING_TO_SAY,
+  NO_NOTE,
   partlyReadNote,
   sinceNote,
   unstableNote,
@@ -79,9 +79,9 @@ test('joined notes contain all of each, and need attention if one does', () => {
     { text: 'a', attention: false },
     { text: 'b', attention: true },
   ]
-  expect(joined()).toEqual(NOTHING_TO_SAY)
-  expect(joined(NOTHING_TO_SAY, NOTHING_TO_SAY)).toEqual({ text: null, attention: false })
-  expect(joined(NOTHING_TO_SAY, a)).toEqual(a)
-  expect(joined(a, b)).toEqual({ text: 'a; b', attention: true })
-  expect(joined(b, a, NOTHING_TO_SAY)).toEqual({ text: 'b; a', attention: true })
+  expect(joinNotes()).toEqual(NO_NOTE)
+  expect(joinNotes(NO_NOTE, NO_NOTE)).toEqual({ text: null, attention: false })
+  expect(joinNotes(NO_NOTE, a)).toEqual(a)
+  expect(joinNotes(a, b)).toEqual({ text: 'a; b', attention: true })
+  expect(joinNotes(b, a, NO_NOTE)).toEqual({ text: 'b; a', attention: true })
 })

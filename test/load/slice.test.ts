@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { StreamName } from '../../src/core/streams.ts'
 import {
-  assertOurs,
+  assertOwned,
   cursorOf,
   type SliceKey,
   settleSlice,
@@ -137,16 +137,16 @@ describe('a slice is owned', () => {
   test('only with its own team, stream, slice and epoch', async () => {
     await takeSlice(one.db, key(), '1')
     const taken = await takeSlice(one.db, key(), '2')
-    await assertOurs(one.db, taken)
-    for (const each of strangers(taken)) await expect(assertOurs(one.db, each)).rejects.toMatchObject(lost)
+    await assertOwned(one.db, taken)
+    for (const each of strangers(taken)) await expect(assertOwned(one.db, each)).rejects.toMatchObject(lost)
   })
 
   test('for several transactions of its worker at once, while no other can claim it', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     await one.client.query('begin')
-    await assertOurs(one.db, taken)
+    await assertOwned(one.db, taken)
     await two.client.query('begin')
-    await assertOurs(two.db, taken)
+    await assertOwned(two.db, taken)
     await two.client.query('commit')
     const error = await takeSlice(two.db, key(), '2').catch(sqlstateOf)
     await one.client.query('commit')
@@ -157,7 +157,7 @@ describe('a slice is owned', () => {
   test('no longer once it is lost; the error names the stream and the hint, and no more', async () => {
     const taken = await takeSlice(one.db, key(), '1')
     await takeSlice(two.db, key(), '2')
-    await expect(assertOurs(one.db, taken)).rejects.toMatchObject({
+    await expect(assertOwned(one.db, taken)).rejects.toMatchObject({
       ...lost,
       message: 'another worker has taken over patients; this one changed nothing more',
       hint: 'nothing is wrong with the data; let the other run finish',

@@ -325,8 +325,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an event that holds a part of a record nulls the rest',
     file: 'src/ingest/drain/current.ts',
-    from: 'if (rest !== null && missesValues(rest)) losing.add(key)',
-    to: 'if (rest !== null && missesValues({})) losing.add(key)',
+    from: 'if (rest !== null && lacksStoredValues(rest)) losing.add(key)',
+    to: 'if (rest !== null && lacksStoredValues({})) losing.add(key)',
     tests: MEANING,
   },
   {
@@ -346,8 +346,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a worker that lost its slice commits all the same',
     file: 'src/load/load.ts',
-    from: '    await assertOurs(db, taken)\n',
-    to: '    if (taken.epoch === "-1") await assertOurs(db, taken)\n',
+    from: '    await assertOwned(db, taken)\n',
+    to: '    if (taken.epoch === "-1") await assertOwned(db, taken)\n',
     tests: SETTLE,
   },
   {
@@ -1029,8 +1029,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a repair leaves out one record between two portions',
     file: 'src/reconcile/verify/repair.ts',
-    from: 'from += AT_A_TIME) {',
-    to: 'from += AT_A_TIME + 1) {',
+    from: 'from += IDS_PER_STATEMENT) {',
+    to: 'from += IDS_PER_STATEMENT + 1) {',
     tests: ['test/operate/second-portion.test.ts'],
   },
   {
@@ -1043,7 +1043,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an event that Postgres rejected is dead-lettered with its signed addresses and images',
     file: 'src/ingest/drain/settle-one-by-one.ts',
-    from: 'const body = keptOf(row.body, stream)',
+    from: 'const body = deadLetterBody(row.body, stream)',
     to: 'const body = row.body',
     tests: ['test/ingest/drain/refused-kept.test.ts'],
   },
@@ -1127,8 +1127,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'differences beyond the first portions count as repaired',
     file: 'src/reconcile/verify/confirm.ts',
-    from: '  for (let from = 0; from < ids.length; from += AT_A_TIME) {',
-    to: '  for (let from = 0; from < Math.min(ids.length, 399); from += AT_A_TIME) {',
+    from: '  for (let from = 0; from < ids.length; from += IDS_PER_STATEMENT) {',
+    to: '  for (let from = 0; from < Math.min(ids.length, 399); from += IDS_PER_STATEMENT) {',
     tests: ['test/operate/second-portion.test.ts'],
   },
   {

@@ -102,7 +102,7 @@ function* overtakenEvent(scene: Scene): Script {
     yield wait('the later event is taken', () => drained.takers.length > taken)
     scene.dawdler = drained.takers.at(-1)!
     rename(scene, response)
-    sender.letGo(response.id)
+    sender.release(response.id)
     yield wait('both are drained', () => drained.events >= events + 2)
     scene.dawdler = null
   }
@@ -128,7 +128,7 @@ function* lateEvent(scene: Scene): Script {
   rename(scene, response)
   if (choice.chance(0.6)) world.responses.remove(response.id)
   const isStored = acknowledgedAfter(scene, response.id)
-  sender.letGo(response.id)
+  sender.release(response.id)
   yield wait('the late event is stored', isStored)
 }
 

@@ -66,7 +66,7 @@ export interface Sender {
   /** Delays, or suppresses, further events of a record. */
   treat(id: string, how: 'kept back' | 'never sent' | 'as usual'): void
   /** Sends delayed events, and soon. */
-  letGo(id: string): void
+  release(id: string): void
   offers(): readonly Offer[]
 }
 
@@ -270,7 +270,7 @@ export function openSender(options: SenderOptions): Sender {
       if (how === 'as usual') treated.delete(id)
       else treated.set(id, how)
     },
-    letGo(id) {
+    release(id) {
       for (const delivery of waiting) {
         if (delivery.event.subject.id !== id || delivery.weight !== null) continue
         delivery.weight = SOON

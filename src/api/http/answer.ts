@@ -67,14 +67,14 @@ export type Read = { readonly body: unknown; readonly invalidUtf8: boolean }
 
 /** Judges the answer to a request of `path`; `one` says that the request names one resource by id. */
 export function outcomeOf(
-  came: WireAnswer,
+  received: WireAnswer,
   path: string,
   one: boolean,
   as: 'json' | 'bytes' = 'json',
 ): Read | Failure {
-  const { status, body } = came
+  const { status, body } = received
   if (status >= 300 && status < 400) {
-    return failureOfRedirect(status, onlySlashDiffers(path, came.headers.location))
+    return failureOfRedirect(status, onlySlashDiffers(path, received.headers.location))
   }
   if (status < 200 || status >= 400) return failureOfStatus(status, one)
   if (as === 'bytes') return { body, invalidUtf8: false }

@@ -47,20 +47,20 @@ export interface Attempt {
   failed(thrown: unknown, change?: Partial<Failure>): Error
 }
 
-export interface Way<Came extends WireAnswer | WireStream, Result> {
+export interface Exchange<Received extends WireAnswer | WireStream, Result> {
   readonly accept: string
-  send(request: WireRequest, signals: readonly AbortSignal[]): Promise<Came>
-  judge(came: Came, attempt: Attempt): { readonly result: Result } | { readonly failure: Failure }
+  send(request: WireRequest, signals: readonly AbortSignal[]): Promise<Received>
+  judge(received: Received, attempt: Attempt): { readonly result: Result } | { readonly failure: Failure }
 }
 
 export interface Attempts {
   readonly totals: Readonly<Meter>
   readonly environment: string | null
-  make<Came extends WireAnswer | WireStream, Result>(
+  make<Received extends WireAnswer | WireStream, Result>(
     method: string,
     template: string,
     call: RequestOptions,
-    way: Way<Came, Result>,
+    exchange: Exchange<Received, Result>,
   ): Promise<Result>
 }
 
@@ -69,11 +69,11 @@ export function openAttempts(options: AttemptsOptions): Attempts {
   const totals: Meter = { requests: 0, throttled: 0 }
   let environment: string | null = null
 
-  async function make<Came extends WireAnswer | WireStream, Result>(
+  async function make<Received extends WireAnswer | WireStream, Result>(
     method: string,
     template: string,
     call: RequestOptions,
-    way: Way<Came, Result>,
+    exchange: Exchange<Received, Result>,
   ): Promise<Result> {
     const path = options.prefix + expandPath(template, call.params)
     const target = path + queryText(call.query)
@@ -85,7 +85,7 @@ export function openAttempts(options: AttemptsOptions): Attempts {
     const { body, contentType } = encoded(call)
     const headers = {
       ...options.standing,
-      accept: way.accept,
+      accept: exchange.accept,
       ...(contentType === null ? {} : { 'content-type': contentType }),
     }
 
@@ -108,20 +108,20 @@ export function openAttempts(options: AttemptsOptions): Attempts {
       let retryAfter: number | null = null
       let mayWait = true
       try {
-        const came = await way.send({ method, target, headers, body }, signals)
-        const { status } = came
+        const received = await exchange.send({ method, target, headers, body }, signals)
+        const { status } = received
         const receivedAt = clock.now()
-        const serviceDate = dateOf(came.headers.date)
-        environment = came.headers['x-service-environment'] ?? environment
+        const serviceDate = dateOf(received.headers.date)
+        environment = received.headers['x-service-environment'] ?? environment
         if (status === 429) {
           totals.throttled += 1
           if (call.meter) call.meter.throttled += 1
         }
-        if ((status === 429 || status === 503) && 'body' in came) {
-          retryAfter = retryAfterOf(came.headers['retry-after'], came.body, serviceDate, receivedAt / 1000)
+        if ((status === 429 || status === 503) && 'body' in received) {
+          retryAfter = retryAfterOf(received.headers['retry-after'], received.body, serviceDate, receivedAt / 1000)
         }
         if (status === 429) mayWait = permit.throttled(retryAfter)
-        else if ('body' in came) permit.accepted()
+        else if ('body' in received) permit.accepted()
         const ms = (receivedAt - startedAt) / 1000
         logger.debug({ method, path: label, status, attempt: tries, ms }, 'request')
         const failed = (thrown: unknown, change: Partial<Failure> = {}): Error => {
@@ -129,12 +129,12 @@ export function openAttempts(options: AttemptsOptions): Attempts {
           if (aborted !== undefined) return aborted.reason
           return new ApiError(method, label, { ...failureOf(thrown), ...change }, tries, read)
         }
-        const judged = way.judge(came, { path, startedAt, receivedAt, serviceDate, permit, failed })
+        const judged = exchange.judge(received, { path, startedAt, receivedAt, serviceDate, permit, failed })
         if ('result' in judged) return judged.result
         failure = judged.failure
-        if ('body' in came) {
-          const bytes = came.body.length
-          refusal = { ...came, startedAt, receivedAt, serviceDate, bytes, invalidUtf8: false }
+        if ('body' in received) {
+          const bytes = received.body.length
+          refusal = { ...received, startedAt, receivedAt, serviceDate, bytes, invalidUtf8: false }
         }
       } catch (thrown) {
         permit.lost()

@@ -17,7 +17,7 @@ import {
 
 export const ACCEPTED_ENCODINGS = 'gzip, deflate, br'
 
-/** A fault of an answer that came: see `failureOfBody`. */
+/** A fault of a received answer: see `failureOfBody`. */
 export class BodyFault extends Error {
   readonly fault: 'too_large' | 'encoding'
 

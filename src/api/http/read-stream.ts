@@ -34,16 +34,16 @@ export interface StreamEnd {
 }
 
 /** Throws `BodyFault` and frees the connection if the compression is unknown. */
-export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
-  const { packed } = came
+export function unpackedStream(received: WireStream, end: StreamEnd): Readable {
+  const { packed } = received
   // An abandoned stream may still emit errors, which would end the process.
   packed.on('error', () => {})
   let unpacker: Unpacker | null
   try {
-    unpacker = unpackerOf(came.headers)
+    unpacker = unpackerOf(received.headers)
   } catch (error) {
     packed.destroy()
-    came.letGo()
+    received.release()
     throw error
   }
 
@@ -59,7 +59,7 @@ export function unpackedStream(came: WireStream, end: StreamEnd): Readable {
   body.once('close', () => {
     packed.destroy()
     unpacker?.destroy()
-    came.letGo()
+    received.release()
     end.closed()
   })
   packed.once('error', (thrown) => body.destroy(end.failed(thrown)))

@@ -50,7 +50,7 @@ export interface WireStream extends WireHead {
   /** As it comes over the wire, perhaps packed. Destroying it closes the connection. */
   readonly packed: Readable
   /** To be called once, when the body is read or given up: stops listening to the signals. */
-  readonly letGo: () => void
+  readonly release: () => void
 }
 
 export interface Wire {
@@ -80,7 +80,7 @@ export function openWire(origin: string, connections: number, timeouts: Timeouts
       const { packed, ...head } = await begin(request, deadline.signal)
       return { ...head, body: await whole(packed, head.headers) }
     } finally {
-      deadline.letGo()
+      deadline.release()
     }
   }
 
@@ -94,11 +94,11 @@ export function openWire(origin: string, connections: number, timeouts: Timeouts
       const { packed, ...head } = await begin(request, deadline.signal)
       streams = head.status >= 200 && head.status < 300
       return streams
-        ? { ...head, packed, letGo: deadline.letGo }
+        ? { ...head, packed, release: deadline.release }
         : { ...head, body: await whole(packed, head.headers) }
     } finally {
       deadline.stop()
-      if (!streams) deadline.letGo()
+      if (!streams) deadline.release()
     }
   }
 

@@ -185,7 +185,7 @@ export class PageJudge {
   #judgeLinked(page: PageFacts): void {
     const { number, records, count, next, endKnown } = page
     if (next === null) {
-      if (this.#mayGoOn(page)) {
+      if (this.#mayHaveNextPage(page)) {
         this.#guessing = true
         this.#follow(withOwn(`page=${number + 1}`, this.#own))
       } else if (records === 0 && number > 1 && endKnown && this.#count !== null) this.#vanished()
@@ -205,7 +205,7 @@ export class PageJudge {
   }
 
   /** With a configured page size, a full page without any link or count is followed by an attempt at the next page. */
-  #mayGoOn({ endKnown, count, records }: PageFacts): boolean {
+  #mayHaveNextPage({ endKnown, count, records }: PageFacts): boolean {
     if (this.#size === undefined || endKnown || records !== this.#size) return false
     return count === null || this.#records + records < count
   }

@@ -10,7 +10,7 @@ import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { REWORDED_FORM } from './service.ts'
 import { ask, type DemoAnswer, type DemoQuery } from './text.ts'
 
-export interface AnalystSaw {
+export interface AnalystResults {
   readonly answers: readonly DemoAnswer[]
   /** The query that Postgres refused. */
   readonly refused: { readonly sql: string; readonly reason: string }
@@ -55,7 +55,7 @@ order by form_id, position`,
 
 const NAMES = 'select first_name, last_name from intake.patients'
 
-export async function askAsAnalyst(session: Session): Promise<AnalystSaw> {
+export async function queryAsAnalyst(session: Session): Promise<AnalystResults> {
   await session.client.query('set role intake_analyst')
   try {
     const answers: DemoAnswer[] = []

@@ -21,7 +21,7 @@ import { openSession, type Session } from '../../warehouse/connect.ts'
 import { type Context, ExitCode, openLogger, printJson } from '../context.ts'
 import { backfillDocument } from '../run/backfill-report.ts'
 import { openProgress } from '../run/progress.ts'
-import { type AnalystSaw, askAsAnalyst } from './analyst.ts'
+import { type AnalystResults, queryAsAnalyst } from './analyst.ts'
 import { type LiveChange, openLive, watchChanges } from './live.ts'
 import { advanceWorld, countRecords, DEMO_TEAM, demoTeam, startDemoService } from './service.ts'
 import * as say from './text.ts'
@@ -80,7 +80,7 @@ async function runDemo(context: Context, options: Options): Promise<void> {
     print(say.answerText(context, answer))
   }
   print(say.headingText(6, 'As an analyst: the role intake_analyst, and views that name nobody'))
-  const analyst = await askAsAnalyst(session)
+  const analyst = await queryAsAnalyst(session)
   for (const answer of analyst.answers) print(say.answerText(context, answer))
   print(say.refusedText(analyst.refused))
   const places = placesOf(server, service, dataDir, serving)
@@ -88,7 +88,7 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   const results = { seconds, runs: [...runs, last], live, answers, analyst }
   if (options.json) printJson(context, document(results, options.stay === true, places))
   print(`All results are as expected, after ${seconds.toFixed(1)} s.\n\n`)
-  if (!options.stay) return print(say.fartherText(places))
+  if (!options.stay) return print(say.overlongDirectoryText(places))
   print(say.stayText(places))
   await untilAborted(context.signal)
 }
@@ -200,7 +200,7 @@ interface Results {
   readonly runs: readonly Run[]
   readonly live: readonly LiveChange[]
   readonly answers: readonly DemoAnswer[]
-  readonly analyst: AnalystSaw
+  readonly analyst: AnalystResults
 }
 
 function document(

@@ -89,7 +89,7 @@ export function refusedText({ sql, reason }: { readonly sql: string; readonly re
 }
 
 /** Next steps after a demo that has ended. */
-export function fartherText({ dataDir }: DemoPlaces): string {
+export function overlongDirectoryText({ dataDir }: DemoPlaces): string {
   return [
     'The tables are kept until the next demo. Next steps:',
     '',

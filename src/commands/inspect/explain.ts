@@ -16,7 +16,7 @@ import type { Stream } from '../../streams/stream.ts'
 import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { printable, shown } from '../terminal/printable.ts'
-import { minute, painted, paragraph } from '../terminal/terminal.ts'
+import { colored, minute, paragraph } from '../terminal/terminal.ts'
 
 interface Options {
   readonly team?: string
@@ -133,7 +133,7 @@ function stateText(context: Context, explained: Explained, state: ExplainedState
   const until = state.supersededAt === null ? '' : `; superseded ${minute(state.supersededAt)}`
   const changed = state.changes.length === 0 ? [] : changeTexts(context, state.changes, about.withValues)
   return [
-    state.supersededAt === null ? painted(context, 'green', line) : line,
+    state.supersededAt === null ? colored(context, 'green', line) : line,
     '\n',
     paragraph(context, `from ${originOf(explained, state)}, read at ${state.observedAt} or later`, 8),
     paragraph(context, `${won}${until}`, 8),

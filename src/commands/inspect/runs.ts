@@ -5,7 +5,7 @@ import { readConfig } from '../../config/config.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
 import { wholeNumber } from '../terminal/options.ts'
-import { fittedTable, formatSeconds, minute, painted, paragraph } from '../terminal/terminal.ts'
+import { colored, fittedTable, formatSeconds, minute, paragraph } from '../terminal/terminal.ts'
 
 export function runsCommand(context: Context): Command {
   return new Command('runs')
@@ -46,8 +46,8 @@ function sum({ streams }: Run, figure: 'fetched' | 'changed'): number {
 }
 
 function coloured(context: Context, line: string, { status }: Run): string {
-  if (status === 'failed') return painted(context, 'red', line)
-  return status === 'needs_attention' || status === 'interrupted' ? painted(context, 'yellow', line) : line
+  if (status === 'failed') return colored(context, 'red', line)
+  return status === 'needs_attention' || status === 'interrupted' ? colored(context, 'yellow', line) : line
 }
 
 function reasons(context: Context, { error, streams }: Run): string {

@@ -4,7 +4,7 @@ import type { Retried } from '../../operate/dead-letters/retry.ts'
 
 import type { Context } from '../context.ts'
 import { printable } from '../terminal/printable.ts'
-import { fittedTable, minute, painted, paragraph } from '../terminal/terminal.ts'
+import { colored, fittedTable, minute, paragraph } from '../terminal/terminal.ts'
 
 export function listText(context: Context, { deadLetters, total }: DeadLetterList, status: string): string {
   if (deadLetters.length === 0)
@@ -55,7 +55,7 @@ export function deadLetterText(
     ['content', contentOf(body, withValues)],
   ])
   const content = withValues && body !== null ? `${shownContent(body)}\n` : ''
-  return `${painted(context, 'yellow', paragraph(context, printable(deadLetter.reason), 0))}${facts}${content}`
+  return `${colored(context, 'yellow', paragraph(context, printable(deadLetter.reason), 0))}${facts}${content}`
 }
 
 /** One value per line. A value that is too long for the terminal is wrapped, not cut. */
@@ -91,7 +91,7 @@ const OUTCOMES = {
   loaded: 'loaded from the stored content',
 } as const
 
-export function triedText(context: Context, tried: readonly Retried[]): string {
+export function retriedText(context: Context, tried: readonly Retried[]): string {
   if (tried.length === 0) return 'no dead letter is waiting\n'
   return tried
     .map((each) =>

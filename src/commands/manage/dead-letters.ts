@@ -9,7 +9,7 @@ import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { wholeNumber } from '../terminal/options.ts'
-import { deadLetterDocument, deadLetterText, listText, triedText } from './dead-letters-text.ts'
+import { deadLetterDocument, deadLetterText, listText, retriedText } from './dead-letters-text.ts'
 
 interface ListOptions {
   readonly status: string
@@ -102,7 +102,7 @@ async function retryThem(
     )
   const tried = await withSession(context, (session) => retryDeadLetters(session, named ? ids : null))
   if (options.json) printJson(context, { retried: tried })
-  else context.stdout.write(triedText(context, tried))
+  else context.stdout.write(retriedText(context, tried))
   if (tried.some(({ outcome }) => outcome === 'not_possible')) throw new ExitCode(4)
 }
 

@@ -14,7 +14,7 @@ export function widthOf({ stdout }: Pick<Context, 'stdout'>): number | null {
   return stdout.isTTY === true ? Math.max(40, stdout.columns ?? 80) : null
 }
 
-export function painted(
+export function colored(
   { stdout, env }: Pick<Context, 'stdout' | 'env'>,
   colour: Colour,
   text: string,
@@ -97,7 +97,7 @@ function pieces(word: string, room: number): readonly string[] {
 }
 
 /** Wraps paragraphs to the width of the terminal; indented lines are unchanged. */
-export function refilled(context: Pick<Context, 'stdout'>, text: string): string {
+export function reflowed(context: Pick<Context, 'stdout'>, text: string): string {
   if (widthOf(context) === null) return text
   const plain = /(?:^[^ \n][^\n]*\n?)+/gm
   return text.replace(plain, (lines) => {

@@ -34,13 +34,13 @@ export interface Fetching {
   readonly failedFetches: FailedFetches
 }
 
-export interface Wanted {
+export interface FetchRequest {
   readonly id: string
   /** Origin of the fetched record: why it was fetched. */
   readonly origin: string
 }
 
-export type Fetched =
+export type FetchResult =
   | ReadRecord
   | { readonly kind: 'gone'; readonly observedAt: Instant }
   | { readonly kind: 'later'; readonly error: IntakeError }
@@ -50,7 +50,7 @@ export async function fetchForRun(
   source: Source,
   ids: readonly string[],
   purpose: 'fetch' | 'proof' | 'refetch',
-): Promise<readonly Fetched[]> {
+): Promise<readonly FetchResult[]> {
   const { client, serviceClock, meter, signal, stream, taken, failedFetches } = source
   const by = { client, serviceClock, meter, signal, stream, failedFetches, teamId: taken.teamId }
   const origin = `run:${taken.runId} ${purpose}`
@@ -64,7 +64,10 @@ export async function fetchForRun(
  * Fetches records in parallel; the answers are in the order of `wanted`. Notes ids to fetch later; throws errors that
  * stop the stream.
  */
-export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promise<readonly Fetched[]> {
+export async function fetchEach(
+  by: Fetching,
+  wanted: readonly FetchRequest[],
+): Promise<readonly FetchResult[]> {
   const stop = new AbortController()
   const signal = by.signal === undefined ? stop.signal : AbortSignal.any([by.signal, stop.signal])
   setMaxListeners(0, signal)
@@ -84,7 +87,11 @@ export async function fetchEach(by: Fetching, wanted: readonly Wanted[]): Promis
   return answers
 }
 
-async function fetchOne(by: Fetching, { id, origin }: Wanted, signal: AbortSignal): Promise<Fetched> {
+async function fetchOne(
+  by: Fetching,
+  { id, origin }: FetchRequest,
+  signal: AbortSignal,
+): Promise<FetchResult> {
   const { client, serviceClock, meter, stream, failedFetches } = by
   const template = client.pathOf(stream.one!)
   let refusal: Answer | undefined
@@ -167,7 +174,7 @@ function kindOf(error: unknown): 'gone' | 'dead' | 'unreadable' | 'later' | 'sto
   return verdict === 'retry' && code !== 'unreachable' && code !== 'throttled' ? 'later' : 'stop'
 }
 
-function deadLetterOf(error: unknown, { id, origin }: Wanted): DeadLetter {
+function deadLetterOf(error: unknown, { id, origin }: FetchRequest): DeadLetter {
   const status = error instanceof ApiError && error.status !== undefined ? ` (${error.status})` : ''
   const isUnreadable = error instanceof IntakeError && UNREADABLE.has(error.code)
   const reason = isUnreadable

@@ -16,7 +16,7 @@ import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { FailedFetches, Source } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, postpone, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
-import { type Fetched, type Fetching, fetchEach, noFailedFetches } from './fetch-by-id.ts'
+import { type Fetching, type FetchResult, fetchEach, noFailedFetches } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
 /** The client of a team; `failedFetches` persists from round to round. */
@@ -115,7 +115,7 @@ function fetchPart(
   asked: RoundClient,
   teamId: number,
   { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
-): Promise<readonly Fetched[]> {
+): Promise<readonly FetchResult[]> {
   const failedFetches = asked.failedFetches.get(stream.name) ?? noFailedFetches()
   asked.failedFetches.set(stream.name, failedFetches)
   return fetchEach(

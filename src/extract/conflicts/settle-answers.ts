@@ -20,17 +20,17 @@ import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { type DueRow, lockRows, originOf, pauseBefore, postpone, settleRows } from './due-rows.ts'
-import type { Fetched } from './fetch-by-id.ts'
+import type { FetchResult } from './fetch-by-id.ts'
 
 export interface Answered {
   readonly row: DueRow
-  readonly answer: Fetched
+  readonly answer: FetchResult
 }
 
 /** Fetches of a partial record that is not found: it may not be readable yet. */
 const MAX_GONE = 4
 /** Answers that lost before the next one overrules a state that is dated ahead. */
-const LOST_BEFORE = 2
+const LOSSES_BEFORE_OVERRULE = 2
 
 /** `present`: a lower bound of the present on the service's clock. */
 export async function settleAnswers(
@@ -114,7 +114,8 @@ function sortAnswers(
   let missing = 0
   for (const { row, answer } of answers) {
     const current = stored.get(row.id)
-    const isOverruled = row.attempts >= LOST_BEFORE && current !== undefined && current.version > present
+    const isOverruled =
+      row.attempts >= LOSSES_BEFORE_OVERRULE && current !== undefined && current.version > present
     const state = (envelope: Envelope) =>
       states.push(isOverruled ? withVersionAbove(envelope, current) : envelope)
     if (answer.kind === 'later') failed.push(row)

@@ -13,7 +13,7 @@ import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { openBatcher } from '../scan/batcher.ts'
 import type { Proof } from '../scan/deletes.ts'
-import { NOTHING_TO_SAY, type SliceNote } from '../slice-note.ts'
+import { NO_NOTE, type SliceNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { fetchForRun } from './fetch-by-id.ts'
 
@@ -134,7 +134,7 @@ export async function requestFailedFetches(
 /** Reports how many records could not be fetched, with the reason of the first. */
 export function laterNote({ failedFetches: { later } }: Source): SliceNote {
   const [reason] = later.values()
-  if (reason === undefined) return NOTHING_TO_SAY
+  if (reason === undefined) return NO_NOTE
   return {
     text: `${later.size} could not be fetched and are asked for again later (${reason})`,
     attention: true,

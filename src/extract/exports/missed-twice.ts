@@ -7,7 +7,7 @@
  */
 import { sql } from 'kysely'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
-import { assertOurs } from '../../load/slice.ts'
+import { assertOwned } from '../../load/slice.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { settleConflicts } from '../conflicts/settle-conflicts.ts'
@@ -15,7 +15,7 @@ import { openBatcher } from '../scan/batcher.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../scan/deletes.ts'
 import type { ScanReport } from '../scan/scan.ts'
 import { countLive } from '../scan/seen-ids.ts'
-import { massDeleteNote, NOTHING_TO_SAY, type SliceNote, type SliceOptions } from '../slice-note.ts'
+import { massDeleteNote, NO_NOTE, type SliceNote, type SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 
 /** Tolerance between the lower bounds of two runs; see deletes.ts. */
@@ -50,7 +50,7 @@ export async function deleteMissedTwice(
     const once = missing.filter((id) => !again.has(id))
     await noteMissed(source, session, once)
   }
-  return isWithheld ? massDeleteNote(stream.name, missing.length, allowed) : NOTHING_TO_SAY
+  return isWithheld ? massDeleteNote(stream.name, missing.length, allowed) : NO_NOTE
 }
 
 /** Returns the missing exports that the stable list of an earlier run missed too. */
@@ -77,6 +77,6 @@ async function noteMissed({ taken }: Source, { db }: Session, once: readonly str
       insert into intake_ops.missed_once (team_id, stream, id, run_id)
       select ${teamId}, ${stream}, id, ${runId} from unnest(${once}::text[]) as missed (id)
       on conflict do nothing`.execute(transaction)
-    await assertOurs(transaction, taken)
+    await assertOwned(transaction, taken)
   })
 }

@@ -17,7 +17,7 @@ import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { scanUntilStable } from '../scan/scan-until-stable.ts'
-import { NOTHING_TO_SAY, type SliceNote, type SliceOptions, unstableNote } from '../slice-note.ts'
+import { NO_NOTE, type SliceNote, type SliceOptions, unstableNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import { deleteMissedTwice } from './missed-twice.ts'
 import { readFile } from './read-file.ts'
@@ -36,7 +36,7 @@ export async function readExports(
   // An entry that reappeared may narrowly lose to its tombstone: the conflict is resolved before its file is read.
   if (options.migrated) await settleConflicts(source, session, conflicting, refetchFromList)
   await readFiles(source, session, await last.seenIds.ids(), options)
-  let note: SliceNote = last.stable ? NOTHING_TO_SAY : unstableNote(all)
+  let note: SliceNote = last.stable ? NO_NOTE : unstableNote(all)
   if (last.stable && options.migrated) note = await deleteMissedTwice(source, session, last, options)
   if (options.dry) return note
   if (last.stable) {

@@ -12,7 +12,7 @@ import { isSentAsJsonString } from '../../load/exports/export-text.ts'
 import { MalformedFile } from '../../load/exports/file-problems.ts'
 import { loadFile, rejectFile } from '../../load/exports/load-file.ts'
 import { spool } from '../../load/exports/spool.ts'
-import { assertOurs } from '../../load/slice.ts'
+import { assertOwned } from '../../load/slice.ts'
 import { openLines } from '../../normalize/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
@@ -116,6 +116,6 @@ function reasonOf(error: unknown): string | null {
 async function forgetBroken({ taken }: Source, { db }: Session, exportId: string): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     await dropFiles(transaction, { teamId: taken.teamId, exportId }, false)
-    await assertOurs(transaction, taken)
+    await assertOwned(transaction, taken)
   })
 }

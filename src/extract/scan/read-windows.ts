@@ -16,8 +16,8 @@ import { refetch, requestFailedFetches, settleConflicts } from '../conflicts/set
 import { readList } from '../read-list.ts'
 import {
   everythingNote,
-  joined,
-  NOTHING_TO_SAY,
+  joinNotes,
+  NO_NOTE,
   type SliceNote,
   type SliceOptions,
   sinceNote,
@@ -49,7 +49,7 @@ export async function readWindows(
   let reason = note
   if (after !== null) {
     const window = await readWindow(source, session, options, filter, after, checkpoint)
-    if (window.kind === 'read') return note === null ? window.note : joined(sinceNote(note), window.note)
+    if (window.kind === 'read') return note === null ? window.note : joinNotes(sinceNote(note), window.note)
     logger.warn({ stream: stream.name }, `${window.reason}; reading everything`)
     reason = note === null ? window.reason : `${note}; ${window.reason}`
   }
@@ -59,8 +59,8 @@ export async function readWindows(
     if (!scan.stable) return checkpoint
     return { newest: scan.newest, swept_at: deletesWithheld ? null : scan.startedAt }
   }
-  const said = reason === null ? NOTHING_TO_SAY : everythingNote(reason)
-  return joined(said, await readList(source, session, options, { dated: filter.field }, cursorOf))
+  const said = reason === null ? NO_NOTE : everythingNote(reason)
+  return joinNotes(said, await readList(source, session, options, { dated: filter.field }, cursorOf))
 }
 
 type WindowRead =
@@ -112,7 +112,7 @@ async function readWindow(
       newest,
     })
   }
-  return { kind: 'read', note: last.stable ? NOTHING_TO_SAY : unstableNote(all) }
+  return { kind: 'read', note: last.stable ? NO_NOTE : unstableNote(all) }
 }
 
 /**

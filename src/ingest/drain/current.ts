@@ -12,7 +12,7 @@ import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { keyOf } from './gather.ts'
 import type { InboxRow } from './inbox-rows.ts'
-import { missesMost, missesUsual, missesValues } from './read-event.ts'
+import { lacksMostFields, lacksStoredValues, lacksUsualFields } from './read-event.ts'
 
 /** Fields that all records of a team's stream have, judged by a sample; teams without a stored record are left out. */
 export interface UsualFields {
@@ -99,13 +99,13 @@ export async function incomplete(
   )
   if (records.length === 0) return { losing, sparse }
   const beyond = await currentBeyond(session, stream, records)
-  for (const [key, rest] of beyond) if (rest !== null && missesValues(rest)) losing.add(key)
+  for (const [key, rest] of beyond) if (rest !== null && lacksStoredValues(rest)) losing.add(key)
   const isNew = records.filter(({ key }) => !beyond.has(key))
   const fields = await usual.of(session, stream, [...new Set(isNew.map(({ teamId }) => teamId))])
   for (const { teamId, key, content } of isNew) {
     const own = fields.get(teamId)
     const { payload } = content
-    if (own === undefined ? missesMost(stream, payload) : missesUsual(payload, own)) sparse.add(key)
+    if (own === undefined ? lacksMostFields(stream, payload) : lacksUsualFields(payload, own)) sparse.add(key)
   }
   return { losing, sparse }
 }

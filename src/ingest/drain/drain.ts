@@ -19,7 +19,7 @@ import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { type Prepared, prepare, write } from './load-events.ts'
 import { openListener, openSessions } from './sessions.ts'
-import { isOfSomeEvent, type Outcome, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
+import { isCausedByAnEvent, type Outcome, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
 
 export interface DrainTeam {
   readonly name: string
@@ -120,7 +120,7 @@ export function openDrain(options: DrainOptions): Drain {
       return await prepare(session, loading, take)
     } catch (error) {
       try {
-        if (!isOfSomeEvent(error)) throw error
+        if (!isCausedByAnEvent(error)) throw error
         await session.client.query('rollback')
         await session.client.query('begin')
         const rows = await take()
@@ -159,7 +159,7 @@ export function openDrain(options: DrainOptions): Drain {
       const loaded = await write(session, loading, prepared)
       report({ loaded: [loaded], postponed: [], deadLettered: [] })
     } catch (error) {
-      if (!isOfSomeEvent(error)) throw error
+      if (!isCausedByAnEvent(error)) throw error
       await session.client.query('rollback')
       await noteDefect(session, error, prepared.rows)
       report(await settleOneByOne(session, loading, prepared.rows))
@@ -208,10 +208,10 @@ export function openDrain(options: DrainOptions): Drain {
   async function close(): Promise<void> {
     closing.abort()
     notifier.notify()
-    const inTime = new AbortController()
-    const limit = clock.sleep(CLOSE_MS, inTime.signal).catch(() => {})
+    const withTimeout = new AbortController()
+    const limit = clock.sleep(CLOSE_MS, withTimeout.signal).catch(() => {})
     await Promise.race([Promise.all([running, listener.close()]), limit])
-    inTime.abort()
+    withTimeout.abort()
     await sessions.close()
   }
 

@@ -22,17 +22,17 @@ import { readEvent, type StoredEvent } from './read-event.ts'
 /** States of one stream, of any number of teams, by `keyOf`. */
 export interface Group {
   readonly stream: Stream
-  readonly states: Map<string, Arrived>
+  readonly states: Map<string, ArrivedState>
 }
 
 /** The state of a record that stays, and when its event was stored. */
-export interface Arrived {
+export interface ArrivedState {
   readonly envelope: Envelope
   readonly receivedAt: Instant
 }
 
 /** Dead letters and findings of a stream, or of the inbox. */
-export interface Noted {
+export interface StreamFindings {
   readonly stream: StreamOrInbox
   readonly deadLetters: { readonly teamId: number; readonly deadLetter: DeadLetter }[]
   readonly findings: Findings
@@ -41,7 +41,7 @@ export interface Noted {
 export interface Gathered<Row> {
   /** In the order of their names, in which every worker writes. */
   readonly groups: readonly Group[]
-  readonly noted: readonly Noted[]
+  readonly noted: readonly StreamFindings[]
   readonly asks: readonly RefetchRequest[]
   /** Rows that are dead-lettered. */
   readonly dead: ReadonlySet<Row>
@@ -61,11 +61,11 @@ export async function gather<Row extends StoredEvent>(
   apiVersionOf: (teamId: number) => string,
 ): Promise<Gathered<Row>> {
   const groups = new Map<string, Group>()
-  const noted = new Map<StreamOrInbox, Noted>()
+  const noted = new Map<StreamOrInbox, StreamFindings>()
   const asks: RefetchRequest[] = []
   const dead = new Set<Row>()
 
-  function notedOf(stream: StreamOrInbox): Noted {
+  function notedOf(stream: StreamOrInbox): StreamFindings {
     const known = noted.get(stream) ?? { stream, deadLetters: [], findings: noFindings() }
     noted.set(stream, known)
     return known
@@ -85,14 +85,14 @@ export async function gather<Row extends StoredEvent>(
       ask(result.stream.name, result.id, result.reason)
     } else if (result.kind === 'state') {
       const { stream, envelope } = result
-      const group = groups.get(stream.name) ?? { stream, states: new Map<string, Arrived>() }
+      const group = groups.get(stream.name) ?? { stream, states: new Map<string, ArrivedState>() }
       groups.set(stream.name, group)
       if (fold(group, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)
         ask(stream.name, envelope.id, 'contested')
     }
   }
   const byName = (a: Group, b: Group) => (a.stream.name < b.stream.name ? -1 : 1)
-  const byStream = (a: Noted, b: Noted) => (a.stream < b.stream ? -1 : 1)
+  const byStream = (a: StreamFindings, b: StreamFindings) => (a.stream < b.stream ? -1 : 1)
   return {
     groups: [...groups.values()].sort(byName),
     noted: [...noted.values()].sort(byStream),
@@ -102,7 +102,7 @@ export async function gather<Row extends StoredEvent>(
 }
 
 /** Adds a state that arrived after those in the group, or with them. True when it leaves the record in conflict. */
-function fold({ stream, states }: Group, incoming: Arrived): boolean {
+function fold({ stream, states }: Group, incoming: ArrivedState): boolean {
   const { envelope } = incoming
   const key = keyOf(envelope)
   const current = states.get(key)

@@ -103,7 +103,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
 
 const NONE: ReadonlySet<string> = new Set()
 
-interface Circumstances {
+interface BatchContext {
   /** Keys, as `team/source/id`, of records that have earlier events pending. */
   readonly overtakenKeys: ReadonlySet<string>
   readonly withoutErasures: ReadonlySet<number>
@@ -114,7 +114,7 @@ async function writeGroup(
   session: Session,
   { usual }: Loading,
   { stream, states }: Group,
-  { overtakenKeys, withoutErasures }: Circumstances,
+  { overtakenKeys, withoutErasures }: BatchContext,
 ): Promise<readonly RefetchRequest[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
   const { losing, sparse } = await incomplete(session, usual, stream, all)

@@ -161,7 +161,7 @@ function refused(event: StoredEvent, envelope: JsonObject, stream: Stream, reaso
 }
 
 /** The body of an event's dead letter: its exact bytes, unless a part of its record may not be stored. */
-export function keptOf(body: Buffer, stream: Stream | undefined): Buffer {
+export function deadLetterBody(body: Buffer, stream: Stream | undefined): Buffer {
   if (stream?.cleanse === undefined) return body
   const { value } = parseJson(body)
   return isObject(value) ? Buffer.from(cleansed(value, stream)) : body
@@ -192,17 +192,17 @@ function isPartial(stream: Stream, payload: JsonObject, apiVersion: string): boo
 }
 
 /** `rest`: the stored fields that the event leaves out. True when one of them has a value. */
-export function missesValues(rest: JsonObject): boolean {
+export function lacksStoredValues(rest: JsonObject): boolean {
   return Object.values(rest).some((value) => !isEmpty(value))
 }
 
 /** True when a record leaves out a field that all of the stream's records have. */
-export function missesUsual(payload: JsonObject, usual: readonly string[]): boolean {
+export function lacksUsualFields(payload: JsonObject, usual: readonly string[]): boolean {
   return usual.some((field) => !(field in payload))
 }
 
 /** For a stream without stored records: true when a record has less than half of its possible fields. */
-export function missesMost(stream: Stream, payload: JsonObject): boolean {
+export function lacksMostFields(stream: Stream, payload: JsonObject): boolean {
   const present = stream.columns.filter((column) => column.from.some((field) => field in payload))
   return present.length * 2 < stream.columns.length
 }

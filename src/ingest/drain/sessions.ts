@@ -12,7 +12,7 @@ import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { PLANNER } from '../../warehouse/planner.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { closeInTime, cut, inTime, TOO_LATE } from '../http/in-time.ts'
+import { closeWithTimeout, destroySocket, TIMED_OUT, withTimeout } from '../http/in-time.ts'
 
 export interface DrainSessions {
   /** Returns a free connection, or a new one. */
@@ -48,18 +48,18 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
     release(session) {
       free.push(session)
     },
-    discard: (session) => closeInTime(clock, CLOSE_MS, session),
+    discard: (session) => closeWithTimeout(clock, CLOSE_MS, session),
     async bounded(session, work) {
       try {
-        return await inTime(clock, STUCK_MS, work)
+        return await withTimeout(clock, STUCK_MS, work)
       } catch (error) {
-        if (warehouseError(error).code === TOO_LATE) cut(session)
+        if (warehouseError(error).code === TIMED_OUT) destroySocket(session)
         throw error
       }
     },
     async close() {
-      await Promise.all(free.splice(0).map((session) => closeInTime(clock, CLOSE_MS, session)))
-      for (const session of open) cut(session)
+      await Promise.all(free.splice(0).map((session) => closeWithTimeout(clock, CLOSE_MS, session)))
+      for (const session of open) destroySocket(session)
     },
   }
 }

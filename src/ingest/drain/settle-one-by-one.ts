@@ -13,7 +13,7 @@ import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
 import { type Loaded, type Loading, prepare, write } from './load-events.ts'
-import { keptOf } from './read-event.ts'
+import { deadLetterBody } from './read-event.ts'
 
 export interface Backoff {
   /** Milliseconds before each further attempt at an event; after the last it is dead-lettered. */
@@ -28,7 +28,7 @@ export interface Outcome {
 }
 
 /** True for a failure that an event of the batch caused, and not the connection. */
-export function isOfSomeEvent(error: unknown): boolean {
+export function isCausedByAnEvent(error: unknown): boolean {
   const state = sqlstateOf(error)
   return isRefusalOfData(state) || warehouseError(error).code === 'internal'
 }
@@ -40,7 +40,7 @@ export async function settleOneByOne(
 ): Promise<Outcome> {
   const loaded: Loaded[] = []
   const postponed: InboxRow[] = []
-  const aside: InboxRow[] = []
+  const deadLettered: InboxRow[] = []
 
   async function attempt(part: readonly InboxRow[]): Promise<void> {
     const seqs = part.map((row) => row.seq)
@@ -49,18 +49,18 @@ export async function settleOneByOne(
       if (prepared !== null) loaded.push(await write(session, loading, prepared))
     } catch (error) {
       await session.client.query('rollback').catch(() => {})
-      if (!isOfSomeEvent(error)) throw error
+      if (!isCausedByAnEvent(error)) throw error
       if (part.length > 1) {
         const middle = part.length >> 1
         await attempt(part.slice(0, middle))
         await attempt(part.slice(middle))
       } else if (await postponeOrDeadLetter(session, loading, part[0]!, error)) postponed.push(part[0]!)
-      else aside.push(part[0]!)
+      else deadLettered.push(part[0]!)
     }
   }
 
   await attempt(rows)
-  return { loaded, postponed, deadLettered: aside }
+  return { loaded, postponed, deadLettered }
 }
 
 /** True when the event is to be tried again, false when it is dead-lettered. */
@@ -77,7 +77,7 @@ async function postponeOrDeadLetter(
   }
   const { teamId, eventId, source, recordId } = row
   const stream = source === null ? undefined : streamOfSource(source)
-  const body = keptOf(row.body, stream)
+  const body = deadLetterBody(row.body, stream)
   const deadLetter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body }
   await session.client.query('begin')
   await storeDeadLetters(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [deadLetter])

@@ -6,20 +6,20 @@ import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 /** The code of a failure to answer in time. */
-export const TOO_LATE = 'warehouse_slow'
+export const TIMED_OUT = 'warehouse_slow'
 
 /** Created once: creating an error for each statement would capture a stack each time. */
 const DONE = new Error('done in time')
 
-/** Rejects with `TOO_LATE` when `work` takes longer. */
-export async function inTime<Result>(
+/** Rejects with `TIMED_OUT` when `work` takes longer. */
+export async function withTimeout<Result>(
   clock: Clock,
   milliseconds: number,
   work: Promise<Result>,
 ): Promise<Result> {
   const done = new AbortController()
   const late = clock.sleep(milliseconds, done.signal).then(() => {
-    throw tooLate()
+    throw timedOut()
   })
   late.catch(() => {})
   work.catch(() => {})
@@ -31,23 +31,23 @@ export async function inTime<Result>(
 }
 
 /** Closes the connection; destroys its socket when the warehouse does not close in time. */
-export async function closeInTime(clock: Clock, milliseconds: number, session: Session): Promise<void> {
+export async function closeWithTimeout(clock: Clock, milliseconds: number, session: Session): Promise<void> {
   try {
-    await inTime(clock, milliseconds, session.close())
+    await withTimeout(clock, milliseconds, session.close())
   } catch {
-    cut(session)
+    destroySocket(session)
   }
 }
 
 /** Destroys the socket of a connection: everything that waits for its answers fails. */
-export function cut({ client }: Session): void {
+export function destroySocket({ client }: Session): void {
   const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
   connection.stream.destroy()
 }
 
-export function tooLate(): IntakeError {
+export function timedOut(): IntakeError {
   return new IntakeError('the warehouse did not answer in time', {
-    code: TOO_LATE,
+    code: TIMED_OUT,
     verdict: 'retry',
     hint: 'look at its load and its locks (pg_stat_activity)',
   })

@@ -14,7 +14,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
-import { TOO_LATE, tooLate } from '../http/in-time.ts'
+import { TIMED_OUT, timedOut } from '../http/in-time.ts'
 import type { IngestLimits } from '../http/limits.ts'
 import type { IngestWatch } from '../watch.ts'
 import type { InboxEvent, StoreOutcome } from './event.ts'
@@ -70,7 +70,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
       if (away !== null) logger.info('the warehouse is back: events are stored again')
       away = null
       wake()
-    } else if (failure.code === TOO_LATE || !writers.some((writer) => writer.isConnected)) {
+    } else if (failure.code === TIMED_OUT || !writers.some((writer) => writer.isConnected)) {
       if (away === null) logger.warn({ code: failure.code }, `events are answered 503: ${failure.message}`)
       away = failure
       queue.failQueued(failure)
@@ -135,7 +135,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
         logger.warn({ code: reason.code }, `${NOT_STORED}: ${reason.message}`)
       failed = { reason, at: clock.now() }
     }
-    if (reason.verdict !== 'retry' || reason.code === TOO_LATE || away !== null) {
+    if (reason.verdict !== 'retry' || reason.code === TIMED_OUT || away !== null) {
       for (const waiting of group) queue.fail(waiting, reason)
       return
     }
@@ -148,7 +148,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     while (queue.size > 0 || inFlight > 0) {
       await clock.sleep(LOOK_MS)
       const now = clock.now()
-      queue.expire(now, tooLate())
+      queue.expire(now, timedOut())
       for (const writer of writers) writer.expire(now)
     }
     looking = null

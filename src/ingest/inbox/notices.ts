@@ -9,7 +9,7 @@
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { closeInTime, inTime } from '../http/in-time.ts'
+import { closeWithTimeout, withTimeout } from '../http/in-time.ts'
 
 export const CHANNEL = 'intake_inbox'
 
@@ -39,12 +39,12 @@ export function openNotices(options: { url: string; clock: Clock; statementMs: n
         connectTimeoutMs: statementMs,
         planner: ['synchronous_commit=off', `statement_timeout=${statementMs}`],
       })
-      await inTime(clock, statementMs, sql`select pg_notify(${CHANNEL}, '')`.execute(session.db))
+      await withTimeout(clock, statementMs, sql`select pg_notify(${CHANNEL}, '')`.execute(session.db))
       return PAUSE_MS
     } catch {
       const broken = session
       session = null
-      if (broken !== null) await closeInTime(clock, statementMs, broken)
+      if (broken !== null) await closeWithTimeout(clock, statementMs, broken)
       return LONG_PAUSE_MS
     }
   }
@@ -64,7 +64,7 @@ export function openNotices(options: { url: string; clock: Clock; statementMs: n
     async close() {
       closing.abort()
       await sending
-      if (session !== null) await closeInTime(clock, statementMs, session)
+      if (session !== null) await closeWithTimeout(clock, statementMs, session)
     },
   }
 }

@@ -11,7 +11,7 @@ import type { IntakeError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { PLANNER } from '../../warehouse/planner.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { closeInTime, TOO_LATE, tooLate } from '../http/in-time.ts'
+import { closeWithTimeout, TIMED_OUT, timedOut } from '../http/in-time.ts'
 import { type InboxEvent, keyOf, type StoreOutcome } from './event.ts'
 
 export interface Writer {
@@ -36,7 +36,7 @@ export interface WriterOptions {
 }
 
 /** Codes of failures after which the connection is of no more use. */
-const ENDED = new Set([TOO_LATE, 'warehouse_unreachable', 'shutdown', 'starting'])
+const ENDED = new Set([TIMED_OUT, 'warehouse_unreachable', 'shutdown', 'starting'])
 /**
  * How much earlier the warehouse itself ends a statement, and a wait for a lock earlier still: it costs no connection
  * then, and the reason is known.
@@ -68,7 +68,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
         ...{ connectTimeoutMs: statementMs, lockTimeoutMs },
       })
       if (closing.signal.aborted) {
-        await closeInTime(clock, statementMs, opened)
+        await closeWithTimeout(clock, statementMs, opened)
         return true
       }
       session = opened
@@ -90,7 +90,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
   const lose = (lost: Session) => {
     if (session !== lost) return
     session = null
-    void closeInTime(clock, statementMs, lost)
+    void closeWithTimeout(clock, statementMs, lost)
     if (!closing.signal.aborted) renewing = renew()
   }
 
@@ -108,14 +108,14 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
       try {
         const row = await new Promise<StoredRow>((resolve, reject) => {
           deadline = clock.now() + statementMs * 1000
-          giveUp = () => reject(tooLate())
+          giveUp = () => reject(timedOut())
           used.client.query<StoredRow>(storeStatement(events)).then(({ rows }) => resolve(rows[0]!), reject)
         })
         return outcomesOf(events, row)
       } catch (error) {
         const failure = warehouseError(error)
         if (ENDED.has(failure.code)) lose(used)
-        if (failure.code === TOO_LATE) onChange(failure)
+        if (failure.code === TIMED_OUT) onChange(failure)
         throw failure
       } finally {
         busy = false
@@ -131,7 +131,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
       closing.abort()
       const last = session
       session = null
-      if (last !== null) await closeInTime(clock, statementMs, last)
+      if (last !== null) await closeWithTimeout(clock, statementMs, last)
       await renewing
     },
   }

@@ -15,7 +15,7 @@ import { storeDeadLetters } from '../dead-letters.ts'
 import { openErasures } from '../erasures.ts'
 import { recordFindings } from '../findings.ts'
 import { sendCopy } from '../merge/write-batch.ts'
-import { assertOurs, type TakenSlice } from '../slice.ts'
+import { assertOwned, type TakenSlice } from '../slice.ts'
 import { openErasedRows, storeChunks, withoutErasedRows } from './erased-rows.ts'
 import { dropFiles, type ExportFile, type StoredFile, storeFile } from './export-file.ts'
 import { openExportText } from './export-text.ts'
@@ -70,7 +70,7 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     await matchQuestions(db, taken.teamId, file.exportId)
     const findings = { problems: problems.count, problemsAt: problems.at, driftAt: new Map<string, number>() }
     await recordFindings(db, taken.stream, findings)
-    await assertOurs(db, taken)
+    await assertOwned(db, taken)
     await client.query('commit')
     return { rows: lines.rows, cells: lines.cells, problems: problems.count }
   } catch (error) {
@@ -135,7 +135,7 @@ export async function rejectFile(
     // The bytes may exceed the size of a row: the dead letter identifies them by hash.
     const body = JSON.stringify({ export_id: exportId, sha256: hash, bytes })
     await storeDeadLetters(db, taken, [{ recordId: exportId, origin, reason, body }])
-    await assertOurs(db, taken)
+    await assertOwned(db, taken)
     await client.query('commit')
   } catch (error) {
     await client.query('rollback').catch(() => {})

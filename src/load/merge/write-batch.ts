@@ -17,7 +17,7 @@ import { withoutErased } from '../erasures.ts'
 import { recordFindings } from '../findings.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
 
-export interface Writing {
+export interface BatchToWrite {
   readonly stream: Stream
   /** Of one stream and any number of teams, with distinct keys. */
   readonly lines: BatchLines
@@ -60,7 +60,7 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
 
 export async function writeBatch(
   session: Session,
-  { stream, lines: given, from, withoutErasures }: Writing,
+  { stream, lines: given, from, withoutErasures }: BatchToWrite,
 ): Promise<Written> {
   const statements = statementsOf(stream)
   const lines = await withoutErased(session, stream, given, { withoutErasures })
@@ -125,7 +125,7 @@ async function copyAll({ client }: Session, to: TableStatements, lines: BatchLin
 export async function sendCopy(client: pg.Client, statement: string, lines: Buffer): Promise<void> {
   if (lines.length === 0) return
   const [, table, columns] = INTO_INTAKE.exec(statement) ?? []
-  if (table === undefined || columns === undefined || !(await isBound(client))) {
+  if (table === undefined || columns === undefined || !(await hasRowSecurity(client))) {
     return await send(client, statement, lines)
   }
   const passing = `pg_temp.passing_${table.replace(/\W+/g, '_')}`
@@ -153,7 +153,7 @@ const bound = new WeakMap<pg.Client, boolean>()
  * True for a login that has intake_loader without owning the tables. Row-level security applies to it, and COPY refuses
  * such tables even if the policies allow every row, so its lines pass through a temporary table.
  */
-async function isBound(client: pg.Client): Promise<boolean> {
+async function hasRowSecurity(client: pg.Client): Promise<boolean> {
   const known = bound.get(client)
   if (known !== undefined) return known
   const { rows } = await client.query<{ bound: boolean }>(

@@ -64,7 +64,7 @@ export async function post(
     const why = deadline.isOver() ? `no response within ${limitMs / 1000} seconds` : reasonOf(error)
     throw refused(why)
   } finally {
-    deadline.letGo()
+    deadline.release()
     await agent.destroy()
   }
 }

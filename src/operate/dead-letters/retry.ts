@@ -13,7 +13,7 @@ import { IntakeError } from '../../core/errors.ts'
 import { parseJson } from '../../core/json.ts'
 import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
-import { keptOf } from '../../ingest/drain/read-event.ts'
+import { deadLetterBody } from '../../ingest/drain/read-event.ts'
 import { readEvent } from '../../ingest/inbox/event.ts'
 import { CHANNEL } from '../../ingest/inbox/notices.ts'
 import { isRefusalOfData } from '../../load/load.ts'
@@ -181,7 +181,7 @@ async function hashesOfBody(
     select body_hash as hash, body from intake_raw.inbox
     where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'`.execute(db)
   const stream = name === INBOX ? undefined : streamNamed(name)
-  return rows.filter((row) => body.equals(keptOf(row.body, stream))).map(({ hash }) => hash)
+  return rows.filter((row) => body.equals(deadLetterBody(row.body, stream))).map(({ hash }) => hash)
 }
 
 /** Loads the stored body as of the time it was read, so that a state read since then wins. */

@@ -12,7 +12,7 @@ import type { Clock } from '../../core/clock.ts'
 import { deadlineIn } from '../../core/deadline.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { ENDPOINTS, PERSONS, STREAMS } from '../../streams/catalogue.ts'
-import { OF_PERSONS } from '../../streams/subjects.ts'
+import { STREAMS_OF_PERSONS } from '../../streams/subjects.ts'
 import { type Check, failed, ok, warning } from './check.ts'
 
 export interface ServiceTeam
@@ -36,7 +36,7 @@ export interface ServiceCheckOptions {
 }
 
 const LIMIT_MS = 20_000
-const HARMLESS = STREAMS.find(({ name }) => name !== PERSONS.name && !OF_PERSONS.has(name))!
+const HARMLESS = STREAMS.find(({ name }) => name !== PERSONS.name && !STREAMS_OF_PERSONS.has(name))!
 const WRONG_URL = 'check INTAKE_BASE_URL: the server there does not have the paths of the service'
 const WARN_SECONDS = 60
 const FAIL_SECONDS = 300

@@ -8,7 +8,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../../core/streams.ts'
 import { ALL_STREAMS, PERSONS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { namingColumns, OF_PERSONS, type Subject } from '../../streams/subjects.ts'
+import { namingColumns, STREAMS_OF_PERSONS, type Subject } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 export interface Patient {
@@ -22,7 +22,7 @@ export type Found = ReadonlyMap<StreamName, readonly string[]>
 export async function findRecords(db: Kysely<Warehouse>, patient: Patient): Promise<Found> {
   const found = new Map<StreamName, readonly string[]>([[PERSONS.name, [patient.id]]])
   for (const stream of ALL_STREAMS) add(stream, await idsOf(db, recordsNaming(stream, patient)))
-  const theirs = new Map([...found].filter(([name]) => OF_PERSONS.has(name)))
+  const theirs = new Map([...found].filter(([name]) => STREAMS_OF_PERSONS.has(name)))
   if (theirs.size > 0) {
     for (const stream of ALL_STREAMS) add(stream, await idsOf(db, recordsContaining(stream, patient, theirs)))
   }

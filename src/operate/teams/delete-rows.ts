@@ -8,7 +8,7 @@
  */
 
 import { type Kysely, sql } from 'kysely'
-import { BY_PAGES_HERE } from '../../warehouse/planner.ts'
+import { TID_SCANS_IN_TRANSACTION } from '../../warehouse/planner.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
@@ -103,7 +103,7 @@ async function deletePages(
   from: number,
 ): Promise<number> {
   return await db.transaction().execute(async (transaction) => {
-    await sql.raw(BY_PAGES_HERE).execute(transaction)
+    await sql.raw(TID_SCANS_IN_TRANSACTION).execute(transaction)
     const { numAffectedRows } = await sql`
       delete from ${sql.table(name)}
       where ctid >= ${`(${from},0)`}::tid and ctid < ${`(${from + PAGES},0)`}::tid and team_id = ${teamId}`.execute(

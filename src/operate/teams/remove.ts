@@ -11,7 +11,7 @@ import { type Kysely, sql } from 'kysely'
 import { refreshAnalytics } from '../../analytics/refresh.ts'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
-import { teamsAskedFor } from '../../core/which-team.ts'
+import { selectTeams } from '../../core/which-team.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
@@ -80,7 +80,7 @@ export async function removeTeam({ url, name, data, clock, signal }: RemoveOptio
 
 async function knownTeam(db: Kysely<Warehouse>, name: string): Promise<number> {
   try {
-    return teamsAskedFor(await readTeams(db), name, 'warehouse', 'NAME')[0]!.teamId
+    return selectTeams(await readTeams(db), name, 'warehouse', 'NAME')[0]!.teamId
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     const { message, hint = '' } = error

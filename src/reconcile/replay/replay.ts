@@ -9,7 +9,7 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/streams.ts'
-import { teamsAskedFor } from '../../core/which-team.ts'
+import { selectTeams } from '../../core/which-team.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { type Loaders, openLoaders } from '../../load/loaders.ts'
 import { beginRun, finishRun, type RunStatus, withinRun } from '../../load/runs.ts'
@@ -130,5 +130,5 @@ function notesOf(teams: ReplaySummary['teams']): string | null {
 /** The team that `--team` names, or all, by number; removed teams are none. Throws `UsageError`. */
 export async function teamsToReplay({ db }: Session, name?: string): Promise<readonly WarehouseTeam[]> {
   const teams = (await readTeams(db)).filter(({ isRemoved }) => !isRemoved)
-  return [...teamsAskedFor(teams, name, 'warehouse')].sort((a, b) => a.teamId - b.teamId)
+  return [...selectTeams(teams, name, 'warehouse')].sort((a, b) => a.teamId - b.teamId)
 }

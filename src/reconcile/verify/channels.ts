@@ -8,7 +8,7 @@
  */
 import { sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
-import { NEST_LOOPS_HERE } from '../../warehouse/planner.ts'
+import { NESTED_LOOPS_IN_TRANSACTION } from '../../warehouse/planner.ts'
 import { agrees, type ComparedColumn, NOTHING, type QuestionSheet } from './cell-of.ts'
 
 export interface ChannelDifference {
@@ -179,7 +179,7 @@ async function nextRows(
   after: number,
 ): Promise<readonly ClientRow[]> {
   return await db.transaction().execute(async (transaction) => {
-    await sql.raw(NEST_LOOPS_HERE).execute(transaction)
+    await sql.raw(NESTED_LOOPS_IN_TRANSACTION).execute(transaction)
     const { rows } = await sql<ClientRow>`
       with portion as materialized (
         select row_number, client_id, completed_at from pg_temp.expected_export_rows

@@ -46,7 +46,7 @@ const PAUSES_WITH_EVENTS_MS = [1_000, 2_500, 6_000]
 
 /** Up to this many records are fetched by id; for more, the cheaper of fetching and listing is used. */
 const FEW = 50
-const AT_A_TIME = 200
+const IDS_PER_STATEMENT = 200
 
 /** Start of reading the source. */
 export interface ReadStart {
@@ -113,8 +113,8 @@ async function compareAgain(
     return found.filter((each) => wanted.has(each.id) && isDifferent(each))
   }
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
-  for (let at = 0; at < ids.length; at += AT_A_TIME)
-    await expectById(comparing, ids.slice(at, at + AT_A_TIME))
+  for (let at = 0; at < ids.length; at += IDS_PER_STATEMENT)
+    await expectById(comparing, ids.slice(at, at + IDS_PER_STATEMENT))
   await source.clock.sleep(pause, source.signal)
   return (await compareIds(comparing, ids, { startedAt, from })).filter(isDifferent)
 }
@@ -130,8 +130,8 @@ export async function compareIds(
   begun: ReadStart,
 ): Promise<readonly Difference[]> {
   const found: Difference[] = []
-  for (let from = 0; from < ids.length; from += AT_A_TIME) {
-    const portion = ids.slice(from, from + AT_A_TIME)
+  for (let from = 0; from < ids.length; from += IDS_PER_STATEMENT) {
+    const portion = ids.slice(from, from + IDS_PER_STATEMENT)
     found.push(
       ...(await findDifferences(comparing.session, searchFor(comparing, begun), {
         kind: 'ids',

@@ -12,7 +12,7 @@ import type { ExpectedTables } from '../expected/tables.ts'
 import { expectLines, UNKNOWN } from './expect-raw.ts'
 
 const FORGOTTEN = sql.table('pg_temp.forgotten')
-const AT_A_TIME = 1_000
+const IDS_PER_STATEMENT = 1_000
 
 /** Expects stored entries that were not listed, of all ids or of `among`; returns their number. */
 export async function expectForgotten(
@@ -54,7 +54,7 @@ async function noteForgotten(
 
 async function nextForgotten({ db }: Session, after: string): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
-    select id from ${FORGOTTEN} where id > ${after} order by id limit ${AT_A_TIME}`.execute(db)
+    select id from ${FORGOTTEN} where id > ${after} order by id limit ${IDS_PER_STATEMENT}`.execute(db)
   return rows.map(({ id }) => id)
 }
 

@@ -10,7 +10,7 @@
 import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { LOOK_UP_HERE } from '../../warehouse/planner.ts'
+import { LOOK_UP_IN_TRANSACTION } from '../../warehouse/planner.ts'
 import { type Comparison, clearFound, compareTable, type Scope } from '../expected/compare.ts'
 import { CIRCUMSTANCES, type ExpectedTables } from '../expected/tables.ts'
 import { UNREAD_FILES } from './expect-files.ts'
@@ -78,7 +78,7 @@ export async function findDifferences(
   await clearFound(session)
   await client.query('begin isolation level repeatable read')
   try {
-    if (scope.kind === 'ids') await client.query(LOOK_UP_HERE)
+    if (scope.kind === 'ids') await client.query(LOOK_UP_IN_TRANSACTION)
     for (const comparison of comparisonsOf(search)) await compareTable(session, comparison, scope)
     if (search.tables.files.length > 0) {
       await sql`

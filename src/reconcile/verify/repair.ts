@@ -40,7 +40,7 @@ export interface RepairConditions {
   readonly stable: boolean
 }
 
-const AT_A_TIME = 200
+const IDS_PER_STATEMENT = 200
 
 export async function repair(
   comparing: Comparing,
@@ -60,9 +60,9 @@ export async function repair(
   const mayDelete = stable && !isGuarded
   const wanted = found.filter((each) => each.kind !== 'extra' || mayDelete || isStray(each))
   const ids = wanted.map(({ id }) => id)
-  for (let from = 0; from < ids.length; from += AT_A_TIME) {
+  for (let from = 0; from < ids.length; from += IDS_PER_STATEMENT) {
     source.signal.throwIfAborted()
-    const portion = wanted.slice(from, from + AT_A_TIME)
+    const portion = wanted.slice(from, from + IDS_PER_STATEMENT)
     if (stream.list === null) await deriveAgain(comparing, portion)
     else await loadAgain(comparing, portion)
   }

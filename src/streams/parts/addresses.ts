@@ -5,7 +5,7 @@
  */
 
 /** Stands where the bytes of an image or a file stood. */
-export const NOT_KEPT = '(not kept)'
+export const REMOVED_VALUE = '(not kept)'
 
 /** The address up to its query string or fragment. */
 export function withoutQuery(address: string): string {

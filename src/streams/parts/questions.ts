@@ -19,7 +19,7 @@ export interface Question {
 }
 
 /** True when the form holds questions in some place, even if there are none. */
-export function holdsQuestions(form: JsonObject): boolean {
+export function hasQuestions(form: JsonObject): boolean {
   return 'questions' in form || LEVELS.some((level) => level in form)
 }
 

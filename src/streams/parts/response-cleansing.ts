@@ -11,7 +11,7 @@ import {
   isInlineData,
   isInlineImage,
   isSigned,
-  NOT_KEPT,
+  REMOVED_VALUE,
   withoutQuery,
 } from './addresses.ts'
 import { FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
@@ -69,10 +69,10 @@ function cleansedFields(record: object, inPart: boolean, depth: number): unknown
 }
 
 function partText(text: string, name: string): string {
-  if (text === '' || text === NOT_KEPT) return text
-  if (isInlineData(text)) return NOT_KEPT
+  if (text === '' || text === REMOVED_VALUE) return text
+  if (isInlineData(text)) return REMOVED_VALUE
   if (ADDRESS.test(name) || beginsAsAddress(text)) return withoutQuery(text)
-  return BYTES.test(name) || (text.length >= 200 && ENCODED.test(text)) ? NOT_KEPT : text
+  return BYTES.test(name) || (text.length >= 200 && ENCODED.test(text)) ? REMOVED_VALUE : text
 }
 
 /** Start of a text that may be an address or an image; most texts do not match. */
@@ -86,6 +86,6 @@ function beginsOtherwise(text: string): boolean {
 
 function otherText(text: string): string {
   if (text.length < 10 || beginsOtherwise(text) || !MAY_BE.test(text)) return text
-  if (isInlineImage(text)) return NOT_KEPT
+  if (isInlineImage(text)) return REMOVED_VALUE
   return isSigned(text) ? withoutQuery(text) : text
 }
