@@ -1,13 +1,13 @@
 /** Whom a record is about: what `erase` follows from a person to every record of theirs. */
 import { expect, test } from 'vitest'
 import { ALL_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
-import { namedIn, namingColumns, OF_PERSONS } from '../../src/streams/subjects.ts'
+import { namingColumns, STREAMS_OF_PERSONS, subjectsNamedIn } from '../../src/streams/subjects.ts'
 
 const named = (name: string, payload: object) =>
-  namedIn(streamNamed(name)!, payload as Record<string, unknown>)
+  subjectsNamedIn(streamNamed(name)!, payload as Record<string, unknown>)
 
 test('responses and messages are of a person, and nothing else is', () => {
-  expect([...OF_PERSONS].sort()).toEqual(['messages', 'responses'])
+  expect([...STREAMS_OF_PERSONS].sort()).toEqual(['messages', 'responses'])
 })
 
 test.each([
