@@ -118,7 +118,12 @@ export function openAttempts(options: AttemptsOptions): Attempts {
           if (call.meter) call.meter.throttled += 1
         }
         if ((status === 429 || status === 503) && 'body' in received) {
-          retryAfter = retryAfterOf(received.headers['retry-after'], received.body, serviceDate, receivedAt / 1000)
+          retryAfter = retryAfterOf(
+            received.headers['retry-after'],
+            received.body,
+            serviceDate,
+            receivedAt / 1000,
+          )
         }
         if (status === 429) mayWait = permit.throttled(retryAfter)
         else if ('body' in received) permit.accepted()
