@@ -1,6 +1,6 @@
 /** The usual fields of a stream are derived from complete records: partial events say nothing about other records. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { missesMost } from '../../../src/ingest/drain/read-event.ts'
+import { lacksMostFields } from '../../../src/ingest/drain/read-event.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from './scene.ts'
 
@@ -56,7 +56,7 @@ test.each(ALL_STREAMS)(
     const half = Math.ceil(stream.columns.length / 2)
     const having = (count: number) =>
       Object.fromEntries(stream.columns.slice(0, count).map(({ from }) => [from[0], null]))
-    expect(missesMost(stream, having(half))).toBe(false)
-    expect(missesMost(stream, having(half - 1))).toBe(true)
+    expect(lacksMostFields(stream, having(half))).toBe(false)
+    expect(lacksMostFields(stream, having(half - 1))).toBe(true)
   },
 )
