@@ -87,6 +87,8 @@ async function withSession(context: Context, work: (session: Session) => Promise
 }
 
 const HELP = `
-The role intake_analyst lets a login read the views of intake_analytics; the role intake_clinical adds the tables of
-intake. Grant the roles in SQL. With one team in the warehouse, the roles suffice. With several, a login sees only the
-teams granted here; the owner of the tables and members of intake_loader see all teams.`
+The role intake_analyst lets a login read the views of intake_analytics; the
+role intake_clinical adds the tables of intake. Grant the roles in SQL. With
+one team in the warehouse, the roles suffice. With several, a login sees only
+the teams granted here; the owner of the tables and members of intake_loader
+see all teams.`

@@ -49,6 +49,8 @@ function named(name: string, description: string): Command {
 }
 
 const HELP = `
-Without a decision, analysts see choices that the form offers, numbers and checkboxes; texts, dates, matrices and other
-answers are hidden. A visible question shows all its answers, including texts; dates show only the year. A decision
-applies to the current text and type of the question: if either changes, the question is hidden again.`
+Without a decision, analysts see choices that the form offers, numbers and
+checkboxes; texts, dates, matrices and other answers are hidden. A visible
+question shows all its answers, including texts; dates show only the year. A
+decision applies to the current text and type of the question: if either
+changes, the question is hidden again.`

@@ -34,11 +34,13 @@ export function patientsCommand(context: Context): Command {
 }
 
 const HELP = `
-Columns: first_name and last_name, and any other field of a patient: email, phone_number, date_birth, provider,
-emergency_first_name, emergency_last_name, emergency_phone_number, …
+Columns: first_name and last_name, and any other field of a patient: email,
+phone_number, date_birth, provider, emergency_first_name, emergency_last_name,
+emergency_phone_number, …
 
-Exit codes: 0 every row was accepted, 1 the service refused the file, 2 wrong usage, 4 rows were rejected or the end of
-the upload is unknown, 130 and 143 interrupted while the upload continues at the service.`
+Exit codes: 0 every row was accepted, 1 the service refused the file, 2 wrong
+usage, 4 rows were rejected or the end of the upload is unknown, 130 and 143
+interrupted while the upload continues at the service.`
 
 /**
  * `intake-sync patients upload FILE.csv`: sends the file and waits until the service has processed it.

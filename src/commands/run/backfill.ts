@@ -124,5 +124,5 @@ function exitCodeOf(summary: BackfillSummary, context: Context): number {
 }
 
 const HELP = `
-Requests of a team are limited by INTAKE_RATE_LIMIT (20/s, 1000/min); without it, the service's limit is learned from its
-answers.`
+Requests of a team are limited by INTAKE_RATE_LIMIT (20/s, 1000/min); without
+it, the service's limit is learned from its answers.`

@@ -103,9 +103,11 @@ function aborted(signal: AbortSignal): Promise<void> {
 }
 
 const HELP = `
-Migrates the database first. Several processes may serve one warehouse: ingesters behind a load balancer
-(--no-schedule), and separate drains; each scheduled backfill runs in one of them only. The schedule uses the time zone
-TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT: /healthz, /readyz, /metrics.`
+Migrates the database first. Several processes may serve one warehouse:
+ingesters behind a load balancer (--no-schedule), and separate drains; each
+scheduled backfill runs in one of them only. The schedule uses the time zone
+TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT:
+/healthz, /readyz, /metrics.`
 
 /* The output of `serve` once it is ready, as text and as the JSON document of `--json`. Invariant: contains no secret. */
 

@@ -53,9 +53,11 @@ function usableId(text: string): string {
 }
 
 const CREATE_HELP = `
-Without --events and --sources, the service uses its defaults. Needs INTAKE_ENCRYPTION_KEY (32 bytes in base64, as
-printed by openssl rand -base64 32) and a migrated warehouse: the service returns the secret only once, so it is stored
-before success is reported. If it cannot be stored, the configuration is deleted again.`
+Without --events and --sources, the service uses its defaults. Needs
+INTAKE_ENCRYPTION_KEY (32 bytes in base64, as printed by openssl rand -base64
+32) and a migrated warehouse: the service returns the secret only once, so it
+is stored before success is reported. If it cannot be stored, the configuration
+is deleted again.`
 
 const LIST_HELP = `
 Needs no database; without DATABASE_URL the column "secret" says unknown.`
