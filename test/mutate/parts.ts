@@ -61,7 +61,7 @@ export const PARTS: readonly Part[] = [
         mutate: ['src/normalize/*.ts'],
         tests: [
           ...testsOf('normalize', ['copy-text', 'lines', 'read-record', 'split-lines', 'text-buffer']),
-          ...testsOf('streams', ['mapping', 'rows']),
+          ...testsOf('streams', ['catalogue', 'mapping', 'rows']),
         ],
       },
     ],

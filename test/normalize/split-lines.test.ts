@@ -47,20 +47,21 @@ const keysIn = (bytes: Buffer) => linesIn(bytes).map(keyOf)
 const tables = ({ records, root, children }: BatchLines) => [records, root, ...children].map(linesIn)
 
 describe('the halves of a batch', () => {
-  const [first, second] = splitLines(batch())
-
   test('count their own records, tombstones and teams', () => {
+    const [first, second] = splitLines(batch())
     expect([first.count, first.tombstones, first.teamIds]).toEqual([2, 0, [1, 2]])
     expect([second.count, second.tombstones, second.teamIds]).toEqual([3, 2, [1, 2]])
   })
 
   test('have each line of the batch once, in its order', () => {
+    const [first, second] = splitLines(batch())
     const whole = tables(batch())
     const [ones, others] = [tables(first), tables(second)]
     expect(whole.map((_, table) => [...ones[table]!, ...others[table]!])).toEqual(whole)
   })
 
   test('have the children of their own records, also where a record of another team has the same id', () => {
+    const [first, second] = splitLines(batch())
     for (const half of [first, second]) {
       const keys = new Set(keysIn(half.root))
       for (const child of half.children) for (const key of keysIn(child)) expect(keys).toContain(key)
@@ -70,6 +71,7 @@ describe('the halves of a batch', () => {
   })
 
   test('report the findings of the batch once', () => {
+    const [first, second] = splitLines(batch())
     expect(first.findings.problems).toBe(3)
     expect(second.findings).toMatchObject({ problems: 0, problemsAt: new Map(), driftAt: new Map() })
   })
