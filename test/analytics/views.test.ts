@@ -297,6 +297,22 @@ describe('answers', () => {
     expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
   })
 
+  it('in free text stay hidden if a person hid their wording, whatever is decided on a later one', async () => {
+    const [asked, reworded] = ['What brings you here?', 'What brings you here??']
+    const decide = async (text: string, visibility: string) => {
+      await query(warehouse.url, `update intake.form_questions set text = $1 where question_id = 'story'`, [
+        text,
+      ])
+      await run('classify', 'set', 'story', visibility)
+    }
+    await decide(asked, 'hidden')
+    await decide(reworded, 'visible')
+    expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
+    await decide(asked, 'visible')
+    await decide(reworded, 'visible')
+    expect(await of('story')).toEqual([{ ...nothing, text: `${CANARY} said so`, is_shown: true }])
+  })
+
   it('stay when the form no longer has the question or the choice, and are hidden when it returns reworded', async () => {
     const taken = async () => (await of('devices')).map(({ choice }) => choice)
     const change = (text: string) => query(warehouse.url, text)

@@ -1315,4 +1315,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'order by run.run_id limit 1\n      ) last_run on',
     tests: ['test/operate/twins-limits.test.ts'],
   },
+  {
+    bug: 'free text to a wording that a person hid is shown once a later wording is visible',
+    file: 'sql/views/23_answers.sql',
+    from: 'and c.is_visible and c.decided_by',
+    to: 'and c.decided_by',
+    tests: ['test/analytics/views.test.ts'],
+  },
+  {
+    bug: 'an event that another team received yesterday is a duplicate',
+    file: 'src/ingest/inbox/writer.ts',
+    from: '        and yesterday.team_id = given.team_id\n',
+    to: '',
+    tests: ['test/ingest/inbox/inbox.test.ts'],
+  },
 ]

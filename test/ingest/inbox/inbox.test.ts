@@ -134,6 +134,25 @@ describe('events', () => {
     expect(await countIn(bench.url)).toBe(3)
   })
 
+  it('stored yesterday for one team are new for another', async () => {
+    await using bench = await openBench()
+    await query(
+      bench.url,
+      `select intake_raw.add_inbox_day((now() at time zone 'UTC')::date - 1, 0),
+         intake_raw.add_inbox_day((now() at time zone 'UTC')::date, 0)`,
+    )
+    const inbox = await bench.open()
+    const bytes = eventOf()
+    expect(await inbox.store(readEvent(1, bytes))).toBe('stored')
+    await query(bench.url, 'update intake_raw.inbox set received_on = received_on - 1')
+    expect(await inbox.store(readEvent(2, bytes))).toBe('stored')
+    expect(await inbox.store(readEvent(1, bytes))).toBe('duplicate')
+    expect(await query(bench.url, 'select team_id from intake_raw.inbox order by 1')).toEqual([
+      { team_id: 1 },
+      { team_id: 2 },
+    ])
+  })
+
   it('stored yesterday that arrive again with newer data are stored again', async () => {
     await using bench = await openBench()
     await query(
