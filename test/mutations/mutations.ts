@@ -1329,4 +1329,32 @@ export const MUTATIONS: readonly Mutation[] = [
     to: '',
     tests: ['test/ingest/inbox/inbox.test.ts'],
   },
+  {
+    bug: 'verify takes a deleted record whose row still has values for equal',
+    file: 'src/reconcile/verify/find.ts',
+    from: 'stored._deleted_at is null or num_nonnulls(${sql.join(cells)}) > 0)`',
+    to: 'stored._deleted_at is null or num_nonnulls(${sql.join(cells)}) < 0)`',
+    tests: ['test/reconcile/verify/verify.test.ts'],
+  },
+  {
+    bug: 'when Postgres refuses a record, the first record of each second half is not rebuilt',
+    file: 'src/reconcile/replay/replay-stream.ts',
+    from: 'part.envelopes[part.envelopes.length - envelopes.length - 1]!.id',
+    to: 'part.envelopes[part.envelopes.length - envelopes.length]!.id',
+    tests: ['test/reconcile/replay/replay.test.ts'],
+  },
+  {
+    bug: 'misses that are not in a row end the wait for an upload',
+    file: 'src/commands/manage/patients.ts',
+    from: '      misses = 0\n      state = { ...next, id }',
+    to: '      state = { ...next, id }',
+    tests: ['test/commands/manage/patients-upload.test.ts'],
+  },
+  {
+    bug: 'empty pages that are not in a row end a scan',
+    file: 'src/api/paging/page-judge.ts',
+    from: '    if (records > 0) this.#empties = 0\n',
+    to: '',
+    tests: ['test/api/paging/page-judge.test.ts'],
+  },
 ]

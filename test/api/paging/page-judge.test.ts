@@ -49,3 +49,15 @@ test('a repeated page delays requests until the list is known to have changed', 
   expect(judge.next()).toEqual({ number: 6, query: 'page=6' })
   expect(judge.outcome().reason).toBe('page_repeated_while_changing')
 })
+
+test('empty pages with full ones between them do not end a scan, however many they are', () => {
+  const judge = new PageJudge('/list', undefined, undefined)
+  const last = 61
+  for (let number = 1; number <= last; number += 1) {
+    expect(judge.next()?.number).toBe(number)
+    const gap = number % 2 === 0 ? { records: 0, fingerprint: null } : {}
+    judge.arrived(page(number, { ...gap, count: null, next: number < last ? `cursor=${number + 1}` : null }))
+  }
+  expect(judge.next()).toBeNull()
+  expect(judge.outcome()).toMatchObject({ complete: true, stable: true, records: 3 * 31 })
+})

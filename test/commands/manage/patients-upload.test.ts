@@ -225,6 +225,14 @@ describe('an upload whose progress is unknown exits with 4 and says so', () => {
     expect((await upload()).code).toBe(0)
   })
 
+  it('but not when it is missed now and then: only misses in a row end the wait', async () => {
+    const missed = [{}, 404] as const
+    later = [missed, missed, [halfway], missed, missed, [done]]
+    const run = await upload()
+    expect(run.code, run.output).toBe(0)
+    expect(asked('GET')).toHaveLength(6)
+  })
+
   it('when its time limit ends', async () => {
     later = [[halfway]]
     using _ = collecting()

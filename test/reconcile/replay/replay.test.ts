@@ -141,6 +141,26 @@ it('rows changed, deleted, added and orphaned by hand are repaired, and no other
   expect(written.filter((line) => /^intake\.(forms|documents|messages|packets) /.test(line))).toEqual([])
 })
 
+it('when Postgres refuses one record, all others are still rebuilt', async () => {
+  const before = await wholeWarehouse(warehouse.url)
+  const rows = await query<{ id: string }>(
+    warehouse.url,
+    `update intake.patients set last_name = 'Wrong' where team_id = 1 and _deleted_at is null returning id`,
+  )
+  const [refused] = rows.map(({ id }) => id).sort()
+  await query(
+    warehouse.url,
+    `alter table intake.patients add constraint refusing check (team_id <> 1 or id <> '${refused}') not valid`,
+  )
+  const ended = await replay('--streams', 'patients', '--json')
+  await query(warehouse.url, 'alter table intake.patients drop constraint refusing')
+  expect(documentOf(ended).streams.patients).toMatchObject({ refused: 1, rewritten: rows.length - 1 })
+  const wrong = await query(warehouse.url, `select id from intake.patients where last_name = 'Wrong'`)
+  expect(wrong).toEqual([{ id: refused }])
+  expect((await replay('--streams', 'patients')).code).toBe(0)
+  expect(await wholeWarehouse(warehouse.url)).toEqual(before)
+})
+
 it('a reader never sees fewer rows, nor a record without its children, and never waits', async () => {
   const reader = await connect(warehouse.url)
   const count = `select count(*)::int as patients, (select count(*)::int from intake.response_answers) as answers,

@@ -227,6 +227,24 @@ it('finds exactly the records that changed in the source without an event, and r
   expect((await verify('--streams', 'patients,responses')).code).toBe(0)
 })
 
+it('a value that is left in the row of a deleted record is a difference, and is repaired', async () => {
+  const left = await scene.query<{ id: string }>(
+    `update intake.patients set phone_number = 'left' where id =
+       (select min(id) from intake.patients where _deleted_at is not null) returning id`,
+  )
+  expect(left).toHaveLength(1)
+  const found = await verify('--streams', 'patients')
+  expect(found.code, found.output).toBe(4)
+  expect(documentOf(found)).toMatchObject({
+    equal: false,
+    streams: { patients: { missing: [], extra: left.map(({ id }) => id), different: [] } },
+  })
+  const repaired = await verify('--repair', '--streams', 'patients')
+  expect(repaired.code, repaired.output).toBe(0)
+  const kept = await scene.query('select from intake.patients where phone_number = $1', ['left'])
+  expect(kept).toEqual([])
+})
+
 it('erased records are not reported as missing', async () => {
   const [patient] = await scene.query<{ id: string }>(
     `select client_id as id from intake.export_rows
