@@ -47,6 +47,27 @@ const FILES = [
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    bug: 'a log that lists exactly as many entries as it counts, with repeated ids, is not stable',
+    file: 'src/extract/scan/scan.ts',
+    from: 'listed >= (count ?? 0)',
+    to: 'listed > (count ?? 0)',
+    tests: ['test/extract/scan/scan.test.ts'],
+  },
+  {
+    bug: 'the bytes of a team stay reserved after its requests',
+    file: 'src/ingest/http/in-flight.ts',
+    from: '          team.bytes -= reserved\n',
+    to: '',
+    tests: ['test/ingest/http/in-flight.test.ts'],
+  },
+  {
+    bug: 'a pending event that was settled before is removed from the default partition',
+    file: 'src/ingest/inbox/days.ts',
+    from: "status <> 'pending' and settled_at <",
+    to: 'settled_at <',
+    tests: ['test/ingest/inbox/days.test.ts'],
+  },
+  {
     bug: 'an erasure does not look for records that arrived during its search',
     file: 'src/operate/erase/erase.ts',
     from: '  while ((await eraseOnce(session, erasures, patient, removed, clock)) > 0);',

@@ -164,6 +164,8 @@ describe('a scan is stable', () => {
       { id: 'b', attempts: 2 },
       { id: 'c', attempts: 1 },
     ])
+    listPages('/v2/webhooks/events', [{ count: 2, results: [entry('a', 1), entry('a', 2)] }])
+    expect((await scan('webhook_deliveries')).report).toMatchObject({ stable: true, distinct: 1, listed: 2 })
     listPages('/v2/webhooks/events', [{ count: 9, results: [entry('a', 1)] }])
     expect((await scan('webhook_deliveries')).report).toMatchObject({ stable: false, listed: 1, count: 9 })
   })

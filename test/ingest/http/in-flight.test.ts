@@ -33,6 +33,12 @@ test('a single team may use everything', () => {
 test('bodies of one team leave a quarter of the bytes to those of another', () => {
   const inFlight = openInFlight({ ...LIMITS, eventsInFlight: 100 }, 2)
   const fits = (teamId: number) => inFlight.enter(teamId)!.grow(60_000)
+  // Returned bytes can be used again.
+  for (let times = 0; times < 20; times++) {
+    const reservation = inFlight.enter(1)!
+    expect(reservation.grow(60_000)).toBe(true)
+    reservation.release()
+  }
   expect(Array.from({ length: 20 }, () => fits(1)).filter(Boolean)).toHaveLength(10)
   expect(Array.from({ length: 20 }, () => fits(2)).filter(Boolean)).toHaveLength(3)
 })

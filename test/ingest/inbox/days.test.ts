@@ -158,17 +158,18 @@ describe('an expired day', () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()
-    // More than are moved at once.
+    // More than are moved at once. Ten were settled lately, and one is pending again long after it was settled.
     await query(
       url,
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, settled_at)
-       select 1, 'e-' || n, '\\x00', $1::date, $1::date, 'x', 'done', $1::date + case when n > 10 then 0 else 59 end
-       from generate_series(1, 10010) as n`,
+       select 1, 'e-' || n, '\\x00', $1::date, $1::date, 'x', case when n = 0 then 'pending' else 'done' end,
+         $1::date + case when n between 1 and 10 then 59 else 0 end
+       from generate_series(0, 10010) as n`,
       [dayOf(now, -60)],
     )
     expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 3, dropped: 0, moved: 0 })
-    expect(await query(url, 'select count(*)::int from intake_raw.inbox')).toEqual([{ count: 10 }])
-    expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 1, dropped: 0, moved: 10 })
+    expect(await query(url, 'select count(*)::int from intake_raw.inbox')).toEqual([{ count: 11 }])
+    expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 1, dropped: 0, moved: 11 })
   })
 })
 
