@@ -108,6 +108,31 @@ describe('with several teams', () => {
     expect(Object.values(all).filter((teams) => teams === '1,2').length).toBeGreaterThan(15)
   })
 
+  it('a response stays in packet progress, unless a packet response of its own team has it', async () => {
+    const member = (teamId: number) =>
+      query(
+        scene.url,
+        `insert into intake.packet_response_members (team_id, packet_response_id, position, response_id)
+         values ($1, 'of both', 1, 'of both')`,
+        [teamId],
+      )
+    const progress = () =>
+      query(
+        scene.url,
+        `select team_id, responses::int from intake_analytics.packet_progress
+         where packet_id = 'of both' and packet_response_id is null`,
+      )
+    await query(
+      scene.url,
+      `insert into intake.responses (team_id, id, patient_id, form_id, packet_id, _version, _origin)
+       values (1, 'of both', 'of both', 'of both', 'of both', now(), 'test')`,
+    )
+    await member(2)
+    expect(await progress()).toEqual([{ team_id: 1, responses: 1 }])
+    await member(1)
+    expect(await progress()).toEqual([])
+  })
+
   it('a login that writes the tables sees all', async () => {
     const { teams, patients, responses, answers } = await teamsIn(loader, 'intake_analytics')
     expect([teams, patients, responses, answers]).toEqual(['1,2', '1,2', '1,2', '1,2'])

@@ -382,6 +382,32 @@ describe('answers', () => {
   })
 })
 
+describe('message outcomes', () => {
+  it('of a message for a form count no response to that form in a packet', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake.messages (team_id, id, patient_id, form_id, sent_at, _version, _origin)
+       values (1, 'for a form', 'of ninety', 'f', '2026-02-01T00:00:00Z', now(), 'test')`,
+    )
+    await query(
+      warehouse.url,
+      `insert into intake.responses (team_id, id, patient_id, form_id, packet_id, is_submitted, submitted_at,
+         created_at, _version, _origin)
+       select 1, 'of ' || place, 'of ninety', 'f', case place when 1 then 'k' end, true, created_at + interval '1 day',
+         created_at, now(), 'test'
+       from unnest(array['2026-02-01T00:00:00Z', '2026-02-03T00:00:00Z']::timestamptz[])
+         with ordinality as each (created_at, place)`,
+    )
+    const outcome = () =>
+      analyst.rows(
+        `select response_id, is_answered from intake_analytics.message_outcomes where message_id = 'for a form'`,
+      )
+    expect(await outcome()).toEqual([{ response_id: 'of 2', is_answered: true }])
+    await query(warehouse.url, `delete from intake.responses where id = 'of 2'`)
+    expect(await outcome()).toEqual([{ response_id: null, is_answered: false }])
+  })
+})
+
 function pseudonym(id: string): string {
   return createHmac('sha256', KEY).update(`1:${id}`).digest('hex')
 }

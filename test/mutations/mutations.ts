@@ -1378,4 +1378,25 @@ export const MUTATIONS: readonly Mutation[] = [
     to: '',
     tests: ['test/api/paging/page-judge.test.ts'],
   },
+  {
+    bug: 'a response in a packet answers a message for its form alone',
+    file: 'sql/views/26_message_outcomes.sql',
+    from: 'r.form_id = m.form_id and r.packet_id is null',
+    to: 'r.form_id = m.form_id',
+    tests: ['test/analytics/views.test.ts'],
+  },
+  {
+    bug: "another team's packet response takes a response out of packet progress",
+    file: 'sql/views/25_packet_progress.sql',
+    from: 'where m.team_id = r.team_id and m.response_id',
+    to: 'where m.response_id',
+    tests: ['test/analytics/access.test.ts'],
+  },
+  {
+    bug: 'a question of two forms is decided by type in the first only',
+    file: 'src/analytics/classify.ts',
+    from: 'where c.team_id = q.team_id and c.form_id = q.form_id and',
+    to: 'where c.team_id = q.team_id and',
+    tests: ['test/commands/manage/classify.test.ts'],
+  },
 ]

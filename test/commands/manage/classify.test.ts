@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { runCommand } from '../../support/run-command.ts'
@@ -151,4 +151,17 @@ describe('classify list', () => {
     expect(hidden).toHaveLength(all.filter(({ shows }) => shows === 'nothing').length)
     expect(all).toHaveLength(8)
   })
+})
+
+test('a question that a second form asks too is decided by type there as well, and hidden when reworded', async () => {
+  const listed = async () =>
+    JSON.parse((await classify('list', '--team', 'a', '--form', 'h', '--json')).stdout).questions as unknown[]
+  await query(
+    warehouse.url,
+    `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+     select team_id, 'h', 1, 'q2', 'number', 'Weight' from intake.teams where name = 'a'`,
+  )
+  expect(await listed()).toMatchObject([{ question_id: 'q2', decided_by: 'type', shows: 'structured' }])
+  await query(warehouse.url, `update intake.form_questions set text = 'Case number' where form_id = 'h'`)
+  expect(await listed()).toMatchObject([{ question_id: 'q2', decided_by: null, shows: 'nothing' }])
 })
