@@ -1257,6 +1257,20 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/operate/twins.test.ts'],
   },
   {
+    bug: 'a title that a question without an id has too is matched to the other',
+    file: 'src/load/exports/match-questions.ts',
+    from: "having count(distinct coalesce('id ' || question_id, 'place ' || place)) = 1",
+    to: 'having count(distinct question_id) = 1',
+    tests: ['test/extract/exports/questions.test.ts'],
+  },
+  {
+    bug: 'a body that arrives in small parts never counts as large',
+    file: 'src/ingest/http/in-flight.ts',
+    from: 'const large = reserved + more > LARGE',
+    to: 'const large = more > LARGE',
+    tests: ['test/ingest/http/in-flight.test.ts'],
+  },
+  {
     bug: 'responses of two teams are numbered together',
     file: 'sql/views/25_packet_progress.sql',
     from: 'partition by r.team_id, r.patient_id',

@@ -58,6 +58,20 @@ test('a title that equals the text of exactly one question is that question; any
   expect(await matches()).toEqual(['q1', 'q2', null, null, null, null, null, 'q5', 'q1'])
 })
 
+test('a title that a question without an id has too is no question, in whichever order they are asked', async () => {
+  put(['First', 'Second', 'Drugs - Aspirin - Dose'])
+  await hold('f1', [
+    ['First', 'q1'],
+    ['First', null],
+    ['Second', null],
+    ['Second', 'q2'],
+    ['Drugs', 't1', 'matrix'],
+    ['Drugs', null, 'matrix'],
+  ])
+  await run()
+  expect(await matches()).toEqual([null, null, null])
+})
+
 test('a title that may be a cell of exactly one matrix is that matrix; of several, none', async () => {
   put([
     'Drugs - Aspirin - Dose',

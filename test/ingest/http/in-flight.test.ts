@@ -52,6 +52,15 @@ test('large bodies of one team leave more', () => {
   expect(inFlight.enter(2)!.grow(150_000)).toBe(true)
 })
 
+test('bodies that arrive in small parts are large once they add up, and leave a quarter to small ones', () => {
+  const inFlight = openInFlight({ ...LIMITS, eventsInFlight: 100 }, 1)
+  const senders = [inFlight.enter(1)!, inFlight.enter(1)!]
+  for (let turn = 0; turn < 100; turn += 1) for (const sender of senders) sender.grow(10_000)
+  expect(inFlight.bytes).toBe(600_000)
+  const small = Array.from({ length: 4 }, () => inFlight.enter(1)!.grow(60_000))
+  expect(small).toEqual([true, true, true, false])
+})
+
 test('all teams together use no more than the total', () => {
   const inFlight = openInFlight(LIMITS, 3)
   enterAll(1, inFlight)
