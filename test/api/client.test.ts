@@ -432,6 +432,21 @@ describe.concurrent('throttling', () => {
     expect(slept).toBeLessThan(33_000)
   })
 
+  test('a date is read on our clock if the answer has no time of the service', async () => {
+    const clock = openHurriedClock()
+    await using service = await startService((_, response, index) => {
+      if (index > 0) return json(response, { ok: 1 })
+      response.removeHeader('date')
+      response.sendDate = false
+      json(response, {}, 429, { 'retry-after': new Date(clock.now() / 1000 + 30_000).toUTCString() })
+    })
+    await using heard = clientOf(service.url, { clock })
+    await heard.client.get('/v2/forms')
+    const slept = clock.slept.reduce((sum, each) => sum + each, 0)
+    expect(slept).toBeGreaterThanOrEqual(28_000)
+    expect(slept).toBeLessThan(33_000)
+  })
+
   test('a wait ends at once when the caller aborts', async () => {
     await using service = await startService(status(429, { 'retry-after': '600' }))
     await using heard = clientOf(service.url)

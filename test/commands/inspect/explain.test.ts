@@ -89,6 +89,20 @@ test('states are shown with their origins, their changes, and why each won', asy
   for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
 })
 
+test('a state after a deletion is compared with the last state before it', async () => {
+  await load({ first_name: 'Ada', city: 'Ulm' }, 1)
+  await load(null, 2)
+  await load({ first_name: 'Ada', city: 'Bonn' }, 3)
+  const { states } = await documentOf('patients p')
+  expect(
+    states.map(({ deleted, changes }: { deleted: boolean; changes: unknown }) => [deleted, changes]),
+  ).toEqual([
+    [false, []],
+    [true, []],
+    [false, [{ field: 'city', kind: 'changed' }]],
+  ])
+})
+
 test('the state shown as current is the one that the warehouse stores', () => {
   const versions = [1, 2].flatMap((version) =>
     [true, false].flatMap((deleted) =>

@@ -81,6 +81,18 @@ test('a throttled team gives no result about its credentials', async () => {
   expect(others).toEqual([])
 })
 
+test('wrong credentials are reported, also when the first request was throttled', async () => {
+  const [credentials] = await look((_, response, index) =>
+    index === 0
+      ? json(response, { detail: 'Request was throttled.' }, 429, { 'retry-after': '0' })
+      : json(response, { detail: 'Forbidden.' }, 403),
+  )
+  expect(credentials).toMatchObject({
+    ...{ name: 'credentials', status: 'failed' },
+    detail: expect.stringContaining('refuses the pair of key and secret (403)'),
+  })
+})
+
 test('requests of all teams are sent before any is answered: one that hangs delays no other', async () => {
   const unanswered: http.ServerResponse[] = []
   const teams = ['one', 'two', 'three']
