@@ -103,6 +103,20 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/streams/rows.test.ts'],
   },
   {
+    bug: 'the usual fields of one stream are taken for those of the other streams',
+    file: 'src/ingest/drain/current.ts',
+    from: 'const cacheKey = (teamId: number) => `${teamId}/${stream.name}`',
+    to: 'const cacheKey = (teamId: number) => `${teamId}`',
+    tests: ['test/ingest/drain/usual-fields.test.ts'],
+  },
+  {
+    bug: 'the stamp of a deletion that is delivered late counts as too far ahead',
+    file: 'src/ingest/drain/read-event.ts',
+    from: 'versionOf(updatedAt, reading.observedAt, event.receivedAt)',
+    to: 'versionOf(updatedAt, reading.observedAt)',
+    tests: ['test/ingest/drain/meaning.test.ts'],
+  },
+  {
     bug: 'files that are returned do not end a row of refused ones',
     file: 'src/extract/exports/read-file.ts',
     from: '  failedFetches.inRow = 0\n',

@@ -210,6 +210,18 @@ test('a delete wins over the updated_at in its own data, should the clocks of th
   ])
 })
 
+test('a deletion that is delivered late still wins over every state before it', async () => {
+  // The timestamp is that of the first attempt to send; the record was updated once more before it was deleted.
+  await scene.store([patientEvent('p1', 1_000, { updated_at: noonPlus(1_000) })])
+  await scene.drain()
+  const data = { updated_at: noonPlus(1_200) }
+  await scene.store([patientEvent('p1', 600, data, { event_type: 'deleted' })])
+  await scene.drain()
+  expect(await scene.rows('select _deleted_at::text from intake.patients')).toEqual([
+    { _deleted_at: '2026-01-01 12:20:00+00' },
+  ])
+})
+
 test('deleted events without an id become dead letters, one each', async () => {
   const gone = (data: unknown) => ({ ...patientEvent('x', 1, {}, { event_type: 'deleted' }), data })
   await scene.store([gone({}), gone({}), gone(null), gone({ id: null }), gone([])])

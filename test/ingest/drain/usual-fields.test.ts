@@ -30,6 +30,21 @@ test('each new record of a partial event is fetched, however many were stored pa
   expect(await scene.asked()).toEqual(['patients a partial', 'patients b partial'])
 })
 
+test('each stream has its own usual fields, also in one drain', async () => {
+  const times = { created_at: noonPlus(0), updated_at: noonPlus(0) }
+  const form = (id: string) => ({
+    ...patientEvent(id, 1),
+    source: 'form',
+    data: { id, name: 'Intake', text: '', enabled: true, ...times, questions: [] },
+  })
+  await scene.store([patientEvent('stored', 1), form('stored')])
+  await scene.drain()
+  expect(await scene.asked()).toEqual([])
+  await scene.store([patientEvent('whole', 2), form('whole')])
+  await scene.drain()
+  expect(await scene.asked()).toEqual([])
+})
+
 test('a partial event that restores a deleted record is loaded as far as it goes, and the record is fetched', async () => {
   await scene.store([patientEvent('whole', 1), patientEvent('gone', 2)])
   await scene.store([patientEvent('gone', 3, {}, { event_type: 'deleted' })])
