@@ -1,7 +1,7 @@
 /** Drives the stream that docs/adding-a-resource.md adds; run in a copy of the project that has it. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openScene, type Scene } from '../e2e/support/scene.ts'
-import { createWebhook, type ServingProcess, settled, startServing } from '../e2e/support/serving.ts'
+import { createWebhook, type ServingProcess, settled, startServing, until } from '../e2e/support/serving.ts'
 import { runCommand } from '../support/run-command.ts'
 
 let scene: Scene
@@ -75,6 +75,9 @@ test('what webhooks report is loaded: an update, a creation, a deletion', async 
   table().update(first!.id, (old) => ({ ...old, status: 'moved', updated_at: now() }))
   table().create((id) => ({ ...first!, id, status: 'created', created_at: now(), updated_at: now() }))
   table().remove(second!.id)
+  // Answered 503 until the endpoint has read the secret that was stored a moment ago, and sent again.
+  const { control } = scene.emulator
+  await until('nothing is sent again', () => control.webhooks().pending + control.webhooks().retrying === 0)
   await settled(scene)
   expect(await rows()).toEqual(records())
   const states = await scene.query<{ status: string }>(

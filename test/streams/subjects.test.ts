@@ -6,8 +6,10 @@ import { namingColumns, STREAMS_OF_PERSONS, subjectsNamedIn } from '../../src/st
 const named = (name: string, payload: object) =>
   subjectsNamedIn(streamNamed(name)!, payload as Record<string, unknown>)
 
-test('responses and messages are of a person, and nothing else is', () => {
-  expect([...STREAMS_OF_PERSONS].sort()).toEqual(['messages', 'responses'])
+test('responses and messages are of a person; patients, forms, packets and files are not', () => {
+  expect([...STREAMS_OF_PERSONS]).toEqual(expect.arrayContaining(['messages', 'responses']))
+  for (const name of ['patients', 'forms', 'packets', 'documents', 'exports', 'packet_responses'])
+    expect(STREAMS_OF_PERSONS.has(name)).toBe(false)
 })
 
 test.each([
@@ -53,9 +55,11 @@ test('the columns that name a person are those of the tables', () => {
       ]
     }).filter(([, found]) => found!.length > 0),
   )
-  expect(columns).toEqual({
+  expect(columns).toMatchObject({
     responses: [['patient_id', 'patients']],
     messages: [['patient_id', 'patients']],
     packet_responses: [['response_id', 'responses']],
   })
+  for (const name of ['patients', 'forms', 'packets', 'documents', 'exports'])
+    expect(columns).not.toHaveProperty(name)
 })

@@ -43,8 +43,12 @@ it('events since a time are drained again, with the same result', async () => {
 it('an event that was tried in vain has all its tries again: what fails in passing is loaded', async () => {
   await scene.rows(`alter table intake.patients add constraint picky check (id <> 'a')`)
   await scene.store([patientEvent('a', 2)])
-  await scene.drain({ backoffMs: [1, 1] })
-  expect(await scene.inbox()).toEqual({ dead: 1 })
+  await expect
+    .poll(async () => {
+      await scene.drain({ backoffMs: [1, 1] })
+      return await scene.inbox()
+    })
+    .toEqual({ dead: 1 })
   // It is refused twice more: in its batch, and by itself.
   await scene.session.client.query(`
     alter table intake.patients drop constraint picky;
