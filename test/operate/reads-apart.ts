@@ -156,14 +156,25 @@ export async function conditionsOf({ db }: Session, teams: readonly string[]) {
   }
 }
 
-/** Without ages, which grow between two reads. */
+/** Without ages, which grow between two reads, and in one order: many queries return rows in any. */
 export const withoutAges = (value: unknown): unknown =>
-  JSON.parse(
-    JSON.stringify(value, (key, each: unknown) => {
-      if (/seconds|hours|minutes|lag/.test(key)) return null
-      return each instanceof Map || each instanceof Set ? [...each] : each
-    }) ?? 'null',
+  sorted(
+    JSON.parse(
+      JSON.stringify(value, (key, each: unknown) => {
+        if (/seconds|hours|minutes|lag/.test(key)) return null
+        return each instanceof Map || each instanceof Set ? [...each] : each
+      }) ?? 'null',
+    ),
   )
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const texts = value.map((each) => JSON.stringify(sorted(each))).sort()
+    return texts.map((text) => JSON.parse(text) as unknown)
+  }
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, sorted(each)]))
+}
 
 export async function answersOf({ url }: Twins, one: Twin): Promise<Readonly<Record<string, unknown>>> {
   await using session = await openSession({ url, purpose: 'test' })
