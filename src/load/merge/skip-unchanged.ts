@@ -56,14 +56,18 @@ function after(before: Instant, envelope: Envelope): Envelope {
   return { ...envelope, observedAt, version }
 }
 
-/** Looks up each id by key: for a join the planner might read all pending events. */
+/**
+ * Looks up each id by key, where the team has pending events of the source at all: for a join the planner might read all
+ * pending events.
+ */
 export const PENDING_OF_RECORDS = `
   select page.id from unnest($3::text[]) as page (id)
   cross join lateral (
     select from intake_raw.inbox
     where status = 'pending' and team_id = $1 and source = $2 and record_id = page.id
     limit 1
-  ) as pending`
+  ) as pending
+  where (select exists (select from intake_raw.inbox where status = 'pending' and team_id = $1 and source = $2))`
 
 /**
  * The ids with a pending event. Events without a record id do not count: the ingester reads ids as the drain does, so the
