@@ -34,15 +34,17 @@ export {
   type MessageFilters,
   sendMessage,
 } from './api/resources/messages.ts'
-export { getPatientUpload, type UploadFile, uploadPatients } from './api/resources/patient-uploads.ts'
 export {
   changePatient,
   createPatient,
   deletePatient,
   getPatient,
+  getPatientUpload,
   listPatients,
   type PatientFilters,
   replacePatient,
+  type UploadFile,
+  uploadPatients,
 } from './api/resources/patients.ts'
 export type {
   CallOptions,
@@ -61,13 +63,12 @@ export {
   deleteWebhookConfig,
   getWebhookConfig,
   listWebhookConfigs,
+  listWebhookDeliveries,
   replaceWebhookConfig,
   testWebhookConfig,
-} from './api/resources/webhook-configs.ts'
-export { listWebhookDeliveries } from './api/resources/webhook-deliveries.ts'
-export { Document } from './api/shapes/document.ts'
+} from './api/resources/webhooks.ts'
 export { Export, ExportContent } from './api/shapes/export.ts'
-export { Form, Packet, Question } from './api/shapes/form.ts'
+export { Document, Form, Packet, Question } from './api/shapes/form.ts'
 export {
   Message,
   type MessageChanges,
@@ -75,19 +76,18 @@ export {
   ScheduledMessage,
   type ScheduledMessageChanges,
 } from './api/shapes/message.ts'
-export { Patient, type PatientFields } from './api/shapes/patient.ts'
-export { PatientUpload } from './api/shapes/patient-upload.ts'
+export { Patient, type PatientFields, PatientUpload } from './api/shapes/patient.ts'
 export { Response } from './api/shapes/response.ts'
 export {
   CreatedWebhookConfig,
   WebhookConfig,
   type WebhookConfigFields,
-} from './api/shapes/webhook-config.ts'
-export { WebhookDelivery } from './api/shapes/webhook-delivery.ts'
+  WebhookDelivery,
+} from './api/shapes/webhook.ts'
 export { type Clock, systemClock } from './core/clock.ts'
+export type { StreamName } from './core/envelope.ts'
 export { IntakeError, UsageError, type Verdict } from './core/errors.ts'
 export { isSigned, SIGNATURE_HEADER, sign } from './core/signature.ts'
-export type { StreamName } from './core/streams.ts'
 export { type Emulator, type EmulatorOptions, startEmulator } from './emulator/server.ts'
 export { STREAM_NAMES, STREAMS, streamNamed } from './streams/catalogue.ts'
 export type { Child, Column, Stream } from './streams/stream.ts'

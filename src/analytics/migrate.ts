@@ -131,14 +131,13 @@ function refuseNewer(unknown: readonly string[]): void {
   })
 }
 
-/*
- * The key of the pseudonyms: generated with the schema, or INTAKE_ANALYTICS_KEY.
+/**
+ * Sets the key of the pseudonyms to INTAKE_ANALYTICS_KEY; without one, the key generated with the schema stays. Returns a
+ * note if the pseudonyms changed; else null.
  *
  * Invariant: the key itself is never stored, only the two blocks that HMAC makes of it; a configured key that is the
  * one in use changes nothing, another one changes every pseudonym.
  */
-
-/** Sets the configured key. Returns a note if the pseudonyms changed; else null. */
 async function useAnalyticsKey(db: Kysely<Warehouse>, key: string): Promise<string | null> {
   const { rows } = await sql<{ named: boolean }>`
     with wanted as (

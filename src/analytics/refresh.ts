@@ -30,16 +30,13 @@ export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | 
   }
 }
 
-/*
- * Planner statistics for tables that have none: autovacuum analyzes a newly filled table only minutes later, and until
- * then every query is planned as if the table were nearly empty.
- *
- * Invariant: a table that has statistics is left to autovacuum.
- */
-
 /** Smaller tables need no statistics. */
 const LARGE_BYTES = 1_000_000
 
+/**
+ * Planner statistics for tables that have none: autovacuum analyzes a newly filled table only minutes later, and until
+ * then every query is planned as if the table were nearly empty. A table that has statistics is left to autovacuum.
+ */
 async function analyzeNew(db: Kysely<Warehouse>): Promise<void> {
   const { rows } = await sql<{ name: string }>`
     select n.nspname || '.' || c.relname as name

@@ -1,8 +1,8 @@
 /**
- * The statement that makes the wide view of one form.
+ * The statements that make the wide views of a form and of an export.
  *
  * Invariant: its first columns are always the same; the view runs with the rights of whoever reads it, so that the
- * policies of the tables bind it. Nothing is computed for a column that is not asked for.
+ * policies of the tables bind it. A column that a query does not select costs nothing.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { WideColumn } from './wide-columns.ts'
@@ -84,13 +84,6 @@ function cellOf({ data_type, is_array, question_id, question_type }: WideColumn)
     : sql`(answers.of -> ${id} -> 0 ->> ${place})::${type}`
 }
 
-/*
- * The statement that makes the wide view of one export, for analysts: intake_analytics.export_answers, a column a
- * question, on the same terms.
- *
- * Invariant: nothing is in it that export_answers does not show.
- */
-
 /** Columns before those of the questions. */
 export const EXPORT_COLUMNS = {
   team_id: 'The team (intake_analytics.teams).',
@@ -101,6 +94,10 @@ export const EXPORT_COLUMNS = {
   is_archived: 'True when the answers are archived.',
 } as const
 
+/**
+ * The statement that makes the wide view of one export, for analysts: intake_analytics.export_answers with one column a
+ * question. It shows nothing that export_answers does not show.
+ */
 export function exportView(
   view: string,
   teamId: number,

@@ -53,17 +53,16 @@ async function ofForm(db: Kysely<Warehouse>, { team_id, subject_id }: Subject) {
   return rows
 }
 
-/*
+/** No transaction that writes responses takes as long. */
+const MAX_LOAD_DURATION = '1 hour'
+
+/**
  * The questions that responses answer (intake_raw.answered_questions).
  *
  * Invariant: after `followAnswers` the table has every question that a committed response answers. Only responses that
  * were written since the last call are read; without any, the call scans their table once and writes nothing. A text
  * is kept only if several patients were asked the same, so that no text about one person becomes a column name.
  */
-
-/** No transaction that writes responses takes as long. */
-const MAX_LOAD_DURATION = '1 hour'
-
 export async function followAnswers(db: Kysely<Warehouse>): Promise<void> {
   await db.transaction().execute(async (within) => {
     const { rows } = await sql<{ until: string; oldest: string; now_oldest: string }>`

@@ -1,12 +1,19 @@
 /**
- * The environment of a command: variables, output, signal. cli.ts builds it once; a test builds its own.
+ * The environment of a command: variables, output, signal, warehouse, the client of one team. cli.ts builds it once; a
+ * test builds its own.
  *
  * Invariant: stdout carries results only; stderr carries logs, progress and errors. A closed pipe stops neither.
  */
 import pino, { type Logger } from 'pino'
 import { prettyFactory } from 'pino-pretty'
-import type { Config } from '../config/config.ts'
+import { type Answer, type Client, type ClientOptions, openClient } from '../api/client.ts'
+import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
+import { systemClock } from '../core/clock.ts'
+import { isObject, parseJson } from '../core/json.ts'
+import { selectTeam } from '../core/which-team.ts'
 import { openEmbedded } from '../embedded/server.ts'
+import { ENDPOINTS } from '../streams/catalogue.ts'
+import { shown } from './terminal/printable.ts'
 
 export interface Context {
   readonly env: NodeJS.ProcessEnv
@@ -60,4 +67,42 @@ export async function openWarehouse(context: Context, config: Config): Promise<O
 /** Writes the one JSON document of `--json`. */
 export function printJson(context: Context, document: unknown): void {
   context.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
+}
+
+/** The team that `--team` names, or the only one; never picks one of several. Throws `UsageError`. */
+export function oneTeam(config: Config, name: string | undefined): TeamConfig {
+  return selectTeam(requireTeams(config, name), name, 'configuration')
+}
+
+/** Opens a client that the command's signal aborts, unless `own` has another signal. */
+export function openService(
+  context: Context,
+  config: Config,
+  team: TeamConfig,
+  own: Partial<ClientOptions> = {},
+): Client {
+  const { name: _name, webhookSecrets: _secrets, timezone: _zone, ...connection } = team
+  return openClient({
+    ...connection,
+    endpoints: ENDPOINTS,
+    clock: systemClock,
+    random: Math.random,
+    logger: openLogger(context, config),
+    signal: context.signal,
+    version: context.version,
+    ...own,
+  })
+}
+
+/**
+ * The service's explanation of a refusal (`detail`) in one line, or null if the body is not JSON or has no explanation. It
+ * may quote health data, so it goes to stdout only.
+ */
+export function detailOf(refusal: Answer): string | null {
+  try {
+    const { value } = parseJson(refusal.body as Uint8Array)
+    return shown(isObject(value) ? (value.detail ?? value) : value) || null
+  } catch {
+    return null
+  }
 }

@@ -5,8 +5,15 @@
  * more than five minutes ahead of the service's clock does not count. `supersedes` is a total order, so the state
  * that a key ends in does not depend on the order in which its envelopes arrive.
  */
-import type { StreamName } from './streams.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from './time.ts'
+
+/** The name of a stream, which its declaration gives (src/streams). */
+export type StreamName = string
+
+/** Stands for the stream of an event whose stream is unknown: the event cannot be read, or its source is new. */
+export const INBOX = 'inbox'
+
+export type StreamOrInbox = StreamName | typeof INBOX
 
 export interface Envelope {
   readonly teamId: number

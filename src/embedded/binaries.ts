@@ -98,14 +98,13 @@ async function testPrograms(postgres: string, user: ServerUser | undefined): Pro
   }
 }
 
-/*
- * A private copy of the platform package, readable by everybody, for when the package cannot be used where it lies.
+/**
+ * Copies the platform package `from` into the home, readable by everybody, for when it cannot be used where it is. A
+ * whole copy of that version stays; copies of older versions are removed.
  *
  * Invariant: a directory that has its final name is complete; being killed leaves only a `.draft-…`, which the next
  * copy removes. Called under the start-up lock, so no draft is in use by another process.
  */
-
-/** Copies `from` into the home, unless a whole copy of that version is there; older versions' copies are removed. */
 export async function copyPackage(
   from: PostgresPackage,
   home: Home,

@@ -92,15 +92,13 @@ function runPgCtl(bin: string, home: Home, mode: string): void {
   )
 }
 
-/*
- * Whether a process belongs to the server of a home.
+/**
+ * True while `pid` is a process of the server of `home`, the postmaster or one of its children.
  *
  * Invariant: yes only on proof, by the command line or by the directory it works in (every process of a Postgres
  * works in its data directory). The second may not be readable for a root without CAP_SYS_PTRACE, as in a container;
  * then the server's own user is asked.
  */
-
-/** True while `pid` is a process of the server of `home`, the postmaster or one of its children. */
 export function serves(pid: number, home: Home): boolean {
   if (!(pid > 0) || identityOf(pid) === undefined) return false
   if (process.platform === 'linux') return isOursOnLinux(pid, home)

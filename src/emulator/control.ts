@@ -1,9 +1,12 @@
 /**
- * In-process control of the service, for tests and rehearsals.
+ * Control of a running emulator, for tests and rehearsals: in the process, and over HTTP at `/_control`.
  *
  * Invariant: each call has the same effects, stamps and events as the same action over HTTP or by staff; it is never
  * throttled, and no fault applies.
  */
+import { readFile } from 'node:fs/promises'
+import type { FastifyInstance } from 'fastify'
+import { parse } from 'yaml'
 import { type Staff, staffOf } from './clinic/staff.ts'
 import { isStampable, type ServiceClock } from './clock.ts'
 import { type FaultRule, parseFaults } from './faults/parse.ts'
@@ -12,6 +15,7 @@ import { NO_FIELDS, type PatientFields } from './http/resources/patient-body.ts'
 import type { RateLimit, Settings } from './http/settings.ts'
 import type { Team } from './http/teams.ts'
 import { rateLimitOf } from './options.ts'
+import { withDeclared } from './resources/describe.ts'
 import type { Webhooks } from './webhooks/engine.ts'
 import type { Form, Patient } from './world/records.ts'
 import type { QuestionPlan } from './world/seeded/form-library.ts'
@@ -140,4 +144,55 @@ export function makeControl(
 function must<T>(found: T | undefined): T {
   if (found === undefined) throw new RangeError('no such record')
   return found
+}
+
+/**
+ * `/_control`: webhook counts and faults. Not part of the service: it requires no credentials; the emulator listens on
+ * loopback only. An invalid specification changes nothing and is answered 400 with the reason.
+ */
+export function addControlRoutes(app: FastifyInstance, control: Control): void {
+  app.get('/_control/webhooks', async (request, reply) => {
+    try {
+      const { pending, retrying } = control.webhooks((request.query as { team?: string }).team)
+      return { pending, retrying }
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      return reply.code(400).send({ detail: error.message })
+    }
+  })
+  app.get('/_control/faults', async () => ({ faults: control.faults().map(written) }))
+  app.post('/_control/faults', async (request, reply) => {
+    try {
+      const body: unknown = JSON.parse(String(request.body ?? ''))
+      const spec = typeof body === 'object' && body !== null && 'faults' in body ? body.faults : body
+      if (typeof spec !== 'string')
+        return reply.code(400).send({ detail: 'Send {"faults": "name=probability,…"}.' })
+      control.setFaults(spec)
+      return { faults: control.faults().map(written) }
+    } catch (error) {
+      if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error
+      return reply.code(400).send({ detail: error.message })
+    }
+  })
+}
+
+function written({ name, resource, probability, argument }: FaultRule): string {
+  const target = resource === null ? '' : `@${resource}`
+  return `${name}${target}=${probability}${argument === null ? '' : `:${argument}`}`
+}
+
+/** The same distance from src/ and from dist/. */
+const SOURCE = new URL('../../docs/openapi.yaml', import.meta.url)
+
+let described: string | undefined
+
+/**
+ * `GET /openapi.json`: docs/openapi.yaml of this package as JSON, with the declared resources, read once. The route
+ * requires no credentials, and neither the rate limit nor faults apply.
+ */
+export function addOpenApiRoute(app: FastifyInstance): void {
+  app.get('/openapi.json', async (_request, reply) => {
+    described ??= JSON.stringify(withDeclared(parse(await readFile(SOURCE, 'utf8'))))
+    return reply.type('application/json').send(described)
+  })
 }

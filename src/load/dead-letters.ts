@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import type { StreamName, StreamOrInbox } from '../core/streams.ts'
+import type { StreamName, StreamOrInbox } from '../core/envelope.ts'
 import type { DeadLetter } from '../normalize/read-record.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { withoutErasedDeadLetters } from './erased-dead-letters.ts'

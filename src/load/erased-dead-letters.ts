@@ -5,9 +5,9 @@
  * cannot be parsed is searched for words that are the id of one.
  */
 import { type Kysely, sql } from 'kysely'
+import { INBOX, type StreamOrInbox } from '../core/envelope.ts'
 import { referenceId } from '../core/identifiers.ts'
 import { isObject, parseJson } from '../core/json.ts'
-import { INBOX, type StreamOrInbox } from '../core/streams.ts'
 import type { DeadLetter } from '../normalize/read-record.ts'
 import { PERSONS, streamNamed, streamOfSource } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
@@ -93,16 +93,15 @@ function wordsIn(body: Buffer): BodySubjects {
   return { own: null, others: [...words].map((id) => ({ stream: PERSONS.name, id })) }
 }
 
-/*
- * Retention of the bodies of settled dead letters, which are health data: removed with old events.
- *
- * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies.
- */
-
 /** Bodies removed by one statement. */
 const PORTION = 1_000
 
-/** `days`: INTAKE_INBOX_DAYS. Returns how many were removed. */
+/**
+ * Removes the bodies of dead letters that were settled `days` (INTAKE_INBOX_DAYS) ago, which are health data. Returns how
+ * many were removed.
+ *
+ * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies.
+ */
 export async function removeSettledBodies(
   url: string,
   { days, now }: { readonly days: number; readonly now: Date },

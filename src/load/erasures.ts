@@ -138,14 +138,6 @@ export async function noteErased(
   })
 }
 
-/*
- * Removes the records of erased patients from a batch.
- *
- * Invariant: a record is not written if it is erased, names an erased patient, or contains an erased record; its own key
- * is then stored as erased, so that an event that names only its id is recognized. Lines are checked only in teams with
- * erasures.
- */
-
 /** Cells of a line that come before its columns: team and id. */
 const KEY_CELLS = 2
 
@@ -156,7 +148,13 @@ interface Options {
   readonly withoutErasures?: ReadonlySet<number> | undefined
 }
 
-/** Within the load's transaction. */
+/**
+ * Removes the records of erased patients from a batch, within the load's transaction.
+ *
+ * Invariant: a record is not written if it is erased, names an erased patient, or contains an erased record; its own key
+ * is then stored as erased, so that an event that names only its id is recognized. Lines are checked only in teams with
+ * erasures.
+ */
 export async function withoutErased(
   { db }: Session,
   stream: Stream,

@@ -1,6 +1,6 @@
 /** Adds the problems and drift of a batch to the counts in intake_ops, within the batch's own transaction. */
 import { type Kysely, sql } from 'kysely'
-import type { StreamOrInbox } from '../core/streams.ts'
+import type { StreamOrInbox } from '../core/envelope.ts'
 import type { Findings } from '../normalize/lines.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 

@@ -5,7 +5,7 @@
  * because settling a row names the count of requests that it covers. Rows are written in the order of their keys.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { StreamName } from '../core/streams.ts'
+import type { StreamName } from '../core/envelope.ts'
 import { type Instant, laterOf } from '../core/time.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import type { Warehouse } from '../warehouse/tables.ts'

@@ -5,8 +5,8 @@
  * whose lock is free as interrupted.
  */
 import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../core/envelope.ts'
 import type { IntakeError } from '../core/errors.ts'
-import type { StreamName } from '../core/streams.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'

@@ -5,8 +5,8 @@
  * slice. So a worker that was paused while another took over changes nothing when it resumes.
  */
 import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
-import type { StreamName } from '../core/streams.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export interface SliceKey {

@@ -10,6 +10,7 @@ import {
   type Envelope,
   FUTURE_TOLERANCE_SECONDS,
   type Problem,
+  type StreamName,
   type VersionReading,
   versionOf,
 } from '../core/envelope.ts'
@@ -17,7 +18,6 @@ import { IntakeError } from '../core/errors.ts'
 import { recordId } from '../core/identifiers.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { maybeUnstorable, storable } from '../core/storable.ts'
-import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import { streamNamed } from '../streams/catalogue.ts'
 

@@ -1,6 +1,6 @@
 /** All streams, and what follows from their declarations. A new resource has its line here: docs/adding-a-resource.md. */
 import type { Endpoint } from '../api/paths.ts'
-import type { StreamName } from '../core/streams.ts'
+import type { StreamName } from '../core/envelope.ts'
 import { documents } from './documents.ts'
 import { formExports } from './exports.ts'
 import { forms } from './forms.ts'

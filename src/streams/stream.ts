@@ -3,9 +3,8 @@
  * load, verify …) receive a stream; none of them asks which one it is.
  */
 import type { Endpoint } from '../api/paths.ts'
-import type { Problem } from '../core/envelope.ts'
+import type { Problem, StreamName } from '../core/envelope.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { StreamName } from '../core/streams.ts'
 import type { Instant } from '../core/time.ts'
 import type { Cell, CellType } from './parts/cell.ts'
 

@@ -31,13 +31,12 @@ export const migrationFiles: MigrationProvider = {
   },
 }
 
-/*
- * The roles intake_loader, intake_analyst and intake_clinical, and their grants (sql/roles.sql).
+/**
+ * Creates the missing ones of the roles intake_loader, intake_analyst and intake_clinical, and their grants
+ * (sql/roles.sql). Returns null, or the reason for failing.
  *
  * Invariant: a user who may not create roles can still migrate; the result says which roles are missing.
  */
-
-/** Creates missing roles and grants. Returns null, or the reason for failing. */
 export async function ensureRoles(db: Kysely<Warehouse>): Promise<string | null> {
   const statements = await sqlFile('roles.sql')
   for (let attempt = 1; ; attempt++) {

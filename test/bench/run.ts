@@ -8,7 +8,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { table } from '../../src/commands/terminal/table.ts'
+import { table } from '../../src/commands/terminal/printable.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { fileToWrite, readWords, someOf } from '../support/words.ts'

@@ -3,7 +3,7 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { openClient } from '../../src/api/client.ts'
-import { createWebhookConfig } from '../../src/api/resources/webhook-configs.ts'
+import { createWebhookConfig } from '../../src/api/resources/webhooks.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { startActivity } from '../../src/emulator/activity.ts'
 import { wallClock } from '../../src/emulator/clock.ts'

@@ -1,7 +1,7 @@
 /** A whole list: loaded, compared, its missing records proved, and only then settled. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import type { StreamName } from '../../src/core/streams.ts'
+import type { StreamName } from '../../src/core/envelope.ts'
 import { readList } from '../../src/extract/read-list.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import type { SliceOptions } from '../../src/extract/slice-note.ts'

@@ -1,6 +1,6 @@
 /** Claiming, reading and settling a slice: one key, one epoch, and no other team, stream or slice. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { StreamName } from '../../src/core/streams.ts'
+import type { StreamName } from '../../src/core/envelope.ts'
 import {
   assertOwned,
   cursorOf,

@@ -97,7 +97,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'questions after a page with a null share a place with one of that page',
-    file: 'src/streams/parts/questions.ts',
+    file: 'src/streams/forms.ts',
     from: 'into.places += Array.isArray(node.questions) ? node.questions.length : 0',
     to: 'into.places += own.length',
     tests: ['test/streams/rows.test.ts'],
@@ -1279,7 +1279,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'of an entry that is listed twice the earlier state stays',
-    file: 'src/extract/exports/relist.ts',
+    file: 'src/extract/exports/missed-twice.ts',
     from: 'before === undefined || supersedes(read.envelope, before)',
     to: 'before === undefined || !supersedes(read.envelope, before)',
     tests: ['test/extract/exports/relist.test.ts'],

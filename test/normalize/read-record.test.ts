@@ -1,8 +1,8 @@
 /** A record becomes an envelope that has all of it, or a dead letter that has all of it and says why. */
 import { describe, expect, test } from 'vitest'
 import { contentHash } from '../../src/core/canonical.ts'
+import type { StreamName } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
-import type { StreamName } from '../../src/core/streams.ts'
 import { type Reading, readRecord, tombstone } from '../../src/normalize/read-record.ts'
 import { at } from '../support/envelopes.ts'
 

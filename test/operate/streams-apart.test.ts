@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import type { StreamName } from '../../src/core/streams.ts'
+import type { StreamName } from '../../src/core/envelope.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { teamsDue } from '../../src/extract/conflicts/due-rows.ts'
 import { missedBefore } from '../../src/extract/exports/missed-twice.ts'

@@ -2,7 +2,12 @@
  * The life of packets that are sent and filled in (specification, sections 3.2 and 6): set up, progress, submission
  * with and without members that the packet's logic skips; and kinds of change that are difficult for events.
  */
-import { advancePacket, archivePacket, setUpPacket, submitPacket } from '../../src/emulator/clinic/packets.ts'
+import {
+  advancePacket,
+  archivePacket,
+  setUpPacket,
+  submitPacket,
+} from '../../src/emulator/clinic/responses.ts'
 import { Draw, type keyOf } from '../../src/emulator/world/draw.ts'
 import type { PacketResponse } from '../../src/emulator/world/records.ts'
 import type { World } from '../../src/emulator/world/world.ts'

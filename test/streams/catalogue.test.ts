@@ -2,8 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
-import { InputField } from '../../src/api/shapes/document.ts'
-import { Choice, Question } from '../../src/api/shapes/form.ts'
+import { Choice, InputField, Question } from '../../src/api/shapes/form.ts'
 import { EmergencyContact, PatientTag } from '../../src/api/shapes/patient.ts'
 import {
   AnswerChoice,

@@ -1,6 +1,6 @@
 /** Signed addresses, image bytes and secrets are in no table, and make no new version. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { StreamName } from '../../src/core/streams.ts'
+import type { StreamName } from '../../src/core/envelope.ts'
 import { readRecord } from '../../src/normalize/read-record.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'

@@ -1,8 +1,7 @@
 /** Mapping is pure, reads every field that the shapes of the API name, and distinguishes a summary from a complete record. */
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { Document, InputField } from '../../src/api/shapes/document.ts'
-import { Choice, Form, Packet, Question } from '../../src/api/shapes/form.ts'
+import { Choice, Document, Form, InputField, Packet, Question } from '../../src/api/shapes/form.ts'
 import { Message } from '../../src/api/shapes/message.ts'
 import { EmergencyContact, Patient, PatientTag } from '../../src/api/shapes/patient.ts'
 import {
@@ -13,10 +12,9 @@ import {
   ResponseAnswer,
   ResponseFile,
 } from '../../src/api/shapes/response.ts'
-import { WebhookConfig } from '../../src/api/shapes/webhook-config.ts'
-import { WebhookDelivery } from '../../src/api/shapes/webhook-delivery.ts'
+import { WebhookConfig, WebhookDelivery } from '../../src/api/shapes/webhook.ts'
+import type { StreamName } from '../../src/core/envelope.ts'
 import { isLosslessNumber, type JsonObject, parseJson } from '../../src/core/json.ts'
-import type { StreamName } from '../../src/core/streams.ts'
 import { mapRecord } from '../../src/normalize/map.ts'
 import { withoutPositions } from '../../src/normalize/safe-paths.ts'
 import { ALL_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'

@@ -1,6 +1,5 @@
 /** Envelopes as the extractor makes them, for tests of later stages. */
-import type { Envelope } from '../../src/core/envelope.ts'
-import type { StreamName } from '../../src/core/streams.ts'
+import type { Envelope, StreamName } from '../../src/core/envelope.ts'
 import { type Instant, instantOf } from '../../src/core/time.ts'
 import { readRecord, tombstone } from '../../src/normalize/read-record.ts'
 

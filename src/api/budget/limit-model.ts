@@ -4,9 +4,9 @@
  * Invariant: N falls when a rejection shows that fewer requests are permitted, and rises in small steps after a long
  * time without one. Pure: time is an argument, in microseconds.
  */
+
 import { Margin } from './margin.ts'
 import type { Sends } from './sends.ts'
-import { guessWindow, windowWithin } from './windows.ts'
 
 export const SECOND = 1_000_000
 /** After this time without 429 at the full permitted rate, N is raised. */
@@ -160,4 +160,44 @@ export class LimitModel {
     this.#count = this.#count! + Math.max(1, Math.floor(this.#count! * this.#raise))
     this.#raisedAt = now
   }
+}
+
+/** Common lengths of windows, in microseconds. */
+const USUAL = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 86400].map(
+  (s) => s * SECOND,
+)
+
+/** The shortest common length in (above, upTo], else the shortest one above `above`. Microseconds. */
+function windowWithin(above: number, upTo: number): number {
+  return (
+    USUAL.find((length) => length > above && length <= upTo) ??
+    USUAL.find((length) => length > above) ??
+    Math.ceil(above)
+  )
+}
+
+/** The pause after the n-th throttled answer in a row without `Retry-After`, in microseconds. */
+export function blindPause(rejections: number): number {
+  const waits = [1, 1, 3, 5, 20, 30, 60, 120, 300]
+  return waits[Math.min(rejections, waits.length) - 1]! * SECOND
+}
+
+/** A first 429: when its request was sent, its `Retry-After`, and the number of 429 in a row. */
+interface Refused {
+  readonly sentAt: number
+  readonly retryAfter: number | null
+  readonly rejections: number
+}
+
+/** The window in which a request exceeded the limit. It is longer than `above` and probably at most `upTo`. */
+function guessWindow(refused: Refused, sends: Sends, above: number, upTo: number): number {
+  const { sentAt, retryAfter, rejections } = refused
+  const longer = windowWithin(above, upTo)
+  const brief = (retryAfter ?? blindPause(1)) <= SECOND && rejections === 1
+  if (!brief) return longer
+  // A `Retry-After` of one second fits a window of one second, and a longer one that our first request is about to
+  // leave. It is the longer one if the rate did not increase and the request was rejected nevertheless.
+  const last = sends.between(sentAt - SECOND, sentAt)
+  const previous = sends.between(sentAt - 2 * SECOND, sentAt - SECOND)
+  return above > 3 * SECOND && longer <= upTo && last <= 1.05 * previous + 1 ? longer : SECOND
 }

@@ -10,9 +10,8 @@
  * the first 429, unless the limit is configured: then always, a 429 only pauses, and it was a request as any other.
  * `LimitModel` says what is permitted. Pure: time is an argument, in microseconds; nothing here waits.
  */
-import { type Episode, LimitModel, type RateLimit, SECOND } from './limit-model.ts'
+import { blindPause, type Episode, LimitModel, type RateLimit, SECOND } from './limit-model.ts'
 import { Sends } from './sends.ts'
-import { blindPause } from './windows.ts'
 
 /** Requests in flight while no limit is known, which bounds the number of 429 that finding it costs; … */
 const FIRST_IN_FLIGHT = 2

@@ -31,14 +31,11 @@ export function pauseBefore(
   return random() * Math.min(MAX_BACKOFF_MS, FIRST_PAUSE * 2 ** (tries - 1))
 }
 
-/*
- * Reads how long the service asks us to wait: from the `Retry-After` header (seconds or an HTTP date), else from the
- * sentence in the body (specification, section 7; either may be absent).
- *
- * Invariant: the result is null or a number of milliseconds of 0 or more; it contains no text of the body.
+/**
+ * The milliseconds that the service wants us to wait, 0 or more: from the `Retry-After` header (seconds or an HTTP date),
+ * else from the sentence in the body (specification, section 7; either may be absent). Null if the answer has no time.
+ * `now` and `serviceDate` are milliseconds since 1970.
  */
-
-/** Milliseconds to wait, or null if the answer has no time. `now` and `serviceDate` are milliseconds since 1970. */
 export function retryAfterOf(
   header: string | undefined,
   body: Uint8Array,

@@ -6,8 +6,7 @@
  */
 import { ShapeError } from '../errors.ts'
 import { type Query, queryText, withOwn } from '../http/query.ts'
-import { type Numbered, numberedRest } from './numbered.ts'
-import type { Instability, ScanOutcome } from './page.ts'
+import { type Instability, type Numbered, numberedRest, type ScanOutcome } from './page.ts'
 
 /** Facts about a page, without its records. */
 export interface PageFacts {

@@ -1,10 +1,11 @@
 /**
- * Options, pages and outcome of a scan of a list.
+ * Options, pages and outcome of a scan of a list, and its remaining pages as computed from the first.
  *
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
+
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
-import type { Query } from '../http/query.ts'
+import { numberIn, type Query, withNumber, withOwn } from '../http/query.ts'
 
 export interface Page {
   /** From 1, in the order of the list; pages may arrive in another order. */
@@ -72,4 +73,41 @@ export interface Getter {
   readonly concurrency: number
   readonly pageSize: number | undefined
   get(path: string, options?: RequestOptions): Promise<Answer>
+}
+
+export interface Numbered {
+  /** Number of pages, the first included. */
+  readonly pages: number
+  /** Records on each page but the last. */
+  readonly size: number
+  /** Query of the page with this number, from 2. */
+  queryOf(number: number): string
+}
+
+/**
+ * The remaining pages of a list, so that they can be requested in parallel; null if they cannot be computed. `size` is the
+ * number of records on the first page, `count` its count of the list, `next` its link to the next page. The size is not the
+ * requested one, since a service may cap or ignore `page_size`; if the first page and its link disagree about it, links
+ * are followed one by one.
+ */
+export function numberedRest(
+  next: string,
+  { size, count }: { readonly size: number; readonly count: number | null },
+  own: Query | undefined,
+): Numbered | null {
+  if (count === null || size === 0) return null
+  const pages = Math.ceil(count / size)
+  if (pages < 2 || new URLSearchParams(next).has('cursor')) return null
+  const query = withOwn(next, own)
+
+  const page = numberIn(next, 'page')
+  const offset = numberIn(next, 'offset')
+  if (page === 2 && offset === null) {
+    return { pages, size, queryOf: (number) => withNumber(query, 'page', number) }
+  }
+  const limit = numberIn(next, 'limit')
+  if (offset === size && page === null && (limit === null || limit === size)) {
+    return { pages, size, queryOf: (number) => withNumber(query, 'offset', size * (number - 1)) }
+  }
+  return null
 }

@@ -1,11 +1,10 @@
 /**
- * Forms (specification, section 4.3).
+ * Forms, packets and documents (specification, section 4.3).
  *
  * Invariant: reads only; every call goes through the client's shared request budget.
  */
 import type { Client } from '../client.ts'
-import { Document } from '../shapes/document.ts'
-import { Form, Packet } from '../shapes/form.ts'
+import { Document, Form, Packet } from '../shapes/form.ts'
 import { type CallOptions, type Got, getById, type ListOptions, list, type TypedScan } from './resource.ts'
 
 /** `GET /v2/forms` (section 4.3): pages of forms; entries may lack their questions. */
@@ -18,12 +17,6 @@ export function getForm(client: Client, id: string, options?: CallOptions): Prom
   return getById(client, 'form', Form, id, options)
 }
 
-/*
- * Documents (specification, section 4.3).
- *
- * Invariant: reads only; every call goes through the client's shared request budget.
- */
-
 /** `GET /v2/documents` (section 4.3): pages of documents, with input_fields under v2.1. */
 export function listDocuments(client: Client, options?: ListOptions): TypedScan<Document> {
   return list(client, 'documents', 'documents', Document, options)
@@ -33,12 +26,6 @@ export function listDocuments(client: Client, options?: ListOptions): TypedScan<
 export function getDocument(client: Client, id: string, options?: CallOptions): Promise<Got<Document>> {
   return getById(client, 'document', Document, id, options)
 }
-
-/*
- * Packets (specification, section 4.3).
- *
- * Invariant: reads only; every call goes through the client's shared request budget.
- */
 
 /** `GET /v2/packets` (section 4.3): pages of packets. */
 export function listPackets(client: Client, options?: ListOptions): TypedScan<Packet> {

@@ -1,12 +1,13 @@
 /**
- * Patients (specification, section 4.1).
+ * Patients and their batch upload (specification, section 4.1).
  *
  * Invariant: every call goes through the client's shared request budget; a write whose outcome is not known is not
- * repeated. The batch upload has its own file.
+ * repeated. A batch upload sends its file unchanged, in one part named `file`, and again only after 429, so that no
+ * patient is created twice.
  */
 import type { Client } from '../client.ts'
-import { create, remove, update } from '../http/writes.ts'
-import { Patient, type PatientFields } from '../shapes/patient.ts'
+import { create, remove, type Sent, update } from '../http/writes.ts'
+import { Patient, type PatientFields, PatientUpload } from '../shapes/patient.ts'
 import {
   type CallOptions,
   type FilterOptions,
@@ -80,4 +81,53 @@ export function changePatient(
 /** `DELETE /v2/patients/{id}` (section 4.1): verdict `gone` when there is none of this id. */
 export function deletePatient(client: Client, id: string, options?: CallOptions): Promise<void> {
   return remove(client, 'patient', id, options)
+}
+
+export interface UploadFile {
+  /** The name sent to the service, which accepts only names that end with `.csv`. */
+  readonly name: string
+  readonly bytes: Uint8Array
+}
+
+/**
+ * `POST /v2/patients/batch-upload` (section 4.1): sends a CSV file, which the service processes in the background.
+ * `record` is null if the answer has none: the file is accepted, but its progress cannot be read. Throws `ApiError` with
+ * verdict `stop` if the file is refused, or if it is unknown whether it was accepted.
+ */
+export async function uploadPatients(
+  client: Client,
+  file: UploadFile,
+  options?: CallOptions,
+): Promise<Got<PatientUpload> | GotNone> {
+  return create(client, 'patientUploads', PatientUpload, await multipartOf('file', file, 'text/csv'), options)
+}
+
+/**
+ * Progress of a batch upload (section 4.1, which does not show its path: `paths.patientUpload`). Verdict `gone` if the
+ * id is unknown.
+ */
+export function getPatientUpload(
+  client: Client,
+  id: string,
+  options?: CallOptions,
+): Promise<Got<PatientUpload>> {
+  return getById(client, 'patientUpload', PatientUpload, id, options)
+}
+
+/**
+ * A form of one file, as `multipart/form-data`.
+ *
+ * Invariant: the body is bytes, not a stream, so that it can be sent again after 429; a file's name cannot leave its
+ * quotes (the platform's own FormData writes `%22` and `%0D%0A` as the HTML standard wants it).
+ */
+async function multipartOf(
+  field: string,
+  file: { readonly name: string; readonly bytes: Uint8Array },
+  type: string,
+): Promise<Required<Sent>> {
+  const form = new FormData()
+  form.append(field, new Blob([file.bytes], { type }), file.name)
+  const encoded = new Response(form)
+  const contentType = encoded.headers.get('content-type')!
+  return { body: new Uint8Array(await encoded.arrayBuffer()), contentType }
 }

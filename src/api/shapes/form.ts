@@ -1,4 +1,4 @@
-/** A form with its questions (specification, section 2.3; choices and nesting are not shown). */
+/** Forms with their questions, packets and documents (specification, section 2.3; choices and nesting are not shown). */
 import { z } from 'zod'
 import { Id, identified, Optional } from './record.ts'
 
@@ -41,3 +41,24 @@ export const Packet = z.looseObject({
 })
 
 export type Packet = z.infer<typeof Packet>
+
+export const InputField = z.looseObject({
+  ...identified,
+  name: Optional,
+  label: Optional,
+  field_type: Optional,
+  required: z.boolean().nullish(),
+  page: Id.nullish(),
+})
+
+/** `input_fields` comes with `X-API-VERSION: v2.1` only (specification, sections 2.3 and 9). */
+export const Document = z.looseObject({
+  ...identified,
+  name: Optional,
+  text: Optional,
+  input_fields: z.union([z.array(InputField), z.record(z.string(), z.unknown())]).nullish(),
+  created_at: Optional,
+  updated_at: Optional,
+})
+
+export type Document = z.infer<typeof Document>

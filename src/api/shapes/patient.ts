@@ -1,4 +1,4 @@
-/** A patient, returned and sent (specification, section 2.1; which fields are required is not shown). */
+/** A patient, returned and sent, and a batch upload (specification, sections 2.1 and 4.1, which do not show every field). */
 import { z } from 'zod'
 import { identified, Optional } from './record.ts'
 
@@ -82,3 +82,25 @@ export interface PatientTagFields {
   /** `#rrggbb`. */
   readonly color: string
 }
+
+const Count = z.number().nullish()
+
+const PatientUploadError = z.looseObject({
+  /** From 1, the header not counted. */
+  row: z.union([z.number(), z.string()]).nullish(),
+  detail: Optional,
+})
+
+/** A batch upload of patients and its progress (section 4.1; its fields are not shown). */
+export const PatientUpload = z.looseObject({
+  ...identified,
+  /** `processing`, `completed`; others are kept as they come. */
+  status: Optional,
+  total_rows: Count,
+  processed_rows: Count,
+  success_count: Count,
+  error_count: Count,
+  errors: z.array(PatientUploadError).nullish(),
+})
+
+export type PatientUpload = z.infer<typeof PatientUpload>

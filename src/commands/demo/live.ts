@@ -6,7 +6,7 @@
  */
 import type { Logger } from 'pino'
 import { openClient } from '../../api/client.ts'
-import { changeWebhookConfig, createWebhookConfig } from '../../api/resources/webhook-configs.ts'
+import { changeWebhookConfig, createWebhookConfig } from '../../api/resources/webhooks.ts'
 import { systemClock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'

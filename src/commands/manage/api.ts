@@ -13,8 +13,7 @@ import type { Answer, Client, Meter, RequestOptions } from '../../api/client.ts'
 import { queryOfLink } from '../../api/http/query.ts'
 import { readConfig, type TeamConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'
-import { type Context, ExitCode } from '../context.ts'
-import { oneTeam, openService } from '../service.ts'
+import { type Context, ExitCode, oneTeam, openService } from '../context.ts'
 
 interface Options {
   readonly query?: readonly string[]

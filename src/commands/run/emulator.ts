@@ -6,7 +6,7 @@
  */
 import { Command } from 'commander'
 import { UsageError } from '../../core/errors.ts'
-import { FAULTS } from '../../emulator/faults/catalogue.ts'
+import { FAULTS } from '../../emulator/faults/parse.ts'
 import { parseRateLimit, type RateLimit } from '../../emulator/http/settings.ts'
 import {
   type Emulator,

@@ -10,7 +10,7 @@ import { type InboxReplayed, replayInbox } from '../../reconcile/replay/replay-i
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
 import { streamsNamed } from '../terminal/options.ts'
-import { table } from '../terminal/table.ts'
+import { table } from '../terminal/printable.ts'
 import { fittedTable, paragraph } from '../terminal/terminal.ts'
 import { alertsAtEnd } from './alerts-at-end.ts'
 import { openProgress } from './progress.ts'

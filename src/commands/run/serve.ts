@@ -109,10 +109,8 @@ scheduled backfill runs in one of them only. The schedule uses the time zone
 TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT:
 /healthz, /readyz, /metrics.`
 
-/* The output of `serve` once it is ready, as text and as the JSON document of `--json`. Invariant: contains no secret. */
-
 /** A part that does not run. */
-export interface Off {
+interface Off {
   readonly part: 'ingest' | 'drain' | 'refetches' | 'schedule'
   readonly why: string
 }
@@ -122,7 +120,8 @@ interface Ready extends Pick<Serving, 'ingest' | 'admin' | 'next'> {
   readonly teams: readonly string[]
 }
 
-export function servingDocument({ ingest, admin, next, teams }: Ready, off: readonly Off[]): unknown {
+/** The output of `serve` once it is ready, for `--json`. Like the text below, it contains no secret. */
+function servingDocument({ ingest, admin, next, teams }: Ready, off: readonly Off[]): unknown {
   return {
     webhooks: ingest === null ? null : `${ingest}/webhooks`,
     teams: ingest === null ? {} : Object.fromEntries(teams.map((team) => [team, addressOf(ingest, team)])),
@@ -132,7 +131,7 @@ export function servingDocument({ ingest, admin, next, teams }: Ready, off: read
   }
 }
 
-export function servingText({ ingest, admin, next, teams }: Ready, off: readonly Off[]): string {
+function servingText({ ingest, admin, next, teams }: Ready, off: readonly Off[]): string {
   const [only, ...others] = teams
   const several = others.length > 0
   const lines = [

@@ -1,5 +1,5 @@
 /**
- * Makes the service's text safe for a terminal or a table.
+ * Makes the service's text safe for a terminal, and aligns the columns of a table.
  *
  * Invariant: the result cannot move the cursor, change a colour or break a line. Control characters and characters
  * that change the writing direction are escaped as `\xNN` and `\u{NNNN}`.
@@ -20,4 +20,30 @@ export function printable(text: string): string {
 export function shown(value: unknown): string {
   if (value === null || value === undefined) return ''
   return printable(typeof value === 'string' ? value : (stringify(value) ?? ''))
+}
+
+/** A text table, numbers to the right, two spaces between cells; nothing wraps. */
+export function table(rows: readonly (readonly (string | number)[])[]): string {
+  const widths: number[] = []
+  for (const row of rows) {
+    row.forEach((cell, at) => {
+      widths[at] = Math.max(widths[at] ?? 0, width(String(cell)))
+    })
+  }
+  const lines = rows.map((row) =>
+    row
+      .map((cell, at) => padded(cell, widths[at] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+  return `${lines.join('\n')}\n`
+}
+
+function padded(cell: string | number, to: number): string {
+  const gap = ' '.repeat(Math.max(0, to - width(String(cell))))
+  return typeof cell === 'number' ? gap + cell : cell + gap
+}
+
+function width(text: string): number {
+  return [...text].length
 }

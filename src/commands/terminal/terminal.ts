@@ -5,7 +5,7 @@
  */
 import { styleText } from 'node:util'
 import type { Context } from '../context.ts'
-import { table } from './table.ts'
+import { table } from './printable.ts'
 
 export type Colour = 'red' | 'yellow' | 'green' | 'dim'
 

@@ -9,15 +9,13 @@ import {
   deleteWebhookConfig,
   replaceWebhookConfig,
   testWebhookConfig,
-} from '../../api/resources/webhook-configs.ts'
+} from '../../api/resources/webhooks.ts'
 import { readConfig } from '../../config/config.ts'
 import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
 import { retireSecret } from '../../warehouse/webhook-secrets.ts'
-import { type Context, ExitCode, printJson } from '../context.ts'
-import { detailOf, oneTeam, openService } from '../service.ts'
-import { shown } from '../terminal/printable.ts'
-import { table } from '../terminal/table.ts'
+import { type Context, detailOf, ExitCode, oneTeam, openService, printJson } from '../context.ts'
+import { shown, table } from '../terminal/printable.ts'
 import { type FieldOptions, fieldsOf, linesOf, shownConfig } from './fields.ts'
 import { openExistingWarehouse, withStore } from './store.ts'
 

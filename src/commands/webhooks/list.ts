@@ -4,13 +4,11 @@
  * Invariant: neither needs a database. A field that the service does not return is shown as absent. `events` reads all
  * attempts, since the service does not promise an order; memory is bounded by the limit plus one page.
  */
-import { listWebhookConfigs } from '../../api/resources/webhook-configs.ts'
-import { listWebhookDeliveries } from '../../api/resources/webhook-deliveries.ts'
+import { listWebhookConfigs, listWebhookDeliveries } from '../../api/resources/webhooks.ts'
 import { readConfig } from '../../config/config.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { parseInstant } from '../../core/time.ts'
-import { type Context, printJson } from '../context.ts'
-import { oneTeam, openService } from '../service.ts'
+import { type Context, oneTeam, openService, printJson } from '../context.ts'
 import { shown } from '../terminal/printable.ts'
 import { fittedTable } from '../terminal/terminal.ts'
 import type { OneOptions } from './change.ts'

@@ -10,8 +10,14 @@ import { makePatient } from '../world/seeded/make-patient.ts'
 import type { Row, Table } from '../world/table.ts'
 import type { World } from '../world/world.ts'
 import { cancelMessage, createMessage, isUnsent } from './messages.ts'
-import { advancePacket, submitPacket } from './packets.ts'
-import { archiveResponse, generateAnswers, saveAnswers, submitResponse } from './responses.ts'
+import {
+  advancePacket,
+  archiveResponse,
+  generateAnswers,
+  saveAnswers,
+  submitPacket,
+  submitResponse,
+} from './responses.ts'
 
 /** True when something was changed. */
 export type Change = (world: World, draw: Draw) => boolean

@@ -9,8 +9,7 @@ import { readStamp, stamp } from '../clock.ts'
 import type { Message } from '../world/records.ts'
 import { contentOf } from '../world/seeded/make-response.ts'
 import type { World } from '../world/world.ts'
-import { setUpPacket } from './packets.ts'
-import { openResponse } from './responses.ts'
+import { openResponse, setUpPacket } from './responses.ts'
 
 export type MessageFields = Pick<
   Message,

@@ -21,8 +21,15 @@ import type {
 } from '../world/records.ts'
 import type { World } from '../world/world.ts'
 import { createMessage, type MessageFields } from './messages.ts'
-import { advancePacket, archivePacket, submitPacket } from './packets.ts'
-import { archiveResponse, generateAnswers, saveAnswers, submitResponse } from './responses.ts'
+import {
+  advancePacket,
+  archivePacket,
+  archiveResponse,
+  generateAnswers,
+  saveAnswers,
+  submitPacket,
+  submitResponse,
+} from './responses.ts'
 
 export interface Staff {
   /** Sends a message; by default an e-mail to the patient, at once. */

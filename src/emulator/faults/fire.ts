@@ -4,9 +4,9 @@
  * Invariant: whether a fault applies to the n-th request, or the n-th event of a webhook configuration, depends only on
  * the seed, n, the fault and its probability.
  */
+
 import { Draw, keyOf } from '../world/draw.ts'
-import { type FaultName, isWebhookFault } from './catalogue.ts'
-import type { FaultRule } from './parse.ts'
+import { type FaultName, type FaultRule, isWebhookFault } from './parse.ts'
 
 /** The faults of one request or event, each with its argument. */
 export type FiredFaults = ReadonlyMap<FaultName, string | null>
@@ -28,7 +28,7 @@ export function fireWebhook(
   return drawn(rules, seed, counter, covers)
 }
 
-export function coversPath({ resource }: FaultRule, path: string): boolean {
+function coversPath({ resource }: FaultRule, path: string): boolean {
   return resource === null || `${path}/`.startsWith(`/v2/${resource}/`)
 }
 
@@ -46,4 +46,30 @@ function drawn(
     fired.set(name, rule.argument)
   }
   return fired
+}
+
+const BURST = 'throttle-burst'
+const BURST_LENGTH = 10
+
+/**
+ * The fault `throttle-burst`: once it applies to a request, the following ones are refused too.
+ *
+ * Invariant: a burst has the length of its argument and refuses only requests that its rule covers; it ends when the
+ * rule is removed.
+ */
+export class Bursts {
+  /** Remaining refusals of each rule. */
+  readonly #left = new WeakMap<FaultRule, number>()
+
+  /** The faults of a request: those of `fired`, and bursts that earlier requests started. */
+  goOn(rules: readonly FaultRule[], fired: FiredFaults, path: string): FiredFaults {
+    const bursting = rules.filter((rule) => rule.name === BURST && coversPath(rule, path))
+    const going = bursting.find((rule) => this.#left.has(rule))
+    const rule = going ?? (fired.has(BURST) ? bursting[0] : undefined)
+    if (rule === undefined) return fired
+    const left = (this.#left.get(rule) ?? Number(rule.argument ?? BURST_LENGTH)) - 1
+    if (left > 0) this.#left.set(rule, left)
+    else this.#left.delete(rule)
+    return new Map([...fired, [BURST, rule.argument]])
+  }
 }

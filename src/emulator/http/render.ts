@@ -162,14 +162,10 @@ async function* csvOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
   for await (const batch of rows) yield stringify(batch as string[][], AS_PYTHON)
 }
 
-/*
- * An export as JSON, row by row.
- *
- * Invariant: an empty cell is null, any other its text. In an object keyed by title a later column replaces an
- * earlier one with the same title; keys keep the order of the columns.
+/**
+ * An export as JSON, row by row: an array of objects keyed by title. An empty cell is null, any other its text. A later
+ * column replaces an earlier one with the same title; keys keep the order of the columns.
  */
-
-/** An array of objects keyed by title. */
 async function* jsonOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
   const last = new Map(titles.map((title, at) => [title, at]))
   const members = [...last].map(([title, at]) => ({ name: `${JSON.stringify(title)}:`, at }))

@@ -1,5 +1,5 @@
 /** Settings of both environments. Those that are not `readonly` can change while the emulator runs. */
-import type { Bursts } from '../faults/bursts.ts'
+import type { Bursts } from '../faults/fire.ts'
 import type { FaultRule } from '../faults/parse.ts'
 import type { Shape } from '../shapes/shape.ts'
 

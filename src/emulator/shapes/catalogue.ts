@@ -4,14 +4,10 @@
  * Invariant: `random` is a function of the seed and takes at most one shape of each matter.
  */
 import { Draw, keyOf } from '../world/draw.ts'
-import { EXPORTS } from './exports.ts'
-import { FAILURES } from './failures.ts'
-import { FORMS } from './forms.ts'
-import { IDS } from './ids.ts'
-import { MESSAGES } from './messages.ts'
-import { ENVELOPES, PAGES } from './pages.ts'
-import { RECORDS, REFERENCES } from './records.ts'
-import { RESPONSES } from './responses.ts'
+import { FORMS, MESSAGES } from './forms.ts'
+import { ENVELOPES, FAILURES, PAGES } from './pages.ts'
+import { IDS, RECORDS, REFERENCES } from './records.ts'
+import { EXPORTS, RESPONSES } from './responses.ts'
 import { combine, groupBy, type Shape, type ShapePart } from './shape.ts'
 import { WEBHOOKS } from './webhooks.ts'
 

@@ -195,15 +195,14 @@ export class Channel {
   }
 }
 
-/*
+/** Milliseconds of real time. */
+const MAX_DELAY = 1000
+
+/**
  * The fault `webhook-reorder`: delays an event until the next one was sent.
  *
  * Invariant: at most one event of a configuration is delayed at a time, and none longer than `MAX_DELAY`.
  */
-
-/** Milliseconds of real time. */
-const MAX_DELAY = 1000
-
 class Reorder {
   readonly #clock: Clock
   readonly #closing: AbortSignal

@@ -98,13 +98,6 @@ function failed(error: unknown): Outcome {
   return { acknowledged: false, status: null, error: REASONS[code] ?? 'connection failed', final: false }
 }
 
-/*
- * Restricts targets of events to this machine, unless remote webhooks are allowed.
- *
- * Invariant: these functions open no connection to an address outside loopback. A name is checked by every address that
- * it resolves to when connecting, so that it cannot change in between.
- */
-
 /** IPv4 addresses within IPv6 (`::ffff:127.0.0.1`) are checked by the rule for IPv4. */
 const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
@@ -127,7 +120,10 @@ function isRemoteAddress({ hostname }: URL): boolean {
   return isIP(host) !== 0 && !isLoopback(host)
 }
 
-/** Resolves names as `dns.lookup` does and fails with `RemoteTarget` if any address is not on loopback. */
+/**
+ * Resolves names as `dns.lookup` does and fails with `RemoteTarget` if any address is not on loopback. A name is checked
+ * when connecting, so that it cannot change in between.
+ */
 export const lookUpLoopback: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
     if (error !== null) return callback(error, [])

@@ -6,7 +6,7 @@
  * asked for it again since it was taken.
  */
 import { type Kysely, sql } from 'kysely'
-import type { StreamName } from '../../core/streams.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { isKnownSince, type RefetchReason } from '../../load/refetches.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 

@@ -7,8 +7,8 @@
 
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { type IntakeError, verdictOf } from '../../core/errors.ts'
-import type { StreamName } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Loaders } from '../../load/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
@@ -129,14 +129,12 @@ async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void>
   await loaders.run(({ db }) => postpone(db, rows, () => 0, 'nothing')).catch(() => {})
 }
 
-/*
- * Fetches, within a run, the records that earlier runs, events and retried dead letters asked for. A running `serve` has
- * usually fetched them already; without one, only a run does.
+/**
+ * Fetches, within a run, the records that earlier runs, events and retried dead letters requested. A running `serve` has
+ * usually fetched them already; without one, only a run does. Throws errors that stop the stream.
  *
  * Invariant: it ends even while new requests arrive.
  */
-
-/** Throws errors that stop the stream. */
 export async function fetchDue(source: Source): Promise<void> {
   const { client, serviceClock, meter, signal, stream, failedFetches, taken, loaders, clock } = source
   const { teamId } = taken

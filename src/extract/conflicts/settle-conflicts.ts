@@ -102,18 +102,14 @@ async function undoneDeletes(
   return gone.filter(({ id }) => ids.has(id))
 }
 
-/*
- * Records that a run could not fetch by id, because the service failed (intake_ops.refetches).
- *
- * Invariant (law 5): their requests are stored before the cursor moves past them.
- */
-
 /** The service has just failed every attempt of a request. */
 const PAUSE_SECONDS = 60
 
 /**
- * Stores requests for records that are to be fetched later. Like a request for a partial record, they prove no delete:
- * when the record is not found then, the next scan proves the delete.
+ * Stores requests for records that this run could not fetch by id, because the service failed (intake_ops.refetches).
+ * Like a request for a partial record, they prove no delete: when the record is not found later, the next scan proves it.
+ *
+ * Invariant (law 5): the requests are stored before the cursor moves past the records.
  */
 export async function requestFailedFetches(
   { failedFetches, taken, stream }: Source,

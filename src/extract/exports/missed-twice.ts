@@ -1,22 +1,58 @@
 /**
- * Deletes of exports: an export cannot be fetched by id, so two complete lists in a row must miss it (law 6).
+ * Exports cannot be fetched by id: their newest state is read from the list once more, and two complete lists in a row
+ * must miss one before it counts as deleted (law 6).
  *
  * Invariant: a tombstone is written only for an export that a stable list missed now and that the stable list of an
  * earlier run missed too, with no list between them that contained it; and for none when more are missing than the guard
  * allows.
  */
+
 import { sql } from 'kysely'
+import { type Envelope, supersedes } from '../../core/envelope.ts'
 import { type Instant, instantOf, microsOf } from '../../core/time.ts'
 import { assertOwned } from '../../load/slice.ts'
-import { tombstone } from '../../normalize/read-record.ts'
+import { readRecord, tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { settleConflicts } from '../conflicts/settle-conflicts.ts'
+import { type FetchedStates, settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { openBatcher } from '../scan/batcher.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../scan/deletes.ts'
 import type { ScanReport } from '../scan/scan.ts'
 import { countLive } from '../scan/seen-ids.ts'
 import { massDeleteNote, NO_NOTE, type SliceNote, type SliceOptions } from '../slice-note.ts'
 import type { Source } from '../source.ts'
+
+/**
+ * Reads the list once more, for entries that cannot be fetched by id. Only the wanted entries stay in memory, each in its
+ * greatest state; an entry that is no longer listed is not in the result.
+ */
+export async function relist(
+  source: Source,
+  ids: readonly string[],
+  purpose: 'refetch' | 'repair',
+): Promise<readonly Envelope[]> {
+  const { client, stream, taken, serviceClock, meter, signal } = source
+  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} ${purpose}` }
+  const wanted = new Set(ids)
+  const found = new Map<string, Envelope>()
+  const resource = stream.listedAs ?? stream.name
+  for await (const page of client.pages(client.pathOf(stream.list!), { resource, meter, signal })) {
+    serviceClock.sample(page)
+    const observedAt = serviceClock.observedAt(page.startedAt) as Instant
+    for (const value of page.records) {
+      const read = readRecord(value, { ...place, observedAt, invalidUtf8: page.invalidUtf8 })
+      if (read.kind !== 'record' || !wanted.has(read.envelope.id)) continue
+      const before = found.get(read.envelope.id)
+      if (before === undefined || supersedes(read.envelope, before))
+        found.set(read.envelope.id, read.envelope)
+    }
+  }
+  return [...found.values()]
+}
+
+/** For `settleConflicts`, in place of a fetch by id. */
+export async function refetchFromList(source: Source, ids: readonly string[]): Promise<FetchedStates> {
+  return { envelopes: await relist(source, ids, 'refetch'), deadLetters: [] }
+}
 
 /** Tolerance between the lower bounds of two runs; see deletes.ts. */
 const BOUND_MICROS = 1_000_000

@@ -19,9 +19,8 @@ import { settleConflicts } from '../conflicts/settle-conflicts.ts'
 import { scanUntilStable } from '../scan/scan-until-stable.ts'
 import { NO_NOTE, type SliceNote, type SliceOptions, unstableNote } from '../slice-note.ts'
 import type { Source } from '../source.ts'
-import { deleteMissedTwice } from './missed-twice.ts'
+import { deleteMissedTwice, refetchFromList } from './missed-twice.ts'
 import { readFile } from './read-file.ts'
-import { refetchFromList } from './relist.ts'
 
 /** Each download occupies one of the client's requests in flight. */
 const FILES_AT_ONCE = 2

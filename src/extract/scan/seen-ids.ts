@@ -5,8 +5,7 @@
  * Invariant: an id is among the seen ids exactly when its record, or a dead letter with it, was in a page of this scan.
  */
 import { sql } from 'kysely'
-import type { Envelope } from '../../core/envelope.ts'
-import type { StreamName } from '../../core/streams.ts'
+import type { Envelope, StreamName } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { sendCopy } from '../../load/merge/write-batch.ts'
 import { copyCell } from '../../normalize/lines.ts'

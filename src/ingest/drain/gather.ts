@@ -9,8 +9,13 @@
  * Events that were stored together have no order: where their contents differ, the record is in conflict.
  */
 import { setImmediate } from 'node:timers/promises'
-import { type Envelope, stampsDisagree, supersedes } from '../../core/envelope.ts'
-import type { StreamName, StreamOrInbox } from '../../core/streams.ts'
+import {
+  type Envelope,
+  type StreamName,
+  type StreamOrInbox,
+  stampsDisagree,
+  supersedes,
+} from '../../core/envelope.ts'
 import { type Instant, laterOf } from '../../core/time.ts'
 import type { RecordKey } from '../../load/merge/write-batch.ts'
 import type { RefetchReason, RefetchRequest } from '../../load/refetches.ts'

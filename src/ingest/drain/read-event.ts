@@ -6,10 +6,15 @@
  * and a drift never contain a value of a record.
  */
 import { stringify } from 'lossless-json'
-import { type Envelope, FUTURE_TOLERANCE_SECONDS, versionOf } from '../../core/envelope.ts'
+import {
+  type Envelope,
+  FUTURE_TOLERANCE_SECONDS,
+  INBOX,
+  type StreamOrInbox,
+  versionOf,
+} from '../../core/envelope.ts'
 import { referenceId } from '../../core/identifiers.ts'
 import { isObject, type JsonObject, type ParsedJson, parseJson } from '../../core/json.ts'
-import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { RefetchReason } from '../../load/refetches.ts'
 import type { Drift } from '../../normalize/map.ts'
@@ -176,14 +181,6 @@ function cleansed(envelope: JsonObject, { cleanse }: Stream): string {
   }
 }
 
-/*
- * Decides whether an event contains a whole record. A record that may be partial is fetched by id; it is not loaded where
- * that would silently replace a stored value by null (law 4).
- *
- * Invariant: a field counts as missing when the event leaves it out and it is stored with a value, or every known record
- * of the stream has it. A field that is stored empty does not count: nothing is lost.
- */
-
 /** True for a record that is partial whatever is stored: an id alone, or a list's summary. */
 function isPartial(stream: Stream, payload: JsonObject, apiVersion: string): boolean {
   if (stream.isSummary?.(payload, apiVersion) === true) return true
@@ -191,7 +188,11 @@ function isPartial(stream: Stream, payload: JsonObject, apiVersion: string): boo
   return true
 }
 
-/** `rest`: the stored fields that the event leaves out. True when one of them has a value. */
+/**
+ * True when one of the stored fields that the event leaves out (`rest`) has a value: the event may be partial. Loading it
+ * would silently replace that value by null (law 4), so the record is fetched by id. A field that is stored empty does
+ * not count: nothing is lost.
+ */
 export function lacksStoredValues(rest: JsonObject): boolean {
   return Object.values(rest).some((value) => !isEmpty(value))
 }

@@ -4,7 +4,7 @@
  * Invariant: an event at fault is tried again a few times, with growing pauses, and then dead-lettered; no other event
  * waits for it. A failure that no event caused (a lost connection, a lock, a full disk) is thrown.
  */
-import { INBOX } from '../../core/streams.ts'
+import { INBOX } from '../../core/envelope.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'

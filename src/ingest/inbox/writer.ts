@@ -137,7 +137,9 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
   }
 }
 
-/*
+const HASH_BYTES = 32
+
+/**
  * The one statement that stores a batch of events.
  *
  * Invariant: it stores every event of the batch that is in neither today's nor yesterday's partition, except events of
@@ -147,9 +149,6 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
  * All bodies travel as one binary parameter, which neither side has to decode, and are cut apart by offset; so do the
  * hashes. Times and days are the warehouse's own, so that several machines agree on them.
  */
-
-const HASH_BYTES = 32
-
 const TEXT = `
   with hold as materialized (
     select intake_raw.hold_inbox_of($3::int2[]) as removed

@@ -59,14 +59,14 @@ export class MalformedFile extends IntakeError {
   }
 }
 
-/*
+/**
  * Adds the problems of files to the rows of their exports.
  *
  * Invariant: `_problems` of an export lists the problems of its list entry, then those of the loaded file. Only rows that
  * change are written, so it may be repeated whenever either was loaded.
+ *
+ * `exportId` null: all exports of the team.
  */
-
-/** `exportId` null: all exports of the team. */
 export async function joinProblems(
   db: Kysely<Warehouse>,
   teamId: number,

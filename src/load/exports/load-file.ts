@@ -82,8 +82,8 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
 const INVALID_PARAMETER = '22023'
 
 /**
- * Sets the zone in which Postgres reads times without one, until the end of the transaction. Postgres reads local times that are skipped or repeated as `timestamp at time
- * zone` does. Throws if Postgres does not know the zone.
+ * Sets the zone in which Postgres reads times without one, until the end of the transaction. Postgres reads local times
+ * that are skipped or repeated as `timestamp at time zone` does. Throws if Postgres does not know the zone.
  */
 export async function useZone(client: pg.Client, zone: string): Promise<void> {
   try {
@@ -98,14 +98,13 @@ export async function useZone(client: pg.Client, zone: string): Promise<void> {
   }
 }
 
-/*
- * A file that cannot be loaded becomes a dead letter; its bytes are stored in addition to those of the loaded file.
+/**
+ * Rejects the file in the session's spool: it becomes a dead letter, and its bytes are stored in addition to those of the
+ * loaded file.
  *
  * Invariant: the rows of an earlier file stay; rejecting the same file again stores neither its bytes nor its dead letter
  * twice.
  */
-
-/** Rejects the file in the session's spool. */
 export async function rejectFile(
   session: Session,
   taken: TakenSlice,
@@ -143,14 +142,6 @@ export async function rejectFile(
   }
 }
 
-/*
- * The bytes of an export's file → lines of its rows and cells, copied to the given tables.
- *
- *     chunk ─► records ─► lines ─► COPY, while the next chunk is read
- *
- * Invariant: memory holds a chunk and its lines, whatever the size of the file.
- */
-
 /** Bytes read before the event loop gets a turn, so that it can write to the connection. */
 const BYTES_PER_TURN = 64 * 1024
 
@@ -160,7 +151,13 @@ export interface RowsAndCells {
   readonly cells: string
 }
 
-/** Throws `MalformedFile`. */
+/**
+ * The bytes of an export's file → lines of its rows and cells, copied to the given tables. Throws `MalformedFile`.
+ *
+ *     chunk ─► records ─► lines ─► COPY, while the next chunk is read
+ *
+ * Invariant: memory holds a chunk and its lines, whatever the size of the file.
+ */
 export async function copyRecords(
   { client }: Session,
   file: StoredFile,

@@ -1,6 +1,6 @@
 /** The stored versions of records, each looked up by key; records that are not stored are left out. */
 import { type Kysely, sql } from 'kysely'
-import type { StreamName } from '../../core/streams.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { type Instant, parseInstant } from '../../core/time.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 

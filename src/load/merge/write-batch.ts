@@ -119,9 +119,7 @@ async function copyAll({ client }: Session, to: TableStatements, lines: BatchLin
     await sendCopy(client, to.children[at]!, lines.children[at]!)
 }
 
-/* Sends lines in the text format of COPY (normalize/lines). */
-
-/** Runs `statement` (`copy … from stdin`) with `lines`; does nothing without lines. */
+/** Runs `statement` (`copy … from stdin`) with `lines` in the text format of COPY; does nothing without lines. */
 export async function sendCopy(client: pg.Client, statement: string, lines: Buffer): Promise<void> {
   if (lines.length === 0) return
   const [, table, columns] = INTO_INTAKE.exec(statement) ?? []

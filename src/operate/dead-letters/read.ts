@@ -1,6 +1,6 @@
 /** Reads dead letters: the record or event, the reason and the count. Invariant: a list contains no body. */
 import { type Kysely, sql } from 'kysely'
-import type { StreamOrInbox } from '../../core/streams.ts'
+import type { StreamOrInbox } from '../../core/envelope.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 export interface StoredDeadLetter {

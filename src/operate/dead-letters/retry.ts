@@ -9,9 +9,9 @@
  * not possible. A retry that fails creates a new dead letter.
  */
 import { type Kysely, sql } from 'kysely'
+import { INBOX, type StreamOrInbox } from '../../core/envelope.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { parseJson } from '../../core/json.ts'
-import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
 import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
 import { deadLetterBody } from '../../ingest/drain/read-event.ts'
 import { readEvent } from '../../ingest/inbox/event.ts'

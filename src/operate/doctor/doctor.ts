@@ -170,11 +170,10 @@ async function guarded(name: string, check: () => Promise<Check>): Promise<Check
   }
 }
 
-/* Checks that alerts are posted and accepted. Invariant: posts nothing, and shows no part of the URL. */
-
 /** Null if no URL is set. */
 type AlertSecret = { readonly secret: string | null } | null
 
+/** Checks that alerts are posted and accepted; posts nothing itself, and shows no part of the URL. */
 async function alertsCheck(session: Session | null, alerts: AlertSecret): Promise<Check> {
   if (alerts === null) return ok('alerts', 'off: INTAKE_ALERT_URL is not set')
   if (session !== null) {

@@ -5,7 +5,7 @@
  * whose children name one of those (a packet response, its responses) belongs to the patient too. Reads only.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { StreamName } from '../../core/streams.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { ALL_STREAMS, PERSONS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { namingColumns, STREAMS_OF_PERSONS, type Subject } from '../../streams/subjects.ts'

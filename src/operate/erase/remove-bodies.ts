@@ -6,7 +6,7 @@
  * anywhere in the body, except in a pending event, which may contain data of another patient that is not loaded yet.
  */
 import { type Kysely, sql } from 'kysely'
-import { INBOX, type StreamOrInbox } from '../../core/streams.ts'
+import { INBOX, type StreamOrInbox } from '../../core/envelope.ts'
 import { subjectsOfBody } from '../../load/erased-dead-letters.ts'
 import { PERSONS, streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'

@@ -5,7 +5,7 @@
  * verifications. Rows are deleted in the order of their keys.
  */
 import { type Kysely, sql } from 'kysely'
-import type { StreamName } from '../../core/streams.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { forgetResponses } from '../../reconcile/verify/store.ts'
 import { FILES, streamNamed } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'

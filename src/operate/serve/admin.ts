@@ -70,14 +70,15 @@ export function listenError(error: unknown, host: string, port: string, number: 
   return error
 }
 
-/* The reasons why this process is not ready. Invariant: a reason contains no data of a record. */
-
 /** Returns why a part does not work; null if it does. */
 export type Trouble = () => string | null
 
 const LIMIT_MS = 1_500
 
-/** Returns no reasons if ready. Resolves within two seconds, whatever the warehouse does. */
+/**
+ * The reasons why this process is not ready; none if it is. A reason contains no data of a record. Resolves within two
+ * seconds, whatever the warehouse does.
+ */
 export async function reasonsNotReady(
   glances: Glances,
   parts: Readonly<Record<string, Trouble>>,

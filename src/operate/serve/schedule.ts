@@ -115,13 +115,6 @@ async function takeWithRetries(
   return await takeTick(url, tick)
 }
 
-/*
- * Assigns a tick of the schedule to the process that inserts its row.
- *
- * Invariant: one process takes a tick for each team. The tick stays taken if that process ends, so that a run that a
- * person killed does not start again.
- */
-
 /** Retention of ticks: longer than the clocks of two processes can differ. */
 const KEPT = '30 days'
 const LIMIT_MS = 10_000
@@ -134,7 +127,13 @@ interface Tick {
   readonly by: string
 }
 
-/** Returns the teams whose tick the caller took. Deletes old ticks. */
+/**
+ * Assigns a tick of the schedule to the process that inserts its row. Returns the teams whose tick the caller took, and
+ * deletes old ticks.
+ *
+ * Invariant: one process takes a tick for each team. The tick stays taken if that process ends, so that a run that a
+ * person killed does not start again.
+ */
 export async function takeTick(url: string, { job, due, teams, by }: Tick): Promise<readonly string[]> {
   return await glance({ url, purpose: 'schedule', milliseconds: LIMIT_MS }, async (db) => {
     await sql`delete from intake_ops.schedule_ticks where due_at < now() - ${KEPT}::interval`.execute(db)

@@ -17,8 +17,7 @@ import { openGauges } from '../health/gauges.ts'
 import { type Metrics, openMetrics } from '../health/registry.ts'
 import { openAdmin, reasonsNotReady, type Trouble } from './admin.ts'
 import { openHousekeeping } from './housekeeping.ts'
-import type { IngestTeamSource, ServeOptions, Use } from './options.ts'
-import { openDraining, openReceiving } from './parts.ts'
+import { type IngestTeamSource, openDraining, openReceiving, type ServeOptions, type Use } from './parts.ts'
 import { openSchedule } from './schedule.ts'
 
 export interface Serving extends AsyncDisposable {

@@ -5,10 +5,9 @@
  * digits that jsonb does not keep, the envelope has the stored original text.
  */
 import { sql } from 'kysely'
-import type { Envelope, Problem } from '../../core/envelope.ts'
+import type { Envelope, Problem, StreamName } from '../../core/envelope.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { type JsonObject, parseText } from '../../core/json.ts'
-import type { StreamName } from '../../core/streams.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Session } from '../../warehouse/connect.ts'
 

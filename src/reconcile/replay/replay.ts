@@ -8,7 +8,7 @@
 
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import type { StreamName } from '../../core/streams.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { selectTeams } from '../../core/which-team.ts'
 import { matchQuestions } from '../../load/exports/match-questions.ts'
 import { type Loaders, openLoaders } from '../../load/loaders.ts'

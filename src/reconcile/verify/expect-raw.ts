@@ -48,13 +48,6 @@ export async function expectRaw(
   }
 }
 
-/*
- * Adds the lines of a batch to the expected tables, as a load would write them.
- *
- * Invariant: a batch that Postgres refuses is halved until the refused record is found; that record is unknown, and the
- * others are expected.
- */
-
 /** Ids of listed records that cannot be loaded. */
 export const UNKNOWN = sql.table('pg_temp.unknown')
 
@@ -69,7 +62,12 @@ export async function beginExpected(session: Session, tables: ExpectedTables): P
   await sql`truncate ${UNKNOWN}`.execute(session.db)
 }
 
-/** Adds the lines of a batch; a record that Postgres refuses becomes unknown. */
+/**
+ * Adds the lines of a batch to the expected tables, as a load would write them.
+ *
+ * Invariant: a batch that Postgres refuses is halved until the refused record is found; that record is unknown, and the
+ * others are expected.
+ */
 export async function expectLines(
   session: Session,
   tables: ExpectedTables,

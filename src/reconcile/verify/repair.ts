@@ -11,8 +11,7 @@
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
-import { missedBefore } from '../../extract/exports/missed-twice.ts'
-import { relist } from '../../extract/exports/relist.ts'
+import { missedBefore, relist } from '../../extract/exports/missed-twice.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../../extract/scan/deletes.ts'
 import { countLive } from '../../extract/scan/seen-ids.ts'
 import { massDeleteNote } from '../../extract/slice-note.ts'
@@ -152,13 +151,6 @@ async function fetched(source: Comparing['source'], found: readonly Difference[]
   return { envelopes, gone, deadLetters, unknown }
 }
 
-/*
- * The current state of records that cannot be fetched by id, from their list.
- *
- * Invariant: an export is gone if the list misses it now and a complete list of an earlier run missed it too (law 6); an
- * entry of a log is never gone.
- */
-
 /** Records read again. */
 interface ReadAgain {
   readonly envelopes: readonly Envelope[]
@@ -168,6 +160,12 @@ interface ReadAgain {
   readonly unknown: readonly string[]
 }
 
+/**
+ * The current state of records that cannot be fetched by id, from their list.
+ *
+ * Invariant: an export is gone if the list misses it now and a complete list of an earlier run missed it too (law 6); an
+ * entry of a log is never gone.
+ */
 async function relisted(source: Source, session: Session, found: readonly Difference[]): Promise<ReadAgain> {
   const { serviceClock, stream, taken, clock } = source
   const observedAt = serviceClock.observedAt(clock.now()) as Instant

@@ -1,6 +1,6 @@
 /** Stores the result of a verification in intake_ops.verifications: ids and names, no value. */
 import { type Kysely, sql } from 'kysely'
-import type { StreamName } from '../../core/streams.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { FILES } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'

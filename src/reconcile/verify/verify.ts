@@ -6,8 +6,8 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import type { StreamName } from '../../core/envelope.ts'
 import { openFairQueue } from '../../core/fair-queue.ts'
-import type { StreamName } from '../../core/streams.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
 import { sourceOf } from '../../extract/run-stream.ts'
 import type { Progress } from '../../extract/source.ts'

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { FAULTS } from '../../../src/emulator/faults/catalogue.ts'
-import { parseFaults } from '../../../src/emulator/faults/parse.ts'
+import { FAULTS, parseFaults } from '../../../src/emulator/faults/parse.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import { type Caller, callerOf } from '../caller.ts'
 

@@ -1,6 +1,6 @@
 /** Refetches in the hands of a refetcher: which are due, who has claimed them, and what settles them. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { StreamName } from '../../../src/core/streams.ts'
+import type { StreamName } from '../../../src/core/envelope.ts'
 import type { Instant } from '../../../src/core/time.ts'
 import {
   type DueRow,

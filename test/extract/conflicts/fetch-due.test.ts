@@ -1,7 +1,7 @@
 /** Due requests that a run meets: it fetches those of its own team and stream, and ends even while others arrive. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
-import type { StreamName } from '../../../src/core/streams.ts'
+import type { StreamName } from '../../../src/core/envelope.ts'
 import { fetchDue } from '../../../src/extract/conflicts/round.ts'
 import { requestRefetches } from '../../../src/load/refetches.ts'
 import { json } from '../../api/support/service.ts'

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
-import type { StreamName } from '../../../src/core/streams.ts'
+import type { StreamName } from '../../../src/core/envelope.ts'
 import { RENEW_MS } from '../../../src/extract/conflicts/due-rows.ts'
 import { type RoundClient, refetchRound } from '../../../src/extract/conflicts/round.ts'
 import { type RefetchReason, requestRefetches } from '../../../src/load/refetches.ts'

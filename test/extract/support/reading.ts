@@ -6,7 +6,7 @@
 import type { Client } from '../../../src/api/client.ts'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { systemClock } from '../../../src/core/clock.ts'
-import type { StreamName } from '../../../src/core/streams.ts'
+import type { StreamName } from '../../../src/core/envelope.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
 import { noFailedFetches } from '../../../src/extract/conflicts/fetch-by-id.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'

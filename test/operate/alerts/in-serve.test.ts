@@ -2,7 +2,7 @@
 import pino from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
-import type { ServeOptions } from '../../../src/operate/serve/options.ts'
+import type { ServeOptions } from '../../../src/operate/serve/parts.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
 import { openScene } from '../../e2e/support/scene.ts'
 import type { Variables } from '../../support/cli.ts'

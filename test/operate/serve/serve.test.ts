@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { scheduledBackfill } from '../../../src/commands/run/serve.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { TeamSource } from '../../../src/extract/backfill-options.ts'
-import type { ServeOptions } from '../../../src/operate/serve/options.ts'
+import type { ServeOptions } from '../../../src/operate/serve/parts.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
 import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
 

@@ -74,15 +74,15 @@ function time(stamp: string | null): string {
   return stamp === null ? '' : stamp.replace('T', ' ').replace('Z', '')
 }
 
+/** Responses looked at before other requests are served. */
+const TURN = 4000
+
 /**
- * Selects the response of each client that the export of a form shows.
+ * Selects the response of each client that the export of a form shows: indexes of responses in the order of the list.
  *
  * Invariant: at most one response per client: the one submitted last or, if none is submitted, the last open one in
  * list order; never a skipped one. Memory is one index per client. Other requests are served in between.
  */
-const TURN = 4000
-
-/** Indexes of responses in the order of the list. */
 async function latestOfEachClient(world: World, form: string): Promise<number[]> {
   const chosen = new Map<number, number>()
   const submitted = new Map<number, number>()
@@ -112,15 +112,8 @@ function headAt(
   }
 }
 
-/*
- * The text of one cell of an export, from the answers of the response.
- *
- * Invariant: a cell without an answer is empty. Of several answers, as in a repeated block, the flat style shows all,
- * joined with a semicolon and a space, a missing answer as an empty text; the legacy style shows the last.
- */
-
 /** The answers of a response by question id. */
-export interface Sheet {
+interface Sheet {
   readonly answers: ReadonlyMap<string | undefined, readonly Answer[]>
   readonly cells: ReadonlyMap<string, readonly MatrixCell[]>
   readonly files: ReadonlyMap<string, readonly ResponseFile[]>
@@ -136,6 +129,11 @@ function sheetOf({ answers, matrix_cells, files, e_signatures }: Answers): Sheet
   }
 }
 
+/**
+ * The text of one cell, from the answers of the response; empty without an answer. Of several answers, as in a repeated
+ * block, the flat style shows all, joined with a semicolon and a space, a missing answer as an empty text; the legacy style
+ * shows the last.
+ */
 function cellOf(column: Column, sheet: Sheet, style: Style): string {
   const { id, question_type } = column.question
   switch (question_type.question_type) {

@@ -4,6 +4,7 @@
  * Invariant: a packet shows the current state of its forms, without deleted ones. Documents have `input_fields` only for
  * callers that request v2.1, in lists and by id.
  */
+import { DECLARED } from '../../resources/catalogue.ts'
 import type { Row, Table } from '../../world/table.ts'
 import type { World } from '../../world/world.ts'
 import { failure, type JsonRecord, notFound, type Resource } from '../answer.ts'
@@ -44,3 +45,12 @@ export const FORM_ROUTES: readonly Route[] = [
   ...readOnly('packets', (world) => world.packets, showPacket),
   ...readOnly('documents', (world) => world.documents, showDocument),
 ]
+
+/** Lists and records of the resources that one file each declares. */
+export const DECLARED_ROUTES: readonly Route[] = DECLARED.flatMap(({ resource, source }) =>
+  readOnly(
+    resource,
+    (world) => world.declared(source),
+    (row) => row,
+  ),
+)

@@ -94,13 +94,6 @@ async function* chunksOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-/*
- * Reads one row of a batch upload as a patient.
- *
- * Invariant: a row is refused for the same reasons as a POST /v2/patients, and for a missing name of an emergency
- * contact, a cell without a column and invalid UTF-8. The error names a column and contains no value.
- */
-
 /** The field of a column's cells; a column of kind `none` has no name and must be empty. */
 type Column =
   | { readonly kind: 'field' | 'contact' | 'custom'; readonly name: string; readonly header: string }
@@ -140,6 +133,12 @@ function columnOf(text: string): Column {
   return header === '' ? { kind: 'none' } : { kind: 'custom', name: header, header }
 }
 
+/**
+ * Reads one row of a batch upload as a patient.
+ *
+ * Invariant: a row is refused for the same reasons as a POST /v2/patients, and for a missing name of an emergency
+ * contact, a cell without a column and invalid UTF-8. The error names a column and contains no value.
+ */
 export function readRow(columns: readonly Column[], cells: readonly string[], isUtf8: boolean): ReadRow {
   const given = { field: new Map<string, unknown>(), contact: new Map(), custom: new Map() }
   for (const [at, cell] of cells.entries()) {

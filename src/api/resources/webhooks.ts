@@ -1,15 +1,20 @@
 /**
- * Webhook configurations (specification, section 4.6; all paths except that of create are guesses, see `paths`).
+ * Webhook configurations and event records (specification, sections 2.6, 2.7 and 4.6; all paths except that of create
+ * are guesses, see `paths`).
  *
  * Invariant: `createWebhookConfig` returns the signature secret, which the service returns only once, or throws an error
  * with a hint.
  */
-
 import type { Answer, Client } from '../client.ts'
 import { MissingSecretError } from '../errors.ts'
 import { create, remove, update } from '../http/writes.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
-import { CreatedWebhookConfig, WebhookConfig, type WebhookConfigFields } from '../shapes/webhook-config.ts'
+import {
+  CreatedWebhookConfig,
+  WebhookConfig,
+  type WebhookConfigFields,
+  WebhookDelivery,
+} from '../shapes/webhook.ts'
 import {
   type CallOptions,
   type Got,
@@ -88,4 +93,12 @@ export function deleteWebhookConfig(client: Client, id: string, options?: CallOp
 export function testWebhookConfig(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
   const body = { [client.bodyKeys.webhookTestId ?? DEFAULT_BODY_KEYS.webhookTestId]: id }
   return client.request('POST', client.paths.webhookTest, { ...options, body, one: true })
+}
+
+/**
+ * Lists the webhook event records, that is attempts to deliver (section 4.6, which does not show the path:
+ * `paths.webhookDeliveries`), page by page.
+ */
+export function listWebhookDeliveries(client: Client, options?: ListOptions): TypedScan<WebhookDelivery> {
+  return list(client, 'webhookDeliveries', 'events', WebhookDelivery, options)
 }

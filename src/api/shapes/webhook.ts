@@ -1,7 +1,8 @@
-/** A webhook configuration (specification, section 2.6; only `id`, `target_url` and `signature_secret` are shown). */
+/** Webhook configurations and event records (specification, sections 2.6 and 2.7, which show few of their fields). */
 import { z } from 'zod'
-import { identified, Optional } from './record.ts'
+import { Id, identified, Optional, Reference } from './record.ts'
 
+/** Only `id`, `target_url` and `signature_secret` are shown (section 2.6). */
 export const WebhookConfig = z.looseObject({
   ...identified,
   target_url: Optional,
@@ -28,3 +29,24 @@ export interface WebhookConfigFields {
   readonly sources?: readonly string[]
   readonly is_active?: boolean
 }
+
+const Count = z.number().nullish()
+
+/** A webhook event record: one attempt to deliver (section 2.7; its fields are not shown). */
+export const WebhookDelivery = z.looseObject({
+  /** Perhaps the attempt's own, not that of the event. */
+  ...identified,
+  event_id: Id.nullish(),
+  webhook_config: Reference,
+  webhook_config_id: Id.nullish(),
+  event_type: Optional,
+  source: Optional,
+  status: Optional,
+  response_status_code: Count,
+  attempts: Count,
+  error: Optional,
+  created_at: Optional,
+  next_retry_at: Optional,
+})
+
+export type WebhookDelivery = z.infer<typeof WebhookDelivery>
