@@ -32,9 +32,13 @@ export interface Source {
 }
 
 /** Failures of fetches by id of one team and stream: enough in a row stop the stream. */
-export interface FailedFetches {
+export interface FailedInRow {
   /** Requests in a row that did not return the record or file. */
   inRow: number
+}
+
+/** Those of a run, which reports the ids. */
+export interface FailedFetches extends FailedInRow {
   /** Ids that are to be fetched later, each with the reason. */
   readonly later: Map<string, string>
 }

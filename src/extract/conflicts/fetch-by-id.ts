@@ -17,7 +17,7 @@ import { IntakeError } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
 import { type DeadLetter, type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
-import type { FailedFetches, Source } from '../source.ts'
+import type { FailedFetches, FailedInRow, Source } from '../source.ts'
 
 export function noFailedFetches(): FailedFetches {
   return { inRow: 0, later: new Map() }
@@ -31,7 +31,8 @@ export interface Fetching {
   readonly teamId: number
   /** Has a path for one record. */
   readonly stream: Stream
-  readonly failedFetches: FailedFetches
+  /** Without a run nobody reads the ids that are fetched later, and none are kept. */
+  readonly failedFetches: FailedInRow | FailedFetches
 }
 
 export interface FetchRequest {
@@ -61,8 +62,8 @@ export async function fetchForRun(
 }
 
 /**
- * Fetches records in parallel; the answers are in the order of `wanted`. Notes ids to fetch later; throws errors that
- * stop the stream.
+ * Fetches records in parallel; the answers are in the order of `wanted`. Notes ids to fetch later, for a run; throws errors
+ * that stop the stream.
  */
 export async function fetchEach(
   by: Fetching,
@@ -79,6 +80,7 @@ export async function fetchEach(
   )
   await Promise.allSettled(found)
   const answers = await Promise.all(found)
+  if (!('later' in by.failedFetches)) return answers
   const { later } = by.failedFetches
   for (const [at, each] of answers.entries()) {
     if (each.kind === 'later') later.set(wanted[at]!.id, each.error.message)
@@ -149,7 +151,7 @@ const UNREADABLE = new Set(['not_json', 'bad_encoding', 'too_deep', 'too_large']
  */
 export function meaningOf(
   error: unknown,
-  failedFetches: FailedFetches,
+  failedFetches: FailedInRow,
   what: 'record' | 'file' = 'record',
 ): 'gone' | 'dead' | 'later' {
   const found = kindOf(error)

@@ -17,7 +17,7 @@ import { openLoaders } from '../../load/loaders.ts'
 import { ALL_STREAMS, ENDPOINTS } from '../../streams/catalogue.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { TeamSource } from '../backfill-options.ts'
-import type { FailedFetches } from '../source.ts'
+import type { FailedInRow } from '../source.ts'
 import { teamsDue } from './due-rows.ts'
 import { refetchRound } from './round.ts'
 
@@ -125,7 +125,6 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
       if (failure !== null && worker.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       worker.failure = failure
-      for (const { later } of failedFetches.values()) later.clear()
       if (records > 0) for (const name of asking) worker.stopped.delete(name)
       for (const [name, error] of stopped) stop(worker, name, error)
       if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)
@@ -200,7 +199,7 @@ interface TeamWorker {
   pausedUntil: number
   /** Streams that stopped until a person acts, and when they are tried again. */
   readonly stopped: Map<StreamName, { readonly until: number; readonly reason: string }>
-  readonly failedFetches: Map<StreamName, FailedFetches>
+  readonly failedFetches: Map<StreamName, FailedInRow>
   failure: string | null
 }
 

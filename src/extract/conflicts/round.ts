@@ -14,14 +14,14 @@ import type { Loaders } from '../../load/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import type { FailedFetches, Source } from '../source.ts'
+import type { FailedInRow, Source } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, postpone, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
-import { type Fetching, type FetchResult, fetchEach, noFailedFetches } from './fetch-by-id.ts'
+import { type Fetching, type FetchResult, fetchEach } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
 /** The client of a team; `failedFetches` persists from round to round. */
 export interface RoundClient extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
-  readonly failedFetches: Map<StreamName, FailedFetches>
+  readonly failedFetches: Map<StreamName, FailedInRow>
 }
 
 export interface RoundReport {
@@ -116,7 +116,7 @@ function fetchPart(
   teamId: number,
   { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
 ): Promise<readonly FetchResult[]> {
-  const failedFetches = asked.failedFetches.get(stream.name) ?? noFailedFetches()
+  const failedFetches = asked.failedFetches.get(stream.name) ?? { inRow: 0 }
   asked.failedFetches.set(stream.name, failedFetches)
   return fetchEach(
     { ...asked, teamId, stream, failedFetches },

@@ -205,7 +205,8 @@ describe('a failing service', () => {
     expect(failure).not.toBeNull()
     expect(await left()).toHaveLength(11)
     for (const row of await left()) expect(row).toMatchObject({ attempts: 0, failures: 1 })
-    expect(asked.failedFetches.get('patients')!.inRow).toBe(10)
+    // Ids are kept in the warehouse alone: in memory they would grow with every record that is never fetched.
+    expect(asked.failedFetches.get('patients')).toEqual({ inRow: 10 })
   })
 })
 

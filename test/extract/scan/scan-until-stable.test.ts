@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ScanRequest } from '../../../src/extract/scan/scan.ts'
 import { scanUntilStable } from '../../../src/extract/scan/scan-until-stable.ts'
 import { EVERYTHING } from '../../../src/extract/scan/window.ts'
+import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
 
@@ -55,8 +56,10 @@ test('records of another team or stream do not count as stored', async () => {
   expect((await read()).modes).toEqual(['straight'])
 })
 
-test('a list that is stable the second time is read twice; fetched and unchanged count for the last scan', async () => {
+test('a list that is stable the second time is read twice; what was fetched, unchanged and erased counts for the last scan', async () => {
   await rig.hold('patients', [person('a')], ago(60))
+  const erasures = await hashesOf(rig.session.db, rig.teamId)
+  await noteErased(rig.session.db, erasures, 'e', [{ stream: 'patients', id: 'e' }])
   readings(
     { count: 3, results: [person('a'), person('b'), 7] },
     { count: 3, results: [person('a'), person('b'), person('c')] },
@@ -66,13 +69,13 @@ test('a list that is stable the second time is read twice; fetched and unchanged
   expect(tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 1, deadLetters: 1 })
 
   readings(
-    { count: 9, results: [person('a'), person('d'), 8] },
-    { count: 3, results: [person('a'), person('b'), person('d')] },
+    { count: 9, results: [person('a'), person('d'), person('e'), 8] },
+    { count: 4, results: [person('a'), person('b'), person('d'), person('e')] },
   )
   const again = await read()
   expect([again.last.stable, again.all.length]).toEqual([true, 2])
-  // Records that the first scan loaded are changed; its dead letters were not seen by the second.
-  expect(again.tally).toMatchObject({ fetched: 3, changed: 1, unchanged: 3, deadLetters: 0 })
+  // Records that the first scan loaded are changed; its dead letters were not seen by the second. Erased ones count once.
+  expect(again.tally).toMatchObject({ fetched: 4, changed: 1, unchanged: 3, erased: 1, deadLetters: 0 })
 })
 
 test('only the first scan is loaded straight', async () => {

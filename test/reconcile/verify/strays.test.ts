@@ -1,7 +1,7 @@
 /** Stored rows that are not listed: expired log entries, exports that may be gone, rows without a record. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { CLOCK_APART_MS } from '../../api/support/service.ts'
-import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
+import { CLOCK_APART_MS, json } from '../../api/support/service.ts'
+import { type LittleService, littlePatient, startLittleService } from '../../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { Ended } from '../../support/cli.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -108,6 +108,22 @@ it('an expired log entry is compared with its record; a row without one is extra
   expect(await rowsOf('webhook_deliveries')).toEqual(before)
 })
 
+it('of entries newer than the last read, only those that are not stored are not due', async () => {
+  const soon = (id: string) => ({ ...delivery(1), id, created_at: new Date(Date.now() + 3_600_000).toJSON() })
+  const listed = [...service.records.webhookDeliveries]
+  service.records.webhookDeliveries.push(soon('d71'))
+  const loaded = await runCommand(['backfill', '--streams', 'webhook_deliveries'], env())
+  expect(loaded.code, loaded.output).toBe(0)
+  // Its row has lost its record, which another run may be about to write.
+  await query(warehouse.url, `delete from intake_raw.records where id = 'd71'`)
+  service.records.webhookDeliveries.push(soon('d72'))
+  const { ended, found } = await verify('webhook_deliveries')
+  expect(ended.code, ended.output).toBe(0)
+  expect(found).toMatchObject({ source: listed.length + 1, warehouse: MANY + 1, missing: [], different: [] })
+  service.records.webhookDeliveries = listed
+  await query(warehouse.url, `delete from intake.webhook_deliveries where id = 'd71'`)
+})
+
 it('a log whose list is empty is equal, and a repair deletes nothing of it', async () => {
   const before = await rowsOf('webhook_deliveries')
   const listed = service.records.webhookDeliveries.splice(0)
@@ -165,4 +181,30 @@ it('rows of files without any export are removed at once; an export that is not 
   service.records.exports.push(exported('e2'))
   const again = await verify('exports')
   expect(again.ended.code, again.ended.output).toBe(0)
+})
+
+it('a list that keeps changing proves no delete: a repair leaves what it misses, and reports it', async () => {
+  service.records.patients.push(littlePatient('p1', 'first'), littlePatient('p2', 'first'))
+  const loaded = await runCommand(['backfill', '--streams', 'patients'], env())
+  expect(loaded.code, loaded.output).toBe(0)
+  const [kept] = service.records.patients.splice(1)
+  const answer = service.interfere
+  service.interfere = ({ url }, response) => {
+    if (!/\/patients(\?|$)/.test(url)) return false
+    json(response, { count: 9, next: null, previous: null, results: service.records.patients })
+    return true
+  }
+  const live = () =>
+    query(warehouse.url, 'select id from intake.patients where _deleted_at is null order by 1')
+  const changing = await verify('patients', '--repair')
+  expect(changing.ended.code).toBe(4)
+  expect(changing.found).toMatchObject({ extra: [kept!.id], repaired: 0 })
+  expect(changing.found.note).toContain('its list kept changing while it was read')
+  expect(await live()).toEqual([{ id: 'p1' }, { id: 'p2' }])
+
+  service.interfere = answer
+  const repaired = await verify('patients', '--repair')
+  expect(repaired.ended.code, repaired.ended.output).toBe(0)
+  expect(repaired.found).toMatchObject({ extra: [kept!.id], repaired: 1 })
+  expect(await live()).toEqual([{ id: 'p1' }])
 })
