@@ -67,7 +67,9 @@ export const PENDING_OF_RECORDS = `
     where status = 'pending' and team_id = $1 and source = $2 and record_id = page.id
     limit 1
   ) as pending
-  where (select exists (select from intake_raw.inbox where status = 'pending' and team_id = $1 and source = $2))`
+  where (
+    select min(record_id) from intake_raw.inbox where status = 'pending' and team_id = $1 and source = $2
+  ) is not null`
 
 /**
  * The ids with a pending event. Events without a record id do not count: the ingester reads ids as the drain does, so the
