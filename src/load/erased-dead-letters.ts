@@ -7,7 +7,7 @@
 import { type Kysely, sql } from 'kysely'
 import { INBOX, type StreamOrInbox } from '../core/envelope.ts'
 import { referenceId } from '../core/identifiers.ts'
-import { isObject, parseJson } from '../core/json.ts'
+import { isObject, parseBounded } from '../core/json.ts'
 import type { DeadLetter } from '../normalize/read-record.ts'
 import { PERSONS, streamNamed, streamOfSource } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
@@ -67,7 +67,7 @@ export interface BodySubjects {
 export function subjectsOfBody(stream: Stream | undefined, body: Buffer): BodySubjects {
   let value: unknown
   try {
-    value = parseJson(body).value
+    value = parseBounded(body).value
   } catch {
     return wordsIn(body)
   }

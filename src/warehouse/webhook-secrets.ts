@@ -68,18 +68,23 @@ export async function retireSecret(db: Kysely<Warehouse>, team: string, configId
   return numUpdatedRows > 0n
 }
 
-/** The sealed secrets in use, by configuration. */
+export interface SealedSecret extends SecretKey {
+  readonly box: Buffer
+}
+
+/** The sealed secrets in use of these teams. */
 export async function secretsInUse(
   db: Kysely<Warehouse>,
-  teamId: number,
-): Promise<ReadonlyMap<string, Buffer>> {
-  const rows = await db
+  teamIds: readonly number[],
+): Promise<readonly SealedSecret[]> {
+  return await db
     .selectFrom('intake_ops.webhook_secrets')
-    .select(['config_id', 'secret'])
-    .where('team_id', '=', teamId)
+    .select(['team_id as teamId', 'config_id as configId', 'secret as box'])
+    .where('team_id', '=', sql<number>`any (${[...teamIds]}::smallint[])`)
     .where('retired_at', 'is', null)
+    .orderBy('team_id')
+    .orderBy('config_id')
     .execute()
-  return new Map(rows.map((row) => [row.config_id, row.secret]))
 }
 
 /** The state of each stored secret, by configuration. The warehouse need not know the team of this name yet. */

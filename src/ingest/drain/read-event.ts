@@ -14,7 +14,7 @@ import {
   versionOf,
 } from '../../core/envelope.ts'
 import { referenceId } from '../../core/identifiers.ts'
-import { isObject, type JsonObject, type ParsedJson, parseJson } from '../../core/json.ts'
+import { isObject, type JsonObject, type ParsedJson, parseBounded, TooComplex } from '../../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { RefetchReason } from '../../load/refetches.ts'
 import type { Drift } from '../../normalize/map.ts'
@@ -47,8 +47,10 @@ export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
   if (event.body.length === 0) return unreadable(event, 'an event without a body')
   let parsed: ParsedJson
   try {
-    parsed = parseJson(event.body)
+    parsed = parseBounded(event.body)
   } catch (error) {
+    if (error instanceof TooComplex)
+      return unreadable(event, 'an event with more levels or values than are read')
     if (error instanceof SyntaxError) return unreadable(event, 'an event that is not JSON')
     throw error
   }
@@ -168,7 +170,7 @@ function refused(event: StoredEvent, envelope: JsonObject, stream: Stream, reaso
 /** The body of an event's dead letter: its exact bytes, unless a part of its record may not be stored. */
 export function deadLetterBody(body: Buffer, stream: Stream | undefined): Buffer {
   if (stream?.cleanse === undefined) return body
-  const { value } = parseJson(body)
+  const { value } = parseBounded(body)
   return isObject(value) ? Buffer.from(cleansed(value, stream)) : body
 }
 

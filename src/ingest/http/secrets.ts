@@ -1,8 +1,9 @@
 /**
- * The signature secrets of a team: those of its configuration, and those that `webhooks create` stored sealed.
+ * The signature secrets of the teams: those of their configuration, and those that `webhooks create` stored sealed.
  *
- * Invariant: a stored secret is known at the next `refresh`, and a retired one is forgotten within a minute of use; the
- * number of look-ups is limited, however many requests ask; no log or error contains a secret or a sealed box.
+ * Invariant: `refresh` returns what was stored when it was called, or later; a retired secret is forgotten within a minute
+ * of use. All teams share one look-up at a time and five a second, however many requests ask; no log or error contains a
+ * secret or a sealed box.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -10,21 +11,26 @@ import { keyOf, open } from '../../core/secret-box.ts'
 import { isSigned } from '../../core/signature.ts'
 import { removedAmong } from '../../load/teams.ts'
 import type { Glances } from '../../warehouse/glance.ts'
-import { placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
+import { placeOf, type SealedSecret, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 
 export interface SecretSource {
   /** The secrets that are known now. */
   current(): readonly string[]
-  /** The secrets that are stored now, or were a moment ago. Rejects when the warehouse does not answer. */
+  /** The secrets that a look-up finds that begins after this call. Rejects when the warehouse does not answer. */
   refresh(): Promise<readonly string[]>
   /** True when the last look-up found the team removed, and its stored secrets with it. */
   isRemoved(): boolean
 }
 
-export interface SecretSourceOptions {
-  readonly glances: Glances
-  readonly team: { readonly name: string; readonly teamId: number }
+export interface SecretTeam {
+  readonly name: string
+  readonly teamId: number
   readonly configured: readonly string[]
+}
+
+export interface SecretSourceOptions<Team extends SecretTeam> {
+  readonly glances: Glances
+  readonly teams: readonly Team[]
   /** INTAKE_ENCRYPTION_KEY; without it no stored secret can be opened. */
   readonly encryptionKey: string | null
   readonly clock: Clock
@@ -35,77 +41,99 @@ export interface SecretSourceOptions {
 const RATION_MICROSECONDS = 200_000
 /** Age at which `current` starts a look-up. */
 const STALE_MICROSECONDS = 60_000_000
+/** With the ration, less than the two seconds within which an event is answered 503. */
 const LOOK_MS = 1_400
 
-export function openSecretSource(options: SecretSourceOptions): SecretSource {
-  const { glances, team, configured, encryptionKey, clock, logger } = options
+/** Returns the source of each team, in the order of the teams. */
+export function openSecretSources<Team extends SecretTeam>(
+  options: SecretSourceOptions<Team>,
+): readonly (Team & { readonly secrets: SecretSource })[] {
+  const { glances, teams, encryptionKey, clock, logger } = options
   const key = encryptionKey === null ? null : keyOf(encryptionKey)
+  const teamIds = teams.map(({ teamId }) => teamId)
   const warned = new Set<string>()
-  let known = configured
-  let removed = false
-  let lookedAt = Number.NEGATIVE_INFINITY
-  let looking: Promise<readonly string[]> | null = null
-  /** The result of the last look-up. */
-  let last: Promise<readonly string[]> = Promise.resolve(configured)
+  let known: ReadonlyMap<number, readonly string[]> = new Map()
+  let removed: ReadonlySet<number> = new Set()
+  let beganAt = Number.NEGATIVE_INFINITY
+  let looking: Promise<void> | null = null
+  /** The look-up that has not begun yet, so that everybody who asks now may share it. */
+  let coming: Promise<void> | null = null
 
-  const warn = (about: string, message: string) => {
-    if (warned.has(about)) return
-    warned.add(about)
+  const warn = (team: SecretTeam, about: string, message: string) => {
+    const place = `${team.teamId} ${about}`
+    if (warned.has(place)) return
+    warned.add(place)
     logger.warn({ team: team.name }, message)
   }
-  const look = async (): Promise<readonly string[]> => {
-    const boxes = await glances.look({ purpose: 'ingest secrets', milliseconds: LOOK_MS }, async (db) => {
-      removed = (await removedAmong(db, [team.teamId])).length > 0
-      return await secretsInUse(db, team.teamId)
-    })
+  const opened = (team: SecretTeam, { configId, box }: SealedSecret): readonly string[] => {
     if (key === null) {
-      if (boxes.size > 0) {
-        warn('', 'stored signature secrets cannot be opened: INTAKE_ENCRYPTION_KEY is not set')
-      }
-      return configured
+      warn(team, '', 'stored signature secrets cannot be opened: INTAKE_ENCRYPTION_KEY is not set')
+      return []
     }
-    const opened: string[] = []
-    for (const [configId, box] of boxes) {
-      try {
-        opened.push(open(box, key, placeOf({ teamId: team.teamId, configId })))
-      } catch {
-        warn(
-          configId,
-          'a stored signature secret cannot be opened: it was stored under another INTAKE_ENCRYPTION_KEY',
-        )
-      }
+    try {
+      return [open(box, key, placeOf({ teamId: team.teamId, configId }))]
+    } catch {
+      warn(
+        team,
+        configId,
+        'a stored signature secret cannot be opened: it was stored under another INTAKE_ENCRYPTION_KEY',
+      )
+      return []
     }
-    return [...new Set([...configured, ...opened])]
   }
-  const refresh = (): Promise<readonly string[]> => {
-    if (looking !== null) return looking
-    if (clock.now() - lookedAt < RATION_MICROSECONDS) return last
-    lookedAt = clock.now()
-    looking = look()
-      .then((found) => {
-        known = found
-        return found
-      })
-      .finally(() => {
-        looking = null
-      })
-    last = looking
-    return looking
+  const look = async () => {
+    beganAt = clock.now()
+    const [boxes, gone] = await glances.look(
+      { purpose: 'ingest secrets', milliseconds: LOOK_MS },
+      async (db) => [await secretsInUse(db, teamIds), await removedAmong(db, teamIds)] as const,
+    )
+    removed = new Set(gone)
+    known = new Map(
+      teams.map((team) => {
+        const stored = boxes.filter(({ teamId }) => teamId === team.teamId)
+        return [
+          team.teamId,
+          [...new Set([...team.configured, ...stored.flatMap((box) => opened(team, box))])],
+        ]
+      }),
+    )
   }
-  return {
-    current() {
-      if (clock.now() - lookedAt > STALE_MICROSECONDS) refresh().catch(() => {})
-      return known
-    },
-    refresh,
-    isRemoved: () => removed,
+  /** Fails with the look-up before it: the warehouse does not answer, and nobody waits for two limits. */
+  const lookNext = async () => {
+    try {
+      await looking
+      const pause = RATION_MICROSECONDS - (clock.now() - beganAt)
+      if (pause > 0) await clock.sleep(pause / 1000)
+    } finally {
+      coming = null
+    }
+    looking = look().finally(() => {
+      looking = null
+    })
+    await looking
   }
+  const refresh = () => {
+    coming ??= lookNext()
+    return coming
+  }
+  return teams.map((team) => {
+    const current = () => known.get(team.teamId) ?? team.configured
+    const secrets: SecretSource = {
+      current() {
+        if (clock.now() - beganAt > STALE_MICROSECONDS) refresh().catch(() => {})
+        return current()
+      },
+      refresh: () => refresh().then(current),
+      isRemoved: () => removed.has(team.teamId),
+    }
+    return { ...team, secrets }
+  })
 }
 
 /**
  * Checks that a body was signed with a secret of its team (specification, section 5 item 7).
  *
- * Invariant: secrets are compared in constant time only; a secret that was stored a moment ago is accepted.
+ * Invariant: secrets are compared in constant time only; a secret that was stored before the event arrived is accepted.
  */
 export type Genuineness = 'genuine' | 'signature' | 'no_secret' | 'unavailable' | 'unknown_team'
 

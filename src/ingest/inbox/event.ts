@@ -6,7 +6,7 @@
 import { isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { type IdReading, recordId, referenceId } from '../../core/identifiers.ts'
-import { isObject, parseJson } from '../../core/json.ts'
+import { isObject, isTooComplex, parseJson } from '../../core/json.ts'
 
 export interface InboxEvent {
   readonly teamId: number
@@ -42,8 +42,9 @@ export function readEvent(teamId: number, body: Buffer): InboxEvent {
   }
 }
 
-/** Undefined for a body that is not JSON. */
+/** Undefined for a body that is not JSON, or has too many levels or values. */
 function parseEnvelope(body: Buffer): unknown {
+  if (isTooComplex(body)) return undefined
   try {
     // Plain bodies are read by the native parser alone, which is right about everything but numbers.
     if (body[0] === BRACE && isUtf8(body)) {

@@ -25,16 +25,14 @@ export async function secretChecks(
   for (const team of teams) {
     const suffix = teams.length > 1 ? ` of ${team.name}` : ''
     const boxes =
-      session === null || team.teamId === null
-        ? new Map<string, Buffer>()
-        : await secretsInUse(session.db, team.teamId)
+      session === null || team.teamId === null ? [] : await secretsInUse(session.db, [team.teamId])
     let opened = 0
-    for (const [configId, box] of boxes) {
+    for (const { box, ...place } of boxes) {
       encrypted += 1
-      if (key !== null && opens(box, key, { teamId: team.teamId!, configId })) opened += 1
+      if (key !== null && opens(box, key, place)) opened += 1
       else unreadable += 1
     }
-    checks.push(secretCheck(`webhook secret${suffix}`, team.configured, opened, boxes.size))
+    checks.push(secretCheck(`webhook secret${suffix}`, team.configured, opened, boxes.length))
   }
   return [...checks, keyCheck(key !== null, encrypted, unreadable)]
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
 import { openRefetcher } from '../../extract/conflicts/refetcher.ts'
 import { type Drain, openDrain } from '../../ingest/drain/drain.ts'
-import { openSecretSource } from '../../ingest/http/secrets.ts'
+import { openSecretSources } from '../../ingest/http/secrets.ts'
 import { type Ingester, openIngester } from '../../ingest/http/server.ts'
 import type { IngestWatch } from '../../ingest/watch.ts'
 import type { Glances } from '../../warehouse/glance.ts'
@@ -104,11 +104,10 @@ export async function openReceiving(
       received.note(team, duplicate)
     },
   }
-  const teams = options.ingestTeams.map(({ name, webhookSecrets }) => {
-    const team = { name, teamId: teamIds.get(name)! }
-    const secrets = { glances, team, configured: webhookSecrets, encryptionKey, clock, logger }
-    return { ...team, secrets: openSecretSource(secrets) }
-  })
+  const known = options.ingestTeams.map(({ name, webhookSecrets }) => ({
+    ...{ name, teamId: teamIds.get(name)!, configured: webhookSecrets },
+  }))
+  const teams = openSecretSources({ glances, teams: known, encryptionKey, clock, logger })
   try {
     return use(await openIngester({ url, ...address, teams, clock, logger, watch, onStored }))
   } catch (error) {

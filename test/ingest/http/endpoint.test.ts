@@ -88,7 +88,15 @@ describe('a signed event', () => {
     ['with an id of a lone surrogate', Buffer.from('{"id":"\\ud83d"}'), 'unreadable', null],
     ['with an id that is too long', eventOf({ id: 'x'.repeat(3000) }), 'unreadable', 'p-1'],
     ['with a key twice: the last counts', Buffer.from('{"id":"first","id":"last"}'), 'last', null],
-    ['nested a hundred thousand deep', nested(100_000), 'deep', null],
+    ['nested 500 deep', nested(500), 'deep', null],
+    ['nested a hundred thousand deep', nested(100_000), 'unreadable', null],
+    ['of millions of empty arrays', Buffer.alloc(5_242_880, '[],'), 'unreadable', null],
+    [
+      'large, of few values',
+      eventOf({ id: 'large', data: { id: 'p', x: '[{,'.repeat(1_000_000) } }),
+      'large',
+      'p',
+    ],
     [
       'of bytes that are no UTF-8',
       Buffer.from([...Buffer.from('{"id":"e","x":"'), 0xff, 0x22, 0x7d]),

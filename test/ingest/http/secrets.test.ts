@@ -1,11 +1,12 @@
 /** Signature secrets: configured and stored ones, used at once, dropped when retired, and never shown. */
 import { randomBytes } from 'node:crypto'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import type { Clock } from '../../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { keyOf, seal } from '../../../src/core/secret-box.ts'
-import { openSecretSource, type SecretSource } from '../../../src/ingest/http/secrets.ts'
+import { openSecretSources, type SecretSource } from '../../../src/ingest/http/secrets.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
-import { openGlances } from '../../../src/warehouse/glance.ts'
+import { type Glances, openGlances } from '../../../src/warehouse/glance.ts'
 import { placeOf, retireSecret, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { eventOf, openRecorder, openScene, post, query, type Recorded } from '../support/ingest.ts'
@@ -14,6 +15,7 @@ interface Bench extends AsyncDisposable {
   readonly url: string
   readonly recorded: Recorded
   readonly clock: Clock & { pass(seconds: number): void }
+  readonly glances: Glances
   source(encryptionKey?: string | null): SecretSource
   store(configId: string, secret: string, sealedBy?: string): Promise<void>
   retire(configId: string): Promise<void>
@@ -22,17 +24,22 @@ interface Bench extends AsyncDisposable {
 const KEY = randomBytes(32).toString('base64')
 const TEAM = { name: 'clinic', teamId: 1 }
 
+const sourceOf = (options: Parameters<typeof openSecretSources>[0]) => openSecretSources(options)[0]!.secrets
+
 async function openBench(configured: readonly string[] = ['configured']): Promise<Bench> {
   const database = await createTestDatabase()
   const { url } = database
   await query(url, `insert into intake.teams (name) values ('clinic')`)
   const { recorded, logger } = openRecorder()
   let now = 0
+  const sleepers = new Map<() => void, number>()
   const clock = {
     now: () => now,
-    sleep: () => Promise.reject(new Error('nothing sleeps here')),
+    sleep: (milliseconds: number) =>
+      new Promise<void>((resolve) => void sleepers.set(resolve, now + milliseconds * 1000)),
     pass(seconds: number) {
       now += seconds * 1_000_000
+      for (const [wake, at] of sleepers) if (at <= now && sleepers.delete(wake)) wake()
     },
   }
   const session = await openSession({ url, purpose: 'tests' })
@@ -41,8 +48,9 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
     url,
     recorded,
     clock,
+    glances,
     source: (encryptionKey = KEY) =>
-      openSecretSource({ glances, team: TEAM, configured, encryptionKey, clock, logger }),
+      sourceOf({ glances, teams: [{ ...TEAM, configured }], encryptionKey, clock, logger }),
     async store(configId, secret, sealedBy = KEY) {
       const key = { teamId: 1, configId }
       await storeSecret(session.db, key, seal(secret, keyOf(sealedBy), placeOf(key)))
@@ -70,14 +78,59 @@ describe('the secrets of a team', () => {
     expect(source.current()).toEqual(['configured', 'stored'])
   })
 
-  it('are looked up at most five times a second, however often they are requested', async () => {
+  it('are looked up at most five times a second, and by a look-up that began after the request for them', async () => {
     await using bench = await openBench()
-    const source = bench.source()
-    await Promise.all(Array.from({ length: 50 }, () => source.refresh()))
+    let looks = 0
+    const [source, other] = openSecretSources({
+      glances: {
+        ...bench.glances,
+        look(...words: Parameters<typeof bench.glances.look>) {
+          looks += 1
+          return bench.glances.look(...words)
+        },
+      } as Glances,
+      teams: [
+        { ...TEAM, configured: ['configured'] },
+        { name: 'other', teamId: 2, configured: ['of the other'] },
+      ],
+      ...{ encryptionKey: KEY, clock: bench.clock, logger: openRecorder().logger },
+    }).map(({ secrets }) => secrets) as [SecretSource, SecretSource]
+    const first = Array.from({ length: 50 }, () => source.refresh())
+    // Its snapshot may be older than what is stored now: later requests wait for the next look-up.
+    await Promise.race([first[0], setImmediate()])
     await bench.store('a', 'new')
-    expect(await source.refresh()).toEqual(['configured'])
-    bench.clock.pass(0.25)
-    expect(await source.refresh()).toEqual(['configured', 'new'])
+    const later = [source, source, other].map((each) => each.refresh())
+    await Promise.all(first)
+    expect(looks).toBe(1)
+    bench.clock.pass(0.19)
+    expect(await Promise.race([later[0], sleep(20)])).toBeUndefined()
+    bench.clock.pass(0.01)
+    expect(await Promise.all(later)).toEqual([['configured', 'new'], ['configured', 'new'], ['of the other']])
+    expect(looks).toBe(2)
+  })
+
+  it('cannot be looked up while the warehouse hangs: everybody who waits fails with the same look-up', async () => {
+    await using bench = await openBench()
+    const failures: ((reason: Error) => void)[] = []
+    const glances = {
+      look: () => new Promise<never>((_, reject) => void failures.push(reject)),
+    } as unknown as Glances
+    const { logger } = openRecorder()
+    const source = sourceOf({
+      ...{ glances, encryptionKey: KEY, clock: bench.clock, logger },
+      teams: [{ ...TEAM, configured: [] }],
+    })
+    const first = source.refresh()
+    await setImmediate()
+    const second = source.refresh()
+    failures[0]!(new Error('too slow'))
+    await expect(first).rejects.toThrow('too slow')
+    await expect(second).rejects.toThrow('too slow')
+    bench.clock.pass(1)
+    const third = source.refresh()
+    await expect.poll(() => failures.length).toBe(2)
+    failures[1]!(new Error('still'))
+    await expect(third).rejects.toThrow('still')
   })
 
   it('are refreshed in the background when they are old, so that a retired one is dropped', async () => {
@@ -116,6 +169,7 @@ describe('an ingester', () => {
     const source = bench.source()
     await using scene = await openScene({ teams: [{ ...TEAM, secrets: source }] })
     const send = async () => (await post(scene.ingester.url, eventOf(), { secret: 'new' })).status
+    bench.clock.pass(2)
     expect(await send()).toBe(503)
     await bench.store('a', 'other')
     bench.clock.pass(2)
@@ -125,16 +179,44 @@ describe('an ingester', () => {
     expect(await send()).toBe(200)
   })
 
+  it('accepts the first event signed with a secret that was stored during a look-up for another', async () => {
+    await using database = await createTestDatabase()
+    await query(database.url, `insert into intake.teams (name) values ('clinic')`)
+    await using glances = openGlances(database.url)
+    const { logger } = openRecorder()
+    const teams = openSecretSources({
+      ...{ glances, encryptionKey: KEY, clock: systemClock, logger },
+      teams: [{ ...TEAM, configured: ['configured'] }],
+    })
+    await using scene = await openScene({ url: database.url, teams })
+    const send = async (secret: string) => (await post(scene.ingester.url, eventOf(), { secret })).status
+    await using session = await openSession({ url: database.url, purpose: 'tests' })
+    const sessions = () =>
+      query(
+        database.url,
+        `select pid from pg_stat_activity
+        where datname = current_database() and application_name in ('intake-sync glance', 'intake-sync ingest secrets')`,
+      )
+    expect(await send('unknown')).toBe(400)
+    const before = await sessions()
+    const forged = Array.from({ length: 50 }, () => send('unknown'))
+    const key = { teamId: 1, configId: 'a' }
+    await storeSecret(session.db, key, seal('new', keyOf(KEY), placeOf(key)))
+    expect(await send('new')).toBe(200)
+    expect(new Set(await Promise.all(forged))).toEqual(new Set([400]))
+    // Their look-ups share the connections of the ingester.
+    expect(before).toHaveLength(1)
+    expect(await sessions()).toEqual(before)
+  })
+
   it('answers 503, not 400, when it cannot look up a possibly new secret', async () => {
-    const clock = { now: () => 0, sleep: () => Promise.reject(new Error('nothing sleeps here')) }
     const { logger } = openRecorder()
     await using glances = openGlances('postgres://nobody@127.0.0.1:9/none')
-    const secrets = openSecretSource({
+    const secrets = sourceOf({
       glances,
-      team: TEAM,
-      configured: ['x'],
+      teams: [{ ...TEAM, configured: ['x'] }],
       encryptionKey: KEY,
-      clock,
+      clock: systemClock,
       logger,
     })
     await using scene = await openScene({
