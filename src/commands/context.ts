@@ -4,11 +4,13 @@
  *
  * Invariant: stdout carries results only; stderr carries logs, progress and errors. A closed pipe stops neither.
  */
+import { existsSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import { prettyFactory } from 'pino-pretty'
 import { type Answer, type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
+import { IntakeError } from '../core/errors.ts'
 import { isObject, parseJson } from '../core/json.ts'
 import { selectTeam } from '../core/which-team.ts'
 import { openEmbedded } from '../embedded/server.ts'
@@ -62,6 +64,19 @@ export async function openWarehouse(context: Context, config: Config): Promise<O
   const onNotice = (line: string) => void context.stderr.write(`${line}\n`)
   const server = await openEmbedded({ dataDir: config.dataDir, onNotice })
   return { url: server.url, kind: 'embedded', [Symbol.asyncDispose]: () => server.stop() }
+}
+
+/** Throws `no_warehouse` where opening would create an embedded server. For commands that only read. */
+export async function requireWarehouse(context: Context, config: Config): Promise<OpenWarehouse> {
+  const { databaseUrl, dataDir } = config
+  if (databaseUrl !== null || existsSync(dataDir)) return openWarehouse(context, config)
+  const demo = `${dataDir}-demo`
+  const orDemo = existsSync(demo) ? `; for that of the demo, set INTAKE_DATA_DIR=${demo}` : ''
+  throw new IntakeError(`there is no warehouse yet: DATABASE_URL is not set, and ${dataDir} does not exist`, {
+    code: 'no_warehouse',
+    verdict: 'stop',
+    hint: `set DATABASE_URL or INTAKE_DATA_DIR, or create it with intake-sync backfill${orDemo}`,
+  })
 }
 
 /** Writes the one JSON document of `--json`. */

@@ -2,7 +2,7 @@
  * Law 8 over the whole test suite: the output of every command in a test is searched for text that belongs only to a
  * person of the emulator or was planted by a test.
  *
- * Invariant: commands that print values on request (`api`, `--show-values`, the demo) may show them on standard output.
+ * Invariant: commands that print values on request (`api`, `psql`, `--show-values`, the demo) may show them on standard output.
  * Standard error, which receives logs and errors, never shows them.
  */
 import type { Ended } from './cli.ts'
@@ -23,7 +23,7 @@ const PERSONAL = new RegExp(
 )
 
 /** Commands whose output is values. */
-const VALUES = new Set(['api', 'demo', 'emulator', 'patients'])
+const VALUES = new Set(['api', 'demo', 'emulator', 'patients', 'psql'])
 
 /** Returns the finished command; throws if its output contains health data or it met a defect of this project. */
 export function withoutPersons(words: readonly string[], ended: Ended): Ended {

@@ -1,0 +1,208 @@
+/** `psql`: SQL with the role of a reader, through psql where it is installed and without it. */
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Context } from '../../../src/commands/context.ts'
+import { placeOf, psqlCommand } from '../../../src/commands/inspect/psql.ts'
+import { makeLogin } from '../../analytics/logins.ts'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import { runCli } from '../../support/cli.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+const NOWHERE = '/nowhere'
+
+let warehouse: TestDatabase
+let folder: string
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+  folder = makeFolder('psql-')
+  await query(
+    warehouse.url,
+    `insert into intake.teams (name) values ('north'), ('south');
+     insert into intake.patients (team_id, id, first_name, _version, _origin, _loaded_at, _hash)
+       select team_id, 'p' || n, 'Ada', now(), 'page', now(), '' from intake.teams, generate_series(1, 2) as n;
+     insert into intake_ops.access (login, team_id) select 'intake_analyst', team_id from intake.teams`,
+  )
+})
+afterAll(async () => {
+  removeFolder(folder)
+  await warehouse.drop()
+})
+
+/** Without psql, in this process. */
+const own = (words: readonly string[], url = warehouse.url) =>
+  runCommand(['psql', ...words], { DATABASE_URL: url, PATH: NOWHERE })
+
+const WHO = `select current_user as who, current_setting('search_path') as path`
+
+describe('without psql', () => {
+  it.each([
+    [[], expect.any(String), 'intake,public'],
+    [['--as', 'analyst'], 'intake_analyst', 'intake_analytics,public'],
+    [['--as', 'clinical'], 'intake_clinical', 'intake,intake_analytics,public'],
+  ])('%j has its role from the first statement on, and finds its tables by name', async (as, who, path) => {
+    const { code, stdout } = await own([...as, '--json', '-c', WHO, '-c', 'select 1 as n, null as x'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toEqual({
+      results: [
+        { columns: ['who', 'path'], rows: [[who, path]], command: 'SELECT', row_count: 1 },
+        { columns: ['n', 'x'], rows: [[1, null]], command: 'SELECT', row_count: 1 },
+      ],
+    })
+  })
+
+  it('a reader is refused what the role may not read, in the words of Postgres: exit code 1', async () => {
+    const { code, stdout, stderr } = await own([
+      '--as',
+      'analyst',
+      '-c',
+      'select first_name from intake.patients',
+    ])
+    expect([code, stdout, stderr]).toEqual([1, '', 'error: permission denied for schema intake\n'])
+  })
+
+  it('of several teams a reader sees those that the role was granted; without any, a note says so', async () => {
+    const teams = ['--as', 'clinical', '-c', 'select distinct team_id from patients order by 1']
+    const before = await own(teams)
+    expect(before.stderr).toContain('intake-sync access grant intake_clinical TEAM')
+    expect(before.stdout).toBe('team_id\n(0 rows)\n\n')
+    expect(
+      (await runCommand(['access', 'grant', 'intake_clinical', 'south'], { DATABASE_URL: warehouse.url }))
+        .code,
+    ).toBe(0)
+    const after = await own(teams)
+    expect([after.stderr, after.stdout]).toEqual(['', 'team_id\n2\n(1 row)\n\n'])
+  })
+
+  it('a login without the role is refused before anything is run; one with it may be a reader’s own', async () => {
+    const login = await makeLogin(warehouse.url, 'intake_clinical')
+    const refused = await own(['--as', 'analyst', '--json', '-c', WHO], login.url)
+    expect([refused.code, JSON.parse(refused.stdout).error.code]).toEqual([1, 'role_refused'])
+    const taken = await own(['--as', 'clinical', '-c', 'select current_user'], login.url)
+    expect(taken.stdout).toBe('current_user\nintake_clinical\n(1 row)\n\n')
+  })
+
+  it('where there is no role for researchers, an error says so', async () => {
+    const [role] = await query(warehouse.url, `select from pg_roles where rolname = 'intake_researcher'`)
+    const { code, stderr } = await own(['--as', 'researcher', '-c', 'select 1'])
+    if (role === undefined)
+      expect([code, stderr]).toEqual([1, expect.stringContaining('no role intake_researcher')])
+    else expect(code).toBe(0)
+    expect((await own(['--as', 'nobody'])).code).toBe(2)
+  })
+
+  it('SQL of standard input is run as one, and the first failure ends it', async () => {
+    const run = (input: string) =>
+      runCli(['psql', '--as', 'analyst'], { DATABASE_URL: warehouse.url, PATH: NOWHERE }, { input })
+    const good = await run('select 1 as one;\nselect $$a;\nb$$ as two, null as three;\n')
+    expect(good.output).toBe('one\n1\n(1 row)\n\ntwo      three\na;\\x0ab\n(1 row)\n\n')
+    const bad = await run('select 1 as one;\nselect nothing;\n')
+    expect([bad.code, bad.stdout, bad.stderr]).toEqual([1, '', 'error: column "nothing" does not exist\n'])
+    const backslash = await run('\\d\n')
+    expect([backslash.code, backslash.stderr]).toEqual([1, 'error: commands that begin with \\ need psql\n'])
+  })
+
+  it('at a terminal each statement is run when its line ends with a semicolon, also after a failure', async () => {
+    const keyboard = Object.assign(new PassThrough(), { isTTY: true })
+    let stdout = ''
+    let stderr = ''
+    const context: Context = {
+      env: { DATABASE_URL: warehouse.url, PATH: NOWHERE },
+      stdout: { write: (text) => (stdout += String(text)) },
+      stderr: { write: (text) => (stderr += String(text)) },
+      signal: new AbortController().signal,
+      version: '0.0.0',
+    }
+    keyboard.end('select nothing;\nselect\n 7 as seven;\n')
+    await psqlCommand(context, () => keyboard).parseAsync([], { from: 'user' })
+    expect(stdout).toBe('seven\n7\n(1 row)\n\n')
+    expect(stderr).toContain('psql is not installed')
+    expect(stderr).toContain('error: column "nothing" does not exist\n')
+  })
+
+  it('arguments of psql need psql, and --json needs SQL of its own: exit code 2', async () => {
+    expect((await own(['--', '--csv'])).code).toBe(2)
+    expect((await own(['--json', '--', '-c', 'select 1'])).code).toBe(2)
+  })
+})
+
+describe('with psql', () => {
+  /** Writes down how it was called, in place of psql. */
+  const standIn = (code: number) => {
+    const said = join(folder, 'said')
+    writeFileSync(
+      join(folder, 'psql'),
+      `#!/bin/sh\nprintf '%s\\n' "$@" "PGOPTIONS=$PGOPTIONS" "PGPASSWORD=$PGPASSWORD" >'${said}'\nexit ${code}\n`,
+      { mode: 0o755 },
+    )
+    return () => readFileSync(said, 'utf8').trimEnd().split('\n')
+  }
+
+  it('no argument has the password; options of the connection and of psql are passed on', async () => {
+    const said = standIn(0)
+    const url = new URL(warehouse.url)
+    url.searchParams.set('options', '-c work_mem=5MB')
+    const { code } = await runCli(['psql', '--as', 'analyst', '-c', 'select 1', '--', '--csv', '-q'], {
+      DATABASE_URL: url.href,
+      PATH: `${folder}:/bin:/usr/bin`,
+    })
+    expect(code).toBe(0)
+    const { username, password, host, pathname } = url
+    expect(said()).toEqual([
+      ...[
+        '-v',
+        'ON_ERROR_STOP=1',
+        '-v',
+        'PROMPT1=%/ as analyst%R%x%# ',
+        '-c',
+        'select 1',
+        '--csv',
+        '-q',
+        '-d',
+      ],
+      `postgres://${username}@${host}${pathname}`,
+      'PGOPTIONS=-c work_mem=5MB -c search_path=intake_analytics,public -c role=intake_analyst',
+      `PGPASSWORD=${decodeURIComponent(password)}`,
+    ])
+  })
+
+  it.each([1, 2, 3])('its exit code %i becomes 1: the others have meanings of their own', async (code) => {
+    standIn(code)
+    const ended = await runCli(['psql'], { DATABASE_URL: warehouse.url, PATH: `${folder}:/bin:/usr/bin` })
+    expect([ended.code, ended.output]).toEqual([1, ''])
+  })
+
+  it('psql itself connects and has the role', async ({ skip }) => {
+    if (spawnSync('psql', ['--version']).status !== 0) skip('psql is not installed here')
+    const { code, stdout } = await runCli(['psql', '--as', 'analyst', '--', '-Atc', WHO], {
+      DATABASE_URL: warehouse.url,
+    })
+    expect([code, stdout]).toEqual([0, 'intake_analyst|intake_analytics,public\n'])
+  })
+})
+
+it.each([
+  ['postgres://u:p%40ss@h:5/db', 'postgres://u@h:5/db', 'p@ss', ''],
+  ['postgres://u@/db?host=/run/pg', 'postgres://u@/db?host=%2Frun%2Fpg', null, ''],
+  ['postgresql://h/db?password=x&sslmode=no-verify', 'postgresql://h/db?sslmode=require', 'x', ''],
+  [
+    'postgres://u:p:q@h/db?ssl=true&max=3&options=-c a=b',
+    'postgres://u@h/db?sslmode=require',
+    'p:q',
+    '-c a=b',
+  ],
+])('%s reaches psql as %s', (given, url, password, options) => {
+  expect(placeOf(given)).toEqual({ url, password, options })
+})
+
+it('without a warehouse it says so and creates nothing', async () => {
+  const data = join(folder, 'never')
+  const { code, stderr } = await runCommand(['psql', '-c', 'select 1'], { INTAKE_DATA_DIR: data })
+  expect([code, stderr]).toEqual([1, expect.stringContaining('there is no warehouse yet')])
+  expect(existsSync(data)).toBe(false)
+})
