@@ -56,4 +56,4 @@ const context: Context = {
   version,
 }
 
-process.exitCode = await runProgram(process.argv.slice(2), context)
+process.exitCode = await runProgram(process.argv.slice(2), context, process.cwd())

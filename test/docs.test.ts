@@ -91,7 +91,7 @@ describe('README.md', () => {
   })
 
   test('names only variables that exist', () => {
-    const sources = ['config/config.ts', 'config/team.ts', 'config/file.ts']
+    const sources = ['config/config.ts', 'config/team.ts', 'config/file.ts', 'config/settings.ts']
       .map((name) => read(`src/${name}`))
       .join('\n')
     const support = read('test/support/server.ts')

@@ -9,6 +9,7 @@ import pino, { type Logger } from 'pino'
 import { prettyFactory } from 'pino-pretty'
 import { type Answer, type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { type Config, requireTeams, type TeamConfig } from '../config/config.ts'
+import type { EnvFile } from '../config/settings.ts'
 import { systemClock } from '../core/clock.ts'
 import { IntakeError } from '../core/errors.ts'
 import { isObject, parseJson } from '../core/json.ts'
@@ -18,7 +19,10 @@ import { ENDPOINTS } from '../streams/catalogue.ts'
 import { shown } from './terminal/printable.ts'
 
 export interface Context {
+  /** What the settings file adds included. */
   readonly env: NodeJS.ProcessEnv
+  /** The settings file; null where there is none. */
+  readonly envFile?: EnvFile | null
   readonly stdout: Output
   readonly stderr: Output
   /** Aborted by the first SIGINT or SIGTERM. */

@@ -5,6 +5,7 @@
  * lock, 4 needs attention, 130 and 143 interrupted. All output, including help and errors, goes to the context.
  */
 import { Command, CommanderError } from 'commander'
+import { readEnvFile, withEnvFile } from '../config/settings.ts'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, ExitCode } from './context.ts'
@@ -29,6 +30,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   explain: async (context) => (await import('./inspect/explain.ts')).explainCommand(context),
   'dead-letters': async (context) => (await import('./manage/dead-letters.ts')).deadLettersCommand(context),
   erase: async (context) => (await import('./manage/erase.ts')).eraseCommand(context),
+  config: async (context) => (await import('./manage/config.ts')).configCommand(context),
   doctor: async (context) => (await import('./inspect/doctor.ts')).doctorCommand(context),
   emulator: async (context) => (await import('./run/emulator.ts')).emulatorCommand(context),
   demo: async (context) => (await import('./demo/demo.ts')).demoCommand(context),
@@ -37,8 +39,27 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
 /** The width of help text without a terminal. */
 const PLAIN_WIDTH = 80
 
-/** Runs the command in `words`, the arguments without the name of the program. Never throws a command's error. */
-export async function runProgram(words: readonly string[], context: Context): Promise<number> {
+/**
+ * Runs the command in `words`, the arguments without the name of the program. Never throws a command's error. The
+ * settings file is looked for in `folder`; without one, there is none.
+ */
+export async function runProgram(
+  words: readonly string[],
+  surroundings: Context,
+  folder?: string,
+): Promise<number> {
+  const { env } = surroundings
+  let context = surroundings
+  try {
+    const envFile = folder === undefined ? null : readEnvFile(env, folder)
+    context = { ...surroundings, env: withEnvFile(env, envFile), envFile }
+  } catch (error) {
+    return exitCodeFor(error, words, new Command(), surroundings)
+  }
+  return await runWords(words, context)
+}
+
+async function runWords(words: readonly string[], context: Context): Promise<number> {
   const program = new Command('intake-sync')
     .description('Keeps a Postgres warehouse equal to a hosted Intake Forms Service.')
     .version(context.version)

@@ -4,7 +4,15 @@ import { UsageError } from '../core/errors.ts'
 import { printableKey, readSetting, type Settings } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
 
-const fileShape = z.strictObject({ teams: z.array(teamShape).min(1) })
+const fileShape = z.strictObject({ $schema: z.string().optional(), teams: z.array(teamShape).min(1) })
+
+/** For editors: completion and checks while the file is written. */
+export function teamsFileSchema(): unknown {
+  return {
+    ...z.toJSONSchema(fileShape, { io: 'input' }),
+    title: 'intake-sync.json, the file of INTAKE_CONFIG',
+  }
+}
 
 export function readTeamsFile(path: string, settings: Settings): readonly (TeamConfig | IngestTeamConfig)[] {
   const content = parse(readSetting('INTAKE_CONFIG', path))

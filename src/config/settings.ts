@@ -1,5 +1,7 @@
 /** Settings by name: from the environment, or from the file that `NAME_FILE` points at (Docker secrets). */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { parseEnv } from 'node:util'
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
 
@@ -27,6 +29,80 @@ export const rateLimitShape = z.union([
     })
     .refine(({ requests, seconds }) => requests <= MAX_REQUESTS && requests * 60 >= seconds),
 ])
+
+/** Every setting, in the order of README.md: its default in words, and whether its value may be shown. */
+export const SETTINGS: Readonly<Record<string, { readonly without: string | null; readonly secret?: true }>> =
+  {
+    DATABASE_URL: { without: 'embedded', secret: true },
+    INTAKE_BASE_URL: { without: null },
+    INTAKE_API_KEY: { without: null, secret: true },
+    INTAKE_API_SECRET: { without: null, secret: true },
+    INTAKE_API_VERSION: { without: 'v2.1' },
+    INTAKE_TEAM: { without: 'default' },
+    INTAKE_CONFIG: { without: null },
+    INTAKE_CONCURRENCY: { without: '4' },
+    INTAKE_RATE_LIMIT: { without: 'learned' },
+    INTAKE_GIVE_UP_AFTER: { without: '15m' },
+    INTAKE_TIMEZONE: { without: 'UTC' },
+    INTAKE_LOOKBACK_DAYS: { without: '2' },
+    INTAKE_SWEEP_DAYS: { without: '7' },
+    INTAKE_WEBHOOK_SECRETS: { without: null, secret: true },
+    INTAKE_WEBHOOK_HOST: { without: '127.0.0.1' },
+    INTAKE_WEBHOOK_PORT: { without: '8080' },
+    INTAKE_ADMIN_HOST: { without: '127.0.0.1' },
+    INTAKE_ADMIN_PORT: { without: '9090' },
+    INTAKE_CRON: { without: '0 2 * * *' },
+    INTAKE_INBOX_DAYS: { without: '30' },
+    INTAKE_ENCRYPTION_KEY: { without: null, secret: true },
+    INTAKE_ANALYTICS_KEY: { without: 'generated once', secret: true },
+    INTAKE_ALERT_URL: { without: null, secret: true },
+    INTAKE_ALERT_SECRET: { without: null, secret: true },
+    INTAKE_ALERT_INBOX_AGE: { without: '5m' },
+    INTAKE_ALERT_MAX_AGE: { without: '26h' },
+    INTAKE_ALLOW_HTTP: { without: null },
+    INTAKE_DATA_DIR: { without: '.intake-sync' },
+    LOG_LEVEL: { without: 'info' },
+  }
+
+/** The file of settings in the working directory that every command reads; INTAKE_ENV_FILE names another. */
+export const ENV_FILE = 'intake-sync.env'
+
+export interface EnvFile {
+  readonly path: string
+  readonly values: Readonly<Record<string, string>>
+}
+
+/**
+ * The settings file, or null where there is none. A file that another user could have written is refused: it decides
+ * where health data goes.
+ */
+export function readEnvFile(env: NodeJS.ProcessEnv, folder: string): EnvFile | null {
+  const named = env.INTAKE_ENV_FILE || null
+  const path = resolve(folder, named ?? ENV_FILE)
+  if (named === null && !existsSync(path)) return null
+  const text = readSetting('INTAKE_ENV_FILE', path)
+  const { uid, mode } = statSync(path)
+  const own = process.getuid?.()
+  if (own !== undefined && ((uid !== own && uid !== 0) || (mode & 0o022) !== 0)) {
+    throw new UsageError(
+      `${named ?? ENV_FILE} could have been written by another user, so its settings are not used`,
+      'chown and chmod 600 it, or remove it',
+      'INTAKE_ENV_FILE',
+    )
+  }
+  const values = Object.entries(parseEnv(text)).flatMap(([name, value]) => (value ? [[name, value]] : []))
+  return { path, values: Object.fromEntries(values) }
+}
+
+/** The environment comes first, whether it sets NAME or NAME_FILE; the file adds the rest. */
+export function withEnvFile(env: NodeJS.ProcessEnv, file: EnvFile | null): NodeJS.ProcessEnv {
+  if (file === null) return env
+  const rest = Object.entries(file.values).filter(([name]) => {
+    const plain = name.replace(/_FILE$/, '')
+    return env[plain] === undefined && env[`${plain}_FILE`] === undefined
+  })
+  return { ...env, ...Object.fromEntries(rest) }
+}
 
 export interface Settings {
   /** The value of `name`, or null when it is not set; a file's last line end is not part of it. */
