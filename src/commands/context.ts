@@ -47,6 +47,15 @@ export class ExitCode extends Error {
   }
 }
 
+/** Ends a command whose work ended so; returns if there is nothing to report. */
+export function exitAfter({ signal }: Context, status: Ended): void {
+  if (status === 'succeeded') return
+  if (status === 'interrupted') throw new ExitCode(signal.reason === 'SIGTERM' ? 143 : 130)
+  throw new ExitCode(status === 'failed' ? 1 : 4)
+}
+
+type Ended = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
+
 export function openLogger({ stderr }: Pick<Context, 'stderr'>, config: Config): Logger {
   const options = { level: config.logLevel, base: null }
   if (stderr.isTTY !== true) return pino(options, { write: (line) => void stderr.write(line) })

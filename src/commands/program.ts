@@ -70,7 +70,7 @@ async function runWords(words: readonly string[], context: Context): Promise<num
   for (const command of withNested(program)) {
     command
       .exitOverride()
-      .showHelpAfterError('(--help shows what there is)')
+      .showHelpAfterError('(add --help for usage)')
       .configureHelp({ minWidthToWrap: 20 })
       .configureOutput({
         writeOut: (text) => void context.stdout.write(reflowed(context, text)),
@@ -103,7 +103,7 @@ function exitCodeFor(
     if (error.exitCode === 0) return 0
     // Commander has already written its text to stderr.
     const message = missingCommand(program, words) ?? error.message.replace(/^error: /, '')
-    if (words.includes('--json')) printError(stdout, 'usage', message, '--help shows what there is')
+    if (words.includes('--json')) printError(stdout, 'usage', message, 'add --help for usage')
     return 2
   }
   if (signal.aborted && error === signal.reason) return error === 'SIGTERM' ? 143 : 130
@@ -118,11 +118,11 @@ function exitCodeFor(
 
 /** The error message if the program or a group was called without a command; else null. */
 function missingCommand(program: Command, words: readonly string[]): string | null {
-  const asked = words.filter((word) => word !== '--json')
-  const group = asked.length === 0 ? program : program.commands.find((command) => command.name() === asked[0])
-  if (group === undefined || group.commands.length === 0 || asked.length > 1) return null
+  const given = words.filter((word) => word !== '--json')
+  const group = given.length === 0 ? program : program.commands.find((command) => command.name() === given[0])
+  if (group === undefined || group.commands.length === 0 || given.length > 1) return null
   const names = group.commands.map((command) => command.name()).filter((name) => name !== 'help')
-  return `${group.name()} is not a command by itself: name one of ${names.join(', ')}`
+  return `${group.name()} needs a command: ${names.join(', ')}`
 }
 
 /** `mend` is the former name of `hint`, for one release. */

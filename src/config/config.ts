@@ -56,24 +56,20 @@ const port = whole(0, 65_535)
 
 const days = (least: number) => whole(least, 3_650)
 
-/** Also accepts a socket's folder in place of the host: `postgres://user@/db?host=/run`. */
-const isPostgresUrl = (text: string) =>
-  /^postgres(?:ql)?:\/\//.test(text) && (URL.canParse(text) || URL.canParse(text.replace('@/', '@socket/')))
-
 /** A cron expression of five fields, or `off`. */
 export const isSchedule = (text: string) =>
   text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
 /** For each variable, its expected form in words, for the error, and the check. */
 const VARIABLES = {
-  DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().refine(isPostgresUrl)],
+  DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().regex(/^postgres(?:ql)?:\/\//)],
   INTAKE_ALLOW_HTTP: ['1 or 0', z.enum(['0', '1'])],
   INTAKE_DATA_DIR: ['a folder', z.string()],
   INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
   INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
-  INTAKE_WEBHOOK_PORT: ['a port', port],
+  INTAKE_WEBHOOK_PORT: ['a port number from 0 to 65535', port],
   INTAKE_ADMIN_HOST: ['a host name or address', z.string()],
-  INTAKE_ADMIN_PORT: ['a port', port],
+  INTAKE_ADMIN_PORT: ['a port number from 0 to 65535', port],
   INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
   INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
   INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],

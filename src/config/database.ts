@@ -9,34 +9,53 @@ const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify
 
 /** Returns `url` unchanged. Throws `UsageError`, which shows no part of it. */
 export function checkedDatabaseUrl(url: string): string {
-  const { username, password, searchParams } = new URL(
-    URL.canParse(url) ? url : url.replace('@/', '@socket/'),
-  )
+  const { username, password, searchParams } = parsed(url)
   if (/%(?![\da-f]{2})/i.test(username + password) || !isDecodable(username) || !isDecodable(password)) {
     throw wrong(
-      'is not percent-encoded as it should be in its user or password',
-      'write % as %25, @ as %40, : as %3A, / as %2F',
+      'the user or password in DATABASE_URL is not percent-encoded',
+      'in DATABASE_URL, write % as %25, @ as %40, : as %3A, / as %2F',
     )
   }
   const mode = searchParams.get('sslmode')
   if (mode !== null && !SSL_MODES.includes(mode))
-    throw wrong('is not usable: its sslmode is unknown', `use one of: ${SSL_MODES.join(', ')}`)
+    throw wrong(
+      'DATABASE_URL has an unknown sslmode',
+      `set sslmode in DATABASE_URL to one of: ${SSL_MODES.join(', ')}`,
+    )
   const client = asRead(url)
-  if (!(client.port > 0 && client.port < 65_536))
-    throw wrong('is not usable: the port is missing or not a number', 'correct the port')
+  if (!(client.port > 0 && client.port < 65_536)) throw badPort()
   return url
 }
+
+/** Also accepts a socket's folder in place of the host: `postgres://user@/db?host=/run`. */
+function parsed(url: string): URL {
+  const text = URL.canParse(url) ? url : url.replace('@/', '@socket/')
+  if (URL.canParse(text)) return new URL(text)
+  throw URL.canParse(text.replace(PORT, '$1')) ? badPort() : notReadable()
+}
+
+/** A port, after a host, and what comes before it. */
+const PORT = /^(\w+:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^/?#:@]*)):[^/?#]*/
+
+function badPort(): UsageError {
+  return wrong('the port in DATABASE_URL is not a number from 1 to 65535', SHAPE)
+}
+
+function notReadable(): UsageError {
+  return wrong('DATABASE_URL is not a Postgres connection string', SHAPE)
+}
+
+const SHAPE = 'set DATABASE_URL to postgres://user:password@host:5432/database'
 
 function asRead(url: string): pg.Client {
   try {
     return new pg.Client({ connectionString: url }) // reads certificates, connects to nothing
   } catch (error) {
     const { code, syscall } = error as NodeJS.ErrnoException
-    if (syscall === undefined)
-      throw wrong('is not readable', 'write it as postgres://user:password@host/database')
+    if (syscall === undefined) throw notReadable()
     throw wrong(
-      `is not usable: it names a certificate or key that cannot be read (${code ?? 'unknown'})`,
-      'check sslrootcert, sslcert and sslkey, and the permissions of their files',
+      `DATABASE_URL names a certificate or key that cannot be read (${code ?? 'unknown'})`,
+      'check sslrootcert, sslcert and sslkey in DATABASE_URL, and the permissions of their files',
     )
   }
 }
@@ -50,6 +69,6 @@ function isDecodable(text: string): boolean {
   }
 }
 
-function wrong(what: string, hint: string): UsageError {
-  return new UsageError(`DATABASE_URL ${what}`, `in DATABASE_URL, ${hint}`, 'DATABASE_URL')
+function wrong(message: string, hint: string): UsageError {
+  return new UsageError(message, hint, 'DATABASE_URL')
 }

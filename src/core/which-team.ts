@@ -33,9 +33,7 @@ export function selectTeams<Team extends Named>(
   const named = teams.filter((team) => team.name === name)
   if (named.length > 0) return named
   throw new UsageError(
-    listed === 'configuration'
-      ? `${argument} names no configured team`
-      : `${argument} names no team of the warehouse`,
+    `the ${listed} has no team "${name}"`,
     teams.length === 0 ? NONE_YET : `use one of: ${namesOf(teams)}`,
     argument,
   )
@@ -50,12 +48,14 @@ export function selectTeam<Team extends Named>(
   const [team, ...others] = selectTeams(teams, name, listed)
   if (team === undefined) throw new UsageError('the warehouse has no team yet', NONE_YET, '--team')
   if (others.length === 0) return team
-  const where =
-    listed === 'configuration' ? 'the configuration holds several teams' : 'the warehouse has several teams'
-  throw new UsageError(`--team is needed: ${where}`, `use one of: ${namesOf(teams)}`, '--team')
+  throw new UsageError(
+    `the ${listed} has several teams: name one with --team`,
+    `use one of: ${namesOf(teams)}`,
+    '--team',
+  )
 }
 
-const NONE_YET = 'run: intake-sync backfill'
+const NONE_YET = 'run intake-sync backfill, which creates the teams of the configuration'
 
 function namesOf(teams: readonly Named[]): string {
   return teams.map((team) => team.name).join(', ')

@@ -367,6 +367,6 @@ describe('a team without API credentials', () => {
     for (const asked of [undefined, 'south']) {
       expect(() => requireTeams(config, asked)).toThrow(/no baseUrl, apiKey and apiSecret for south$/)
     }
-    expect(() => requireTeams(config, 'east')).toThrow(/--team names no configured team/)
+    expect(() => requireTeams(config, 'east')).toThrow(/the configuration has no team "east"/)
   })
 })

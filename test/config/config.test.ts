@@ -179,7 +179,7 @@ test.each(BAD)('%s may not be %j', (name, value) => {
   for (const env of [{ [name]: value }, { [`${name}_FILE`]: fileOf(value) }]) {
     const error = errorOf(env)
     expect(error).toMatchObject({ variable: name, verdict: 'stop' })
-    expect(error.message).toMatch(new RegExp(`^${name} is not `))
+    expect(error.message).toContain(name)
     expect(error.hint).toContain(name)
     expect(`${error.message} ${error.hint} ${error.stack}`).not.toContain(CANARY)
   }

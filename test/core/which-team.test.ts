@@ -36,17 +36,17 @@ describe('a command', () => {
     expect(selectTeams([], undefined, 'warehouse')).toEqual([])
     expect(selectTeam(teams('a'), undefined, 'warehouse').name).toBe('a')
     expect(errorOf(() => selectTeam(teams('a', 'b'), undefined, 'warehouse'))).toMatchObject({
-      message: '--team is needed: the warehouse has several teams',
+      message: 'the warehouse has several teams: name one with --team',
       hint: 'use one of: a, b',
       variable: '--team',
     })
     expect(errorOf(() => selectTeam(teams('a', 'b'), undefined, 'configuration'))).toMatchObject({
-      message: '--team is needed: the configuration holds several teams',
+      message: 'the configuration has several teams: name one with --team',
       hint: 'use one of: a, b',
     })
     expect(errorOf(() => selectTeam([], undefined, 'warehouse'))).toMatchObject({
       message: 'the warehouse has no team yet',
-      hint: 'run: intake-sync backfill',
+      hint: 'run intake-sync backfill, which creates the teams of the configuration',
       variable: '--team',
     })
   })
@@ -61,17 +61,19 @@ describe('a command', () => {
     (name) => {
       for (const known of [teams('a'), teams('a', 'b')]) {
         expect(errorOf(() => selectTeam(known, name, 'configuration'))).toMatchObject({
-          message: '--team names no configured team',
+          message: `the configuration has no team "${name}"`,
           hint: `use one of: ${known.map((team) => team.name).join(', ')}`,
           variable: '--team',
         })
       }
       expect(errorOf(() => selectTeams(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({
-        message: 'TEAM names no team of the warehouse',
+        message: `the warehouse has no team "${name}"`,
         hint: 'use one of: a',
         variable: 'TEAM',
       })
-      expect(errorOf(() => selectTeams([], name, 'warehouse')).hint).toBe('run: intake-sync backfill')
+      expect(errorOf(() => selectTeams([], name, 'warehouse')).hint).toBe(
+        'run intake-sync backfill, which creates the teams of the configuration',
+      )
     },
   )
 })

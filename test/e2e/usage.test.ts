@@ -18,10 +18,14 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     [['backfil'], 'backfil'],
     [['backfill', '--bogus'], '--bogus'],
     [['backfill', 'patients'], 'backfill'],
-    [['backfill', '--streams', 'patients,nonsense'], 'nonsense'],
-    [['backfill', '--team', 'nobody'], '--team'],
+    [['backfill', '--streams', 'patients,nonsense'], 'unknown stream "nonsense"\n'],
+    [['backfill', '--streams', 'Webhook-config'], 'did you mean webhook_configs? the streams are: '],
+    [['backfill', '--streams', 'packet_responses'], 'cannot read the stream packet_responses'],
+    [['backfill', '--team', 'nobody'], 'the configuration has no team "nobody"'],
     [['backfill', '--since', 'yesterday'], '--since'],
-    [['status', '--max-age', 'soon'], '--max-age'],
+    [['status', '--max-age', '3x'], "'3x' is invalid. Use a duration such as 26h, 90m or 2d, or"],
+    [['dead-letters', 'list', '--stream', 'form'], 'did you mean forms?'],
+    [['explain', 'patient', '1'], 'did you mean patients?'],
     [['migrate', '--down'], '--down'],
     [[], 'Usage:'],
   ])('%j', async (words, named) => {
@@ -44,6 +48,32 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     expect(run.output).not.toMatch(/her.p/)
   })
 
+  it.each([
+    [
+      ['backfill', '--streams', 'patient'],
+      'error: unknown stream "patient"\n  hint: did you mean patients? ',
+    ],
+    [['verify', '--streams', 'patient'], 'error: unknown stream "patient"\n  hint: did you mean patients? '],
+    [['replay', '--streams', 'patient'], 'error: unknown stream "patient"\n  hint: did you mean patients? '],
+    [['backfill', '--since', 'soon'], 'error: --since is not a date\n  hint: write it as YYYY-MM-DD\n'],
+    [['teams', 'remove', 'north'], 'error: neither --keep-data nor --delete-data was given\n'],
+  ])('%j: the mistake in the command is reported before missing settings', async (words, said) => {
+    const run = await runCommand(words, { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+    expect([run.code, run.stderr.slice(0, said.length)]).toEqual([2, said])
+  })
+
+  it.each([
+    ['the port', 'postgres://her-user:her-password@host:99999/db'],
+    ['the port', 'postgres://her-user:her-password@[::1]:five/db'],
+    ['the port', 'postgres://her-password?port=her-port'],
+    ['the user or password', 'postgres://her-user:her-pass%word@host/db'],
+  ])('%s in DATABASE_URL is named, and no part of the value shown', async (part, url) => {
+    const run = await runCommand(['status'], { DATABASE_URL: url })
+    expect(run).toMatchObject({ code: 2, stdout: '' })
+    expect(run.stderr).toMatch(new RegExp(`^error: ${part} in DATABASE_URL is not `))
+    expect(run.stderr).not.toContain('her-')
+  })
+
   it('help is no error, for the program and for its commands', async () => {
     for (const words of [
       ['backfill', '--help'],
@@ -61,8 +91,8 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     const run = await runCommand(words, scene.env)
     expect(run.code).toBe(2)
     const { error } = JSON.parse(run.stdout)
-    expect(error).toMatchObject({ code: 'usage', hint: '--help shows what there is' })
-    expect(error.message).toBe(`${words[0]} is not a command by itself: name one of ${names}`)
+    expect(error).toMatchObject({ code: 'usage', hint: 'add --help for usage' })
+    expect(error.message).toBe(`${words[0]} needs a command: ${names}`)
   })
 
   it('is the exit code of the process', async () => {

@@ -3,7 +3,6 @@ import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { canonicalText } from '../../core/canonical.ts'
-import { UsageError } from '../../core/errors.ts'
 import {
   type Change,
   type Explained,
@@ -15,6 +14,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
+import { requireStream } from '../terminal/options.ts'
 import { printable, shown } from '../terminal/printable.ts'
 import { colored, minute, paragraph } from '../terminal/terminal.ts'
 
@@ -47,10 +47,9 @@ export function explainCommand(context: Context): Command {
 }
 
 function streamCalled(name: string): Stream {
-  const stream = ALL_STREAMS.find((each) => each.name === name)
-  if (stream !== undefined) return stream
-  const known = ALL_STREAMS.map((each) => each.name).join(', ')
-  throw new UsageError(`there is no stream "${name}"`, `use one of: ${known}`, 'stream')
+  const known = ALL_STREAMS.map((stream) => stream.name)
+  requireStream(name, known, 'stream')
+  return ALL_STREAMS[known.indexOf(name)]!
 }
 
 /** The output of `explain`, as text and as JSON. Invariant: values appear only with `--show-values`. */

@@ -12,10 +12,10 @@ import {
   verify,
 } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
-import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
+import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
 import { alertsAtEnd } from '../run/alerts-at-end.ts'
 import { openProgress } from '../run/progress.ts'
-import { streamsNamed } from '../terminal/options.ts'
+import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
 import { printable } from '../terminal/printable.ts'
 import { fittedTable, paragraph } from '../terminal/terminal.ts'
 
@@ -31,11 +31,8 @@ interface Options {
 export function verifyCommand(context: Context): Command {
   return new Command('verify')
     .description('read the service again and compare the tables with it')
-    .option(
-      '--streams <names>',
-      `only these streams, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
-    )
-    .option('--team <name>', 'only this team of the configuration')
+    .addOption(streamsOption(ALL_STREAMS))
+    .addOption(teamOption('configuration'))
     .option('--deep', 'also compare the export files with the responses, answer by answer')
     .option('--repair', 'fetch and load the records that differ')
     .option(
@@ -47,14 +44,11 @@ export function verifyCommand(context: Context): Command {
       const summary = await runVerify(context, options)
       if (options.json) printJson(context, verifyDocument(summary))
       else context.stdout.write(verifyText(context, summary))
-      const code = exitCodeOf(summary, context)
-      if (code !== 0) throw new ExitCode(code)
+      exitAfter(context, summary.status)
     })
 }
 
 async function runVerify(context: Context, options: Options): Promise<VerifySummary> {
-  const config = readConfig(context.env)
-  const teams = requireTeams(config, options.team)
   const streams = streamsNamed(options.streams, ALL_STREAMS)
   if (options.allowMassDelete && !options.repair) {
     throw new UsageError(
@@ -72,6 +66,8 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
       '--deep',
     )
   }
+  const config = readConfig(context.env)
+  const teams = requireTeams(config, options.team)
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, teams.length > 1)
@@ -90,12 +86,6 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     version: context.version,
     onProgress: progress.update,
   })
-}
-
-function exitCodeOf({ status }: VerifySummary, context: Context): number {
-  if (status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
-  if (status === 'failed') return 1
-  return status === 'needs_attention' ? 4 : 0
 }
 
 /** The report of a verification, as text and as the JSON document of `--json`. */

@@ -107,7 +107,7 @@ export function visibility(text: string): boolean {
   const word = text.trim().toLowerCase()
   if (['visible', 'shown', 'show', 'true', 'yes'].includes(word)) return true
   if (['hidden', 'hide', 'false', 'no'].includes(word)) return false
-  throw new InvalidArgumentError('write visible or hidden')
+  throw new InvalidArgumentError('Use visible or hidden.')
 }
 
 interface Decision {

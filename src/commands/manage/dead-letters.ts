@@ -2,13 +2,17 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
+import { INBOX } from '../../core/envelope.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
+import { selectTeams } from '../../core/which-team.ts'
 import { type DeadLetterFilter, listDeadLetters, readDeadLetter } from '../../operate/dead-letters/read.ts'
 import { discardDeadLetters, retryDeadLetters } from '../../operate/dead-letters/retry.ts'
+import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { readTeams } from '../../warehouse/teams.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
-import { wholeNumber } from '../terminal/options.ts'
+import { requireStream, wholeNumber } from '../terminal/options.ts'
 import { deadLetterDocument, deadLetterText, listText, retriedText } from './dead-letters-text.ts'
 
 interface ListOptions {
@@ -69,13 +73,17 @@ function command(name: string, description: string): Command {
 
 async function showList(context: Context, options: ListOptions): Promise<void> {
   const { status, stream, team, limit } = options
+  if (stream !== undefined) requireStream(stream, [...ALL_STREAMS.map(({ name }) => name), INBOX], '--stream')
   const filter: DeadLetterFilter = {
     limit,
     ...(status === 'all' ? {} : { status }),
     ...(stream === undefined ? {} : { stream }),
     ...(team === undefined ? {} : { team }),
   }
-  const list = await withSession(context, ({ db }) => listDeadLetters(db, filter))
+  const list = await withSession(context, async ({ db }) => {
+    selectTeams(await readTeams(db), team, 'warehouse')
+    return await listDeadLetters(db, filter)
+  })
   if (options.json) printJson(context, { total: list.total, dead_letters: list.deadLetters })
   else context.stdout.write(listText(context, list, status))
 }
@@ -132,7 +140,7 @@ async function withSession<Result>(
 
 function numericId(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('write the id as a number')
+  throw new InvalidArgumentError('Use the number that dead-letters list shows.')
 }
 
 function numericIds(text: string, before: readonly number[] | undefined): readonly number[] {

@@ -84,6 +84,8 @@ async function remove(
   if (options.keepData && options.deleteData) {
     throw new UsageError('--keep-data and --delete-data exclude each other', 'leave one out', '--keep-data')
   }
+  const isGiven = options.keepData === true || options.deleteData === true
+  if (!isGiven && keyboard().isTTY !== true) throw noChoice()
   const config = readConfig(context.env)
   if (isConfigured(config, name)) {
     throw new UsageError(
@@ -114,17 +116,20 @@ async function choice(
 ): Promise<'kept' | 'deleted'> {
   if (keepData) return 'kept'
   if (deleteData) return 'deleted'
-  const unasked = new UsageError(
-    'neither --keep-data nor --delete-data was given',
-    'add --keep-data to keep the rows of the team, or --delete-data to delete them',
-    '--keep-data',
-  )
   const question = `Keep the data of team ${printable(name)}, or delete every row? [keep/delete/N]`
-  const answer = (await answerTo(context, keyboard(), question, unasked)).toLowerCase()
+  const answer = (await answerTo(context, keyboard(), question, noChoice())).toLowerCase()
   if (answer === 'keep') return 'kept'
   if (answer === 'delete') return 'deleted'
   context.stderr.write('nothing was removed\n')
   throw new ExitCode(1)
+}
+
+function noChoice(): UsageError {
+  return new UsageError(
+    'neither --keep-data nor --delete-data was given',
+    'add --keep-data to keep the rows of the team, or --delete-data to delete them',
+    '--keep-data',
+  )
 }
 
 function documentOf(name: string, data: 'kept' | 'deleted', removed: RemovedTeam): unknown {

@@ -11,8 +11,8 @@ import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
-import { streamsNamed } from '../terminal/options.ts'
+import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
+import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
 import { alertsAtEnd } from './alerts-at-end.ts'
 import { backfillDocument, backfillText } from './backfill-report.ts'
 import { openProgress } from './progress.ts'
@@ -30,11 +30,8 @@ interface Options {
 export function backfillCommand(context: Context): Command {
   return new Command('backfill')
     .description('load the service’s records into the warehouse, once')
-    .option(
-      '--streams <names>',
-      `only these streams, comma-separated: ${STREAMS.map((stream) => stream.name).join(', ')}`,
-    )
-    .option('--team <name>', 'only this team of the configuration')
+    .addOption(streamsOption(STREAMS))
+    .addOption(teamOption('configuration'))
     .option('--since <date>', 'read responses submitted since this date instead of since the checkpoint')
     .option('--full', 'ignore the checkpoints: read everything, and look for deletes')
     .option('--dry-run', 'fetch and report what would change; write nothing')
@@ -45,19 +42,18 @@ export function backfillCommand(context: Context): Command {
       const summary = await runBackfill(context, options)
       if (options.json) printJson(context, backfillDocument(summary))
       else context.stdout.write(backfillText(context, summary))
-      const code = exitCodeOf(summary, context)
-      if (code !== 0) throw new ExitCode(code)
+      exitAfter(context, summary.status)
     })
 }
 
 async function runBackfill(context: Context, options: Options): Promise<BackfillSummary> {
-  const config = readConfig(context.env)
-  const teams = requireTeams(config, options.team)
   const streams = streamsOf(options.streams)
   const since = options.since === undefined ? null : parseInstant(options.since)
   if (options.since !== undefined && since === null) {
     throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
   }
+  const config = readConfig(context.env)
+  const teams = requireTeams(config, options.team)
   const dry = options.dryRun === true
   await using warehouse = await openWarehouse(context, config)
   const behind = (await migrationStatus(warehouse.url)).pending.length > 0
@@ -103,24 +99,15 @@ async function removeExpiredBodies(url: string, days: number, logger: Logger): P
 
 function streamsOf(names: string | undefined): readonly Stream[] {
   if (names === undefined) return STREAMS
-  const asked = names.split(',').map((name) => name.trim())
-  const unlisted = asked.find((name) =>
-    ALL_STREAMS.some((stream) => stream.name === name && stream.list === null),
-  )
+  const unlisted = streamsNamed(names, ALL_STREAMS).find(({ list }) => list === null)
   if (unlisted !== undefined) {
     throw new UsageError(
-      `--streams: backfill cannot read ${unlisted}: the service has no list of them`,
-      'leave it out; intake-sync serve loads it from webhooks',
+      `backfill cannot read the stream ${unlisted.name}: the service has no list of its records`,
+      `remove ${unlisted.name} from --streams; intake-sync serve loads it from webhooks`,
       '--streams',
     )
   }
   return streamsNamed(names, STREAMS)
-}
-
-function exitCodeOf(summary: BackfillSummary, context: Context): number {
-  if (summary.status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
-  if (summary.status === 'failed') return 1
-  return summary.status === 'needs_attention' ? 4 : 0
 }
 
 const HELP = `

@@ -83,11 +83,7 @@ async function run(flags: Flags, context: Surroundings): Promise<void> {
     }
   } catch (error) {
     if (!(error instanceof EmulatorOptionError)) throw error
-    throw new UsageError(
-      error.message,
-      'intake-sync emulator --help shows what there is',
-      `--${error.option}`,
-    )
+    throw new UsageError(error.message, 'see intake-sync emulator --help', `--${error.option}`)
   } finally {
     signals.stop()
   }

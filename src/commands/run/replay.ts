@@ -8,8 +8,8 @@ import { parseInstant } from '../../core/time.ts'
 import { type ReplayReport, type ReplaySummary, replay } from '../../reconcile/replay/replay.ts'
 import { type InboxReplayed, replayInbox } from '../../reconcile/replay/replay-inbox.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
-import { type Context, ExitCode, openLogger, openWarehouse, printJson } from '../context.ts'
-import { streamsNamed } from '../terminal/options.ts'
+import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
+import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
 import { table } from '../terminal/printable.ts'
 import { fittedTable, paragraph } from '../terminal/terminal.ts'
 import { alertsAtEnd } from './alerts-at-end.ts'
@@ -26,11 +26,8 @@ interface Options {
 export function replayCommand(context: Context): Command {
   return new Command('replay')
     .description('rebuild the tables from the stored payloads, without requests to the service')
-    .option(
-      '--streams <names>',
-      `only these streams, comma-separated: ${ALL_STREAMS.map((stream) => stream.name).join(', ')}`,
-    )
-    .option('--team <name>', 'only this team of the warehouse')
+    .addOption(streamsOption(ALL_STREAMS))
+    .addOption(teamOption('warehouse'))
     .option('--inbox', 'instead, drain the events stored so far again; needs --since')
     .option(
       '--since <time>',
@@ -42,15 +39,14 @@ export function replayCommand(context: Context): Command {
       const summary = await runReplay(context, options)
       if (options.json) printJson(context, replayDocument(summary))
       else context.stdout.write(replayText(context, summary))
-      const code = exitCodeOf(summary, context)
-      if (code !== 0) throw new ExitCode(code)
+      exitAfter(context, summary.status)
     })
 }
 
 async function runReplay(context: Context, options: Options): Promise<ReplaySummary> {
-  const config = readConfig(context.env)
   const streams = streamsNamed(options.streams, ALL_STREAMS)
   if (options.team === '') throw new UsageError('--team is empty', 'name a team of the warehouse', '--team')
+  const config = readConfig(context.env)
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, options.team === undefined)
@@ -69,13 +65,13 @@ async function runReplay(context: Context, options: Options): Promise<ReplaySumm
 }
 
 async function replayEvents(context: Context, options: Options): Promise<void> {
-  const config = readConfig(context.env)
   const since = options.since === undefined ? null : parseInstant(options.since)
   if (since === null || !options.inbox) {
     const hint = 'write it as replay --inbox --since 2026-01-31T08:00:00Z'
     throw new UsageError('--inbox and --since go together, and --since is a time', hint, '--since')
   }
   const streams = options.streams === undefined ? null : streamsNamed(options.streams, ALL_STREAMS)
+  const config = readConfig(context.env)
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   const summary = await replayInbox({
@@ -94,14 +90,7 @@ async function replayEvents(context: Context, options: Options): Promise<void> {
   })
   if (options.json) printJson(context, inboxDocument(summary))
   else context.stdout.write(inboxText(summary))
-  const code = exitCodeOf(summary, context)
-  if (code !== 0) throw new ExitCode(code)
-}
-
-function exitCodeOf({ status }: Pick<ReplaySummary, 'status'>, context: Context): number {
-  if (status === 'interrupted') return context.signal.reason === 'SIGTERM' ? 143 : 130
-  if (status === 'failed') return 1
-  return status === 'needs_attention' ? 4 : 0
+  exitAfter(context, summary.status)
 }
 
 /** The report of a replay, as text and as the JSON document of `--json`. */

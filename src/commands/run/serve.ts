@@ -92,7 +92,7 @@ function offOf(config: Config, options: Options): readonly Off[] {
 
 function cron(text: string): string {
   if (isSchedule(text)) return text
-  throw new InvalidArgumentError('write a cron expression of five fields, as "0 2 * * *", or off')
+  throw new InvalidArgumentError('Use a cron expression of five fields, such as "0 2 * * *", or off.')
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

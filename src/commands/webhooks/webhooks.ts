@@ -49,7 +49,7 @@ function command(name: string, description: string): Command {
 /** Rejects ids that cannot be part of a path. */
 function usableId(text: string): string {
   if (text.trim() !== '' && !/^(?:\.|%2e){1,2}$/i.test(text)) return text
-  throw new InvalidArgumentError('write the id as webhooks list shows it')
+  throw new InvalidArgumentError('Use an id that webhooks list shows.')
 }
 
 const CREATE_HELP = `

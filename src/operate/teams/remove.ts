@@ -10,7 +10,7 @@
 import { type Kysely, sql } from 'kysely'
 import { refreshAnalytics } from '../../analytics/refresh.ts'
 import type { Clock } from '../../core/clock.ts'
-import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
+import { IntakeError, verdictOf } from '../../core/errors.ts'
 import { selectTeams } from '../../core/which-team.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
@@ -60,7 +60,7 @@ export async function removeTeam({ url, name, data, clock, signal }: RemoveOptio
   const { db } = session
   const withRetries = retriesUntil(clock, signal)
   try {
-    const teamId = await knownTeam(db, name)
+    const { teamId } = selectTeams(await readTeams(db), name, 'warehouse', 'NAME')[0]!
     if (!(await tryLock(session, 'team', name))) throw runInProgress(`team ${name} is being removed already`)
     await lockStreams(session, ALL_STREAMS, [{ teamId, name }])
     await requireNoRun(db, name)
@@ -75,16 +75,6 @@ export async function removeTeam({ url, name, data, clock, signal }: RemoveOptio
   } catch (error) {
     if (signal.aborted) throw signal.reason
     throw warehouseError(error)
-  }
-}
-
-async function knownTeam(db: Kysely<Warehouse>, name: string): Promise<number> {
-  try {
-    return selectTeams(await readTeams(db), name, 'warehouse', 'NAME')[0]!.teamId
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    const { message, hint = '' } = error
-    throw new IntakeError(message, { code: 'unknown_team', verdict: 'stop', hint })
   }
 }
 

@@ -66,6 +66,15 @@ test('the list shows the reason and never the content; on a terminal of 80 colum
     ],
   })
   expect(await documentOf('list --status discarded')).toEqual({ total: 0, dead_letters: [] })
+  expect(await documentOf('list --stream inbox --team default')).toEqual({ total: 0, dead_letters: [] })
+})
+
+test('the list of an unknown team exits with 2 and names the teams', async () => {
+  expect(await deadLetters('list --team nobody')).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: 'error: the warehouse has no team "nobody"\n  hint: use one of: default\n',
+  })
 })
 
 test('show prints the origin, and the content only on request', async () => {

@@ -108,7 +108,7 @@ it.each([
     2,
     /south is in the configuration: the next run would create it\s+again/,
   ],
-  ['an unknown team', ['nobody', '--keep-data'], 1, /NAME names no team of the warehouse.*\n.*north, south/s],
+  ['an unknown team', ['nobody', '--keep-data'], 2, /the warehouse has no team "nobody".*\n.*north, south/s],
 ])('%s: nothing is removed', async (_, words, code, said) => {
   const ended = await alone('teams', 'remove', ...words)
   expect(ended.code).toBe(code)
@@ -364,7 +364,7 @@ it('--delete-data deletes every row of the team in every table, and none of the 
     notes: [],
   })
   expect((await listed()).map(({ name }) => name)).toEqual(['south'])
-  expect((await alone('teams', 'remove', 'north', '--delete-data')).code).toBe(1)
+  expect((await alone('teams', 'remove', 'north', '--delete-data')).code).toBe(2)
 })
 
 it('a serve that still has the number of a deleted team stores and loads nothing under it', async () => {
