@@ -13,8 +13,12 @@ export type Rejection =
   | 'too_large'
   /** 400 or 408: a request that is not HTTP, or was not finished in time. */
   | 'malformed'
+  /** 408: a body slower than the least rate. */
+  | 'slow'
   /** 503: beyond the limits of requests and bytes in flight. */
   | 'overload'
+  /** Closed without an answer: a connection beyond the limits, on which nothing was signed. */
+  | 'crowded'
   /** 503: the warehouse could not store it. */
   | 'unavailable'
   /** 503: no signature secret is known yet. */

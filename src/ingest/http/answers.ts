@@ -3,6 +3,9 @@ import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Rejection } from '../watch.ts'
 
+/** A rejection with an answer. */
+export type Refusal = Exclude<Rejection, 'crowded'>
+
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** Seconds, of `Retry-After`. */
 const RETRY_SOON = '1'
@@ -14,10 +17,11 @@ const STORED_HEADERS = {
   duplicate: { 'content-type': JSON_TYPE, 'content-length': STORED.duplicate.length },
 } as const
 
-const REFUSED: Readonly<Record<Rejection, readonly [status: number, detail: string]>> = {
+const REFUSED: Readonly<Record<Refusal, readonly [status: number, detail: string]>> = {
   signature: [400, 'Missing or wrong signature.'],
   unknown_team: [404, 'Not found.'],
   malformed: [400, 'Bad Request.'],
+  slow: [408, 'The body came too slowly.'],
   too_large: [413, 'The body is too large.'],
   overload: [503, 'Too much at once. Try again soon.'],
   unavailable: [503, 'The event cannot be stored now. Try again soon.'],
@@ -29,10 +33,10 @@ export function answerStored(response: ServerResponse, outcome: 'stored' | 'dupl
   response.end(STORED[outcome])
 }
 
-export function answerRefused(response: ServerResponse, refusal: Rejection): void {
+export function answerRefused(response: ServerResponse, refusal: Refusal): void {
   const [status, detail] = REFUSED[refusal]
   if (status === 503) response.setHeader('retry-after', RETRY_SOON)
-  if (refusal === 'malformed') response.setHeader('connection', 'close')
+  if (refusal === 'malformed' || refusal === 'slow') response.setHeader('connection', 'close')
   answerDetail(response, status, detail)
 }
 

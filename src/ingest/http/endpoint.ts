@@ -2,7 +2,7 @@
  * The HTTP side of the ingester: routes, time limits, and answers to requests that are not events.
  *
  * Invariant: a request reaches `receive` with its body unread, whatever its headers declare; every other request is
- * answered with `detail`. A connection that is slow, silent or beyond the limit is closed.
+ * answered with `detail`. A connection that is slow or silent is closed.
  *
  * Plain `node:http`: a framework's router, request and reply cost a tenth of an event (docs/decisions/0005-libraries.md).
  */
@@ -10,6 +10,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { answerDetail, answerMalformed } from './answers.ts'
+import type { Connections } from './connections.ts'
 import type { IngestLimits } from './limits.ts'
 import { openRoutes } from './routes.ts'
 
@@ -20,8 +21,6 @@ export interface EndpointHandlers {
   readonly receive: (request: IncomingMessage, response: ServerResponse, team: string | undefined) => void
   /** Called for an unknown path, and for a method that is not POST. */
   readonly elsewhere: () => void
-  /** Called for a connection beyond the limit. */
-  readonly crowded: () => void
   /** Called for bytes that are not an HTTP request, and for a request that was not finished in time. */
   readonly malformed: () => void
 }
@@ -35,14 +34,24 @@ export interface Endpoint {
   cut(): void
 }
 
-export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): Endpoint {
+/** Connections that the kernel keeps until they are accepted, and beyond the limit until others have closed. */
+const BACKLOG = 4_096
+
+export function openEndpoint(
+  limits: IngestLimits,
+  connections: Pick<Connections, 'add'>,
+  handlers: EndpointHandlers,
+): Endpoint {
   const routeOf = openRoutes(handlers.teams)
   // Node counts a connection that has sent nothing yet as busy, and would wait for it when the server closes.
   const silent = new Set<Socket>()
+  const exchanges = new WeakMap<Socket, Exchange>()
   let closing = false
 
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     silent.delete(request.socket)
+    const before = exchanges.get(request.socket)
+    exchanges.set(request.socket, { request, response, before: before && unanswered(before) })
     if (closing) response.setHeader('connection', 'close')
     const route = routeOf(request.url ?? '')
     if (route !== null && request.method === 'POST') return handlers.receive(request, response, route.team)
@@ -61,15 +70,19 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
     },
     answer,
   )
-  server.maxConnections = limits.connections
-  server.on('drop', handlers.crowded)
   server.on('connection', (socket) => {
     silent.add(socket)
     socket.once('close', () => silent.delete(socket))
+    connections.add(socket)
   })
-  server.on('clientError', (error, socket) => {
+  server.on('clientError', (error, stream) => {
+    const socket = stream as Socket
     handlers.malformed()
-    answerMalformed(error, socket as Socket)
+    // The requests before the garbage are answered first: they may be valid events.
+    const last = unanswered(exchanges.get(socket))
+    if (last === undefined) return answerMalformed(error, socket)
+    socket.pause()
+    last.response.once('close', () => answerMalformed(error, socket))
   })
   server.on('checkContinue', (request, response) => {
     // A body that is too long is not asked for. Whether its sender sends it anyway is unknown: the connection closes.
@@ -82,7 +95,7 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
 
   return {
     async listen(host, port) {
-      server.listen({ host, port })
+      server.listen({ host, port, backlog: BACKLOG })
       await once(server, 'listening')
       return urlOf(server)
     },
@@ -96,6 +109,19 @@ export function openEndpoint(limits: IngestLimits, handlers: EndpointHandlers): 
     },
     cut: () => server.closeAllConnections(),
   }
+}
+
+interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** One that was sent before on the same connection, and is not answered. */
+  readonly before: Exchange | undefined
+}
+
+/** The last one whose request is complete and whose answer is not. */
+function unanswered(last: Exchange | undefined): Exchange | undefined {
+  if (last === undefined || last.response.writableFinished) return undefined
+  return last.request.complete ? last : unanswered(last.before)
 }
 
 /** An address that other processes of this machine can use. */

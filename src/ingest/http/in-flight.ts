@@ -2,10 +2,12 @@
  * Counts the requests that are not answered yet, and the bytes that are reserved for them.
  *
  * Invariant: the sums never exceed their limits, and are 0 when every request was answered; so memory is bounded
- * whatever is sent, and however slowly. Large bodies leave a quarter of the bytes to small ones, so that a few stalled
- * senders do not shut out the others. Where there are several teams, each leaves a quarter of everything to the others,
- * so that requests for one team do not shut out another.
+ * whatever is sent, and however slowly. Bodies whose signature is not checked yet have half of the bytes, and those of one
+ * peer a third; where that is used up, the oldest that has been arriving for a second makes room. The rest is left to
+ * events that are signed. Large bodies leave a quarter of the bytes to small ones. Where there are several teams, each
+ * leaves a quarter of everything to the others, so that requests for one team do not shut out another.
  */
+import type { Clock } from '../../core/clock.ts'
 import type { IngestLimits } from './limits.ts'
 
 /** In bytes; an ordinary event is smaller. */
@@ -13,68 +15,162 @@ const LARGE = 64 * 1024
 const SHARE_OF_LARGE = 0.75
 /** Share of one team among several. */
 const SHARE_OF_A_TEAM = 0.75
+/** Share of the bytes for bodies whose signature is not checked, and for those of one peer. */
+const SHARE_OF_UNCHECKED = 0.5
+const SHARE_OF_A_PEER = 1 / 3
+/** What a request that waits costs besides its body. */
+const REQUEST_BYTES = 4 * 1024
 
 /** Reserved for one request. */
 export interface Reservation {
-  /** Reserves further bytes; returns false, and changes nothing, when they do not fit. */
+  /** Reserves further bytes of an unchecked body; returns false, and changes nothing, when they do not fit. */
   grow(bytes: number): boolean
+  /** Reserves an unchecked body of so many bytes, that waits; false when it does not fit. */
+  hold(bytes: number): boolean
+  /** The body was signed: reserves its bytes, and a place among the events to store. False when they do not fit. */
+  accept(bytes: number): boolean
+  /** `displaced` is called once the bytes are given to another request. */
+  onDisplaced(displaced: () => void): void
   release(): void
 }
 
 export interface InFlight {
   readonly events: number
   readonly bytes: number
-  /** Null when no further request fits, or none of this team. */
-  enter(teamId: number): Reservation | null
+  /** `peer` null: the connection has carried signed events, so its bodies count as signed from the start. */
+  enter(teamId: number, peer: string | null): Reservation
+}
+
+interface Used {
+  /** Events to store. */
+  accepted: number
+  bytes: number
+  /** Of `bytes`, those of unchecked bodies. */
+  unchecked: number
+}
+
+interface Reserved {
+  readonly teamId: number
+  readonly peer: string | null
+  readonly since: number
+  bytes: number
+  isChecked: boolean
+  displace: () => void
 }
 
 export function openInFlight(
-  limits: Pick<IngestLimits, 'eventsInFlight' | 'bytesInFlight' | 'connections'>,
+  limits: Pick<IngestLimits, 'eventsInFlight' | 'bytesInFlight' | 'connections' | 'staleMs'>,
   teams: number,
+  clock: Pick<Clock, 'now'>,
 ): InFlight {
   const share = teams > 1 ? SHARE_OF_A_TEAM : 1
-  const maxOfTeam = {
-    events:
-      Math.min(limits.eventsInFlight, teams > 1 ? limits.connections : Number.POSITIVE_INFINITY) * share,
-    bytes: limits.bytesInFlight * share,
-  }
-  const byTeam = new Map<number, { events: number; bytes: number }>()
+  const maxAccepted =
+    Math.min(limits.eventsInFlight, teams > 1 ? limits.connections : Number.POSITIVE_INFINITY) * share
+  const byTeam = new Map<number, Used>()
+  const all: Used = { accepted: 0, bytes: 0, unchecked: 0 }
+  const ofPeers = new Map<string, number>()
+  /** Unchecked bodies that hold bytes, the oldest first. */
+  const unchecked = new Set<Reserved>()
   let events = 0
-  let bytes = 0
 
-  function teamOf(teamId: number) {
-    const known = byTeam.get(teamId) ?? { events: 0, bytes: 0 }
+  function teamOf(teamId: number): Used {
+    const known = byTeam.get(teamId) ?? { accepted: 0, bytes: 0, unchecked: 0 }
     byTeam.set(teamId, known)
     return known
   }
+  function add(own: Reserved, bytes: number): void {
+    own.bytes += bytes
+    const team = teamOf(own.teamId)
+    all.bytes += bytes
+    team.bytes += bytes
+    if (own.isChecked) return
+    all.unchecked += bytes
+    team.unchecked += bytes
+    const ofPeer = (ofPeers.get(own.peer!) ?? 0) + bytes
+    if (ofPeer === 0) ofPeers.delete(own.peer!)
+    else ofPeers.set(own.peer!, ofPeer)
+    if (own.bytes === 0) unchecked.delete(own)
+    else unchecked.add(own)
+  }
+  function fits(own: Reserved, more: number): boolean {
+    const most = limits.bytesInFlight * (own.bytes + more > LARGE ? SHARE_OF_LARGE : 1)
+    const team = teamOf(own.teamId)
+    return all.bytes + more <= most && team.bytes + more <= most * share
+  }
+  /** Null when they fit; else whose bodies have to make room: those of the peer, or any. */
+  function tooMany(own: Reserved, more: number): 'peer' | 'all' | null {
+    const most = limits.bytesInFlight * (own.bytes + more > LARGE ? SHARE_OF_LARGE : 1)
+    if ((ofPeers.get(own.peer!) ?? 0) + more > most * SHARE_OF_A_PEER) return 'peer'
+    if (all.unchecked + more > most * SHARE_OF_UNCHECKED || !fits(own, more)) return 'all'
+    return teamOf(own.teamId).unchecked + more > most * SHARE_OF_UNCHECKED * share ? 'all' : null
+  }
+  function displaceOne(newcomer: Reserved, whose: 'peer' | 'all'): boolean {
+    for (const own of unchecked) {
+      if (clock.now() - own.since < limits.staleMs * 1000) return false
+      if (own === newcomer || (whose === 'peer' && own.peer !== newcomer.peer)) continue
+      add(own, -own.bytes)
+      own.displace()
+      return true
+    }
+    return false
+  }
+  function grow(own: Reserved, more: number): boolean {
+    if (!own.isChecked) {
+      for (let whose = tooMany(own, more); whose !== null; whose = tooMany(own, more))
+        if (!displaceOne(own, whose)) return false
+    } else if (!fits(own, more)) {
+      return false
+    }
+    add(own, more)
+    return true
+  }
+  function accept(own: Reserved, bytes: number): boolean {
+    const team = teamOf(own.teamId)
+    if (all.accepted >= limits.eventsInFlight || team.accepted >= maxAccepted) return false
+    add(own, -own.bytes)
+    own.isChecked = true
+    if (!fits(own, bytes)) return false
+    add(own, bytes)
+    all.accepted += 1
+    team.accepted += 1
+    return true
+  }
+
   return {
     get events() {
       return events
     },
     get bytes() {
-      return bytes
+      return all.bytes
     },
-    enter(teamId) {
-      const team = teamOf(teamId)
-      if (events >= limits.eventsInFlight || team.events >= maxOfTeam.events) return null
+    enter(teamId, peer) {
       events += 1
-      team.events += 1
-      let reserved = 0
+      const own: Reserved = {
+        ...{ teamId, peer, since: clock.now(), bytes: 0, isChecked: peer === null },
+        displace: () => {},
+      }
+      let isAccepted = false
       return {
-        grow(more) {
-          const large = reserved + more > LARGE ? SHARE_OF_LARGE : 1
-          if (bytes + more > limits.bytesInFlight * large) return false
-          if (team.bytes + more > maxOfTeam.bytes * large) return false
-          bytes += more
-          team.bytes += more
-          reserved += more
-          return true
+        grow: (bytes) => grow(own, bytes),
+        hold(bytes) {
+          const isReserved = grow(own, Math.max(0, bytes + REQUEST_BYTES - own.bytes))
+          // It waits for us, not for its sender.
+          unchecked.delete(own)
+          return isReserved
+        },
+        accept(bytes) {
+          isAccepted = accept(own, bytes)
+          return isAccepted
+        },
+        onDisplaced(displaced) {
+          own.displace = displaced
         },
         release() {
           events -= 1
-          bytes -= reserved
-          team.events -= 1
-          team.bytes -= reserved
+          add(own, -own.bytes)
+          if (!isAccepted) return
+          all.accepted -= 1
+          teamOf(teamId).accepted -= 1
         },
       }
     },

@@ -7,20 +7,24 @@
  *   POST ──► team ──► size ──► raw bytes ──► signature ──► inbox: committed ──► 200
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { BlockList } from 'node:net'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { peerOf } from '../../core/peers.ts'
 import { SIGNATURE_HEADER } from '../../core/signature.ts'
 import { teamOfRequest } from '../../core/which-team.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { readEvent } from '../inbox/event.ts'
 import { openInbox } from '../inbox/inbox.ts'
 import type { IngestWatch, Rejection } from '../watch.ts'
-import { answerRefused, answerStored } from './answers.ts'
+import { answerRefused, answerStored, type Refusal } from './answers.ts'
+import { openBodies } from './body.ts'
+import { openConnections } from './connections.ts'
 import { openEndpoint } from './endpoint.ts'
-import { openInFlight, type Reservation } from './in-flight.ts'
+import { openInFlight } from './in-flight.ts'
 import { type IngestLimits, LIMITS } from './limits.ts'
 import { openRefusalLog } from './refusal-log.ts'
-import { judge, type SecretSource } from './secrets.ts'
+import { isSignature, judge, type SecretSource } from './secrets.ts'
 
 export interface IngestTeam {
   readonly name: string
@@ -36,6 +40,8 @@ export interface IngesterOptions {
   readonly port: number
   /** POST /webhooks goes to the only team, or to the team named `default`. */
   readonly teams: readonly IngestTeam[]
+  /** Proxies whose X-Forwarded-For names the peer; null for none. */
+  readonly proxies?: BlockList | null
   readonly clock: Clock
   readonly logger: Logger
   readonly watch: IngestWatch
@@ -55,9 +61,10 @@ export interface Ingester extends AsyncDisposable {
 
 /** Listens, also while the warehouse is unreachable: every event is then answered 503. */
 export async function openIngester(options: IngesterOptions): Promise<Ingester> {
-  const { url, host, port, teams, clock, logger, watch } = options
+  const { url, host, port, teams, proxies = null, clock, logger, watch } = options
   const limits: IngestLimits = { ...LIMITS, ...options.limits }
-  const inFlight = openInFlight(limits, teams.length)
+  const inFlight = openInFlight(limits, teams.length, clock)
+  const bodies = openBodies(limits, clock)
   const refusals = openRefusalLog(clock, logger)
   const names = teams.map(({ name }) => name)
   const byName = new Map([undefined, ...names].map((name) => [name, teamOfRequest(teams, name)]))
@@ -72,10 +79,17 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
   })
   let closing: Promise<void> | null = null
 
-  const refuse = (response: ServerResponse, reason: Rejection, team?: IngestTeam) => {
+  const refuse = (response: ServerResponse, reason: Refusal, team?: IngestTeam) => {
     watch.rejected(reason, team?.name)
     refusals.add(reason)
     answerRefused(response, reason)
+  }
+  /** Null on a connection that carried a signed event, unless it is a proxy's, which other peers share. */
+  const strangerOf = ({ socket, headers }: IncomingMessage): string | null => {
+    const isTrusted = connections.isTrusted(socket)
+    if (isTrusted && proxies === null) return null
+    const peer = peerOf(socket.remoteAddress, headers['x-forwarded-for'], proxies)
+    return isTrusted && !peer.isForwarded ? null : peer.name
   }
   const receive = async (
     request: IncomingMessage,
@@ -85,14 +99,21 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     if (team === undefined) return refuse(response, 'unknown_team')
     if (Number(request.headers['content-length'] ?? 0) > limits.body)
       return refuse(response, 'too_large', team)
-    const reservation = inFlight.enter(team.teamId)
-    if (reservation === null) return refuse(response, 'overload', team)
+    const { socket, headers } = request
+    const signature = headers[SIGNATURE_HEADER]
+    const reservation = inFlight.enter(team.teamId, strangerOf(request))
     try {
-      const body = await readRawBody(request, limits.body, reservation)
+      const body = await bodies.read(request, isSignature(signature) ? reservation : null)
       if (body === 'aborted') return
       if (typeof body === 'string') return refuse(response, body, team)
-      const judgement = await judge(body, request.headers[SIGNATURE_HEADER], team.secrets)
+      const judging = judge(body, signature, team.secrets)
+      // Whoever waits for a look-up of secrets holds the body meanwhile.
+      if (typeof judging !== 'string' && !reservation.hold(body.length))
+        return refuse(response, 'overload', team)
+      const judgement = await judging
       if (judgement !== 'genuine') return refuse(response, judgement, team)
+      connections.trust(socket)
+      if (!reservation.accept(body.length)) return refuse(response, 'overload', team)
       const outcome = await inbox.store(readEvent(team.teamId, body)).catch(() => null)
       if (closing !== null) response.setHeader('connection', 'close')
       if (outcome === null) return refuse(response, 'unavailable', team)
@@ -107,7 +128,8 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     watch.rejected(reason)
     refusals.add(reason)
   }
-  const endpoint = openEndpoint(limits, {
+  const connections = openConnections({ limits, proxies, onClosed: () => note('crowded') })
+  const endpoint = openEndpoint(limits, connections, {
     teams: names,
     receive(request, response, name) {
       const team = byName.get(name)
@@ -118,7 +140,6 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
       })
     },
     elsewhere: () => note('unknown_team'),
-    crowded: () => note('overload'),
     malformed: () => note('malformed'),
   })
   const end = async () => {
@@ -150,59 +171,4 @@ async function lookForSecrets({ name, secrets }: IngestTeam, logger: Logger): Pr
   const found = await secrets.refresh().catch(() => null)
   if (found?.length !== 0) return
   logger.warn({ team: name }, 'no signature secret is known: events are answered 503 until there is one')
-}
-
-/**
- * Reads the exact bytes of a request's body, whatever its headers declare.
- *
- * Invariant: the buffer never exceeds the reserved bytes, also when a body arrives byte by byte. A body that is too long
- * or does not fit is read to its end and discarded, so that its sender sees the answer. A body that arrives in thousands
- * of tiny parts is `malformed`: each part costs as much as a whole event.
- */
-export type RawBody = Buffer | 'too_large' | 'overload' | 'malformed' | 'aborted'
-
-const EMPTY = Buffer.alloc(0)
-/** The smallest buffer for a body in several parts without a Content-Length. */
-const MIN_BUFFER = 4 * 1024
-/** Parts that may have any size, and the least mean size, in bytes, of a body with more parts. */
-const PARTS = 2_000
-const MIN_MEAN = 64
-
-function readRawBody(request: IncomingMessage, limit: number, reservation: Reservation): Promise<RawBody> {
-  const declared = Number(request.headers['content-length'] ?? 0)
-  return new Promise((resolve) => {
-    let buffer: Buffer | null = EMPTY
-    let length = 0
-    let parts = 0
-    const end = (result: RawBody) => {
-      if (buffer === null) return
-      buffer = null
-      resolve(result)
-    }
-    request.on('data', (part: Buffer) => {
-      // The result is known: the rest is read and discarded.
-      if (buffer === null) return
-      const before = length
-      length += part.length
-      parts += 1
-      if (length > limit) return end('too_large')
-      if (parts > PARTS && length < parts * MIN_MEAN) return end('malformed')
-      if (length > buffer.length) {
-        const room =
-          before === 0 ? Math.max(declared, length) : Math.min(limit, Math.max(MIN_BUFFER, length * 2))
-        if (!reservation.grow(room - buffer.length)) return end('overload')
-        // Nearly every body is one part, which is used without a copy.
-        const larger = room === part.length ? part : Buffer.allocUnsafeSlow(room)
-        buffer.copy(larger, 0, 0, before)
-        buffer = larger
-      }
-      if (buffer !== part) part.copy(buffer, before)
-    })
-    request.on('end', () => {
-      if (buffer !== null) end(length === buffer.length ? buffer : buffer.subarray(0, length))
-    })
-    request.on('close', () => end('aborted'))
-    // An aborted request emits both 'error' and 'close'.
-    request.on('error', () => {})
-  })
 }

@@ -1,70 +1,121 @@
-/** Limits on concurrent requests: in total, for large bodies, and per team. */
+/** Limits on concurrent requests: in total, for large bodies, per team, and for bodies that nobody signed. */
 import { expect, test } from 'vitest'
-import { openInFlight } from '../../../src/ingest/http/in-flight.ts'
+import { type InFlight, openInFlight, type Reservation } from '../../../src/ingest/http/in-flight.ts'
 
-const LIMITS = { eventsInFlight: 8, bytesInFlight: 800_000, connections: 100 }
+const LIMITS = { eventsInFlight: 8, bytesInFlight: 800_000, connections: 100, staleMs: 1_000 }
 
-const enterAll = (teamId: number, inFlight: ReturnType<typeof openInFlight>) => {
-  const holds = []
-  for (let hold = inFlight.enter(teamId); hold !== null; hold = inFlight.enter(teamId)) holds.push(hold)
-  return holds
+function open(limits: Partial<typeof LIMITS>, teams: number) {
+  let now = 0
+  const inFlight = openInFlight({ ...LIMITS, ...limits }, teams, { now: () => now })
+  const pass = (seconds: number) => {
+    now += seconds * 1_000_000
+  }
+  return { inFlight, pass }
 }
 
-test('one team among several leaves a quarter of the requests to the others', () => {
-  const inFlight = openInFlight(LIMITS, 2)
-  const flood = enterAll(1, inFlight)
+/** Signed events of a team, as many as are accepted. */
+function acceptAll(inFlight: InFlight, teamId: number, bytes = 0): readonly Reservation[] {
+  const own: Reservation[] = []
+  for (;;) {
+    const next = inFlight.enter(teamId, null)
+    if (!next.accept(bytes)) {
+      next.release()
+      return own
+    }
+    own.push(next)
+  }
+}
+
+test('one team among several leaves a quarter of the events to the others', () => {
+  const { inFlight } = open({}, 2)
+  const flood = acceptAll(inFlight, 1)
   expect(flood).toHaveLength(6)
-  const other = inFlight.enter(2)
-  expect(other).not.toBeNull()
-  for (const hold of [...flood, other!]) hold.release()
+  const other = inFlight.enter(2, null)
+  expect(other.accept(10)).toBe(true)
+  for (const own of [...flood, other]) own.release()
   expect([inFlight.events, inFlight.bytes]).toEqual([0, 0])
   // Returned capacity can be used again.
-  expect(enterAll(1, inFlight)).toHaveLength(6)
+  expect(acceptAll(inFlight, 1)).toHaveLength(6)
 })
 
-test('with fewer connections than requests, it leaves a quarter of the connections', () => {
-  expect(enterAll(1, openInFlight({ ...LIMITS, connections: 4 }, 2))).toHaveLength(3)
+test('with fewer connections than events, it leaves a quarter of the connections', () => {
+  expect(acceptAll(open({ connections: 4 }, 2).inFlight, 1)).toHaveLength(3)
 })
 
 test('a single team may use everything', () => {
-  expect(enterAll(1, openInFlight({ ...LIMITS, connections: 4 }, 1))).toHaveLength(8)
+  expect(acceptAll(open({ connections: 4 }, 1).inFlight, 1)).toHaveLength(8)
 })
 
 test('bodies of one team leave a quarter of the bytes to those of another', () => {
-  const inFlight = openInFlight({ ...LIMITS, eventsInFlight: 100 }, 2)
-  const fits = (teamId: number) => inFlight.enter(teamId)!.grow(60_000)
+  const { inFlight } = open({ eventsInFlight: 100 }, 2)
   // Returned bytes can be used again.
   for (let times = 0; times < 20; times++) {
-    const reservation = inFlight.enter(1)!
-    expect(reservation.grow(60_000)).toBe(true)
+    const reservation = inFlight.enter(1, null)
+    expect(reservation.accept(60_000)).toBe(true)
     reservation.release()
   }
-  expect(Array.from({ length: 20 }, () => fits(1)).filter(Boolean)).toHaveLength(10)
-  expect(Array.from({ length: 20 }, () => fits(2)).filter(Boolean)).toHaveLength(3)
+  expect(acceptAll(inFlight, 1, 60_000)).toHaveLength(10)
+  expect(acceptAll(inFlight, 2, 60_000)).toHaveLength(3)
 })
 
 test('large bodies of one team leave more', () => {
-  const inFlight = openInFlight({ ...LIMITS, eventsInFlight: 100 }, 2)
+  const { inFlight } = open({ eventsInFlight: 100 }, 2)
   // 450,000 of a team for large bodies, 600,000 in total.
-  expect(inFlight.enter(1)!.grow(450_001)).toBe(false)
-  expect(inFlight.enter(1)!.grow(450_000)).toBe(true)
-  expect(inFlight.enter(2)!.grow(150_001)).toBe(false)
-  expect(inFlight.enter(2)!.grow(150_000)).toBe(true)
+  expect(inFlight.enter(1, null).accept(450_001)).toBe(false)
+  expect(inFlight.enter(1, null).accept(450_000)).toBe(true)
+  expect(inFlight.enter(2, null).grow(150_001)).toBe(false)
+  expect(inFlight.enter(2, null).grow(150_000)).toBe(true)
 })
 
 test('bodies that arrive in small parts are large once they add up, and leave a quarter to small ones', () => {
-  const inFlight = openInFlight({ ...LIMITS, eventsInFlight: 100 }, 1)
-  const senders = [inFlight.enter(1)!, inFlight.enter(1)!]
+  const { inFlight } = open({ eventsInFlight: 100 }, 1)
+  const senders = [inFlight.enter(1, null), inFlight.enter(1, null)]
   for (let turn = 0; turn < 100; turn += 1) for (const sender of senders) sender.grow(10_000)
   expect(inFlight.bytes).toBe(600_000)
-  const small = Array.from({ length: 4 }, () => inFlight.enter(1)!.grow(60_000))
+  const small = Array.from({ length: 4 }, () => inFlight.enter(1, null).grow(60_000))
   expect(small).toEqual([true, true, true, false])
 })
 
 test('all teams together use no more than the total', () => {
-  const inFlight = openInFlight(LIMITS, 3)
-  enterAll(1, inFlight)
-  enterAll(2, inFlight)
+  const { inFlight } = open({}, 3)
+  acceptAll(inFlight, 1)
+  acceptAll(inFlight, 2)
   expect(inFlight.events).toBe(8)
-  expect(inFlight.enter(3)).toBeNull()
+  expect(inFlight.enter(3, null).accept(1)).toBe(false)
+})
+
+test('bodies that are not checked have half of the bytes, those of one peer a third, and signed ones the rest', () => {
+  const { inFlight } = open({ eventsInFlight: 100, bytesInFlight: 600_000 }, 1)
+  const fits = (peer: string | null) => inFlight.enter(1, peer).grow(50_000)
+  expect(Array.from({ length: 20 }, () => fits('a')).filter(Boolean)).toHaveLength(4)
+  expect(Array.from({ length: 20 }, () => fits('b')).filter(Boolean)).toHaveLength(2)
+  expect(fits('c')).toBe(false)
+  expect(Array.from({ length: 20 }, () => fits(null)).filter(Boolean)).toHaveLength(6)
+  expect(inFlight.bytes).toBe(600_000)
+})
+
+test('a body that has been arriving for a second makes room for its peer, or for all, but not one that waits for us', () => {
+  const { inFlight, pass } = open({ eventsInFlight: 100, bytesInFlight: 600_000 }, 1)
+  const displaced: string[] = []
+  const enter = (peer: string, name: string) => {
+    const own = inFlight.enter(1, peer)
+    own.onDisplaced(() => displaced.push(name))
+    return own
+  }
+  const waiting = enter('a', 'waiting')
+  expect(waiting.hold(45_000)).toBe(true)
+  const stalled = ['first', 'second', 'third'].map((name) => enter('a', name))
+  for (const each of stalled) expect(each.grow(50_000)).toBe(true)
+  const others = ['fourth', 'fifth'].map((name) => enter('b', name))
+  for (const each of others) expect(each.grow(50_000)).toBe(true)
+  expect(enter('c', 'newcomer').grow(50_000)).toBe(false)
+  pass(1.1)
+  const own = enter('b', 'own')
+  expect(own.grow(50_000)).toBe(true)
+  expect(displaced).toEqual(['first'])
+  expect(enter('a', 'same').grow(50_000)).toBe(true)
+  expect(displaced).toEqual(['first', 'second'])
+  expect(waiting.accept(45_000)).toBe(true)
+  for (const each of [...stalled, ...others, own, waiting]) each.release()
+  expect(inFlight.bytes).toBe(50_000)
 })

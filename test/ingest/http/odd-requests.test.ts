@@ -1,9 +1,11 @@
 /** Slow, cut, chunked, pipelined and malformed requests: each is answered, memory stays flat, other clients are served. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { networksOf } from '../../../src/core/peers.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { startOwnTime } from '../../support/own-time.ts'
 import { eventOf, inboxOf, known, openScene, post, query, SECRET } from '../support/ingest.ts'
-import { chunksOf, headOf, openRaw } from '../support/raw.ts'
+import { chunksOf, headOf, openRaw, type RawConnection } from '../support/raw.ts'
 
 describe('an event', () => {
   it('in chunks of one byte is stored with its bytes', async () => {
@@ -49,7 +51,7 @@ describe('an event', () => {
     const cut = [await openRaw(scene.ingester.url), await openRaw(scene.ingester.url)]
     for (const raw of cut) raw.write(headOf(body) + body.subarray(0, 50).toString('latin1'))
     await expect.poll(() => scene.ingester.inFlight.events).toBe(2)
-    expect(scene.ingester.inFlight.bytes).toBeGreaterThanOrEqual(2 * body.length)
+    expect(scene.ingester.inFlight.bytes).toBe(2 * 50)
     for (const raw of cut) raw.socket.destroy()
     await expect.poll(() => scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
     expect(await inboxOf(scene.url)).toEqual([])
@@ -126,31 +128,101 @@ describe('a connection', () => {
     await idle.ended
   })
 
-  it('beyond the limit is rejected, and there is room again when others end', async () => {
+  it('beyond the limit closes the oldest on which nothing was signed, and none on which something was', async () => {
     await using scene = await openScene({ limits: { connections: 20 } })
-    const connections = await Promise.all(Array.from({ length: 20 }, () => openRaw(scene.ingester.url)))
+    const send = async (raw: RawConnection) => {
+      const body = eventOf()
+      raw.write(headOf(body) + body.toString('latin1'))
+    }
+    await using sender = await openRaw(scene.ingester.url)
+    await send(sender)
+    expect((await sender.answers(1))[0]!.status).toBe(200)
+    const silent: RawConnection[] = []
+    for (let at = 0; at < 40; at += 1) silent.push(await openRaw(scene.ingester.url))
+    await Promise.all(silent.slice(0, 21).map(({ ended }) => ended))
+    expect(scene.recorded.rejected).toEqual(Array(21).fill('crowded'))
+    await send(sender)
+    expect((await sender.answers(2))[1]!.status).toBe(200)
+    await using newcomer = await openRaw(scene.ingester.url)
+    await send(newcomer)
+    expect((await newcomer.answers(1))[0]!.status).toBe(200)
+    // Where every connection has carried a signed event, a newcomer is closed.
+    for (const raw of silent) await raw[Symbol.asyncDispose]()
+    const senders = await Promise.all(Array.from({ length: 18 }, () => openRaw(scene.ingester.url)))
+    await Promise.all(senders.map(send))
+    for (const raw of senders) expect((await raw.answers(1))[0]!.status).toBe(200)
     await using refused = await openRaw(scene.ingester.url)
     await refused.ended
-    expect(scene.recorded.rejected).toEqual(['overload'])
-    for (const raw of connections) await raw[Symbol.asyncDispose]()
+    for (const raw of senders) await raw[Symbol.asyncDispose]()
     await expect
       .poll(async () => (await post(scene.ingester.url, eventOf()).catch(() => null))?.status)
       .toBe(200)
+  })
+
+  it('of a peer that has many closes its oldest, not that of another', async () => {
+    await using scene = await openScene({ limits: { connectionsOfPeer: 5 } })
+    await using other = await openRaw(scene.ingester.url, '127.0.0.9')
+    const greedy: RawConnection[] = []
+    for (let at = 0; at < 12; at += 1) greedy.push(await openRaw(scene.ingester.url, '127.0.0.8'))
+    await Promise.all(greedy.slice(0, 7).map(({ ended }) => ended))
+    const body = eventOf()
+    for (const raw of [other, greedy[11]!]) raw.write(headOf(body) + body.toString('latin1'))
+    for (const raw of [other, greedy[11]!]) expect((await raw.answers(1))[0]!.status).toBe(200)
+    for (const raw of greedy) await raw[Symbol.asyncDispose]()
+  })
+
+  it('of a trusted proxy has no limit of its own: the peers are those that it names', async () => {
+    const proxies = networksOf(['127.0.0.8'])
+    await using scene = await openScene({ proxies, limits: { connectionsOfPeer: 2, bytesInFlight: 80_000 } })
+    const body = eventOf({ data: { id: 'p', text: 'x'.repeat(18_000) } })
+    const stalled = async (peer: string) => {
+      const raw = await openRaw(scene.ingester.url, '127.0.0.8')
+      raw.write(headOf(body, [`Content-Length: ${body.length}`, `X-Forwarded-For: ${peer}`]))
+      raw.write(body.subarray(0, 15_000))
+      return raw
+    }
+    const first = await stalled('198.51.100.1')
+    await expect.poll(() => scene.ingester.inFlight.bytes).toBe(15_000)
+    const second = await stalled('198.51.100.1')
+    expect((await second.answers(1))[0]!.status).toBe(503)
+    const third = await stalled('198.51.100.2')
+    await expect.poll(() => scene.ingester.inFlight.bytes).toBe(30_000)
+    for (const raw of [first, third]) raw.write(body.subarray(15_000))
+    for (const raw of [first, third]) expect((await raw.answers(1))[0]!.status).toBe(200)
+    for (const raw of [first, second, third]) await raw[Symbol.asyncDispose]()
+  })
+
+  it('on which garbage follows a valid event answers the event first', async () => {
+    await using scene = await openScene()
+    const body = eventOf({ id: 'before garbage' })
+    await using locked = await openSession({ url: scene.url, purpose: 'tests' })
+    await locked.client.query('begin; lock table intake_raw.inbox')
+    await using raw = await openRaw(scene.ingester.url)
+    raw.write(`${headOf(body)}${body.toString('latin1')}\0\0garbage\r\n\r\n`)
+    await expect.poll(() => scene.recorded.rejected).toEqual(['malformed'])
+    await locked.client.query('commit')
+    await raw.ended
+    expect(raw.received).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*stored"}HTTP\/1\.1 400 /)
+    expect((await inboxOf(scene.url)).map((row) => row.event_id)).toEqual(['before garbage'])
   })
 })
 
 describe('more than the limits allow', () => {
   it('is answered 503 with Retry-After, while small ones still fit, and there is room again afterwards', async () => {
-    await using scene = await openScene({ limits: { bytesInFlight: 300_000 } })
+    await using scene = await openScene({ limits: { bytesInFlight: 700_000 } })
     const large = (id: string) => eventOf({ id, data: { text: 'x'.repeat(100_000) } })
-    const begun = await Promise.all(Array.from({ length: 2 }, () => openRaw(scene.ingester.url)))
+    const begun = await Promise.all(
+      ['127.0.0.1', '127.0.0.2'].map((host) => openRaw(scene.ingester.url, host)),
+    )
     for (const [at, raw] of begun.entries()) {
-      raw.write(headOf(large(`e-${at}`)) + large(`e-${at}`).subarray(0, 10).toString('latin1'))
+      raw.write(headOf(large(`e-${at}`)) + large(`e-${at}`).subarray(0, 90_000).toString('latin1'))
     }
-    await expect.poll(() => scene.ingester.inFlight.bytes).toBeGreaterThan(200_000)
-    const refused = await post(scene.ingester.url, large('one too many'))
-    expect(refused).toMatchObject({ status: 503, body: { detail: expect.any(String) } })
-    expect(refused.headers.get('retry-after')).toBe('1')
+    await expect.poll(() => scene.ingester.inFlight.bytes).toBeGreaterThan(180_000)
+    await using third = await openRaw(scene.ingester.url, '127.0.0.3')
+    third.write(headOf(large('one too many')) + large('one too many').toString('latin1'))
+    const [refused] = await third.answers(1)
+    expect(refused).toMatchObject({ status: 503 })
+    expect(refused!.head).toContain('retry-after: 1')
     expect(scene.recorded.rejected).toEqual(['overload clinic'])
     expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
     for (const raw of begun) raw.socket.destroy()
@@ -159,31 +231,59 @@ describe('more than the limits allow', () => {
     expect(await inboxOf(scene.url)).toHaveLength(2)
   })
 
+  it('counts received bytes, not declared ones', async () => {
+    await using scene = await openScene({ limits: { bytesInFlight: 1_000_000 } })
+    const begun = await Promise.all(Array.from({ length: 200 }, () => openRaw(scene.ingester.url)))
+    const body = eventOf({ data: { text: 'x'.repeat(60_000) } })
+    for (const raw of begun) raw.write(headOf(body) + body.subarray(0, 1).toString('latin1'))
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(200)
+    expect((await post(scene.ingester.url, body)).status).toBe(200)
+    expect(scene.ingester.inFlight.bytes).toBe(200)
+    for (const raw of begun) await raw[Symbol.asyncDispose]()
+  })
+
   it('of one team does not affect the other teams', async () => {
     const teams = ['clinic', 'hospital'].map((name, at) => ({ name, teamId: at + 1, secrets: known(SECRET) }))
     await using scene = await openScene({ teams, limits: { eventsInFlight: 8 } })
     const { url } = scene.ingester
-    const stalled = await Promise.all(Array.from({ length: 6 }, () => openRaw(url)))
-    for (const raw of stalled) raw.write(headOf(eventOf()).replace('/webhooks ', '/webhooks/clinic '))
+    await using locked = await openSession({ url: scene.url, purpose: 'tests' })
+    await locked.client.query('begin; lock table intake_raw.inbox')
+    const send = (path: string) => post(url, eventOf(), { path })
+    const waiting = Array.from({ length: 6 }, () => send('/webhooks/clinic'))
     await expect.poll(() => scene.ingester.inFlight.events).toBe(6)
-    expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(503)
-    expect((await post(url, eventOf(), { path: '/webhooks/hospital' })).status).toBe(200)
+    expect((await send('/webhooks/clinic')).status).toBe(503)
+    const other = send('/webhooks/hospital')
+    await expect.poll(() => scene.ingester.inFlight.events).toBe(7)
     expect(scene.recorded.rejected).toEqual(['overload clinic'])
-    for (const raw of stalled) raw.socket.destroy()
-    await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
-    expect((await post(url, eventOf(), { path: '/webhooks/clinic' })).status).toBe(200)
+    await locked.client.query('commit')
+    for (const { status } of await Promise.all([...waiting, other])) expect(status).toBe(200)
+    expect((await send('/webhooks/clinic')).status).toBe(200)
   })
 
   it('in events is answered 503 too', async () => {
     await using scene = await openScene({ limits: { eventsInFlight: 3 } })
-    const connections = await Promise.all(Array.from({ length: 3 }, () => openRaw(scene.ingester.url)))
-    const body = eventOf()
-    for (const raw of connections) raw.write(headOf(body))
+    await using locked = await openSession({ url: scene.url, purpose: 'tests' })
+    await locked.client.query('begin; lock table intake_raw.inbox')
+    const waiting = Array.from({ length: 3 }, () => post(scene.ingester.url, eventOf()))
     await expect.poll(() => scene.ingester.inFlight.events).toBe(3)
     expect((await post(scene.ingester.url, eventOf())).status).toBe(503)
-    for (const raw of connections) await raw[Symbol.asyncDispose]()
-    await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
+    await locked.client.query('commit')
+    for (const { status } of await Promise.all(waiting)) expect(status).toBe(200)
     expect((await post(scene.ingester.url, eventOf())).status).toBe(200)
+  })
+
+  it('in time is answered 408: a body slower than the least rate ends its connection', async () => {
+    await using scene = await openScene({ limits: { graceMs: 300, bytesPerSecond: 1_000_000 } })
+    const body = eventOf()
+    await using stalled = await openRaw(scene.ingester.url)
+    stalled.write(headOf(body) + body.subarray(0, 50).toString('latin1'))
+    await using refused = await openRaw(scene.ingester.url)
+    refused.write(`POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\nunsigned`)
+    expect((await stalled.answers(1))[0]!.status).toBe(408)
+    await Promise.all([stalled.ended, refused.ended])
+    expect(scene.recorded.rejected).toEqual(['slow clinic', 'slow clinic'])
+    expect(scene.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
+    expect((await post(scene.ingester.url, body)).status).toBe(200)
   })
 })
 

@@ -37,7 +37,7 @@ export interface InboxRow {
 }
 
 /** Time limits that no test reaches unless it is about them. */
-export const PATIENT = { storeMs: 60_000, statementMs: 60_000 }
+export const PATIENT = { storeMs: 60_000, statementMs: 60_000, graceMs: 60_000, staleMs: 60_000 }
 
 export function known(...secrets: string[]): SecretSource {
   return { current: () => secrets, isRemoved: () => false, refresh: async () => secrets }

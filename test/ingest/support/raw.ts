@@ -21,9 +21,10 @@ export interface RawAnswer {
   readonly body: string
 }
 
-export async function openRaw(url: string): Promise<RawConnection> {
+/** `from`: an address of this machine, as 127.0.0.2. */
+export async function openRaw(url: string, from = '127.0.0.1'): Promise<RawConnection> {
   const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
+  const socket = connect({ port: Number(port), host: hostname, localAddress: from })
   socket.on('error', () => {})
   await once(socket, 'connect')
   let received = ''

@@ -1,0 +1,57 @@
+/** Addresses of peers, as they are counted and trusted. */
+import { BlockList, isIP } from 'node:net'
+
+/** The networks that `texts` name, as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`; null when one is none. */
+export function networksOf(texts: readonly string[]): BlockList | null {
+  const networks = new BlockList()
+  for (const text of texts) {
+    const [address = '', prefix, ...more] = text.split('/')
+    const family = isIP(address)
+    const bits = family === 4 ? 32 : 128
+    if (family === 0 || more.length > 0 || (prefix !== undefined && !/^\d{1,3}$/.test(prefix))) return null
+    if (Number(prefix ?? bits) > bits) return null
+    networks.addSubnet(address, Number(prefix ?? bits), family === 4 ? 'ipv4' : 'ipv6')
+  }
+  return networks
+}
+
+export interface Peer {
+  /** One address, or the /64 network of an IPv6 address: a host has as many addresses of it as it likes. */
+  readonly name: string
+  /** The connection is that of a trusted proxy, which other peers share. */
+  readonly isForwarded: boolean
+}
+
+/** `forwarded`: X-Forwarded-For; only the entries that trusted proxies added are believed. */
+export function peerOf(address: string | undefined, forwarded: unknown, trusted: BlockList | null): Peer {
+  const own = plain(address ?? '')
+  if (trusted === null || !isIn(trusted, own)) return { name: networkOf(own), isForwarded: false }
+  const hops = typeof forwarded === 'string' ? forwarded.split(',').map((hop) => plain(hop.trim())) : []
+  const last = hops.findLast((hop) => !isIn(trusted, hop))
+  return { name: last === undefined ? own : networkOf(last), isForwarded: true }
+}
+
+function isIn(networks: BlockList, address: string): boolean {
+  const family = isIP(address)
+  return family !== 0 && networks.check(address, family === 4 ? 'ipv4' : 'ipv6')
+}
+
+/** Without a port, brackets, a zone, or the prefix of an IPv4 address that is written as IPv6. */
+function plain(text: string): string {
+  const bare =
+    /^\[([^\]]*)\]/.exec(text)?.[1] ?? (/^[\d.]+:\d+$/.test(text) ? text.replace(/:\d+$/, '') : text)
+  return bare.replace(/%.*$/, '').replace(/^::ffff:(?=[\d.]+$)/i, '')
+}
+
+function networkOf(address: string): string {
+  if (isIP(address) === 4) return address
+  if (isIP(address) !== 6) return 'unknown'
+  const [head = '', tail] = address.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const rest = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? [] : Array(Math.max(0, 8 - groups.length - rest.length)).fill('0')
+  return [...groups, ...zeros, ...rest]
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
+}
