@@ -1,6 +1,6 @@
 create or replace view intake_analytics.questions with (security_barrier = true) as
 select q.team_id, q.form_id, f.name as form, q.question_id, q.position, q.question_text, q.question_type, c.concept,
-  q.shows <> 'nothing' as is_shown, q.is_asked
+  q.shows <> 'nothing' as is_shown, q.is_asked, q.waits
 from intake_raw.question_terms q
 left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
 left join intake_raw.question_concepts c
@@ -18,3 +18,4 @@ comment on column intake_analytics.questions.question_type is 'Its type, as the 
 comment on column intake_analytics.questions.concept is 'What it asks, across versions and languages of a form.';
 comment on column intake_analytics.questions.is_shown is 'Whether answers to it may be seen: by its type, or by classify.';
 comment on column intake_analytics.questions.is_asked is 'False for a question that the form no longer has; its answers stay.';
+comment on column intake_analytics.questions.waits is 'True if the question was reworded and waits for a decision (classify): until then analysts see at most its choices.';

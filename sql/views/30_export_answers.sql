@@ -1,20 +1,21 @@
--- Cells of exports follow the rules of answers: a column is shown if it is matched to a question that is shown. A tick is
+-- Cells of exports follow the rules of answers: a column is shown if it is matched to a question that is shown, and its title
+-- is the wording that was decided on. A tick is
 -- "confirmed" or blank in the flat exports of v2.1, True or False in others; several answers are joined in one cell.
 create or replace view intake_analytics.export_answers with (security_barrier = true) as
 select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
   case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
   r.sent_at, r.completed_at, r.archived as is_archived,
   h.question_id, q.question_text, q.question_type, qc.concept,
-  coalesce(q.shows, 'nothing') <> 'nothing' as is_shown,
-  case when q.shows <> 'nothing' and q.kind = 'choice'
+  own.shows <> 'nothing' as is_shown,
+  case when own.shows <> 'nothing' and q.kind = 'choice'
     and (c.value = any (q.choices) or string_to_array(replace(c.value, '; ', ', '), ', ') <@ q.choices) then c.value end as choice,
-  case when ((q.shows = 'everything' and q.kind <> 'date') or (q.shows = 'structured' and q.kind = 'number'))
+  case when ((own.shows = 'everything' and q.kind <> 'date') or (own.shows = 'structured' and q.kind = 'number'))
     and c.value ~ '^\s*[-+]?([0-9]{1,60}\.?[0-9]{0,60}|\.[0-9]{1,60})([eE][-+]?[0-9]{1,2})?\s*$' then c.value::numeric end as value_number,
-  case when q.shows = 'everything' or (q.shows = 'structured' and q.kind = 'checkbox') then
+  case when own.shows = 'everything' or (own.shows = 'structured' and q.kind = 'checkbox') then
     case lower(trim(c.value)) when 'confirmed' then true when 'true' then true when 'yes' then true when 'false' then false when 'no' then false end
   end as value_boolean,
-  case when q.shows = 'everything' and read.year::int > extract(year from (now() at time zone 'UTC')::date) - 90 then read.year::int end as value_year,
-  case when q.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text
+  case when own.shows = 'everything' and read.year::int > extract(year from (now() at time zone 'UTC')::date) - 90 then read.year::int end as value_year,
+  case when own.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text
 from intake.export_cells c
 join intake.exports e on e.team_id = c.team_id and e.id = c.export_id
 join intake.export_rows r on r.team_id = c.team_id and r.export_id = c.export_id and r.row_number = c.row_number
@@ -23,6 +24,17 @@ left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.e
 left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id
 left join intake_raw.question_terms q on q.team_id = c.team_id and q.form_id = e.form_id and q.question_id = h.question_id
 left join intake_raw.question_concepts qc on qc.team_id = c.team_id and qc.form_id = e.form_id and qc.question_id = h.question_id
+cross join lateral (
+  select case when q.kind = 'matrix' and starts_with(h.title, q.question_text || ' - ') then q.question_text else h.title end as text
+) asked
+left join intake_ops.classifications former
+  on former.team_id = q.team_id and former.form_id = q.form_id and former.question_id = q.question_id
+  and former.wording = case when asked.text is distinct from q.question_text
+    then intake_ops.wording(q.question_type, asked.text) end
+  and former.decided_by = 'person'
+cross join lateral (
+  select intake_ops.shown_of(q.shows, q.kind, q.question_text, q.is_reworded, asked.text, former.shows) as shows
+) own
 cross join lateral (select substring(c.value from '^\s*([0-9]{4})-[0-9]{2}-[0-9]{2}') as year) read
 where c.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
@@ -41,7 +53,7 @@ comment on column intake_analytics.export_answers.question_id is 'The question t
 comment on column intake_analytics.export_answers.question_text is 'Text of the question.';
 comment on column intake_analytics.export_answers.question_type is 'Its type, as the service names it.';
 comment on column intake_analytics.export_answers.concept is 'What it asks, across versions and languages of a form.';
-comment on column intake_analytics.export_answers.is_shown is 'Whether answers to this question may be seen: by its type, or by classify.';
+comment on column intake_analytics.export_answers.is_shown is 'Whether this cell may be seen: by the type of its question, or by classify.';
 comment on column intake_analytics.export_answers.choice is 'The choice, or several joined by commas, where the form offers them or did.';
 comment on column intake_analytics.export_answers.value_number is 'The cell as a number.';
 comment on column intake_analytics.export_answers.value_boolean is 'The cell as yes or no; a box that is not ticked has a blank cell in the exports of v2.1, and no row here.';

@@ -2,8 +2,8 @@
  * Which questions' answers analysts see (intake_ops.classifications).
  *
  * Invariant: a decision is bound to the type and text that the question has when it is taken; once either changes, the
- * question is hidden until somebody decides again. A question without a decision by a person
- * gets one by its type, once, when it is first seen.
+ * question waits until somebody decides again, hidden but for choices of the form that its type showed. A question gets a
+ * decision by its type when it is first seen.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -20,7 +20,12 @@ export interface Question {
   /** Null if this wording has no decision. */
   readonly decided_by: 'type' | 'person' | null
   readonly shows: 'nothing' | 'structured' | 'everything'
+  /** True if it was decided on, then reworded, and waits for a decision. */
+  readonly waits: boolean
 }
+
+/** What a person decides on: as the type shows it, or all or nothing of the answers. */
+export type Visibility = 'hidden' | 'structured' | 'visible'
 
 /** A team and a form, by id or name; all of them where left out. */
 export interface Scope {
@@ -31,7 +36,7 @@ export interface Scope {
 export async function listQuestions(db: Kysely<Warehouse>, scope: Scope): Promise<readonly Question[]> {
   const { rows } = await sql<Question>`
     select team.name as team, q.form_id, f.name as form, q.question_id, q.position, q.question_text, q.question_type,
-      q.concept, q.decided_by, q.shows
+      q.concept, q.decided_by, q.shows, q.waits
     from intake.questions q
     join intake.teams team on team.team_id = q.team_id
     left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
@@ -45,16 +50,19 @@ export async function decide(
   db: Kysely<Warehouse>,
   scope: Scope,
   questionId: string,
-  isVisible: boolean,
+  visibility: Visibility,
 ): Promise<number> {
   const { rows } = await sql`
-    insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
-    select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text), ${isVisible}, 'person'
+    insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, by_type, decided_by)
+    select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text),
+      case ${visibility} when 'hidden' then false when 'visible' then true else q.kind in ('choice', 'number', 'checkbox') end,
+      ${visibility} = 'structured', 'person'
     from intake.questions q
     left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
     where q.question_id = ${questionId} and ${within(scope)}
     on conflict (team_id, form_id, question_id, wording)
-      do update set is_visible = excluded.is_visible, decided_by = excluded.decided_by, decided_at = now()
+      do update set is_visible = excluded.is_visible, by_type = excluded.by_type, decided_by = excluded.decided_by,
+        decided_at = now()
     returning team_id`.execute(db)
   return rows.length
 }
@@ -93,17 +101,17 @@ export async function nameConcept(
   ).execute(db)
 }
 
-/** Adds a decision by type for each new question; questions that changed stay hidden. */
+/** Adds decisions by type: for each new question, and for a reworded one that stays hidden by its type. Others wait. */
 export async function noteQuestions(db: Kysely<Warehouse>): Promise<void> {
   await sql`
     insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
     select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text),
       q.shows <> 'nothing', 'type'
     from intake.questions q
-    where not exists (
+    where q.decided_by is null and not q.waits and (q.is_asked or not exists (
       select from intake_ops.classifications c
       where c.team_id = q.team_id and c.form_id = q.form_id and c.question_id = q.question_id
-    )
+    ))
     on conflict do nothing`.execute(db)
 }
 

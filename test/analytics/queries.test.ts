@@ -65,7 +65,14 @@ describe('the answer follows from the records', () => {
 
   it('05: unanswered questions are those without an answer in the tables', async () => {
     const rows = await scene.query<Line>(
-      `select f.name as form, a.question_id, count(*) filter (where a.value_text <> '') as answered
+      `select f.name as form, a.question_id, count(*) filter (where a.value_text <> '' or exists (
+           select from intake.response_signatures s where s.response_id = r.id and s.question_id = a.question_id
+         ) or exists (
+           select from intake.response_files s where s.response_id = r.id and s.question_id = a.question_id
+         ) or exists (
+           select from intake.response_matrix_cells s
+           where s.response_id = r.id and s.question_id = a.question_id and s.value_text <> ''
+         )) as answered
        from intake.response_answers a join intake.responses r on r.id = a.response_id join intake.forms f on f.id = r.form_id
        where a.value_position = 1 and a.question_id is not null and r.submitted_at is not null group by 1, 2`,
     )
@@ -73,6 +80,12 @@ describe('the answer follows from the records', () => {
     expect(answers.map(({ answered }) => Number(answered)).sort()).toEqual(
       rows.map(({ answered }) => Number(answered)).sort(),
     )
+    const kinds = await scene.query<{ kind: string; answered: number }>(
+      `select t.kind, count(*)::int as answered from intake_analytics.answers a
+       join intake_raw.question_terms t using (team_id, form_id, question_id)
+       where a.is_answered and t.kind in ('signature', 'file', 'matrix') group by 1 order by 1`,
+    )
+    expect(kinds.map(({ kind }) => kind)).toEqual(['file', 'matrix', 'signature'])
     for (const { answered, responses, share_left_out } of answers) {
       expect(Number(share_left_out)).toBeCloseTo(1 - Math.min(1, Number(answered) / Number(responses)), 3)
     }

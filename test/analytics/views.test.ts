@@ -278,14 +278,16 @@ describe('answers', () => {
       warehouse.url,
       `update intake.form_questions set question_type = 'long_text' where question_id = 'born'`,
     )
-    for (const question of ['story', 'born', 'payer']) {
+    for (const question of ['story', 'born']) {
       for (const row of await of(question)) expect(row).toEqual({ ...nothing, is_shown: false })
     }
+    // Choices that were shown by the type of the question are texts of the form, and stay.
+    expect((await of('payer')).map(({ choice }) => choice)).toEqual(['HMO', null, 'PPO', null, null, null])
     const list = JSON.parse(await run('classify', 'list', '--json')).questions as Record<string, unknown>[]
-    expect(list.find(({ question_id }) => question_id === 'payer')).toMatchObject({
-      decided_by: null,
-      shows: 'nothing',
-    })
+    const stateOf = (id: string) => list.find(({ question_id }) => question_id === id)
+    expect(stateOf('payer')).toMatchObject({ decided_by: null, shows: 'structured', waits: true })
+    expect(stateOf('story')).toMatchObject({ decided_by: null, shows: 'nothing', waits: true })
+    expect(stateOf('weight')).toMatchObject({ waits: false })
 
     // A decision on the new wording shows earlier choices; free text answered another question.
     for (const question of ['story', 'payer']) await run('classify', 'set', question, 'visible')
@@ -294,7 +296,7 @@ describe('answers', () => {
       warehouse.url,
       `delete from intake_ops.classifications where question_id = 'story' and wording <> intake_ops.wording('long_text', 'What brings you here??')`,
     )
-    expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
+    expect(await of('story')).toEqual([{ ...nothing, is_shown: false }])
   })
 
   it('in free text stay hidden if a person hid their wording, whatever is decided on a later one', async () => {
@@ -307,7 +309,7 @@ describe('answers', () => {
     }
     await decide(asked, 'hidden')
     await decide(reworded, 'visible')
-    expect(await of('story')).toEqual([{ ...nothing, is_shown: true }])
+    expect(await of('story')).toEqual([{ ...nothing, is_shown: false }])
     await decide(asked, 'visible')
     await decide(reworded, 'visible')
     expect(await of('story')).toEqual([{ ...nothing, text: `${CANARY} said so`, is_shown: true }])

@@ -1300,7 +1300,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a title that a question without an id has too is matched to the other',
-    file: 'src/load/exports/match-questions.ts',
+    file: 'sql/migrations/0073_wordings.sql',
     from: "having count(distinct coalesce('id ' || question_id, 'place ' || place)) = 1",
     to: 'having count(distinct question_id) = 1',
     tests: ['test/extract/exports/questions.test.ts'],
@@ -1394,10 +1394,24 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'free text to a wording that a person hid is shown once a later wording is visible',
-    file: 'sql/views/23_answers.sql',
-    from: 'and c.is_visible and c.decided_by',
-    to: 'and c.decided_by',
+    file: 'sql/migrations/0073_wordings.sql',
+    from: "when former_shows = 'nothing' then 'nothing'",
+    to: "when former_shows = 'nothing' then term_shows",
     tests: ['test/analytics/views.test.ts'],
+  },
+  {
+    bug: 'a number that answers a former wording is shown once a later wording is visible',
+    file: 'sql/migrations/0073_wordings.sql',
+    from: "when former_shows = 'structured' or kind = 'choice' then 'structured'",
+    to: "when former_shows = 'structured' or kind in ('choice', 'number') then term_shows",
+    tests: ['test/analytics/wordings.test.ts'],
+  },
+  {
+    bug: 'a cell of a matrix is shown whatever wording it answers',
+    file: 'sql/views/24_matrix_answers.sql',
+    from: 'q.is_reworded, c.question_text, former.shows)',
+    to: 'q.is_reworded, q.question_text, former.shows)',
+    tests: ['test/analytics/wordings.test.ts'],
   },
   {
     bug: 'an event that another team received yesterday is a duplicate',
@@ -1449,11 +1463,11 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/analytics/access.test.ts'],
   },
   {
-    bug: 'a question of two forms is decided by type in the first only',
+    bug: 'a question that waits for a decision after it was reworded is decided on by its type',
     file: 'src/analytics/classify.ts',
-    from: 'where c.team_id = q.team_id and c.form_id = q.form_id and',
-    to: 'where c.team_id = q.team_id and',
-    tests: ['test/commands/manage/classify.test.ts'],
+    from: 'where q.decided_by is null and not q.waits and',
+    to: 'where q.decided_by is null and',
+    tests: ['test/analytics/views.test.ts'],
   },
   {
     bug: 'a repair deletes what an unstable list missed',

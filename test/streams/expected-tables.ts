@@ -97,6 +97,7 @@ export const EXPECTED_TABLES: Readonly<Record<string, ExpectedTable>> = {
   }),
   response_matrix_cells: child(['response_id', 'position'], {
     ...texts('response_id', 'question_id', 'row_id', 'row_text', 'column_id', 'column_text', 'value_text'),
+    ...texts('question_text'),
     position: 'integer',
   }),
   response_files: child(['response_id', 'position'], {

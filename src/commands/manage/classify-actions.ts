@@ -15,6 +15,7 @@ import {
   noteQuestions,
   type Question,
   type Scope,
+  type Visibility,
 } from '../../analytics/classify.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
@@ -33,6 +34,7 @@ interface Common {
 export interface ListOptions extends Common {
   readonly form?: string
   readonly hidden?: true
+  readonly waiting?: true
 }
 
 export interface SetOptions extends Common {
@@ -43,7 +45,9 @@ export interface SetOptions extends Common {
 export async function listDecisions(context: Context, options: ListOptions): Promise<void> {
   await withSession(context, async ({ db }) => {
     const all = await listQuestions(db, await scopeOf(db, options))
-    const questions = all.filter(({ shows }) => options.hidden === undefined || shows === 'nothing')
+    const questions = all.filter(
+      ({ shows, waits }) => (!options.hidden || shows === 'nothing') && (!options.waiting || waits),
+    )
     if (options.json) printJson(context, { questions })
     else context.stdout.write(listText(context, questions))
   })
@@ -52,13 +56,13 @@ export async function listDecisions(context: Context, options: ListOptions): Pro
 export async function setDecision(
   context: Context,
   question: string,
-  isVisible: boolean | undefined,
+  decided: Visibility | undefined,
   options: SetOptions,
 ): Promise<void> {
-  if (isVisible === undefined && options.concept === undefined) {
+  if (decided === undefined && options.concept === undefined) {
     throw new UsageError(
       'neither a visibility nor a concept was given',
-      'write visible or hidden, or --concept NAME',
+      'write visible, structured or hidden, or --concept NAME',
       'VISIBILITY',
     )
   }
@@ -67,12 +71,12 @@ export async function setDecision(
       const scope = await scopeOf(within, options)
       return await decideOn(within, scope, {
         question,
-        isVisible,
+        decided,
         concept: options.concept,
         place: 'QUESTION',
       })
     })
-    const word = isVisible === undefined ? null : isVisible ? 'visible' : 'hidden'
+    const word = decided ?? null
     if (options.json) printJson(context, { question_id: question, visibility: word, questions })
     else {
       const many = questions === 1 ? 'one question' : `${questions} questions`
@@ -89,9 +93,9 @@ export async function importDecisions(context: Context, file: string, options: C
       for (const [at, row] of rows.entries()) {
         const scope = await scopeOf(within, { team: row.team || options.team, form: row.form || undefined })
         const place = `row ${at + 1} of FILE`
-        const isVisible = row.visibility || !row.concept ? visibilityIn(row.visibility, place) : undefined
+        const decided = row.visibility || !row.concept ? visibilityIn(row.visibility, place) : undefined
         count += await decideOn(within, scope, {
-          ...{ question: row.question_id ?? '', isVisible, place },
+          ...{ question: row.question_id ?? '', decided, place },
           concept: row.concept === '' ? undefined : row.concept,
         })
       }
@@ -102,29 +106,30 @@ export async function importDecisions(context: Context, file: string, options: C
   })
 }
 
-/** True for visible. */
-export function visibility(text: string): boolean {
+/** The words are those of `classify list` too: everything, structured, nothing. */
+export function visibility(text: string): Visibility {
   const word = text.trim().toLowerCase()
-  if (['visible', 'shown', 'show', 'true', 'yes'].includes(word)) return true
-  if (['hidden', 'hide', 'false', 'no'].includes(word)) return false
-  throw new InvalidArgumentError('Use visible or hidden.')
+  if (['visible', 'shown', 'show', 'true', 'yes', 'everything'].includes(word)) return 'visible'
+  if (['structured', 'by type', 'by-type', 'type'].includes(word)) return 'structured'
+  if (['hidden', 'hide', 'false', 'no', 'nothing'].includes(word)) return 'hidden'
+  throw new InvalidArgumentError('Use visible or hidden, or structured for what its type shows.')
 }
 
 interface Decision {
   readonly question: string
   /** Undefined leaves the visibility unchanged. */
-  readonly isVisible: boolean | undefined
+  readonly decided: Visibility | undefined
   readonly concept: string | undefined
   /** Where the decision was given, for an error. */
   readonly place: string
 }
 
 async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Promise<number> {
-  const { question, isVisible, concept, place } = decision
+  const { question, decided, concept, place } = decision
   const questions =
-    isVisible === undefined
+    decided === undefined
       ? await countQuestions(db, scope, question)
-      : await decide(db, scope, question, isVisible)
+      : await decide(db, scope, question, decided)
   if (questions === 0) {
     throw new IntakeError(`${place} names a question that is not in the warehouse`, {
       code: 'unknown_question',
@@ -166,12 +171,16 @@ async function rowsOf(file: string): Promise<readonly Row[]> {
   )
 }
 
-function visibilityIn(text: string | undefined, place: string): boolean {
+function visibilityIn(text: string | undefined, place: string): Visibility {
   try {
     return visibility(text ?? '')
   } catch (error) {
     if (!(error instanceof InvalidArgumentError)) throw error
-    throw new UsageError(`the visibility in ${place} is neither visible nor hidden`, error.message, 'FILE')
+    throw new UsageError(
+      `the visibility in ${place} is none of visible, structured and hidden`,
+      error.message,
+      'FILE',
+    )
   }
 }
 
@@ -197,7 +206,9 @@ function listText(context: Context, questions: readonly Question[]): string {
     shown(each.question_text).slice(0, 60),
     shown(each.question_type),
     each.shows,
-    each.decided_by ?? (each.shows === 'nothing' ? 'new or changed' : 'type'),
+    each.waits
+      ? 'reworded: waits'
+      : (each.decided_by ?? (each.shows === 'nothing' ? 'new or changed' : 'type')),
     shown(each.concept),
   ])
   const head = ['form', 'question', 'text', 'type', 'shows', 'decided by', 'concept']

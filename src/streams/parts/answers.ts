@@ -7,7 +7,7 @@
 
 import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
-import { column } from '../stream.ts'
+import { column, firstOf } from '../stream.ts'
 import { type Cell, readCell } from './cell.ts'
 import { cellsOf, type Item, itemsOf } from './parts.ts'
 
@@ -78,4 +78,20 @@ export function questionIdOf(record: JsonObject, path: string, problems: Problem
 /** Id of the question of an answer. */
 export function answeredQuestionOf({ record, path, key }: Answer, problems: Problem[]): Cell {
   return questionIdOf(record, path, problems) ?? readCell('reference', key, path, problems)
+}
+
+const QUESTION_TEXT = ['text', 'question_text']
+
+/** Text of the question of an answer, or of a part that has its question. */
+export function questionTextOf(
+  { record, path, key = null }: Pick<Answer, 'record' | 'path'> & Partial<Pick<Answer, 'key'>>,
+  problems: Problem[],
+): Cell {
+  if (isObject(record.question)) {
+    const { field, value } = firstOf(record.question, QUESTION_TEXT)
+    if (value !== null) return readCell('text', value, `${path}.question.${field}`, problems)
+  }
+  // Under its question's id, the text of an answer is in answer_text, and `text` is the question's.
+  const { field, value } = firstOf(record, key === null ? ['question_text'] : ['question_text', 'text'])
+  return readCell('text', value, `${path}.${field}`, problems)
 }

@@ -9,8 +9,8 @@ import { isWithinNumeric } from '../../core/canonical.ts'
 import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import { parseDate } from '../../core/time.ts'
-import { type Child, column, firstOf, text } from '../stream.ts'
-import { type Answer, answeredQuestionOf, answersOf } from './answers.ts'
+import { type Child, column, text } from '../stream.ts'
+import { type Answer, answeredQuestionOf, answersOf, questionTextOf } from './answers.ts'
 import { type Cell, readCell } from './cell.ts'
 import { cellsOf, type Item, idOrText, isEmpty, itemsOf } from './parts.ts'
 
@@ -55,18 +55,6 @@ export const responseAnswers: Child = {
     }
     return rows
   },
-}
-
-const QUESTION_TEXT = ['text', 'question_text']
-
-function questionTextOf({ record, path, key }: Answer, problems: Problem[]): Cell {
-  if (isObject(record.question)) {
-    const { field, value } = firstOf(record.question, QUESTION_TEXT)
-    if (value !== null) return readCell('text', value, `${path}.question.${field}`, problems)
-  }
-  // Under its question's id, the text of an answer is in answer_text, and `text` is the question's.
-  const { field, value } = firstOf(record, key === null ? ['question_text'] : ['question_text', 'text'])
-  return readCell('text', value, `${path}.${field}`, problems)
 }
 
 interface Value {

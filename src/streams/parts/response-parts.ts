@@ -9,7 +9,7 @@ import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import { type Child, type Column, column, firstOf, text, time } from '../stream.ts'
 import { withoutQuery } from './addresses.ts'
-import { answeredQuestionOf, answersOf, questionIdOf } from './answers.ts'
+import { answeredQuestionOf, answersOf, questionIdOf, questionTextOf } from './answers.ts'
 import { type Cell, readCell } from './cell.ts'
 import { cellsOf, idOrText, itemsOf, objectOf } from './parts.ts'
 
@@ -121,19 +121,48 @@ function parts(table: string, fields: readonly string[], columns: readonly Colum
   }
 }
 
-/** One row per cell, in order; cells with equal values are all kept. */
+/**
+ * One row per cell, in order; cells with equal values are all kept. A cell has the text of its question as the response
+ * shows it: in the cell, or in an answer to the same question.
+ */
 export const matrixCells: Child = {
   table: 'response_matrix_cells',
   parent: 'response_id',
-  columns: ['position', 'question_id', 'row_id', 'row_text', 'column_id', 'column_text', 'value_text'],
-  rows: (record, problems) =>
-    partsOf(record, CELL_FIELDS, problems).map((cell) => [
+  columns: [
+    'position',
+    'question_id',
+    'row_id',
+    'row_text',
+    'column_id',
+    'column_text',
+    'value_text',
+    'question_text',
+  ],
+  rows(record, problems) {
+    const parts = partsOf(record, CELL_FIELDS, problems)
+    const texts = parts.length === 0 ? NO_TEXTS : questionTextsOf(record)
+    return parts.map((cell) => [
       String(cell.position),
       cell.questionId,
       ...headingOf(cell.record, 'row', cell.path, problems),
       ...headingOf(cell.record, 'column', cell.path, problems),
       ...cellsOf(VALUE, cell.record, cell.path, problems),
-    ]),
+      questionTextOf(cell, problems) ?? texts.get(cell.questionId) ?? null,
+    ])
+  },
+}
+
+const NO_TEXTS: ReadonlyMap<Cell, Cell> = new Map()
+
+/** The texts of the questions that the response answers, by id; problems are reported with the answers. */
+function questionTextsOf(response: JsonObject): ReadonlyMap<Cell, Cell> {
+  const texts = new Map<Cell, Cell>()
+  for (const answer of answersOf(response, [])) {
+    const id = answeredQuestionOf(answer, [])
+    const words = id === null || texts.has(id) ? null : questionTextOf(answer, [])
+    if (words !== null) texts.set(id, words)
+  }
+  return texts
 }
 
 const VALUE = [text('answer_text', 'value', 'text')]

@@ -62,6 +62,46 @@ describe('classify set', () => {
     expect(await shown()).toMatchObject({ 'a/f/q2': 'structured', 'a/g/q2': 'nothing' })
   })
 
+  it('restores what the type of a question shows, after a person showed all of it or nothing', async () => {
+    for (const before of ['visible', 'hidden']) {
+      for (const question of ['q1', 'q2']) await classify('set', question, before, '--form', 'g')
+      expect((await classify('set', 'q2', 'structured', '--form', 'g')).stdout).toBe(
+        'structured: 2 questions\n',
+      )
+      await classify('set', 'q1', 'structured', '--form', 'g')
+      // A text is hidden by its type.
+      expect(await shown()).toMatchObject({ 'a/g/q1': 'nothing', 'a/g/q2': 'structured' })
+    }
+    const list = JSON.parse((await classify('list', '--form', 'g', '--json')).stdout).questions as object[]
+    expect(list).toMatchObject([1, 2, 3, 4].map(() => ({ decided_by: 'person', waits: false })))
+    await classify('set', 'q1', 'visible', '--form', 'g')
+    await classify('set', 'q2', 'hidden', '--form', 'g')
+  })
+
+  it('settles a question that was reworded and waits', async () => {
+    const text = (words: string) =>
+      query(
+        warehouse.url,
+        `update intake.form_questions set text = $1 where team_id = 1 and form_id = 'f' and question_id = 'q2'`,
+        [words],
+      )
+    const waiting = async () =>
+      (
+        JSON.parse((await classify('list', '--waiting', '--json')).stdout).questions as {
+          question_id: string
+        }[]
+      ).map(({ question_id }) => question_id)
+    expect(await waiting()).toEqual([])
+    await text('What, now?')
+    expect(await waiting()).toEqual(['q2'])
+    expect((await classify('list', '--waiting')).stdout).toContain('reworded: waits')
+    expect((await shown())['a/f/q2']).toBe('nothing')
+    await classify('set', 'q2', 'structured', '--team', 'a', '--form', 'f')
+    expect(await waiting()).toEqual([])
+    expect((await shown())['a/f/q2']).toBe('structured')
+    await text('What?\x1b[2J')
+  })
+
   it('sets the concept of a question, and removes it', async () => {
     await classify('set', 'q2', 'visible', '--team', 'a', '--concept', 'weight')
     const concepts = 'select form_id, concept from intake.questions where concept is not null order by 1'
@@ -93,7 +133,7 @@ describe('classify set', () => {
       1,
       'QUESTION names a question that is not in the warehouse',
     ],
-    [['set', 'q1', 'perhaps'], 2, 'write visible or hidden'],
+    [['set', 'q1', 'perhaps'], 2, 'Use visible or hidden'],
     [['set', 'q1', 'visible', '--team', 'nobody'], 2, 'use one of: a, b'],
     [['set', 'q1'], 2, 'visibility'],
     [['import', '/nonexistent.csv'], 2, 'ENOENT'],

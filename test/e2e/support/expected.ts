@@ -128,6 +128,8 @@ function putResponse(world: World, response: Response, put: (table: string, row:
     put('response_matrix_cells', {
       ...{ response_id: id, position: at + 1, question_id: question.id, value_text: answer_text },
       ...{ row_id: row.id, row_text: row.text, column_id: column.id, column_text: column.text },
+      question_text:
+        response.answers.find((answer) => answer.question?.id === question.id)?.question?.text ?? null,
     })
   })
   response.files.forEach(({ id: file_id, question, name, content_type, size }, at) => {

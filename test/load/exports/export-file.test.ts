@@ -230,14 +230,16 @@ describe('the question of a column', () => {
     expect(await matched('e', rig.otherId)).toEqual(['of-others'])
   })
 
-  test('is removed when its form no longer has the question, for the given export only', async () => {
+  test('is made for the given export only, and removed when its form no longer has the question', async () => {
     await rig.hold('forms', [{ id: 'f', questions: [question('q1', 'Age?')] }], ago(60))
     await rig.hold('exports', [entry('e', { form: { id: 'f' } }), entry('d', { form: { id: 'f' } })], ago(60))
     await columns('e', ['Age?'])
     await columns('d', ['Age?'])
-    expect(await matchQuestions(rig.session.db, rig.teamId)).toBe(2)
-    await rig.hold('forms', [{ id: 'f', questions: [question('q1', 'How old?')] }], ago(30))
     expect(await matchQuestions(rig.session.db, rig.teamId, 'e')).toBe(1)
-    expect([await matched('e'), await matched('d')]).toEqual([[null], ['q1']])
+    expect([await matched('e'), await matched('d')]).toEqual([['q1'], [null]])
+    expect(await matchQuestions(rig.session.db, rig.teamId)).toBe(1)
+    await rig.hold('forms', [{ id: 'f', questions: [question('q1', 'How old?')] }], ago(30))
+    expect([await matched('e'), await matched('d')]).toEqual([[null], [null]])
+    expect(await matchQuestions(rig.session.db, rig.teamId)).toBe(0)
   })
 })

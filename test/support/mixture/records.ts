@@ -184,6 +184,7 @@ const STATES: Readonly<Record<MixedStream, (draft: Draft) => State>> = {
         response_matrix_cells: cells.map(({ question, row: across, column, answer_text }, at) => ({
           ...{ response_id: id, position: at + 1, question_id: question.id, value_text: answer_text },
           ...{ row_id: across.id, row_text: across.text, column_id: column.id, column_text: column.text },
+          question_text: question.text,
         })),
         response_files: files.map(({ id: file_id, question, name, content_type, size, url }, at) => ({
           ...{ response_id: id, position: at + 1, file_id, question_id: question.id, name, content_type },
