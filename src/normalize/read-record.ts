@@ -10,7 +10,6 @@ import {
   type Envelope,
   FUTURE_TOLERANCE_SECONDS,
   type Problem,
-  type StreamName,
   type VersionReading,
   versionOf,
 } from '../core/envelope.ts'
@@ -19,7 +18,7 @@ import { recordId } from '../core/identifiers.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { maybeUnstorable, storable } from '../core/storable.ts'
 import type { Instant } from '../core/time.ts'
-import { streamNamed } from '../streams/catalogue.ts'
+import type { Stream } from '../streams/stream.ts'
 
 /** A record or event that could not be loaded, and the reason. */
 export interface DeadLetter {
@@ -34,7 +33,7 @@ export interface DeadLetter {
 /** Where and when a record was read. */
 export interface Reading {
   readonly teamId: number
-  readonly stream: StreamName
+  readonly stream: Stream
   readonly origin: string
   readonly observedAt: Instant
   /** Upper bound of the time of reading, if later than `observedAt`: a retried event carries newer data under its old time. */
@@ -48,7 +47,7 @@ export type ReadRecord =
   | { readonly kind: 'dead'; readonly deadLetter: DeadLetter }
 
 export function readRecord(input: unknown, reading: Reading): ReadRecord {
-  const cleanse = streamNamed(reading.stream)?.cleanse
+  const { cleanse } = reading.stream
   const value = cleanse === undefined ? input : cleanse(input)
   const before = rewrittenNumbersMet()
   let text: string
@@ -85,8 +84,8 @@ function envelopeOf(
   }
   // A row must not depend on the time of reading: whether the stamp counts is part of the content.
   const hashed = tooFarAhead ? `${text}\n(ahead)` : text
-  const keys = { teamId, stream, id, version, observedAt, updatedAt, origin }
-  const isKept = rewritten || streamNamed(stream)?.isOrdered?.(record) === true
+  const keys = { teamId, stream: stream.name, id, version, observedAt, updatedAt, origin }
+  const isKept = rewritten || stream.isOrdered?.(record) === true
   const asReceived = (payload: JsonObject) => (isKept ? (stringify(payload) ?? null) : null)
   if (!maybeUnstorable(text)) {
     const content = {
@@ -108,11 +107,10 @@ function envelopeOf(
 /** For a log, the entry's own time: the time of reading does not order its entries. */
 function versionIn(
   record: JsonObject,
-  stream: StreamName,
+  { entryAt }: Stream,
   observedAt: Instant,
   readBy?: Instant,
 ): VersionReading {
-  const entryAt = streamNamed(stream)?.entryAt
   if (entryAt === undefined) return versionOf(record.updated_at, observedAt, readBy)
   return { version: entryAt(record) ?? observedAt, updatedAt: null, tooFarAhead: false }
 }
@@ -136,8 +134,10 @@ function wholeText(value: unknown): string {
 }
 
 /** A tombstone: the record is gone as of `observedAt`. */
-export function tombstone(id: string, reading: Omit<Reading, 'invalidUtf8'>): Envelope {
-  const { teamId, stream, origin, observedAt } = reading
+export function tombstone(
+  id: string,
+  { teamId, stream, origin, observedAt }: Pick<Envelope, 'teamId' | 'stream' | 'origin' | 'observedAt'>,
+): Envelope {
   const times = { version: observedAt, observedAt, updatedAt: observedAt }
   return { teamId, stream, id, ...times, origin, content: null }
 }

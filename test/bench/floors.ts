@@ -33,7 +33,7 @@ export function readyLines(stream: Stream, pages: Iterable<Buffer>): ReadyLines 
   }
   for (const page of pages) {
     for (const record of recordsOf(page)) {
-      const read = readRecord(record, { ...READING, stream: stream.name })
+      const read = readRecord(record, { ...READING, stream })
       if (read.kind === 'record') lines.add(read.envelope)
       if (lines.count === BATCH) keep()
     }

@@ -136,7 +136,7 @@ test('several rejected records become a dead letter each, and a batch with no ot
 })
 
 const keyless = (body: unknown): DeadLetter => {
-  const read = readRecord(body, { ...made(), invalidUtf8: false })
+  const read = readRecord(body, { ...made(), stream: patients, invalidUtf8: false })
   if (read.kind !== 'dead') throw new Error('it loads')
   return read.deadLetter
 }

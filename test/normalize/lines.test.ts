@@ -17,7 +17,7 @@ const batch = (name: string, count: number) =>
       },
       {
         teamId: 1,
-        stream: 'responses',
+        stream: responses,
         origin: 'run:1 page:1',
         observedAt: '2026-01-01T00:00:00.000000Z' as Instant,
         invalidUtf8: false,

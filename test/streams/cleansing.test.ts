@@ -23,7 +23,13 @@ afterAll(async () => {
 })
 
 const read = (stream: StreamName, value: unknown) =>
-  readRecord(value, { teamId: 1, stream, origin: 'test', observedAt: at(0), invalidUtf8: false })
+  readRecord(value, {
+    teamId: 1,
+    stream: streamNamed(stream)!,
+    origin: 'test',
+    observedAt: at(0),
+    invalidUtf8: false,
+  })
 
 const CANARY = 'canary'
 

@@ -83,7 +83,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
     await load(stream, envelopesOf(stream, loading, teamId), 'straight')
     const before = await physicalRows(session, stream, teamId)
     const again = envelopesOf(stream, loading, teamId, afterwards(60))
-    expect(await withoutUnchanged(session, again)).toEqual([])
+    expect(await withoutUnchanged(session, stream, again)).toEqual([])
     expect(await physicalRows(session, stream, teamId)).toEqual(before)
     expect(
       await rowsOf(session, 'select 1 from intake_raw.record_history where team_id = $1', [teamId]),
@@ -99,7 +99,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
       ...envelopesOf(stream, [first!], teamId, afterwards(60), withMore),
       ...envelopesOf(stream, rest, teamId, afterwards(60)),
     ]
-    const left = await withoutUnchanged(session, again)
+    const left = await withoutUnchanged(session, stream, again)
     expect(left.map((envelope) => envelope.id)).toEqual([again[0]!.id])
     expect(await load(stream, left, 'merge')).toMatchObject({ changed: 1, deleted: 0, conflicts: [] })
     const after = await rootAsJson(session, stream, teamId)

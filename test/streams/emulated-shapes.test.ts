@@ -15,7 +15,7 @@ const SIZES = { port: 0, patients: 20, responses: 80 }
 /** Read after whatever was written in the world. */
 const READING = {
   teamId: 1,
-  stream: 'responses',
+  stream: responses,
   origin: 'test',
   observedAt: instantOf((Date.now() + 86_400_000) * 1000),
   invalidUtf8: false,
@@ -32,7 +32,7 @@ function tablesOf(stream: Stream, records: readonly unknown[], leftOut: readonly
     tables[table] = [...(tables[table] ?? []), JSON.stringify(kept)]
   }
   for (const record of records) {
-    const read = readRecord(record, { ...READING, stream: stream.name })
+    const read = readRecord(record, { ...READING, stream })
     if (read.kind === 'dead') throw new Error(read.deadLetter.reason)
     const { id, content } = read.envelope
     const { root, children, extra, problems } = mapRecord(stream, content!.payload, content!.problems)

@@ -57,7 +57,7 @@ export function readFixture(
   change: (value: unknown) => unknown = (value) => value,
 ): ReadRecord {
   const { value, invalidUtf8 } = parseJson(bodyOf(fixture))
-  return readRecord(change(value), { teamId, stream: stream.name, origin: 'test', observedAt, invalidUtf8 })
+  return readRecord(change(value), { teamId, stream, origin: 'test', observedAt, invalidUtf8 })
 }
 
 /** The envelopes of the fixtures that load. */

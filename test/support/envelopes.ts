@@ -2,6 +2,7 @@
 import type { Envelope, StreamName } from '../../src/core/envelope.ts'
 import { type Instant, instantOf } from '../../src/core/time.ts'
 import { readRecord, tombstone } from '../../src/normalize/read-record.ts'
+import { streamNamed } from '../../src/streams/catalogue.ts'
 
 /** The instant `micros` microseconds after noon of a day in 2026. */
 export function at(micros: number): Instant {
@@ -19,7 +20,10 @@ export function recordEnvelope(
   record: unknown,
   { teamId, stream, observedAt, origin = 'test' }: Made,
 ): Envelope {
-  const read = readRecord(record, { teamId, stream, origin, observedAt, invalidUtf8: false })
+  const read = readRecord(record, {
+    ...{ teamId, stream: streamNamed(stream)!, origin, observedAt },
+    invalidUtf8: false,
+  })
   if (read.kind !== 'record') throw new Error(`a dead letter: ${read.deadLetter.reason}`)
   return read.envelope
 }

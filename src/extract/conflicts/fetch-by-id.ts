@@ -105,7 +105,7 @@ async function fetchOne(
     serviceClock.sample(answer)
     const read = readFetched(answer, id, {
       teamId: by.teamId,
-      stream: stream.name,
+      stream,
       origin,
       observedAt: serviceClock.observedAt(answer.startedAt) as Instant,
       invalidUtf8: answer.invalidUtf8,

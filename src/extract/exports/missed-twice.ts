@@ -31,7 +31,7 @@ export async function relist(
   purpose: 'refetch' | 'repair',
 ): Promise<readonly Envelope[]> {
   const { client, stream, taken, serviceClock, meter, signal } = source
-  const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} ${purpose}` }
+  const place = { teamId: taken.teamId, stream, origin: `run:${taken.runId} ${purpose}` }
   const wanted = new Set(ids)
   const found = new Map<string, Envelope>()
   const resource = stream.listedAs ?? stream.name

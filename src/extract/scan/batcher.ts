@@ -60,7 +60,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   }
 
   function skipUnchanged(added: readonly Envelope[]): void {
-    const skipped = loaders.run((session) => withoutUnchanged(session, added, stream.entryAt !== undefined))
+    const skipped = loaders.run((session) => withoutUnchanged(session, stream, added))
     run(
       skipped.then(async (changed) => {
         tally.unchanged += added.length - changed.length

@@ -108,7 +108,7 @@ async function readPage(source: Source, page: Page): Promise<readonly ReadRecord
   const { stream, taken, serviceClock } = source
   const reading: Reading = {
     teamId: taken.teamId,
-    stream: stream.name,
+    stream,
     origin: `run:${taken.runId} page:${page.number}`,
     observedAt: serviceClock.observedAt(page.startedAt) as Instant,
     invalidUtf8: page.invalidUtf8,

@@ -103,7 +103,11 @@ function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Eve
   const updatedAt = isObject(data) ? data.updated_at : undefined
   // The record existed when it was last updated, whatever the event's own time is.
   const { version } = versionOf(updatedAt, reading.observedAt, event.receivedAt)
-  return { kind: 'state', stream, envelope: { ...tombstone(id.id, reading), version, updatedAt: version } }
+  return {
+    kind: 'state',
+    stream,
+    envelope: { ...tombstone(id.id, { ...reading, stream: stream.name }), version, updatedAt: version },
+  }
 }
 
 function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersion: string): EventResult {
@@ -128,7 +132,7 @@ function readingOf(event: StoredEvent, stream: Stream, observedAt: Instant, inva
   const { teamId, eventId, receivedAt } = event
   return {
     teamId,
-    stream: stream.name,
+    stream,
     origin: `event:${eventId}`,
     observedAt,
     readBy: receivedAt,

@@ -10,14 +10,15 @@
 import { sql } from 'kysely'
 import type { Envelope } from '../../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
-import { streamNamed } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 
 export async function withoutUnchanged(
   session: Session,
+  stream: Stream,
   envelopes: readonly Envelope[],
-  isLog = false,
 ): Promise<readonly Envelope[]> {
+  const isLog = stream.entryAt !== undefined
   const [first] = envelopes
   if (first === undefined) return []
   const ids = envelopes.map((envelope) => envelope.id)
@@ -26,7 +27,7 @@ export async function withoutUnchanged(
   const observed = envelopes.map((envelope) => envelope.observedAt)
   const own = first.origin.replace(/ .*$/s, ' ')
   // Before the stored records are read: if an event is loaded in between, its result is seen there.
-  const pending = await idsInInbox(session, first, ids)
+  const pending = await idsInInbox(session, stream, first.teamId, ids)
   // Looks up each record by key, independent of statistics: a join might read the whole stream.
   const { rows } = await sql<{ place: number; before: Instant | null }>`
     select incoming.place::int as place,
@@ -77,10 +78,10 @@ export const PENDING_OF_RECORDS = `
  */
 async function idsInInbox(
   { client }: Session,
-  { teamId, stream }: Envelope,
+  { source }: Stream,
+  teamId: number,
   ids: readonly string[],
 ): Promise<readonly string[]> {
-  const source = streamNamed(stream)?.source
   if (source === undefined) return []
   const { rows } = await client.query<{ id: string }>({
     name: 'pending events of records',

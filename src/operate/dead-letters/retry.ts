@@ -196,9 +196,8 @@ async function loadBody(session: Session, deadLetter: Waiting, stream: Stream): 
       'the stored body cannot be parsed; the next full backfill may return the whole record',
     )
   }
-  const place = { teamId, stream: stream.name, runId: null }
   const observedAt = await readTime(session.db, deadLetter)
-  const read = readRecord(value, { ...place, origin, observedAt, invalidUtf8: false })
+  const read = readRecord(value, { teamId, stream, origin, observedAt, invalidUtf8: false })
   if (read.kind === 'dead') return notPossible(id, `the stored body ${read.deadLetter.reason}, as before`)
   const lines = linesOf(stream, [read.envelope])
   await writeBatch(session, { stream, lines, from: { kind: 'pages', askedAt: createdAt } })

@@ -184,7 +184,7 @@ async function play(steps: readonly Step[], service: Service): Promise<void> {
   async function load(team: number, resource: number, envelopes: readonly Envelope[]): Promise<void> {
     const { teamId } = teams[team]!
     const { stream } = RESOURCES[resource]!
-    const left = await withoutUnchanged(scene.session, envelopes)
+    const left = await withoutUnchanged(scene.session, stream, envelopes)
     if (left.length === 0) return
     const taken = await takeWhole(scene.session, stream, teamId)
     const { conflicts } = await loadEnvelopes(scene.session, stream, left, { mode: 'merge', taken })

@@ -35,7 +35,7 @@ async function load(envelopes: readonly Envelope[]) {
 
 /** A page read at this time, as a scan loads it. */
 async function page(envelopes: readonly Envelope[]): Promise<readonly string[]> {
-  const left = await withoutUnchanged(scene.session, envelopes)
+  const left = await withoutUnchanged(scene.session, patients, envelopes)
   if (left.length > 0) await load(left)
   return left.map(({ id }) => id)
 }

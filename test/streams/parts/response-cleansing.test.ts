@@ -3,11 +3,12 @@ import { describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { readRecord } from '../../../src/normalize/read-record.ts'
 import { cleansedResponse } from '../../../src/streams/parts/response-cleansing.ts'
+import { responses } from '../../../src/streams/responses.ts'
 import { at } from '../../support/envelopes.ts'
 import { IMAGE_BYTES, signedBy } from '../signed.ts'
 
 const read = (value: unknown) =>
-  readRecord(value, { teamId: 1, stream: 'responses', origin: 'test', observedAt: at(0), invalidUtf8: false })
+  readRecord(value, { teamId: 1, stream: responses, origin: 'test', observedAt: at(0), invalidUtf8: false })
 
 function contentOf(value: unknown) {
   const record = read(value)
