@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   serve: async (context) => (await import('./run/serve.ts')).serveCommand(context),
   status: async (context) => (await import('./inspect/status.ts')).statusCommand(context),
   psql: async (context) => (await import('./inspect/psql.ts')).psqlCommand(context),
+  wait: async (context) => (await import('./inspect/wait.ts')).waitCommand(context),
   verify: async (context) => (await import('./inspect/verify.ts')).verifyCommand(context),
   replay: async (context) => (await import('./run/replay.ts')).replayCommand(context),
   webhooks: async (context) => (await import('./webhooks/webhooks.ts')).webhooksCommand(context),

@@ -1,17 +1,21 @@
 /**
- * The admin server: /healthz, /readyz and /metrics.
+ * The admin server: /healthz, /readyz, /metrics and /wait.
  *
- * Invariant: /healthz waits for nothing. The others respond within two seconds, even if the warehouse hangs. No response
- * contains data of a record, a secret or a connection string.
+ * Invariant: /healthz waits for nothing; /wait for as long as it is asked to. The others respond within two seconds,
+ * even if the warehouse hangs. No response contains data of a record, a secret or a connection string.
  */
 import fastify from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import type { Registry } from 'prom-client'
+import { z } from 'zod'
+import type { Clock } from '../../core/clock.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
+import { parseInstant } from '../../core/time.ts'
 import type { Glances } from '../../warehouse/glance.ts'
 import { migrationFiles } from '../../warehouse/migrations.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import { readAsOf, streamNamed, type Waited, type Wanted, waitFor } from '../health/wait.ts'
 
 export interface AdminOptions {
   readonly host: string
@@ -19,9 +23,50 @@ export interface AdminOptions {
   readonly port: number
   /** Returns why the process is not ready; empty if it is. */
   readonly reasons: () => Promise<readonly string[]>
+  /** Resolves when the stream or record is as new as `since`, or when `timeout` seconds are over. */
+  readonly wait: (query: WaitQuery, signal: AbortSignal) => Promise<Waited>
   /** Refreshes the gauges. */
   readonly refresh: () => Promise<void>
   readonly registry: Registry
+}
+
+/** `GET /wait` is for scripts on the machine; more of them is a mistake. */
+const MAX_WAITING = 20
+const WAIT_USAGE =
+  'Ask as ?stream=patients&since=2026-01-05T02:11:09Z, with id, team and timeout (seconds, at most 300).'
+
+const waitQuery = z.object({
+  stream: z.string(),
+  id: z.string().min(1).optional(),
+  team: z.string().optional(),
+  since: z
+    .string()
+    .refine((text) => parseInstant(text) !== null)
+    .transform(parseInstant),
+  timeout: z
+    .string()
+    .regex(/^\d{1,3}$/)
+    .transform(Number)
+    .pipe(z.number().max(300))
+    .default(30),
+})
+
+export type WaitQuery = z.infer<typeof waitQuery>
+
+/** `GET /wait`. A look that takes too long has found nothing. */
+export function waitOver(glances: Glances, clock: Clock) {
+  return async (query: WaitQuery, signal: AbortSignal): Promise<Waited> => {
+    const { stream, id = null, team, since, timeout } = query
+    const wanted: Wanted = { stream: streamNamed(stream), id, team, since: since! }
+    const look = () =>
+      glances
+        .look({ purpose: 'wait', milliseconds: LIMIT_MS }, (db) => readAsOf(db, wanted))
+        .catch((error: IntakeError) => {
+          if (error.code === 'warehouse_slow') return null
+          throw error
+        })
+    return await waitFor(wanted, look, { timeoutMs: timeout * 1000, clock, signal })
+  }
 }
 
 export interface Admin extends AsyncDisposable {
@@ -36,6 +81,24 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   app.get('/readyz', async (_request, reply) => {
     const reasons = await options.reasons()
     return reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
+  })
+  let waiting = 0
+  app.get('/wait', async (request, reply) => {
+    const asked = waitQuery.safeParse(request.query)
+    if (!asked.success) return reply.code(400).send({ detail: WAIT_USAGE })
+    if (waiting >= MAX_WAITING) return reply.code(503).send({ detail: 'Too many requests are waiting.' })
+    waiting += 1
+    const left = new AbortController()
+    reply.raw.once('close', () => left.abort())
+    try {
+      const waited = await options.wait(asked.data, left.signal)
+      return await reply.code(waited.reached ? 200 : 504).send(waited)
+    } catch (error) {
+      const { message, hint } = warehouseError(error)
+      return await reply.code(error instanceof UsageError ? 400 : 503).send({ detail: `${message}: ${hint}` })
+    } finally {
+      waiting -= 1
+    }
   })
   app.get('/metrics', async (_request, reply) => {
     await options.refresh()

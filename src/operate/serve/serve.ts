@@ -15,7 +15,7 @@ import { openGlances } from '../../warehouse/glance.ts'
 import { type AlertWatch, openAlerts } from '../alerts/round.ts'
 import { openGauges } from '../health/gauges.ts'
 import { type Metrics, openMetrics } from '../health/registry.ts'
-import { openAdmin, reasonsNotReady, type Trouble } from './admin.ts'
+import { openAdmin, reasonsNotReady, type Trouble, waitOver } from './admin.ts'
 import { openHousekeeping } from './housekeeping.ts'
 import { type IngestTeamSource, openDraining, openReceiving, type ServeOptions, type Use } from './parts.ts'
 import { openSchedule } from './schedule.ts'
@@ -82,7 +82,9 @@ async function openParts(
   const gauges = openGauges({ url, glances, clock, registry: metrics.registry, inboxDays, inFlight })
   const reasons = () => reasonsNotReady(glances, parts)
   const { registry } = metrics
-  const admin = use(await openAdmin({ ...options.admin, registry, refresh: gauges.refresh, reasons }))
+  // A connection of its own: those of the probes must stay free.
+  const wait = waitOver(use(openGlances(url, 1)), clock)
+  const admin = use(await openAdmin({ ...options.admin, registry, refresh: gauges.refresh, reasons, wait }))
   use(await openHousekeeping({ url, inboxDays, logger }))
   const drain = options.drain ? openDraining({ options, teamIds, teams, metrics }, use) : null
   if (drain !== null) parts.drain = () => drain.trouble()

@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
-import { openAdmin, reasonsNotReady, type Trouble } from '../../../src/operate/serve/admin.ts'
+import { openAdmin, reasonsNotReady, type Trouble, waitOver } from '../../../src/operate/serve/admin.ts'
 import { openGlances } from '../../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { startOwnTime } from '../../support/own-time.ts'
@@ -65,6 +65,7 @@ async function openScene(parts: Record<string, Trouble> = {}) {
     inFlight: () => ({ events: 3, bytes: 700 }),
   })
   const admin = await openAdmin({
+    wait: waitOver(glances, systemClock),
     ...{ host: '127.0.0.1', port: 0, registry: metrics.registry, refresh: gauges.refresh },
     reasons: () => reasonsNotReady(glances, parts),
   })
