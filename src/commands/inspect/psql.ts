@@ -8,21 +8,12 @@ import { spawn } from 'node:child_process'
 import { Command, Option } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
-import { IntakeError, UsageError } from '../../core/errors.ts'
+import { type IntakeError, UsageError } from '../../core/errors.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, requireWarehouse } from '../context.ts'
+import { READERS, type Reader, takeRole } from '../reader.ts'
 import type { Keyboard } from '../terminal/ask.ts'
 import { runStatements, statementsOf, type Target } from './own-psql.ts'
-
-/** The schemas that each reader finds without naming them. */
-const READERS = {
-  analyst: { role: 'intake_analyst', path: 'intake_analytics' },
-  clinical: { role: 'intake_clinical', path: 'intake, intake_analytics' },
-  researcher: { role: 'intake_researcher', path: 'intake_safe_harbor' },
-} as const
-
-type Reader = keyof typeof READERS
 
 interface Options {
   readonly as?: Reader
@@ -85,8 +76,8 @@ async function run(
   const path = options.as === undefined ? 'intake' : READERS[options.as].path
   const settings = [`-c search_path=${path.replaceAll(' ', '')},public`]
   if (options.as !== undefined) {
-    settings.push(`-c role=${READERS[options.as].role}`)
-    await checkReader(context, warehouse.url, options.as)
+    await using session = await openSession({ url: warehouse.url, purpose: 'psql' })
+    if (await takeRole(context, session, options.as)) settings.push(`-c role=${READERS[options.as].role}`)
   }
   const target = { url: warehouse.url, settings, as: options.as }
   const batch = asked.length > 0 || keyboard().isTTY !== true
@@ -98,45 +89,6 @@ async function run(
   if (words.length > 0) throw notInstalled()
   const typed = asked.length > 0 ? asked : statementsOf(context, keyboard())
   await runStatements(context, target, typed, { json: options.json === true, batch })
-}
-
-/** Throws unless the login may take the role; says so where no team is granted to it. */
-async function checkReader(context: Context, url: string, reader: Reader): Promise<void> {
-  const { role } = READERS[reader]
-  await using session = await openSession({ url, purpose: 'psql' })
-  const { client } = session
-  const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
-  if (rowCount === 0) throw roleMissing(reader)
-  try {
-    await client.query(`set role ${role}`)
-  } catch (error) {
-    if (sqlstateOf(error) !== SQLSTATE.insufficientPrivilege) throw warehouseError(error)
-    throw new IntakeError(`the login of the warehouse may not take the role ${role}`, {
-      code: 'role_refused',
-      verdict: 'stop',
-      hint: `grant ${role} to it, or leave out --as ${reader}`,
-    })
-  }
-  await client.query('reset role')
-  const { rows } = await client
-    .query<{ sees: boolean }>('select cardinality(intake_ops.teams_of($1)) > 0 as sees', [role])
-    .catch(() => ({ rows: [] }))
-  if (rows[0]?.sees !== false) return
-  context.stderr.write(
-    `note: ${role} sees no team, so the tables look empty: intake-sync access grant ${role} TEAM\n`,
-  )
-}
-
-function roleMissing(reader: Reader): IntakeError {
-  const { role } = READERS[reader]
-  return new IntakeError(`this warehouse has no role ${role}`, {
-    code: 'role_missing',
-    verdict: 'stop',
-    hint:
-      reader === 'researcher'
-        ? 'this version has no tables for researchers; use --as analyst'
-        : 'run intake-sync migrate as a superuser, or as a user that may create and grant roles',
-  })
 }
 
 interface Opened extends Target {
