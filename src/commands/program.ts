@@ -32,6 +32,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   explain: async (context) => (await import('./inspect/explain.ts')).explainCommand(context),
   'dead-letters': async (context) => (await import('./manage/dead-letters.ts')).deadLettersCommand(context),
   erase: async (context) => (await import('./manage/erase.ts')).eraseCommand(context),
+  receipt: async (context) => (await import('./manage/receipt.ts')).receiptCommand(context),
   config: async (context) => (await import('./manage/config.ts')).configCommand(context),
   doctor: async (context) => (await import('./inspect/doctor.ts')).doctorCommand(context),
   emulator: async (context) => (await import('./run/emulator.ts')).emulatorCommand(context),

@@ -88,6 +88,11 @@ export function exportClient(name: string): Subject {
   return { stream: FILES.name, id: `client ${name}` }
 }
 
+/** The subject for a row of an export without a client id: the values of a person, which are compared without their case. */
+export function exportPerson(values: readonly string[]): Subject {
+  return { stream: FILES.name, id: `person ${values.join('\n').toLowerCase()}` }
+}
+
 export interface Skipped {
   readonly hash: string
   readonly patient: string

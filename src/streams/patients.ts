@@ -106,6 +106,10 @@ export const patients: Stream = {
   ],
   freeMaps: { custom_fields: [] },
   objects: ['emergency_contact'],
-  person: { alias: ['external_id'], same: ['email', 'first_name', 'last_name'] },
+  person: {
+    alias: ['external_id'],
+    same: ['email', 'first_name', 'last_name'],
+    contacts: ['email', 'phone_number'],
+  },
   analysts: { views: ['patients'] },
 }

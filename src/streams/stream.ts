@@ -101,8 +101,13 @@ export interface Stream {
   /**
    * Present if its records are persons, whose data `erase` removes: the records of every stream that names one, and the rows
    * of files. Files may call a person by another id: by one of the columns `alias`, or anything if all of `same` are equal.
+   * `contacts` reach a person, so that they identify one wherever they are.
    */
-  readonly person?: { readonly alias: readonly string[]; readonly same: readonly string[] }
+  readonly person?: {
+    readonly alias: readonly string[]
+    readonly same: readonly string[]
+    readonly contacts: readonly string[]
+  }
   readonly analysts: Analysts
   /**
    * True for a list entry that lacks fields of the record fetched by id, given the requested API version. Absent if lists

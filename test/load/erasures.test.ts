@@ -203,13 +203,13 @@ describe('an erasure in files', () => {
     const chunks = [bytes.subarray(0, half), bytes.subarray(half)]
     const file = { isJsonString, chunks: 2, chunk: async (number: number) => chunks[number - 1]! }
     const pieces: Buffer[] = []
-    for await (const piece of withoutErasedRows(file, (id) => id === erased)) pieces.push(piece)
+    for await (const piece of withoutErasedRows(file, ([id]) => id === erased)) pieces.push(piece)
     return Buffer.concat(pieces)
   }
 
   function linesIn(bytes: Buffer, isJsonString: boolean, erased: string | null): readonly string[] {
     const problems = openFileProblems(1)
-    const isErased = erased === null ? {} : { isErased: (id: string) => id === erased }
+    const isErased = erased === null ? {} : { isErased: ([id]: readonly string[]) => id === erased }
     const lines = openFileLines({ teamId: 1, exportId: 'e', fromJson: isJsonString, ...isErased }, problems)
     const text = openExportText({ isJsonString }, (cells) => lines.add(cells, text.allStorable))
     text.write(bytes)

@@ -70,8 +70,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an erasure does not look for records that arrived during its search',
     file: 'src/operate/erase/erase.ts',
-    from: '  while ((await eraseOnce(session, erasures, patient, removed, clock)) > 0);',
-    to: '  await eraseOnce(session, erasures, patient, removed, clock)',
+    from: '  while ((await eraseOnce(pass, removed)) > 0);',
+    to: '  await eraseOnce(pass, removed)',
     tests: ['test/operate/erase/exports.test.ts'],
   },
   {

@@ -22,7 +22,7 @@ import { countRaised, readAlerts } from '../../src/operate/alerts/alert-rows.ts'
 import { findConditions } from '../../src/operate/alerts/conditions.ts'
 import { listDeadLetters } from '../../src/operate/dead-letters/read.ts'
 import { previewErasure } from '../../src/operate/erase/erase.ts'
-import { findClients } from '../../src/operate/erase/find.ts'
+import { findClients, findIdentities } from '../../src/operate/erase/identities.ts'
 import { explain } from '../../src/operate/explain/explain.ts'
 import { readRuns } from '../../src/operate/health/runs.ts'
 import { readStatus } from '../../src/operate/health/status.ts'
@@ -102,7 +102,9 @@ const READS: Readonly<Record<string, Read>> = {
     const previews: unknown[] = []
     for (const { id } of patients) {
       const { found, erasedBefore } = await previewErasure(url, { teamId, id })
-      previews.push([id, [...found], erasedBefore, await findClients(session.db, { teamId, id })])
+      const identities = await findIdentities(session.db, { teamId, id }, found)
+      const clients = await findClients(session.db, { teamId, id }, identities)
+      previews.push([id, [...found], erasedBefore, identities, clients])
     }
     return previews
   },

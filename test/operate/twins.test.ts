@@ -53,11 +53,12 @@ it('every table and view with a team has rows of both', async () => {
 
 it('every table without a team belongs to the warehouse, for a stated reason', async () => {
   expect(await tablesOfNoTeam(twins.url)).toEqual([
-    // Keys, one each: of the pseudonyms and of the hashes of erased patients.
+    // Keys, one each: of pseudonyms, of the hashes of erased patients, and of receipts.
     'intake_ops.analytics_key',
     'intake_ops.erasure_key',
     'intake_ops.migrations',
     'intake_ops.migrations_lock',
+    'intake_ops.receipt_key',
     'intake_ops.view_files',
     // The progress of reading transactions of all teams.
     'intake_raw.answers_read',

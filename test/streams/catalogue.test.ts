@@ -58,7 +58,11 @@ test('only messages have a source that the specification does not list', () => {
 
 test('persons are patients, and files with rows of persons are exports, whose rows repeat responses', () => {
   expect([PERSONS.name, FILES.name, FILES.reading.rowsOf]).toEqual(['patients', 'exports', 'responses'])
-  expect(PERSONS.person).toEqual({ alias: ['external_id'], same: ['email', 'first_name', 'last_name'] })
+  expect(PERSONS.person).toEqual({
+    alias: ['external_id'],
+    same: ['email', 'first_name', 'last_name'],
+    contacts: ['email', 'phone_number'],
+  })
 })
 
 test('the tables of files are those of the contract', () => {

@@ -13,6 +13,7 @@ import {
 } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
 import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
+import { openReceipt, verificationReceipt } from '../manage/receipt.ts'
 import { alertsAtEnd } from '../run/alerts-at-end.ts'
 import { openProgress } from '../run/progress.ts'
 import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
@@ -25,6 +26,7 @@ interface Options {
   readonly deep?: true
   readonly repair?: true
   readonly allowMassDelete?: true
+  readonly receipt?: string
   readonly json?: true
 }
 
@@ -39,6 +41,7 @@ export function verifyCommand(context: Context): Command {
       '--allow-mass-delete',
       'with --repair: apply deletes even if an unusual number of records is gone',
     )
+    .option('--receipt <file>', 'write a signed receipt: counts and hashes of both sides')
     .option('--json', 'print one JSON document')
     .action(async (options: Options) => {
       const summary = await runVerify(context, options)
@@ -68,12 +71,13 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
   }
   const config = readConfig(context.env)
   const teams = requireTeams(config, options.team)
+  using receipt = openReceipt(options.receipt)
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
   await using _alerts = alertsAtEnd(context, config, { url: warehouse.url, logger })
-  return await verify({
+  const summary = await verify({
     url: warehouse.url,
     teams,
     streams,
@@ -86,6 +90,8 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     version: context.version,
     onProgress: progress.update,
   })
+  await receipt?.write(warehouse.url, context.version, verificationReceipt(verifyDocument(summary)))
+  return summary
 }
 
 /** The report of a verification, as text and as the JSON document of `--json`. */
@@ -105,7 +111,7 @@ interface Figures {
 }
 
 /** `streams` sums up all teams; `teams` has each team separately. */
-export function verifyDocument({ runId, status, equal, teams }: VerifySummary): unknown {
+export function verifyDocument({ runId, status, equal, teams }: VerifySummary): object {
   const streams: Record<string, Figures> = {}
   for (const team of teams) {
     for (const result of team.streams) {
@@ -197,14 +203,8 @@ export function verifyText(context: Context, { runId, status, equal, teams }: Ve
       const stream = several ? `${name}/${result.stream}` : result.stream
       const { source, warehouse, missing, extra, different, repaired, note, error } = figuresOf(result)
       const differing = missing.length + extra.length + different.length
-      const verdict =
-        error !== null
-          ? 'failed'
-          : differing === 0
-            ? 'equal'
-            : repaired === differing
-              ? 'repaired'
-              : 'differs'
+      const unequal = repaired === differing ? 'repaired' : 'differs'
+      const verdict = error !== null ? 'failed' : differing === 0 ? 'equal' : unequal
       const counts = [missing.length, extra.length, different.length, repaired]
       rows.push([stream, source ?? '-', warehouse ?? '-', ...counts, verdict])
       if (missing.length > 0) details.push(`${stream} missing: ${listed(missing)}`)

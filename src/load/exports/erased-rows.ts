@@ -5,9 +5,17 @@
  * numbers of the service's own file. All other records of a rewritten file have the same cells.
  */
 import { type Kysely, sql } from 'kysely'
-import { PERSONS } from '../../streams/catalogue.ts'
+import { FILES, PERSONS } from '../../streams/catalogue.ts'
+import type { Subject } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { countSkipped, erasedOfTeam, exportClient, openErasures, type Skipped } from '../erasures.ts'
+import {
+  countSkipped,
+  erasedOfTeam,
+  exportClient,
+  exportPerson,
+  openErasures,
+  type Skipped,
+} from '../erasures.ts'
 import { decodedCell } from './cell-text.ts'
 import type { StoredFile } from './export-file.ts'
 import { openExportText } from './export-text.ts'
@@ -20,8 +28,8 @@ export function isErasedRecord(cells: readonly string[]): boolean {
 }
 
 export interface ErasedRows {
-  /** True, and counted, for a row of an erased patient. */
-  readonly isErased: (clientId: string) => boolean
+  /** True, and counted, for a row of an erased patient; `cells` as latin1. */
+  readonly isErased: (cells: readonly string[]) => boolean
   /** Erased rows so far. */
   readonly met: number
   /** Stores the counts, in the current transaction. */
@@ -39,8 +47,8 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
     get met() {
       return met
     },
-    isErased(id) {
-      const hashes = [{ stream: PERSONS.name, id }, exportClient(id)].map(erasures.hashOf)
+    isErased(cells) {
+      const hashes = subjectsOfRow(cells).map(erasures.hashOf)
       const hash = hashes.find((each) => erased.has(each))
       if (hash === undefined) return false
       const times = (skipped.get(hash)?.times ?? 0) + 1
@@ -52,17 +60,31 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
   }
 }
 
+/** The columns of `export_rows`, as their cells are in the file. */
+const ROW_COLUMNS = FILES.reading.tables
+  .find(({ columns }) => columns.includes('client_id'))!
+  .columns.slice(1)
+const NAMED_BY = PERSONS.person.same.map((name) => ROW_COLUMNS.indexOf(name))
+
+function subjectsOfRow(cells: readonly string[]): readonly Subject[] {
+  const id = decodedCell(cells[0]!)
+  if (id !== '') return [{ stream: PERSONS.name, id }, exportClient(id)]
+  const values = NAMED_BY.map((at) => decodedCell(cells[at] ?? ''))
+  return values.includes('') ? [] : [exportPerson(values)]
+}
+
 /** Pieces of the same file with a placeholder for each erased record. Throws `MalformedFile`. */
 export async function* withoutErasedRows(
   file: StoredFile,
-  isErased: (clientId: string) => boolean,
+  isErased: (cells: readonly string[], row: number) => boolean,
 ): AsyncGenerator<Buffer> {
   let lines = ''
-  let header = true
+  /** The header is row 0. */
+  let row = 0
   const text = openExportText(file, (cells) => {
-    const goes = !header && !isErasedRecord(cells) && isErased(decodedCell(cells[0]!))
+    const goes = row > 0 && !isErasedRecord(cells) && isErased(cells, row)
     lines += csvLine(goes ? [ERASED_CELL] : cells)
-    header = false
+    row += 1
   })
   const take = () => {
     const piece = Buffer.from(file.isJsonString ? insideJson(lines) : lines, 'latin1')

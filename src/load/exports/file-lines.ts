@@ -88,8 +88,8 @@ export interface FilePlace {
   readonly teamId: number
   readonly exportId: string
   readonly fromJson: boolean
-  /** True for the first cell of a row that must not be stored; the row keeps its number. */
-  readonly isErased?: (clientId: string) => boolean
+  /** True for a row that must not be stored; it keeps its number. */
+  readonly isErased?: (cells: readonly string[]) => boolean
 }
 
 export function openFileLines(place: FilePlace, problems: FileProblems): FileLines {
@@ -116,7 +116,7 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
 
   function readRow(cells: readonly string[], storable: boolean): void {
     rows += 1
-    if (isErasedRecord(cells) || place.isErased?.(decodedCell(cells[0]!)) === true) return
+    if (isErasedRecord(cells) || place.isErased?.(cells) === true) return
     let row = `${key}${rows}`
     for (let at = 0; at < LEADING; at++) row += `\t${leadingCell(cells[at] ?? '', at, storable)}`
     rowLines.append(`${row}\n`)

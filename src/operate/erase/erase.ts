@@ -1,7 +1,8 @@
 /**
  * Erases all data of one patient.
  *
- *     find ─► record as erased ─► remove, in one transaction ─► repeat until nothing new is found ─► statistics
+ *     find ─► record as erased ─► remove, in one transaction ─► repeat until nothing new is found
+ *          ─► statistics ─► [rewrite tables] ─► search for what was removed
  *
  * Invariant: once records are recorded as erased, no load writes them (load/erasures), so they stay removed while other
  * commands run. An interrupted erasure is completed by running it again. No id is stored or appears in an error.
@@ -9,16 +10,31 @@
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
-import { type Erasures, erasedAmong, exportClient, hashesOf, noteErased } from '../../load/erasures.ts'
+import {
+  type Erasures,
+  erasedAmong,
+  exportClient,
+  exportPerson,
+  hashesOf,
+  noteErased,
+} from '../../load/erasures.ts'
 import { PERSONS } from '../../streams/catalogue.ts'
-import { openSession, type Session } from '../../warehouse/connect.ts'
+import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { type Found, findClients, findRecords, isKnown, type Patient, subjectsIn } from './find.ts'
-import { refreshStatistics } from './refresh-statistics.ts'
+import { type Found, findRecords, isKnown, type Patient, subjectsIn } from './find.ts'
+import { type Clients, findClients, findIdentities } from './identities.ts'
+import {
+  isSeenByOthers,
+  type Rewritten,
+  refreshStatistics,
+  rewrite,
+  tablesToRewrite,
+} from './refresh-statistics.ts'
 import { nothingRemoved, type Removed, removeRecords } from './remove.ts'
 import { removeBodies } from './remove-bodies.ts'
 import { removeExportRows } from './remove-export-rows.ts'
+import { type Searched, searchEverywhere } from './search.ts'
 
 export type { Patient } from './find.ts'
 
@@ -27,6 +43,8 @@ export interface ErasurePreview {
   readonly found: Found
   /** True if the hashes of an earlier erasure are still stored. */
   readonly erasedBefore: boolean
+  /** Rows of exports without a client id that have the patient's name and e-mail address. */
+  readonly unnamedRows: number
 }
 
 /** Finds the records of the patient. Throws `unknown_patient` if there are none and none were erased. */
@@ -39,7 +57,8 @@ export async function previewErasure(url: string, patient: Patient): Promise<Era
     const own = erasures.hashOf({ stream: PERSONS.name, id: patient.id })
     const erasedBefore = (await erasedAmong(db, [own])).size > 0
     if (!erasedBefore && !(await isKnown(db, patient, found))) throw unknownPatient()
-    return { found, erasedBefore }
+    const clients = await findClients(db, patient, await findIdentities(db, patient, found))
+    return { found, erasedBefore, unnamedRows: clients.unnamed.length }
   } catch (error) {
     throw warehouseError(error)
   }
@@ -50,6 +69,10 @@ export interface EraseOptions {
   readonly patient: Patient
   /** Deletes the hashes too; records of the patient that the service returns later are then loaded again. */
   readonly forget: boolean
+  /** Also removes rows of exports without a client id that have the patient's name and e-mail address. */
+  readonly unnamedRows?: boolean
+  /** Rewrites the tables, called before each; null: does not. */
+  readonly onRewrite?: ((table: string, bytes: number) => void) | null
   readonly clock: Clock
 }
 
@@ -61,34 +84,60 @@ const PAUSE_MS = 5_000
 export interface Erased extends Removed {
   /** False if planner statistics may still contain values of the patient. */
   readonly statisticsRefreshed: boolean
+  /** Rows of exports without a client id that have the patient's name and e-mail address, and were not removed. */
+  readonly unnamedLeft: number
+  /** Null if no tables were to be rewritten. */
+  readonly rewritten: Rewritten | null
+  readonly searched: Searched
+  /** The keyed hash of the patient's id, in hex digits. */
+  readonly patientHash: string
+  readonly login: string
 }
 
-export async function erase({ url, patient, forget, clock }: EraseOptions): Promise<Erased> {
+export async function erase(options: EraseOptions): Promise<Erased> {
+  const { url, patient, forget, clock, onRewrite = null } = options
   const removed = nothingRemoved()
   await using session = await openSession({ url, purpose: 'erase', lockTimeoutMs: LOCK_TIMEOUT_MS })
-  const erasures = await hashesOf(session.db, patient.teamId)
+  const { db } = session
+  const erasures = await hashesOf(db, patient.teamId)
+  const pass: Pass = { db, erasures, ...options, identifiers: new Set([patient.id]), unnamedLeft: 0 }
   // Records that arrive between the search and their recording as erased are found by the next pass.
-  while ((await eraseOnce(session, erasures, patient, removed, clock)) > 0);
-  if (forget) await forgetHashes(session.db, erasures, patient)
-  const statisticsRefreshed = await withRetries(clock, () => refreshStatistics(session.db))
-  return { ...removed, statisticsRefreshed }
+  while ((await eraseOnce(pass, removed)) > 0);
+  if (forget) await forgetHashes(db, erasures, patient)
+  const statisticsRefreshed = await withRetries(clock, () => refreshStatistics(db))
+  // After the statistics, which have a table too.
+  const rewritten = onRewrite === null ? null : await rewriteTables(db, clock, onRewrite)
+  const searched = await searchEverywhere(db, patient, pass.identifiers)
+  const patientHash = erasures.hashOf({ stream: PERSONS.name, id: patient.id })
+  const { rows } = await sql<{ login: string }>`select session_user as login`.execute(db)
+  const { unnamedLeft } = pass
+  const { login } = rows[0]!
+  return { ...removed, statisticsRefreshed, unnamedLeft, rewritten, searched, patientHash, login }
+}
+
+interface Pass extends EraseOptions {
+  readonly db: Kysely<Warehouse>
+  readonly erasures: Erasures
+  /** What identified the patient and their records, to search for when it is removed. */
+  readonly identifiers: Set<string>
+  unnamedLeft: number
 }
 
 /** One pass. Returns how many records were not yet recorded as erased. */
-async function eraseOnce(
-  session: Session,
-  erasures: Erasures,
-  patient: Patient,
-  removed: Removed,
-  clock: Clock,
-): Promise<number> {
-  const { db } = session
+async function eraseOnce(pass: Pass, removed: Removed): Promise<number> {
+  const { db, erasures, patient, clock, unnamedRows = false } = pass
   const found = await withRetries(clock, () => findRecords(db, patient))
-  const clients = await withRetries(clock, () => findClients(db, patient))
-  const subjects = [...subjectsIn(found), ...clients.slice(1).map(exportClient)]
+  const identities = await withRetries(clock, () => findIdentities(db, patient, found))
+  const clients = await withRetries(clock, () => findClients(db, patient, identities))
+  const named = unnamedRows ? identities.names.map(exportPerson) : []
+  const subjects = [...subjectsIn(found), ...clients.ids.slice(1).map(exportClient), ...named]
   const added = await withRetries(clock, () => noteErased(db, erasures, patient.id, subjects))
-  const part = await withRetries(clock, () => removeAll(db, patient, found, clients))
+  const going = unnamedRows ? clients : { ...clients, unnamed: [] }
+  const part = await withRetries(clock, () => removeAll(db, patient, found, going))
   for (const name of Object.keys(removed) as (keyof Removed)[]) removed[name] += part[name]
+  const { aliases, contacts } = identities
+  for (const text of [...found.values(), clients.ids, aliases, contacts].flat()) pass.identifiers.add(text)
+  if (!unnamedRows) pass.unnamedLeft = Math.max(pass.unnamedLeft, clients.unnamed.length)
   return added
 }
 
@@ -96,7 +145,7 @@ async function removeAll(
   db: Kysely<Warehouse>,
   patient: Patient,
   found: Found,
-  clients: readonly string[],
+  clients: Clients,
 ): Promise<Removed> {
   return await db.transaction().execute(async (transaction) => {
     const removed = nothingRemoved()
@@ -110,6 +159,27 @@ async function removeAll(
 async function forgetHashes(db: Kysely<Warehouse>, erasures: Erasures, { id }: Patient): Promise<void> {
   const own = erasures.hashOf({ stream: PERSONS.name, id })
   await sql`delete from intake_ops.erasures where patient_hash = decode(${own}, 'hex')`.execute(db)
+}
+
+async function rewriteTables(
+  db: Kysely<Warehouse>,
+  clock: Clock,
+  onRewrite: NonNullable<EraseOptions['onRewrite']>,
+): Promise<Rewritten> {
+  const { rows } = await sql<{ now: string }>`select pg_current_xact_id()::xid::text as now`.execute(db)
+  let seen = true
+  for (let tries = 0; seen && tries < TRIES; tries++) {
+    if (tries > 0) await clock.sleep(PAUSE_MS)
+    seen = await isSeenByOthers(db, rows[0]!.now)
+  }
+  const tables = await tablesToRewrite(db)
+  const own = tables.filter((table) => table.own)
+  for (const { name, bytes } of own) {
+    onRewrite(name, bytes)
+    await withRetries(clock, () => rewrite(db, name))
+  }
+  const notOwned = tables.filter((table) => !table.own).map(({ name }) => name)
+  return { tables: own.map(({ name }) => name), notOwned, isComplete: !seen && notOwned.length === 0 }
 }
 
 /** Retries while another session holds a lock; the limit exceeds the duration of a long load. */

@@ -6,9 +6,10 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../../core/envelope.ts'
+import { isObject, parseText } from '../../core/json.ts'
 import { ALL_STREAMS, PERSONS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { namingColumns, STREAMS_OF_PERSONS, type Subject } from '../../streams/subjects.ts'
+import { namingColumns, STREAMS_OF_PERSONS, type Subject, subjectsNamedIn } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 export interface Patient {
@@ -24,38 +25,16 @@ export async function findRecords(db: Kysely<Warehouse>, patient: Patient): Prom
   for (const stream of ALL_STREAMS) add(stream, await idsOf(db, recordsNaming(stream, patient)))
   const theirs = new Map([...found].filter(([name]) => STREAMS_OF_PERSONS.has(name)))
   if (theirs.size > 0) {
-    for (const stream of ALL_STREAMS) add(stream, await idsOf(db, recordsContaining(stream, patient, theirs)))
+    for (const stream of ALL_STREAMS) {
+      add(stream, await idsOf(db, recordsContaining(stream, patient, theirs)))
+      add(stream, await deletedContaining(db, stream, patient, theirs))
+    }
   }
   return found
 
   function add({ name }: Stream, ids: readonly string[]): void {
     if (ids.length > 0) found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])])
   }
-}
-
-/**
- * Returns the client ids by which exports name the patient, the patient's id first. The specification does not define
- * them: other candidates are the patient's other ids, and the client id of a row with the same name and e-mail address,
- * unless it is the id of another patient.
- */
-export async function findClients(
-  db: Kysely<Warehouse>,
-  { teamId, id }: Patient,
-): Promise<readonly string[]> {
-  const { alias, same } = PERSONS.person
-  const persons = sql.table(`intake.${PERSONS.table}`)
-  const aliases = alias.map((name) => sql`line.client_id = own.${sql.ref(name)}`)
-  const equal = same.map(
-    (name) => sql`own.${sql.ref(name)} <> '' and lower(line.${sql.ref(name)}) = lower(own.${sql.ref(name)})`,
-  )
-  const { rows } = await sql<{ client: string }>`
-    select distinct line.client_id as client
-    from ${persons} own join intake.export_rows line using (team_id)
-    where own.team_id = ${teamId} and own.id = ${id} and line.client_id <> own.id
-      and (${sql.join([...aliases, sql`(${sql.join(equal, sql` and `)})`], sql` or `)})
-      and not exists (select from ${persons} other where other.team_id = own.team_id and other.id = line.client_id)
-    order by 1`.execute(db)
-  return [id, ...rows.map(({ client }) => client)]
 }
 
 export function subjectsIn(found: Found): readonly Subject[] {
@@ -77,6 +56,48 @@ export async function isKnown(db: Kysely<Warehouse>, patient: Patient, found: Fo
       or exists (select from intake_raw.inbox where team_id = ${teamId} and source = ${source ?? null} and record_id = ${id})
       as known`.execute(db)
   return rows[0]?.known === true
+}
+
+export interface PastState {
+  /** The place of its row, which stays the same until the transaction ends if `lock` was set. */
+  readonly ctid: string
+  readonly id: string
+  readonly isDeleted: boolean
+}
+
+/** Superseded states of a stream that name a record in `theirs` in a place that only their payload has: a child. */
+export async function pastContaining(
+  db: Kysely<Warehouse>,
+  stream: Stream,
+  { teamId }: Patient,
+  theirs: Found,
+  lock = false,
+): Promise<readonly PastState[]> {
+  const { root, children } = namingColumns(stream)
+  const names = new Set([...root, ...children.flat()].map((column) => column.names))
+  const ids = new Set([...names].flatMap((name) => (name === PERSONS.name ? [] : (theirs.get(name) ?? []))))
+  if (ids.size === 0) return []
+  const { rows } = await sql<PastState & { payload: string }>`
+    select past.ctid::text as ctid, past.id, coalesce(record.deleted, false) as "isDeleted", past.payload::text as payload
+    from intake_raw.record_history past left join intake_raw.records record using (team_id, stream, id)
+    where past.team_id = ${teamId} and past.stream = ${stream.name}
+      and exists (select from unnest(${[...ids]}::text[]) as listed (id) where strpos(past.payload::text, listed.id) > 0)
+    order by past.id, past.version ${lock ? sql`for update of past` : sql``}`.execute(db)
+  return rows.filter(({ payload }) => {
+    const state = parseText(payload)
+    return isObject(state) && subjectsNamedIn(stream, state).some((each) => ids.has(each.id))
+  })
+}
+
+/** A deleted record belongs to the patient if it did before. */
+async function deletedContaining(
+  db: Kysely<Warehouse>,
+  stream: Stream,
+  patient: Patient,
+  theirs: Found,
+): Promise<readonly string[]> {
+  const past = await pastContaining(db, stream, patient, theirs)
+  return past.filter(({ isDeleted }) => isDeleted).map(({ id }) => id)
 }
 
 async function idsOf(db: Kysely<Warehouse>, query: RawBuilder<{ id: string }>): Promise<readonly string[]> {

@@ -5,6 +5,8 @@
  * Invariant: changes no row. Only the owner of a table may refresh its statistics.
  */
 import { type Kysely, sql } from 'kysely'
+import { ALL_STREAMS, FILES, PERSONS } from '../../streams/catalogue.ts'
+import { namingColumns } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 /** Returns false if values of deleted rows may remain; docs/security.md describes what to do. */
@@ -42,4 +44,56 @@ async function clearEmptyTables(db: Kysely<Warehouse>): Promise<boolean> {
       from unnest(${columns}::text[]) as column_name`.execute(db)
   }
   return cleared
+}
+
+/*
+ * Rewrites tables, because deleted rows stay in their files, readable to whoever has the files, until their place is used
+ * again; `vacuum` alone only permits that.
+ *
+ * Invariant: changes no row. A table is locked, also against reading, while it is rewritten. Only its owner may rewrite it.
+ */
+
+export interface Rewritten {
+  readonly tables: readonly string[]
+  /** Tables that are not rewritten, because the login does not own them. */
+  readonly notOwned: readonly string[]
+  /** False if some are not rewritten, or contain deleted rows still because another session may read them. */
+  readonly isComplete: boolean
+}
+
+/** Tables that may contain deleted rows of patients: all but those of streams that name no patient. Sizes in bytes. */
+export async function tablesToRewrite(
+  db: Kysely<Warehouse>,
+): Promise<readonly { readonly name: string; readonly bytes: number; readonly own: boolean }[]> {
+  const impersonal = ALL_STREAMS.filter((stream) => {
+    const { root, children } = namingColumns(stream)
+    return stream !== PERSONS && stream !== FILES && root.length + children.flat().length === 0
+  }).flatMap(({ table, children }) => [table, ...children.map((child) => child.table)])
+  const { rows } = await sql<{ name: string; bytes: number; own: boolean }>`
+    select format('%I.%I', nspname, relname) as name,
+      (select sum(pg_total_relation_size(relid)) from pg_partition_tree(relation.oid))::float8 as bytes,
+      pg_has_role(relowner, 'usage')
+        or (select pg_has_role(datdba, 'usage') from pg_database where datname = current_database()) as own
+    from pg_class relation join pg_namespace schema on schema.oid = relnamespace
+    where relkind in ('r', 'p') and not relispartition and relpersistence <> 't'
+      and (nspname in ('intake_raw', 'intake_ops')
+        or nspname = 'intake' and relname <> all(${[...impersonal, 'teams']}::text[])
+        or relation.oid = 'pg_statistic'::regclass)
+    order by 1`.execute(db)
+  return rows
+}
+
+export async function rewrite(db: Kysely<Warehouse>, name: string): Promise<void> {
+  await sql`vacuum full ${sql.table(name)}`.execute(db)
+}
+
+/** True while a snapshot from before the deletion is in use: rewriting would keep the deleted rows for it. */
+export async function isSeenByOthers(db: Kysely<Warehouse>, transaction: string): Promise<boolean> {
+  const { rows } = await sql<{ seen: boolean }>`
+    select exists (
+      select from pg_stat_activity
+      where pid <> pg_backend_pid() and backend_xmin is not null and (datname is null or datname = current_database())
+        and age(backend_xmin) >= age(${transaction}::text::xid)
+    ) as seen`.execute(db)
+  return rows[0]?.seen === true
 }

@@ -8,18 +8,25 @@ import { type Kysely, sql } from 'kysely'
 import { storeChunks, withoutErasedRows } from '../../load/exports/erased-rows.ts'
 import { joinProblems } from '../../load/exports/file-problems.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import type { Clients } from './identities.ts'
 import type { Removed } from './remove.ts'
 
-/** `clients`: the client ids by which exports name the patient. */
+/** Removes the rows with one of the ids of `clients`, and its rows without one. */
 export async function removeExportRows(
   db: Kysely<Warehouse>,
   teamId: number,
-  clients: readonly string[],
+  { ids, unnamed }: Clients,
   removed: Removed,
 ): Promise<void> {
   const { rows: exports } = await sql<{ exportId: string; numbers: number[] }>`
-    select export_id as "exportId", array_agg(row_number order by row_number) as numbers from intake.export_rows
-    where team_id = ${teamId} and client_id = any(${[...clients]}::text[]) group by 1 order by 1`.execute(db)
+    select line.export_id as "exportId", array_agg(line.row_number order by line.row_number) as numbers
+    from intake.export_rows line
+    where team_id = ${teamId} and (client_id = any(${[...ids]}::text[]) or (
+      client_id is null and (export_id, row_number) in (
+        select * from unnest(${unnamed.map(({ exportId }) => exportId)}::text[], ${unnamed.map(({ row }) => row)}::int[])
+      )
+    ))
+    group by 1 order by 1`.execute(db)
   for (const { exportId, numbers } of exports) {
     const own = sql`team_id = ${teamId} and export_id = ${exportId}`
     await sql`delete from intake.export_cells where ${own} and row_number = any(${numbers}::int[])`.execute(
@@ -27,7 +34,7 @@ export async function removeExportRows(
     )
     await sql`delete from intake.export_rows where ${own} and row_number = any(${numbers}::int[])`.execute(db)
     await removeProblems(db, teamId, exportId, numbers)
-    await rewriteFile(db, teamId, exportId, clients)
+    await rewriteFile(db, teamId, exportId, new Set(numbers))
     removed.exportRows += numbers.length
   }
   await sql`
@@ -55,7 +62,7 @@ async function rewriteFile(
   db: Kysely<Warehouse>,
   teamId: number,
   exportId: string,
-  clients: readonly string[],
+  numbers: ReadonlySet<number>,
 ): Promise<void> {
   const { rows } = await sql<{ isJsonString: boolean }>`
     select is_json_string as "isJsonString" from intake_raw.export_files
@@ -76,7 +83,7 @@ async function rewriteFile(
   await storeChunks(
     db,
     place,
-    withoutErasedRows(file, (clientId) => clients.includes(clientId)),
+    withoutErasedRows(file, (_, row) => numbers.has(row)),
   )
   await sql`
     delete from intake_raw.export_chunks

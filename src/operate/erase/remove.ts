@@ -7,9 +7,9 @@
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/envelope.ts'
 import { forgetResponses } from '../../reconcile/verify/store.ts'
-import { FILES, streamNamed } from '../../streams/catalogue.ts'
+import { ALL_STREAMS, FILES, streamNamed } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import type { Found, Patient } from './find.ts'
+import { type Found, type Patient, pastContaining } from './find.ts'
 
 /** Counts of removed rows. */
 export interface Removed {
@@ -26,10 +26,11 @@ export function nothingRemoved(): Removed {
 
 export async function removeRecords(
   db: Kysely<Warehouse>,
-  { teamId }: Patient,
+  patient: Patient,
   found: Found,
   removed: Removed,
 ): Promise<void> {
+  const { teamId } = patient
   for (const [name, all] of found) {
     const stream = streamNamed(name)!
     const ids = sql`any(${[...all]}::text[])`
@@ -74,6 +75,21 @@ export async function removeRecords(
       ),
     )
   }
+  removed.history += await removePastStates(db, patient, found)
+}
+
+/** Removes superseded states of other records that name one of the removed records, such as a former member. */
+async function removePastStates(db: Kysely<Warehouse>, patient: Patient, found: Found): Promise<number> {
+  let removed = 0
+  for (const stream of ALL_STREAMS) {
+    const past = await pastContaining(db, stream, patient, found, true)
+    if (past.length === 0) continue
+    const places = past.map(({ ctid }) => ctid)
+    removed += await affected(
+      sql`delete from intake_raw.record_history where ctid = any(${places}::tid[])`.execute(db),
+    )
+  }
+  return removed
 }
 
 /** Removes the ids from verifications; their counts stay. */

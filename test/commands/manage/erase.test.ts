@@ -1,6 +1,6 @@
 /** `erase` asks at a terminal before it does anything, and accepts only yes. */
 import { PassThrough } from 'node:stream'
-import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import type { Context } from '../../../src/commands/context.ts'
 import { eraseCommand } from '../../../src/commands/manage/erase.ts'
 import { openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
@@ -19,8 +19,8 @@ afterEach(async () => {
 
 const patientCount = async () => (await scene.rows('select id from intake.patients')).length
 
-/** Types `answer` at the prompt, or ends the input if it is null. */
-async function typed(answer: string | null): Promise<{ code: number; said: string }> {
+/** Types the next of `answers` at each prompt, or ends the input if it is null. */
+async function typed(...answers: readonly (string | null)[]): Promise<{ code: number; said: string }> {
   let said = ''
   const keyboard = Object.assign(new PassThrough(), { isTTY: true })
   const context: Context = {
@@ -30,8 +30,9 @@ async function typed(answer: string | null): Promise<{ code: number; said: strin
       write: (text) => {
         said += String(text)
         if (!said.endsWith('[y/N] ')) return true
-        if (answer === null) keyboard.end()
-        else keyboard.write(`${answer}\n`)
+        const answer = answers[said.split('[y/N] ').length - 2] ?? null
+        // After the question, as a person does.
+        setImmediate(() => (answer === null ? keyboard.end() : keyboard.write(`${answer}\n`)))
         return true
       },
     },
@@ -60,6 +61,57 @@ test.each(['n', '', 'maybe', null])('the answer %j leaves the patient alone', as
 test.each(['y', 'YES'])('the answer %j erases', async (answer) => {
   expect((await typed(answer)).code).toBe(0)
   expect(await patientCount()).toBe(0)
+})
+
+describe('rows of exports without a Client ID', () => {
+  beforeEach(async () => {
+    const person = { first_name: 'Ann', last_name: 'Lee', email: 'ann.lee@example.com' }
+    await scene.store([patientEvent('p-1', 2, person)])
+    await scene.drain()
+    await scene.session.client.query(
+      `insert into intake.export_rows (team_id, export_id, row_number, first_name, last_name, email)
+       values ($1, 'e', 1, 'ann', 'LEE', 'Ann.Lee@example.com'), ($1, 'e', 2, 'Bea', 'Lee', 'bea@example.com')`,
+      [scene.teamId],
+    )
+  })
+  const rowsLeft = async () =>
+    (await scene.rows<{ row: number }>('select row_number as row from intake.export_rows order by 1')).map(
+      ({ row }) => row,
+    )
+
+  test('are a question of their own on a terminal', async () => {
+    const { code, said } = await typed('y', 'y')
+    expect([code, said]).toEqual([0, expect.stringContaining('1 row(s) of exports without a Client ID')])
+    expect(await rowsLeft()).toEqual([2])
+  })
+
+  test('stay after a no, which ends with 4', async () => {
+    expect((await typed('y', 'n')).code).toBe(4)
+    expect([await patientCount(), await rowsLeft()]).toEqual([0, [1, 2]])
+  })
+
+  test('are reported where nobody is asked, with the places that are left, until they are named', async () => {
+    const erase = (...words: string[]) =>
+      runCommand(['erase', 'patient', 'p-1', '--yes', '--json', ...words], { DATABASE_URL: scene.url })
+    const ended = await erase()
+    expect([ended.code, JSON.parse(ended.stdout)]).toMatchObject([
+      4,
+      { unnamed_rows_left: 1, left: [{ table: 'intake.export_rows', column: 'email', rows: 1 }] },
+    ])
+    expect(ended.output).not.toMatch(/ann/i)
+    expect(await rowsLeft()).toEqual([1, 2])
+  })
+
+  test('go with --unnamed-rows', async () => {
+    const words = ['erase', 'patient', 'p-1', '--yes', '--unnamed-rows', '--vacuum']
+    const ended = await runCommand(words, { DATABASE_URL: scene.url })
+    expect([ended.code, ended.stdout]).toEqual([
+      0,
+      expect.stringMatching(/nothing left[\s\S]*rewrote \d+ tables/),
+    ])
+    expect(ended.stderr).toMatch(/^rewriting intake\.export_cells \(\d+ MB\), locked meanwhile$/m)
+    expect(await rowsLeft()).toEqual([2])
+  })
 })
 
 test('a login with only intake_loader, which owns nothing, may erase', async () => {

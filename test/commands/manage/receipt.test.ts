@@ -1,0 +1,125 @@
+/** Receipts are signed, contain no id, and are found out when they were changed. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+let scene: Scene
+let folder: string
+let patient: string
+const file = (name: string) => join(folder, name)
+const run = (...words: string[]) => runCommand(words, scene.env)
+const receiptIn = (name: string) => JSON.parse(readFileSync(file(name), 'utf8'))
+
+beforeAll(async () => {
+  folder = makeFolder('receipts-')
+  scene = await openScene({ patients: 5, responses: 8 })
+  await scene.backfill()
+  const [one] = await scene.query<{ id: string }>(
+    'select patient_id as id from intake.responses where patient_id is not null order by 1 limit 1',
+  )
+  patient = one!.id
+})
+afterAll(async () => {
+  await scene?.[Symbol.asyncDispose]()
+  removeFolder(folder)
+})
+
+test('a verification’s receipt has counts and hashes of both sides, and exceptions as counts', async () => {
+  await scene.query(`update intake.patients set first_name = 'changed here' where id = $1`, [patient])
+  const ended = await run('verify', '--streams', 'patients,forms', '--json', '--receipt', file('verified'))
+  expect(ended.code).toBe(4)
+  const receipt = receiptIn('verified')
+  const { patients, forms } = receipt.teams.default.streams
+  expect(receipt).toMatchObject({ kind: 'verification', equal: false, run_id: expect.any(Number) })
+  expect(patients).toMatchObject({ source: 5, warehouse: 5, missing: 0, extra: 0, different: 1 })
+  expect(patients.source_hash).not.toBe(patients.warehouse_hash)
+  expect(forms.source_hash).toBe(forms.warehouse_hash)
+  expect(forms.source_hash).toMatch(/^[\da-f]{32}$/)
+  expect(readFileSync(file('verified'), 'utf8')).not.toContain(patient)
+  const checked = await run('receipt', 'check', file('verified'))
+  expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/^valid: verification of \d{4}-/)])
+})
+
+test('an erasure’s receipt says what was removed, when and by which login, and of whom only a hash', async () => {
+  const before = Date.now()
+  const ended = await run('erase', 'patient', patient, '--yes', '--json', '--receipt', file('erased'))
+  expect([ended.code, ended.stderr]).toEqual([0, ''])
+  const receipt = receiptIn('erased')
+  const [who] = await scene.query<{ login: string }>('select session_user as login')
+  expect(receipt).toMatchObject({
+    kind: 'erasure',
+    team: 'default',
+    login: who!.login,
+    left: [],
+    hash_kept: true,
+  })
+  expect(receipt.erased.records).toBeGreaterThan(1)
+  expect(Date.parse(receipt.issued_at)).toBeGreaterThanOrEqual(before)
+  expect(readFileSync(file('erased'), 'utf8')).not.toContain(patient)
+  expect((await run('receipt', 'check', file('erased'), '--patient', patient)).code).toBe(0)
+  const other = await run('receipt', 'check', file('erased'), '--patient', 'somebody')
+  expect([other.code, other.stdout]).toEqual([1, 'not valid: it is not the erasure of this patient\n'])
+})
+
+test('with the public key a receipt is checked without a warehouse', async () => {
+  const key = (await run('receipt', 'key')).stdout.trim()
+  const check = (path: string, ...words: string[]) =>
+    runCommand(['receipt', 'check', path, '--json', ...words], {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+    })
+  const checked = await check(file('erased'), '--key', key)
+  expect([checked.code, JSON.parse(checked.stdout)]).toMatchObject([
+    0,
+    { valid: true, receipt: { kind: 'erasure' } },
+  ])
+  const another = Buffer.from(key, 'base64')
+  another[0]! ^= 1
+  const refused = await check(file('erased'), '--key', another.toString('base64'))
+  expect([refused.code, JSON.parse(refused.stdout)]).toEqual([
+    1,
+    { valid: false, reason: 'another key signed it' },
+  ])
+})
+
+test('a changed receipt is not valid, whatever was changed', async () => {
+  const original = receiptIn('erased')
+  const changed = [
+    { ...original, erased: { ...original.erased, records: 0 } },
+    { ...original, issued_at: '2020-01-01T00:00:00.000Z' },
+    { ...original, left: [{ table: 't', column: 'c', rows: 1 }] },
+    { ...original, more: true },
+    { ...original, login: undefined },
+    { ...original, signature: undefined },
+    { ...original, signature: { ...original.signature, value: Buffer.alloc(64).toString('base64') } },
+  ]
+  for (const [at, receipt] of changed.entries()) {
+    writeFileSync(file('changed'), JSON.stringify(receipt))
+    const { code, stdout } = await run('receipt', 'check', file('changed'))
+    expect.soft([at, code, stdout]).toEqual([at, 1, expect.stringMatching(/^not valid: /)])
+  }
+  for (const text of ['not JSON', '[]', '{}', '{"format":"intake-sync receipt","format_version":2}']) {
+    writeFileSync(file('changed'), text)
+    expect.soft((await run('receipt', 'check', file('changed'))).code).toBe(1)
+  }
+  // Blanks and the order of keys are no content.
+  writeFileSync(file('changed'), JSON.stringify(Object.fromEntries(Object.entries(original).reverse())))
+  expect((await run('receipt', 'check', file('changed'))).code).toBe(0)
+})
+
+test('a receipt never overwrites a file, and a command that cannot write one does not begin', async () => {
+  const [next] = await scene.query<{ id: string }>('select id from intake.patients order by 1 limit 1')
+  for (const [path, message] of [
+    [file('erased'), 'exists already'],
+    [file('no-such-folder/receipt'), 'cannot be written'],
+  ] as const) {
+    const ended = await run('erase', 'patient', next!.id, '--yes', '--receipt', path)
+    expect([ended.code, ended.stderr]).toEqual([2, expect.stringContaining(message)])
+  }
+  expect(await scene.query('select from intake.patients where id = $1', [next!.id])).toHaveLength(1)
+  const unknown = await run('erase', 'patient', 'nobody', '--yes', '--receipt', file('unknown'))
+  expect([unknown.code, existsSync(file('unknown'))]).toEqual([1, false])
+  expect((await run('receipt', 'check', file('unknown'))).code).toBe(2)
+})
