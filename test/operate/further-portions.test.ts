@@ -1,5 +1,6 @@
 /** More lists that are longer than a portion: rows of exports compared with responses, expired log entries, dead letters. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { json } from '../api/support/service.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -63,6 +64,36 @@ it('verify --deep compares every row of an export with its response, also beyond
   expect(deep.differences.map((each: { response_id: string }) => each.response_id)).toEqual(
     wrong.map((n) => `r${n}`),
   )
+})
+
+it('verify looks at every record that seems to differ by its id, and repairs each, also beyond the first two hundred', async () => {
+  const IDS = numbered(210).map((n) => `p${n}`)
+  const person = (id: string, name: string) => ({ id, first_name: name, last_name: 'A', updated_at: at(0) })
+  service.records.patients.push(...IDS.map((id) => person(id, 'loaded')))
+  const streams = ['--streams', 'patients']
+  expect((await run('backfill', ...streams)).code).toBe(0)
+  // A list with as many requests as there are records is not read again.
+  service.pageSize = 1
+  const stale = (name: string) => {
+    service.interfere = ({ url }, response) => {
+      if (/p[0-9]+$/.test(new URL(url, service.url).pathname)) return false
+      const page = Number(new URL(url, service.url).searchParams.get('page') ?? 1)
+      const next = page < IDS.length ? `${service.url}/v2/patients?page=${page + 1}` : null
+      json(response, { count: IDS.length, next, previous: null, results: [person(IDS[page - 1]!, name)] })
+      return true
+    }
+  }
+  stale('stale')
+  const verify = async (...words: string[]) => {
+    const ended = await run('verify', '--json', ...streams, ...words)
+    return { code: ended.code, found: JSON.parse(ended.stdout).streams.patients }
+  }
+  expect(await verify()).toMatchObject({ code: 0, found: { missing: [], extra: [], different: [] } })
+  service.records.patients = IDS.map((id) => person(id, 'changed'))
+  stale('changed')
+  expect(await verify('--repair')).toMatchObject({ code: 0, found: { repaired: IDS.length } })
+  const left = await query(warehouse.url, `select from intake.patients where first_name <> 'changed'`)
+  expect(left).toEqual([])
 })
 
 it('entries that a log has dropped are expected unchanged, also beyond the first thousand', async () => {

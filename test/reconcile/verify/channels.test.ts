@@ -90,8 +90,8 @@ async function startProxy(
   return origin
 }
 
-/** A cell with a text that no other cell has, and the response that has it too. */
-async function someCell() {
+/** The first cell, or a later one, with a text that no other cell has, and the response that has it too. */
+async function someCell(later = 0) {
   const [cell] = await scene.query<{
     export_id: string
     row_number: number
@@ -108,7 +108,8 @@ async function someCell() {
      join intake.responses r on r.form_id = e.form_id and r.patient_id = w.client_id and r.submitted_at = w.completed_at
      where q.question_type in ('short_text', 'long_text') and length(c.value) > 8
        and c.value not in (select value from intake.export_cells group by 1 having count(*) > 1)
-     order by 1, 2, 3 limit 1`,
+     order by 1, 2, 3 limit 1 offset $1`,
+    [later],
   )
   return cell!
 }
@@ -130,6 +131,21 @@ describe('when an export has different content', () => {
     )
     expect(stored).toEqual({ places: 1 })
   })
+})
+
+it('a difference that only one of the two readings shows is none', async () => {
+  const [first, second] = [await someCell(), await someCell(1)]
+  const times = { first: 0, second: 0 }
+  const origin = await startProxy((text, { method }) => {
+    if (method !== 'POST') return text
+    const [hasFirst, hasSecond] = [text.includes(first.value), text.includes(second.value)]
+    if (hasFirst && ++times.first === 1) return text.replace(first.value, 'Canary')
+    return hasSecond && ++times.second === (hasFirst ? 1 : 2) ? text.replace(second.value, 'Canary') : text
+  })
+  const ended = await verify({ INTAKE_BASE_URL: origin })
+  expect(times.first).toBe(2)
+  expect(deepOf(ended).differences).toEqual([])
+  expect(ended.output).not.toContain('Canary')
 })
 
 it('requires both streams', async () => {

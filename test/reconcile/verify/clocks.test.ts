@@ -3,9 +3,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { instantOf } from '../../../src/core/time.ts'
 import { json } from '../../api/support/service.ts'
+import { withoutPauses } from '../../e2e/support/impatient.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { openScene, patient, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { runCommand } from '../../support/run-command.ts'
+
+withoutPauses()
 
 let scene: Scene
 let service: LittleService
@@ -74,6 +77,21 @@ test('a change by an event while a repair fetches its record is not overruled by
   expect(await verify('patients')).toMatchObject({ code: 0, found: { different: [] } })
 })
 
+test('a record that the service fails to return is not compared: a person has to look', async () => {
+  await backfill('patients')
+  service.records.patients[0] = patient('p1', { last_name: 'second' })
+  service.interfere = ({ url }, response) => {
+    if (url.endsWith('/p1')) json(response, {}, 500)
+    return url.endsWith('/p1')
+  }
+  expect(await verify('patients')).toMatchObject({
+    code: 4,
+    found: { missing: [], extra: [], different: [] },
+  })
+  service.interfere = () => false
+  expect(await verify('patients')).toMatchObject({ code: 4, found: { different: [{ id: 'p1' }] } })
+})
+
 test('a state stored before the read began is not newer, however far ahead its stamp is', async () => {
   const exported = (id: string) => ({ id, name: id, form: null, updated_at: at(60_000) })
   const file =
@@ -86,6 +104,40 @@ test('a state stored before the read began is not newer, however far ahead its s
   await backfill('exports')
   service.records.exports.pop()
   expect(await verify('exports')).toMatchObject({ code: 4, found: { extra: ['e2'], newer: 0 } })
+})
+
+test('a state that is loaded meanwhile, but dated far ahead of the service, is not newer', async () => {
+  await backfill('patients')
+  service.interfere = ({ url }, response) => {
+    const load = scene.rows(
+      `with raw as (update intake_raw.records set hash = '\\x01', version = now() + interval '1 hour'
+         where stream = 'patients' and id = 'p1' returning id)
+       update intake.patients set last_name = 'ahead', _loaded_at = clock_timestamp() from raw where patients.id = raw.id`,
+    )
+    const { patients } = service.records
+    const body = url.endsWith('/p1')
+      ? patients[0]
+      : { count: 2, next: null, previous: null, results: patients }
+    void load.then(() => json(response, body))
+    return true
+  }
+  const { code, found } = await verify('patients')
+  expect({ code, found }).toMatchObject({ code: 4, found: { different: [{ id: 'p1' }], newer: 0 } })
+})
+
+test('a record that is listed and not found by its id is not deleted by a repair', async () => {
+  await backfill('patients')
+  await scene.rows(`delete from intake.patients where id = 'p1'`)
+  service.interfere = ({ url }, response) => {
+    if (url.endsWith('/p1')) json(response, {}, 404)
+    return url.endsWith('/p1')
+  }
+  const found = { missing: ['p1'], repaired: 0 }
+  expect(await verify('patients', '--repair')).toMatchObject({ code: 4, found })
+  const stored = await scene.rows(`select deleted from intake_raw.records where id = 'p1'`)
+  expect(stored).toEqual([{ deleted: false }])
+  service.interfere = () => false
+  expect(await verify('patients', '--repair')).toMatchObject({ code: 0, found: { ...found, repaired: 1 } })
 })
 
 test('a log entry listed after the backfill is not overdue, though its time is just before', async () => {
