@@ -107,7 +107,7 @@ async function someCell(later = 0) {
      join intake.export_rows w on w.export_id = c.export_id and w.row_number = c.row_number
      join intake.responses r on r.form_id = e.form_id and r.patient_id = w.client_id and r.submitted_at = w.completed_at
      where q.question_type in ('short_text', 'long_text') and length(c.value) > 8
-       and c.value not in (select value from intake.export_cells group by 1 having count(*) > 1)
+       and c.value !~ '["\r\n]' and c.value not in (select value from intake.export_cells group by 1 having count(*) > 1)
      order by 1, 2, 3 limit 1 offset $1`,
     [later],
   )
@@ -143,7 +143,7 @@ it('a difference that only one of the two readings shows is none', async () => {
     return hasSecond && ++times.second === (hasFirst ? 1 : 2) ? text.replace(second.value, 'Canary') : text
   })
   const ended = await verify({ INTAKE_BASE_URL: origin })
-  expect(times.first).toBe(2)
+  expect(times).toEqual({ first: 2, second: first.export_id === second.export_id ? 1 : 2 })
   expect(deepOf(ended).differences).toEqual([])
   expect(ended.output).not.toContain('Canary')
 })
