@@ -4,9 +4,11 @@
  * Invariant: every value is checked before anything is opened; a bad one stops with `UsageError`, which names the
  * variable and its expected form, and never shows the value.
  */
+import type { BlockList } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
+import { networksOf } from '../core/peers.ts'
 import { selectTeams } from '../core/which-team.ts'
 import { type AlertConfig, alertsOf, durations } from './alerts.ts'
 import { checkedDatabaseUrl } from './database.ts'
@@ -24,6 +26,8 @@ export interface Config {
   readonly inboxDays: number
   readonly webhookHost: string
   readonly webhookPort: number
+  /** Null: none. */
+  readonly trustedProxies: BlockList | null
   readonly adminHost: string
   readonly adminPort: number
   /** Null: no schedule. */
@@ -60,14 +64,22 @@ const days = (least: number) => whole(least, 3_650)
 export const isSchedule = (text: string) =>
   text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
+const proxies = z.string().transform((text, context) => {
+  const networks = networksOf(text.split(',').map((each) => each.trim()))
+  if (networks === null) context.addIssue({ code: 'custom' })
+  return networks
+})
+
 /** For each variable, its expected form in words, for the error, and the check. */
 const VARIABLES = {
   DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().regex(/^postgres(?:ql)?:\/\//)],
   INTAKE_ALLOW_HTTP: ['1 or 0', z.enum(['0', '1'])],
+  INTAKE_ALLOW_INSECURE_DATABASE: ['1 or 0', z.enum(['0', '1'])],
   INTAKE_DATA_DIR: ['a folder', z.string()],
   INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
   INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
   INTAKE_WEBHOOK_PORT: ['a port number from 0 to 65535', port],
+  INTAKE_TRUSTED_PROXIES: ['addresses or networks, comma-separated (10.0.0.0/8)', proxies],
   INTAKE_ADMIN_HOST: ['a host name or address', z.string()],
   INTAKE_ADMIN_PORT: ['a port number from 0 to 65535', port],
   INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
@@ -93,14 +105,16 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const value = <Name extends keyof Variables>(name: Name): z.infer<Variables[Name][1]> | null =>
     read(settings, name)
   const databaseUrl = value('DATABASE_URL')
+  const allowInsecure = value('INTAKE_ALLOW_INSECURE_DATABASE') === '1'
   const cron = value('INTAKE_CRON') ?? '0 2 * * *'
   const teams = teamsOf(settings)
   return Object.freeze({
-    databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl),
+    databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl, allowInsecure),
     dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',
     inboxDays: value('INTAKE_INBOX_DAYS') ?? 30,
     webhookHost: value('INTAKE_WEBHOOK_HOST') ?? '127.0.0.1',
     webhookPort: value('INTAKE_WEBHOOK_PORT') ?? 8080,
+    trustedProxies: value('INTAKE_TRUSTED_PROXIES') ?? null,
     adminHost: value('INTAKE_ADMIN_HOST') ?? '127.0.0.1',
     adminPort: value('INTAKE_ADMIN_PORT') ?? 9090,
     cron: cron === 'off' ? null : cron,

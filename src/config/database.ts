@@ -2,13 +2,21 @@
  * Checks that the Postgres library can read `DATABASE_URL`, before anything is opened: otherwise the library would throw
  * in the middle of a run, with parts of the address in its message.
  */
+import type { ConnectionOptions } from 'node:tls'
 import pg from 'pg'
 import { UsageError } from '../core/errors.ts'
+import { LOOPBACK } from './team.ts'
 
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
-/** Returns `url` unchanged. Throws `UsageError`, which shows no part of it. */
-export function checkedDatabaseUrl(url: string): string {
+/** Both verify the server's certificate: the library reads verify-ca as verify-full. */
+const VERIFYING: ReadonlySet<string | null> = new Set(['verify-ca', 'verify-full'])
+
+/**
+ * Returns `url` unchanged. Throws `UsageError`, which shows no part of it, also where health data would leave this machine
+ * over a connection whose server is not verified, unless `allowInsecure`.
+ */
+export function checkedDatabaseUrl(url: string, allowInsecure: boolean): string {
   const { username, password, searchParams } = parsed(url)
   if (/%(?![\da-f]{2})/i.test(username + password) || !isDecodable(username) || !isDecodable(password)) {
     throw wrong(
@@ -24,7 +32,24 @@ export function checkedDatabaseUrl(url: string): string {
     )
   const client = asRead(url)
   if (!(client.port > 0 && client.port < 65_536)) throw badPort()
+  if (!allowInsecure && !isLocal(client.host) && !(VERIFYING.has(mode) && isVerified(client)))
+    throw wrong(
+      'DATABASE_URL names another machine without sslmode=verify-full, which could send health data in the clear',
+      'add ?sslmode=verify-full (and sslrootcert=FILE for a CA of your own) to DATABASE_URL, or set INTAKE_ALLOW_INSECURE_DATABASE=1 if the network is private',
+    )
   return url
+}
+
+/** Loopback, or the folder of a Unix socket. */
+function isLocal(host: string): boolean {
+  return host.startsWith('/') || LOOPBACK.test(host) || host === '::1'
+}
+
+/** Parameters such as uselibpqcompat change what a mode means. */
+function isVerified(client: pg.Client): boolean {
+  const { ssl } = client as unknown as { readonly ssl: boolean | ConnectionOptions }
+  if (typeof ssl !== 'object') return ssl
+  return ssl.rejectUnauthorized !== false
 }
 
 /** Also accepts a socket's folder in place of the host: `postgres://user@/db?host=/run`. */

@@ -49,6 +49,7 @@ export const SETTINGS: Readonly<Record<string, { readonly without: string | null
     INTAKE_WEBHOOK_SECRETS: { without: null, secret: true },
     INTAKE_WEBHOOK_HOST: { without: '127.0.0.1' },
     INTAKE_WEBHOOK_PORT: { without: '8080' },
+    INTAKE_TRUSTED_PROXIES: { without: null },
     INTAKE_ADMIN_HOST: { without: '127.0.0.1' },
     INTAKE_ADMIN_PORT: { without: '9090' },
     INTAKE_CRON: { without: '0 2 * * *' },
@@ -60,6 +61,7 @@ export const SETTINGS: Readonly<Record<string, { readonly without: string | null
     INTAKE_ALERT_INBOX_AGE: { without: '5m' },
     INTAKE_ALERT_MAX_AGE: { without: '26h' },
     INTAKE_ALLOW_HTTP: { without: null },
+    INTAKE_ALLOW_INSECURE_DATABASE: { without: null },
     INTAKE_DATA_DIR: { without: '.intake-sync' },
     LOG_LEVEL: { without: 'info' },
   }

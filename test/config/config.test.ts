@@ -1,5 +1,6 @@
 /** Every setting is checked before anything is opened, and no message shows a value. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { BlockList } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -40,6 +41,7 @@ test('without any variable everything has its default', () => {
     inboxDays: 30,
     webhookHost: '127.0.0.1',
     webhookPort: 8080,
+    trustedProxies: null,
     adminHost: '127.0.0.1',
     adminPort: 9090,
     cron: '0 2 * * *',
@@ -88,23 +90,27 @@ test('the configuration is immutable', () => {
 const GOOD: readonly (readonly [string, string, string, unknown])[] = [
   [
     'DATABASE_URL',
-    'postgres://u:p@db.example.com:5432/warehouse',
+    'postgres://u:p@db.example.com:5432/warehouse?sslmode=verify-full',
     'databaseUrl',
-    'postgres://u:p@db.example.com:5432/warehouse',
+    'postgres://u:p@db.example.com:5432/warehouse?sslmode=verify-full',
   ],
   [
     'DATABASE_URL',
-    'postgresql://db/warehouse?sslmode=require',
+    'postgresql://db/warehouse?sslmode=verify-full',
     'databaseUrl',
-    'postgresql://db/warehouse?sslmode=require',
+    'postgresql://db/warehouse?sslmode=verify-full',
   ],
   ['DATABASE_URL', 'postgres://u@/w?host=/var/run', 'databaseUrl', 'postgres://u@/w?host=/var/run'],
   [
     'DATABASE_URL',
-    'postgres://u:p%25%40%C3%A4@db/w?sslmode=no-verify',
+    'postgres://u:p%25%40%C3%A4@localhost/w?sslmode=no-verify',
     'databaseUrl',
-    'postgres://u:p%25%40%C3%A4@db/w?sslmode=no-verify',
+    'postgres://u:p%25%40%C3%A4@localhost/w?sslmode=no-verify',
   ],
+  ['DATABASE_URL', 'postgres://u@[::1]/w', 'databaseUrl', 'postgres://u@[::1]/w'],
+  ['DATABASE_URL', 'postgres://u@127.1.2.3/w', 'databaseUrl', 'postgres://u@127.1.2.3/w'],
+  ['INTAKE_ALLOW_INSECURE_DATABASE', '1', 'teams', []],
+  ['INTAKE_TRUSTED_PROXIES', '10.0.0.0/8, 192.0.2.7,fd00::/8', 'trustedProxies', expect.any(BlockList)],
   ['INTAKE_ALLOW_HTTP', '0', 'teams', []],
   ['INTAKE_ALLOW_HTTP', '1', 'teams', []],
   ['INTAKE_DATA_DIR', '/var/lib/with a space', 'dataDir', '/var/lib/with a space'],
@@ -148,6 +154,14 @@ const BAD: readonly (readonly [string, string])[] = [
   ['DATABASE_URL', `postgres://u:p@/w?host=/run&sslmode=${CANARY}`],
   ['DATABASE_URL', `postgres://u:p@db/w?port=${CANARY}`],
   ['DATABASE_URL', `postgres://u:p@db/w?sslmode=verify-full&sslrootcert=/${CANARY}`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@db/w`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@db/w?sslmode=require`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@db/w?sslmode=no-verify`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@127.0.0.1/w?host=db`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@localhost.example.com/w`],
+  ['INTAKE_ALLOW_INSECURE_DATABASE', 'yes'],
+  ['INTAKE_TRUSTED_PROXIES', `10.0.0.1, ${CANARY}`],
+  ['INTAKE_TRUSTED_PROXIES', '10.0.0.0/33'],
   ['INTAKE_ALLOW_HTTP', 'true'],
   ['INTAKE_ALLOW_HTTP', CANARY],
   ['INTAKE_INBOX_DAYS', '0'],

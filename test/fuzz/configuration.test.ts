@@ -25,13 +25,14 @@ function fileOf(content: string | Buffer): string {
 
 const GOOD: Readonly<Record<string, readonly string[]>> = {
   DATABASE_URL: [
-    'postgres://user:word@db.invalid:5432/base',
-    'postgresql://db.invalid/base?sslmode=no-verify',
+    'postgres://user:word@db.invalid:5432/base?sslmode=verify-full',
+    'postgresql://localhost/base?sslmode=no-verify',
   ],
   INTAKE_BASE_URL: ['https://forms.example.com', 'http://127.0.0.1:4010/', 'https://h/prefix'],
   INTAKE_API_KEY: ['a-key'],
   INTAKE_API_SECRET: ['a-secret'],
   INTAKE_ALLOW_HTTP: ['0', '1'],
+  INTAKE_ALLOW_INSECURE_DATABASE: ['0'],
   INTAKE_DATA_DIR: ['.intake-sync', '/var/lib/intake'],
   INTAKE_INBOX_DAYS: ['1', '30'],
   INTAKE_API_VERSION: ['v2.1', ''],
@@ -39,6 +40,7 @@ const GOOD: Readonly<Record<string, readonly string[]>> = {
   INTAKE_WEBHOOK_SECRETS: ['one', 'one, two'],
   INTAKE_WEBHOOK_HOST: ['127.0.0.1'],
   INTAKE_WEBHOOK_PORT: ['0', '8080'],
+  INTAKE_TRUSTED_PROXIES: ['10.0.0.1', '10.0.0.0/8,fd00::/8'],
   INTAKE_ADMIN_HOST: ['127.0.0.1'],
   INTAKE_ADMIN_PORT: ['0', '9090'],
   INTAKE_CRON: ['0 2 * * *', 'off'],

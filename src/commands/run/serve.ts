@@ -48,6 +48,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
     ingestTeams: config.ingestTeams,
     teams: config.teams,
     ingest: options.ingest ? { host: config.webhookHost, port: config.webhookPort } : null,
+    trustedProxies: config.trustedProxies,
     drain: options.drain,
     cron: schedule,
     admin: { host: config.adminHost, port: config.adminPort },
@@ -107,7 +108,8 @@ Migrates the database first. Several processes may serve one warehouse:
 ingesters behind a load balancer (--no-schedule), and separate drains; each
 scheduled backfill runs in one of them only. The schedule uses the time zone
 TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT:
-/healthz, /readyz, /metrics.`
+/healthz, /readyz (200 when events can be stored; ?part=drain, schedule or
+work asks for the others), /metrics.`
 
 /** A part that does not run. */
 interface Off {

@@ -21,8 +21,8 @@ export interface AdminOptions {
   readonly host: string
   /** 0 for any free port. */
   readonly port: number
-  /** Returns why the process is not ready; empty if it is. */
-  readonly reasons: () => Promise<readonly string[]>
+  /** Returns why a part is not ready; empty if it is. */
+  readonly reasons: (part: Part) => Promise<readonly string[]>
   /** Resolves when the stream or record is as new as `since`, or when `timeout` seconds are over. */
   readonly wait: (query: WaitQuery, signal: AbortSignal) => Promise<Waited>
   /** Refreshes the gauges. */
@@ -78,8 +78,11 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   const { host, port, registry } = options
   const app = fastify({ logger: false, forceCloseConnections: true, requestTimeout: 10_000, bodyLimit: 1024 })
   app.get('/healthz', async () => ({ status: 'ok' }))
-  app.get('/readyz', async (_request, reply) => {
-    const reasons = await options.reasons()
+  app.get('/readyz', async ({ query }, reply) => {
+    const { part = 'ingest' } = query as { readonly part?: unknown }
+    const asked = PARTS.find((each) => each === part)
+    if (asked === undefined) return reply.code(400).send({ detail: `part is one of ${PARTS.join(', ')}.` })
+    const reasons = await options.reasons(asked)
     return reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
   })
   let waiting = 0
@@ -133,23 +136,28 @@ export function listenError(error: unknown, host: string, port: string, number: 
   return error
 }
 
+/** What `/readyz?part=` may ask for; without it, whether events can be stored. */
+export const PARTS = ['ingest', 'drain', 'schedule', 'work'] as const
+export type Part = (typeof PARTS)[number]
+
 /** Returns why a part does not work; null if it does. */
 export type Trouble = () => string | null
 
 const LIMIT_MS = 1_500
 
 /**
- * The reasons why this process is not ready; none if it is. A reason contains no data of a record. Resolves within two
+ * The reasons why a part is not ready; none if it is. A part that is off in this process is not ready, but a process that
+ * receives no webhooks is asked whether it could store them. A reason contains no data of a record. Resolves within two
  * seconds, whatever the warehouse does.
  */
 export async function reasonsNotReady(
   glances: Glances,
-  parts: Readonly<Record<string, Trouble>>,
+  parts: Readonly<Partial<Record<Part, Trouble>>>,
+  part: Part = 'ingest',
 ): Promise<readonly string[]> {
-  const own = Object.entries(parts).flatMap(([name, trouble]) => {
-    const why = trouble()
-    return why === null ? [] : [`${name}: ${why}`]
-  })
+  const trouble = parts[part]
+  const why = trouble === undefined ? (part === 'ingest' ? null : 'off in this process') : trouble()
+  const own = why === null ? [] : [`${part}: ${why}`]
   try {
     await glances.look({ purpose: 'readiness', milliseconds: LIMIT_MS }, requireSchema)
     return own

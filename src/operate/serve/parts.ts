@@ -1,4 +1,5 @@
 /** Options of `serve`, and the parts of it that process events: the ingester and the drain. */
+import type { BlockList } from 'node:net'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
@@ -33,6 +34,8 @@ export interface ServeOptions {
   readonly teams: readonly TeamSource[]
   /** Null to receive no webhooks. */
   readonly ingest: Address | null
+  /** Default: null, no proxy is trusted. */
+  readonly trustedProxies?: BlockList | null
   readonly drain: boolean
   /** A cron expression; null for no schedule. */
   readonly cron: string | null
@@ -95,7 +98,7 @@ export async function openReceiving(
   address: Address,
   use: Use,
 ): Promise<Ingester> {
-  const { url, clock, logger, encryptionKey } = options
+  const { url, clock, logger, encryptionKey, trustedProxies: proxies = null } = options
   const received = use(openReceived({ glances, logger }))
   const watch: IngestWatch = {
     ...metrics.ingest,
@@ -109,7 +112,7 @@ export async function openReceiving(
   }))
   const teams = openSecretSources({ glances, teams: known, encryptionKey, clock, logger })
   try {
-    return use(await openIngester({ url, ...address, teams, clock, logger, watch, onStored }))
+    return use(await openIngester({ url, ...address, teams, proxies, clock, logger, watch, onStored }))
   } catch (error) {
     throw listenError(error, 'INTAKE_WEBHOOK_HOST', 'INTAKE_WEBHOOK_PORT', address.port)
   }

@@ -15,7 +15,7 @@ import { openGlances } from '../../warehouse/glance.ts'
 import { type AlertWatch, openAlerts } from '../alerts/round.ts'
 import { openGauges } from '../health/gauges.ts'
 import { type Metrics, openMetrics } from '../health/registry.ts'
-import { openAdmin, reasonsNotReady, type Trouble, waitOver } from './admin.ts'
+import { openAdmin, type Part, reasonsNotReady, type Trouble, waitOver } from './admin.ts'
 import { openHousekeeping } from './housekeeping.ts'
 import { type IngestTeamSource, openDraining, openReceiving, type ServeOptions, type Use } from './parts.ts'
 import { openSchedule } from './schedule.ts'
@@ -75,12 +75,12 @@ async function openParts(
     return { ...team, teamId: teamIds.get(team.name)!, limiter }
   })
   const metrics = openMetrics()
-  const parts: Record<string, Trouble> = {}
+  const parts: Partial<Record<Part, Trouble>> = {}
   let receiving: Ingester | null = null
   const inFlight = () => receiving?.inFlight ?? { events: 0, bytes: 0 }
   const glances = use(openGlances(url))
   const gauges = openGauges({ url, glances, clock, registry: metrics.registry, inboxDays, inFlight })
-  const reasons = () => reasonsNotReady(glances, parts)
+  const reasons = (part: Part) => reasonsNotReady(glances, parts, part)
   const { registry } = metrics
   // A connection of its own: those of the probes must stay free.
   const wait = waitOver(use(openGlances(url, 1)), clock)
@@ -97,6 +97,7 @@ async function openParts(
   const alerts = startAlerts(options, metrics, use)
   const isScheduled = options.cron !== null && teams.length > 0
   const schedule = isScheduled ? use(startSchedule(options, teams, () => alerts?.wake())) : null
+  if (schedule !== null) parts.schedule = () => (schedule.next() === null ? 'has no next time' : null)
   return { ingest: receiving?.url ?? null, admin: admin.url, next: schedule?.next() ?? null }
 }
 

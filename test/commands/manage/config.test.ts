@@ -23,7 +23,7 @@ beforeAll(() => {
 afterAll(() => removeFolder(folder))
 
 const SECRETS = {
-  DATABASE_URL: 'postgres://ana:hunter2@db.example.com/forms',
+  DATABASE_URL: 'postgres://ana:hunter2@db.example.com/forms?sslmode=verify-full',
   INTAKE_API_SECRET: 'hunter3-hunter3',
   INTAKE_ENCRYPTION_KEY: 'aHVudGVyNGh1bnRlcjRodW50ZXI0aHVudGVyNGh1bnQ=',
   INTAKE_ANALYTICS_KEY: 'hunter5-hunter5-hunter5',

@@ -4,7 +4,13 @@ import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
-import { openAdmin, reasonsNotReady, type Trouble, waitOver } from '../../../src/operate/serve/admin.ts'
+import {
+  openAdmin,
+  type Part,
+  reasonsNotReady,
+  type Trouble,
+  waitOver,
+} from '../../../src/operate/serve/admin.ts'
 import { openGlances } from '../../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { startOwnTime } from '../../support/own-time.ts'
@@ -52,7 +58,7 @@ async function startWay(url: string) {
   }
 }
 
-async function openScene(parts: Record<string, Trouble> = {}) {
+async function openScene(parts: Partial<Record<Part, Trouble>> = {}) {
   const warehouse = await openWarehouse()
   const way = await startWay(warehouse.url)
   const metrics = openMetrics()
@@ -67,7 +73,7 @@ async function openScene(parts: Record<string, Trouble> = {}) {
   const admin = await openAdmin({
     wait: waitOver(glances, systemClock),
     ...{ host: '127.0.0.1', port: 0, registry: metrics.registry, refresh: gauges.refresh },
-    reasons: () => reasonsNotReady(glances, parts),
+    reasons: (part) => reasonsNotReady(glances, parts, part),
   })
   return {
     ...{ warehouse, way },
@@ -110,11 +116,22 @@ it('answers a hundred probes and scrapes over few connections to Postgres', asyn
 })
 
 it('gives the reason when it is not ready: a part, pending migrations, an unreachable database', async () => {
-  await using scene = await openScene({ drain: () => 'waits for the warehouse', ingest: () => null })
-  expect(await scene.get('/readyz')).toMatchObject({
+  let drain: string | null = 'waits for the warehouse'
+  await using scene = await openScene({ drain: () => drain, ingest: () => null, schedule: () => null })
+  // A process that can store events gets them, whatever its drain does.
+  expect((await scene.get('/readyz')).status).toBe(200)
+  expect(await scene.get('/readyz?part=drain')).toMatchObject({
     status: 503,
     text: '{"ready":false,"reasons":["drain: waits for the warehouse"]}',
   })
+  drain = null
+  expect((await scene.get('/readyz?part=drain')).status).toBe(200)
+  expect((await scene.get('/readyz?part=schedule')).status).toBe(200)
+  expect(await scene.get('/readyz?part=work')).toMatchObject({
+    status: 503,
+    text: '{"ready":false,"reasons":["work: off in this process"]}',
+  })
+  expect((await scene.get('/readyz?part=nothing')).status).toBe(400)
   await query(scene.warehouse.url, "delete from intake_ops.migrations where name like '0014%'")
   const behind = JSON.parse((await scene.get('/readyz')).text) as { reasons: string[] }
   expect(behind.reasons[0]).toBe('schema: behind this version by 1 migration(s)')
