@@ -48,10 +48,10 @@ export {
 } from './api/resources/patients.ts'
 export type {
   CallOptions,
+  EmptyAnswer,
   FilterOptions,
-  Got,
-  GotNone,
   ListOptions,
+  RecordAnswer,
   TypedPage,
   TypedScan,
 } from './api/resources/resource.ts'

@@ -32,7 +32,7 @@ export const DEFAULT_PATHS = {
 
 /** Keys of request bodies that the specification does not show, as the configuration's `bodyKeys` names them. */
 export const DEFAULT_BODY_KEYS = {
-  /** Of the export asked for, in `POST /v2/export-csv`. */
+  /** Of the requested export, in `POST /v2/export-csv`. */
   exportId: 'id',
   /** Of the configuration, in `POST /v2/webhooks/events/test`. */
   webhookTestId: 'id',

@@ -137,7 +137,7 @@ function checkedPaths(paths: Readonly<Record<string, string>>, variable: string)
   return paths
 }
 
-/** A mistyped name would be ignored, and the service be asked with a key that it does not know. */
+/** A mistyped name would be ignored, and the service be called with a key that it does not know. */
 function checkedBodyKeys(keys: Readonly<Record<string, string>>, variable: string): Record<string, string> {
   for (const [name, key] of Object.entries(keys)) {
     const place = `${variable}.${printableKey(name)}`

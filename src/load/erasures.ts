@@ -40,7 +40,7 @@ export async function openErasuresOf(
   if (teamIds.length === 0) return new Map()
   const { rows } = await sql<{ teamId: number; key: Buffer | null }>`
     select team_id as "teamId", intake_ops.hold_erasures(team_id) as key
-    from unnest(${[...teamIds]}::smallint[]) as asked (team_id)`.execute(db)
+    from unnest(${[...teamIds]}::smallint[]) as wanted (team_id)`.execute(db)
   return new Map(
     rows.flatMap(({ teamId, key }) => (key === null ? [] : [[teamId, erasuresUnder(key, teamId)] as const])),
   )
@@ -66,9 +66,9 @@ export async function erasedAmong(
 ): Promise<ReadonlyMap<string, string>> {
   if (hashes.length === 0) return new Map()
   const { rows } = await sql<{ hash: string; patient: string }>`
-    with asked as materialized (select distinct decode(hash, 'hex') as hash from unnest(${hashes}::text[]) as given (hash))
+    with wanted as materialized (select distinct decode(hash, 'hex') as hash from unnest(${hashes}::text[]) as given (hash))
     select encode(erased.hash, 'hex') as hash, encode(erased.patient_hash, 'hex') as patient
-    from asked join intake_ops.erasures erased using (hash)`.execute(db)
+    from wanted join intake_ops.erasures erased using (hash)`.execute(db)
   return new Map(rows.map(({ hash, patient }) => [hash, patient]))
 }
 
@@ -166,9 +166,9 @@ export async function withoutErased(
   lines: BatchLines,
   { quietly = false, withoutErasures }: Options = {},
 ): Promise<BatchLines> {
-  const asked = lines.teamIds.filter((teamId) => withoutErasures?.has(teamId) !== true)
+  const unchecked = lines.teamIds.filter((teamId) => withoutErasures?.has(teamId) !== true)
   const dropped = new Set<string>()
-  for (const erasures of (await openErasuresOf(db, asked)).values()) {
+  for (const erasures of (await openErasuresOf(db, unchecked)).values()) {
     const hashesByLine = subjectHashes(stream, lines, erasures)
     const erased = await erasedAmong(db, [...hashesByLine.values()].flat())
     if (erased.size === 0) continue

@@ -14,7 +14,7 @@ import type { Session } from '../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import { storeDeadLetters } from './dead-letters.ts'
 import { withoutErased } from './erasures.ts'
-import { type From, prepareStaging, writeBatch } from './merge/write-batch.ts'
+import { type BatchSource, prepareStaging, writeBatch } from './merge/write-batch.ts'
 import { assertOwned, type TakenSlice } from './slice.ts'
 
 export interface LoadResult {
@@ -100,7 +100,7 @@ async function loadInOneTransaction(
   if (!straight) await prepareStaging(session, stream)
   await client.query('begin')
   try {
-    const from: From = straight ? { kind: 'empty' } : { kind: 'pages', askedAt: taken.takenAt }
+    const from: BatchSource = straight ? { kind: 'empty' } : { kind: 'pages', requestedAt: taken.takenAt }
     const { conflicts, ...written } = await writeBatch(session, { stream, lines, from })
     const stored = await storeDeadLetters(db, taken, deadLetters)
     await assertOwned(db, taken)

@@ -1,7 +1,7 @@
 /**
  * Records to fetch by id, because only the service knows their newest state (intake_ops.refetches).
  *
- * Invariant: a record has one row, however many events ask for it; asking again while a fetch is in progress is not lost,
+ * Invariant: a record has one row, however many events request it; a request during a fetch is not lost,
  * because settling a row names the count of requests that it covers. Rows are written in the order of their keys.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
@@ -22,7 +22,7 @@ export interface RefetchRequest {
   readonly stream: StreamName
   readonly id: string
   readonly reason: RefetchReason
-  /** Of the event that asks. */
+  /** Of the event that requests it. */
   readonly origin: string
   /** For a member: if the stored record includes the change of this time, it is not fetched. */
   readonly since: Instant | null
@@ -30,7 +30,7 @@ export interface RefetchRequest {
 
 /**
  * Milliseconds before a record is fetched. The bound of the service's clock may be a second early, so that the answer to an
- * immediate request would lose to the event that asks for it; and events of members arrive shortly after.
+ * immediate request would lose to the event that requests it; and events of members arrive shortly after.
  */
 const pauseOf = (reason: RefetchReason): number => (reason === 'partial' ? 0 : 1_000)
 
@@ -40,12 +40,12 @@ const REASONS: readonly RefetchReason[] = ['contested', 'partial', 'member']
 /** Stores the records to fetch, within the current transaction. Returns their number. */
 export async function requestRefetches(
   db: Kysely<Warehouse>,
-  asks: readonly RefetchRequest[],
+  requests: readonly RefetchRequest[],
 ): Promise<number> {
-  const rows = [...withoutRepeats(asks)]
+  const rows = [...withoutRepeats(requests)]
   if (rows.length === 0) return 0
   const { numAffectedRows } = await sql`
-    insert into intake_ops.refetches as asked_for (team_id, stream, id, reason, origin, since, due_at)
+    insert into intake_ops.refetches as refetch (team_id, stream, id, reason, origin, since, due_at)
     select given.*, now() + pause.milliseconds * interval '1 millisecond'
     from unnest(
       ${rows.map((row) => row.teamId)}::smallint[], ${rows.map((row) => row.stream)}::text[],
@@ -60,13 +60,13 @@ export async function requestRefetches(
         and ${isKnownSince('given.since')})
     order by given.team_id, given.stream, given.id
     on conflict (team_id, stream, id) do update set
-      asked = asked_for.asked + 1,
+      asked = refetch.asked + 1,
       reason = case
-        when array_position(${REASONS}::text[], excluded.reason) < array_position(${REASONS}::text[], asked_for.reason)
-        then excluded.reason else asked_for.reason end,
+        when array_position(${REASONS}::text[], excluded.reason) < array_position(${REASONS}::text[], refetch.reason)
+        then excluded.reason else refetch.reason end,
       since = case
-        when asked_for.since is null or excluded.since is null then null
-        else greatest(asked_for.since, excluded.since) end`.execute(db)
+        when refetch.since is null or excluded.since is null then null
+        else greatest(refetch.since, excluded.since) end`.execute(db)
   return Number(numAffectedRows ?? 0n)
 }
 
@@ -85,21 +85,21 @@ const IS_SETTLED = sql`case stored.stream ${sql.join(
   sql` `,
 )} else false end`
 
-function withoutRepeats(asks: readonly RefetchRequest[]): Iterable<RefetchRequest> {
+function withoutRepeats(requests: readonly RefetchRequest[]): Iterable<RefetchRequest> {
   const byKey = new Map<string, RefetchRequest>()
-  for (const ask of asks) {
-    const key = `${ask.teamId}/${ask.stream}/${ask.id}`
+  for (const request of requests) {
+    const key = `${request.teamId}/${request.stream}/${request.id}`
     const known = byKey.get(key)
-    byKey.set(key, known === undefined ? ask : joined(known, ask))
+    byKey.set(key, known === undefined ? request : joined(known, request))
   }
   return byKey.values()
 }
 
 /** The stricter of both requests: an answer to it satisfies the other too. */
-function joined(known: RefetchRequest, ask: RefetchRequest): RefetchRequest {
-  const first = REASONS.indexOf(ask.reason) < REASONS.indexOf(known.reason) ? ask : known
+function joined(known: RefetchRequest, request: RefetchRequest): RefetchRequest {
+  const first = REASONS.indexOf(request.reason) < REASONS.indexOf(known.reason) ? request : known
   return {
     ...first,
-    since: known.since === null || ask.since === null ? null : laterOf(known.since, ask.since),
+    since: known.since === null || request.since === null ? null : laterOf(known.since, request.since),
   }
 }

@@ -45,7 +45,7 @@ export function openGlances(url: string, connections = CONNECTIONS): Glances {
   return { look: (options, work) => look(pool, options, work), close, [Symbol.asyncDispose]: close }
 }
 
-/** One query on a connection of its own, for callers that ask rarely or for long. */
+/** One query on a connection of its own, for callers that query rarely or for long. */
 export async function glance<Result>(
   { url, ...options }: GlanceOptions & { readonly url: string },
   work: (db: Kysely<Warehouse>) => Promise<Result>,

@@ -1,7 +1,7 @@
 /**
  * Planner settings of sessions: the one place that has them, each with its reason.
  *
- * Statements look up by key what they were asked for, and the plans of most are right without any setting, with and
+ * Statements look up rows by key, and the plans of most are right without any setting, with and
  * without statistics (test/load/merge/plans.long.test.ts). The settings are for what a statement cannot say.
  */
 

@@ -361,7 +361,7 @@ describe.concurrent('throttling', () => {
     await using heard = clientOf(service.url)
     const error = await errorOf(heard.client.get('/v2/forms'))
     expect(error).toMatchObject({ code: 'throttled', verdict: 'retry', tries: 1 })
-    expect(error.message).toContain('throttles this team and asks for a pause longer than 15m (429)')
+    expect(error.message).toContain('throttles this team and requests a pause longer than 15m (429)')
   })
 
   test('fifteen answers of 429 in a row are waited for, each as long as it says', async () => {

@@ -103,7 +103,8 @@ async function expectMeaning(team: Team, run: Ended, meaning: Meaning, id: strin
   if (meaning === 'dead') expect(found).toMatchObject([{ record_id: expect.stringMatching(`${id}|p8`) }])
   else expect(found).toEqual([])
   if (meaning === 'stop') expect(run.output).toMatch(/Check |Set |set /)
-  if (meaning === 'later') expect(run.stdout).toMatch(/1 could not be fetched and are asked for again later/)
+  if (meaning === 'later')
+    expect(run.stdout).toMatch(/1 could not be fetched and will be requested again later/)
 }
 
 describe.concurrent('a record that a stable list missed', () => {
@@ -298,7 +299,7 @@ describe.concurrent('an answer that stops the stream', () => {
     }
     const run = await team.run('backfill', '--streams', 'patients', '--allow-mass-delete')
     expect(run.code).toBe(1)
-    expect(run.stdout).toContain('other records than those asked for')
+    expect(run.stdout).toContain('other records than those requested')
     expect(await deadLetters(team)).toEqual([])
   })
 })

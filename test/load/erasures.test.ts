@@ -6,7 +6,7 @@ import { withoutErasedRows } from '../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../src/load/exports/file-problems.ts'
-import { type From, prepareStaging, writeBatch } from '../../src/load/merge/write-batch.ts'
+import { type BatchSource, prepareStaging, writeBatch } from '../../src/load/merge/write-batch.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
@@ -15,7 +15,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { at, recordEnvelope } from '../support/envelopes.ts'
 import { ask } from '../support/sessions.ts'
 
-const READS: From = { kind: 'pages', askedAt: '2026-01-01T00:00:00Z' }
+const READS: BatchSource = { kind: 'pages', requestedAt: '2026-01-01T00:00:00Z' }
 
 describe('an erasure during loads', () => {
   let database: TestDatabase
@@ -46,7 +46,7 @@ describe('an erasure during loads', () => {
     const erasures = await hashesOf(eraser.db, teamId)
     for (const id of ids) await noteErased(eraser.db, erasures, id, [{ stream: 'patients', id }])
   }
-  const write = (stream: typeof patients, lines: ReturnType<typeof linesFor>, from: From = READS) =>
+  const write = (stream: typeof patients, lines: ReturnType<typeof linesFor>, from: BatchSource = READS) =>
     writeBatch(loader, { stream, lines, from })
   const idsOf = async (stream: string) =>
     (
@@ -73,7 +73,7 @@ describe('an erasure during loads', () => {
     expect(await idsOf('patients')).toEqual(['p-1', 'p-2'])
   })
 
-  test.each<[string, From]>([
+  test.each<[string, BatchSource]>([
     ['merged', READS],
     ['straight', { kind: 'empty' }],
   ])('lines made before it, and written after (%s), lose the rows of the patient', async (_, from) => {

@@ -582,7 +582,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/reconcile/replay/replay.test.ts'],
   },
   {
-    bug: 'what still loses after being asked for stays as a wrong clock dated it',
+    bug: 'what still loses after its fetch stays as a wrong clock dated it',
     file: 'src/extract/conflicts/settle-conflicts.ts',
     from: 'const overrule = round === ROUNDS',
     to: 'const overrule = round > ROUNDS',
@@ -670,9 +670,9 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/ingest/inbox/inbox.test.ts'],
   },
   {
-    bug: 'of two asks for a record the one that needs an answer gives way',
+    bug: 'of two requests for a record the one that needs an answer gives way',
     file: 'src/load/refetches.ts',
-    from: 'when asked_for.since is null or excluded.since is null then null',
+    from: 'when refetch.since is null or excluded.since is null then null',
     to: 'when false then null',
     tests: ['test/extract/conflicts/refetcher.test.ts'],
   },
@@ -721,8 +721,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'two clocks decide whether an event arrived while a page was read',
     file: 'src/load/load.ts',
-    from: 'askedAt: taken.takenAt',
-    to: 'askedAt: new Date().toISOString()',
+    from: 'requestedAt: taken.takenAt',
+    to: 'requestedAt: new Date().toISOString()',
     tests: CLOCKS,
   },
   {
@@ -784,15 +784,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'requests to fetch the same id in two teams become one',
     file: 'src/load/refetches.ts',
-    from: 'const key = `${ask.teamId}/${ask.stream}/${ask.id}`',
-    to: 'const key = `${ask.stream}/${ask.id}`',
+    from: 'const key = `${request.teamId}/${request.stream}/${request.id}`',
+    to: 'const key = `${request.stream}/${request.id}`',
     tests: ['test/load/refetches.test.ts'],
   },
   {
     bug: 'requests to fetch the same id in two streams become one',
     file: 'src/load/refetches.ts',
-    from: 'const key = `${ask.teamId}/${ask.stream}/${ask.id}`',
-    to: 'const key = `${ask.teamId}/${ask.id}`',
+    from: 'const key = `${request.teamId}/${request.stream}/${request.id}`',
+    to: 'const key = `${request.teamId}/${request.id}`',
     tests: ['test/load/refetches.test.ts'],
   },
   {
@@ -814,7 +814,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/extract/conflicts/settle-conflicts.ts',
     from: 'set due_at = greatest(due_at, now() +',
     to: 'set due_at = least(due_at, now() +',
-    tests: ['test/extract/conflicts/ask-later.test.ts'],
+    tests: ['test/extract/conflicts/request-later.test.ts'],
   },
   {
     bug: 'the newest date moves on over what a later --since left out',
@@ -1176,15 +1176,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'of two requests for one record in a batch the first says how new the answer has to be',
     file: 'src/load/refetches.ts',
-    from: 'laterOf(known.since, ask.since)',
+    from: 'laterOf(known.since, request.since)',
     to: 'known.since',
     tests: ['test/load/refetches.test.ts'],
   },
   {
     bug: 'of two requests for one record the lesser says how new the answer has to be',
     file: 'src/load/refetches.ts',
-    from: 'greatest(asked_for.since, excluded.since)',
-    to: 'least(asked_for.since, excluded.since)',
+    from: 'greatest(refetch.since, excluded.since)',
+    to: 'least(refetch.since, excluded.since)',
     tests: ['test/load/refetches.test.ts'],
   },
   {

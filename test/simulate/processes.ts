@@ -139,7 +139,7 @@ export function openProcesses(options: ProcessOptions): Processes {
         clock,
         logger,
         watch,
-        onAsked: refetcher.wake,
+        onRefetchRequested: refetcher.wake,
       })
       const storing = openInbox({ url, clock, logger, watch, onStored: drain.wake, limits: LIMITS })
       return { actor, ready: storing.then((inbox) => ({ actor, inbox, drain, refetcher })) }

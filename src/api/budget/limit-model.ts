@@ -87,9 +87,9 @@ export class LimitModel {
    * more.
    */
   learn(episode: Episode, before: Before, above: number, upTo: number): void {
-    const asked = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
-    if (this.#count === null) this.#window = guessWindow(episode, this.#sends, Math.max(asked, above), upTo)
-    else if (asked >= this.#window) this.#window = windowWithin(asked, Number.POSITIVE_INFINITY)
+    const named = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
+    if (this.#count === null) this.#window = guessWindow(episode, this.#sends, Math.max(named, above), upTo)
+    else if (named >= this.#window) this.#window = windowWithin(named, Number.POSITIVE_INFINITY)
 
     const jitter = this.margin.jitter(this.#window)
     const start = episode.sentAt - this.#window

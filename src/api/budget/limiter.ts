@@ -4,7 +4,7 @@
  * Invariant: permits are granted in the order of the calls, retries before new calls. Each permit is released exactly
  * once. An aborted call gets no permit. Requests in flight and bodies being read never exceed `concurrency` together.
  * At most one timer is set. A call fails only if the service accepted no request of the team while the call waited for
- * `giveUpAfterMs`, or asks for a longer pause than that.
+ * `giveUpAfterMs`, or requests a longer pause than that.
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
@@ -14,7 +14,7 @@ import type { RateLimit } from './limit-model.ts'
 /** A call is rejected with `GAVE_UP` after `giveUpAfterMs` without an accepted request, … */
 export const GAVE_UP = new Error('the service accepted no request for too long')
 /** … and with `TOO_LONG` if `Retry-After` exceeds that time. */
-export const TOO_LONG = new Error('the service asks for a longer pause than a request waits')
+export const TOO_LONG = new Error('the service requests a longer pause than a request waits')
 
 /** Milliseconds without one accepted request after which a call gives up. */
 export const DEFAULT_GIVE_UP_AFTER_MS = 15 * 60_000

@@ -1,7 +1,7 @@
 /**
  * When to retry a failed attempt: after `Retry-After`, else with exponential backoff and full jitter.
  *
- * Invariant: the number of attempts is bounded. A pause never exceeds `MAX_PAUSE_MS`; if the service asks for a longer
+ * Invariant: the number of attempts is bounded. A pause never exceeds `MAX_PAUSE_MS`; if the service requests a longer
  * one, the call fails. 429 is not a failure and not counted here: the limiter decides how long to wait.
  */
 import type { Again } from './failures.ts'

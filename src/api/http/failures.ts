@@ -104,7 +104,7 @@ export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: 
   const reason =
     why === 'gave_up'
       ? `, and accepted no request for ${limit}`
-      : ` and asks for a pause longer than ${limit}`
+      : ` and requests a pause longer than ${limit}`
   return {
     code: 'throttled',
     verdict: 'retry',

@@ -8,7 +8,13 @@ import type { z } from 'zod'
 import { IntakeError } from '../../core/errors.ts'
 import type { Client } from '../client.ts'
 import type { PathName } from '../paths.ts'
-import { type CallOptions, type Got, type GotNone, getById, gotFrom } from '../resources/resource.ts'
+import {
+  type CallOptions,
+  type EmptyAnswer,
+  getById,
+  type RecordAnswer,
+  recordAnswer,
+} from '../resources/resource.ts'
 
 /** A body and, if it is not JSON, its type. */
 export interface Sent {
@@ -23,9 +29,9 @@ export async function create<Schema extends z.ZodType>(
   schema: Schema,
   sent: Sent,
   options: CallOptions = {},
-): Promise<Got<z.output<Schema>> | GotNone> {
+): Promise<RecordAnswer<z.output<Schema>> | EmptyAnswer> {
   const answer = await client.request('POST', client.paths[path], { ...options, ...sent })
-  return gotFrom(answer, schema) ?? { record: null, raw: null, problems: [], answer }
+  return recordAnswer(answer, schema) ?? { record: null, raw: null, problems: [], answer }
 }
 
 /**
@@ -42,11 +48,11 @@ export async function update<Schema extends z.ZodType>(
   body: object,
   options: CallOptions = {},
   readPath: PathName = path,
-): Promise<Got<z.output<Schema>>> {
+): Promise<RecordAnswer<z.output<Schema>>> {
   const template = client.paths[path]
   const answer = await client.request(method, template, { ...options, params: { id }, body })
-  const got = gotFrom(answer, schema)
-  if (got !== null && (got.raw.id ?? got.raw.uid ?? null) !== null) return got
+  const found = recordAnswer(answer, schema)
+  if (found !== null && (found.raw.id ?? found.raw.uid ?? null) !== null) return found
   try {
     return await getById(client, readPath, schema, id, options)
   } catch (error) {

@@ -113,7 +113,7 @@ function withPageSize(query: Query | undefined, size: number): Query {
 }
 
 /**
- * One page of a list, asked for and read.
+ * One page of a list, requested and read.
  *
  * Invariant: beyond the first page "not there" speaks of the page (rows vanished, a cursor ran out) and not of the list; an
  * answer that holds no list is never taken for an empty one.
@@ -130,7 +130,7 @@ export interface Missing {
   readonly missing: true
 }
 
-/** The page of this number, which `query` asks for. Throws `ApiError` and `ShapeError`. */
+/** The page of this number, which `query` requests. Throws `ApiError` and `ShapeError`. */
 async function fetchPage(
   client: Getter,
   path: string,

@@ -22,7 +22,7 @@ export function listExports(client: Client, options?: ListOptions): TypedScan<Ex
  * `gone` if the id is unknown, `dead_letter` if the id is refused.
  */
 export function readExport(client: Client, id: string, options: CallOptions = {}): Promise<Answer> {
-  return client.request('POST', client.paths.exports, { ...options, ...asking(client, id, 'json') })
+  return client.request('POST', client.paths.exports, { ...options, ...exportRequest(client, id, 'json') })
 }
 
 /**
@@ -37,11 +37,11 @@ export function streamExport(
   type: 'raw_text' | 'download_file',
   options: CallOptions & Pick<StreamOptions, 'maxBytes'> = {},
 ): Promise<Streamed> {
-  return client.stream('POST', client.paths.exports, { ...options, ...asking(client, id, type) })
+  return client.stream('POST', client.paths.exports, { ...options, ...exportRequest(client, id, type) })
 }
 
 /** The body has the id under `bodyKeys.exportId` (default `id`). */
-function asking(client: Client, id: string, type: string) {
+function exportRequest(client: Client, id: string, type: string) {
   return {
     query: { type },
     body: { [client.bodyKeys.exportId ?? DEFAULT_BODY_KEYS.exportId]: id },

@@ -5,7 +5,14 @@
  */
 import type { Client } from '../client.ts'
 import { Document, Form, Packet } from '../shapes/form.ts'
-import { type CallOptions, type Got, getById, type ListOptions, list, type TypedScan } from './resource.ts'
+import {
+  type CallOptions,
+  getById,
+  type ListOptions,
+  list,
+  type RecordAnswer,
+  type TypedScan,
+} from './resource.ts'
 
 /** `GET /v2/forms` (section 4.3): pages of forms; entries may lack their questions. */
 export function listForms(client: Client, options?: ListOptions): TypedScan<Form> {
@@ -13,7 +20,7 @@ export function listForms(client: Client, options?: ListOptions): TypedScan<Form
 }
 
 /** `GET /v2/forms/{id}` (section 4.3): one form; verdict `gone` when there is none of this id. */
-export function getForm(client: Client, id: string, options?: CallOptions): Promise<Got<Form>> {
+export function getForm(client: Client, id: string, options?: CallOptions): Promise<RecordAnswer<Form>> {
   return getById(client, 'form', Form, id, options)
 }
 
@@ -23,7 +30,11 @@ export function listDocuments(client: Client, options?: ListOptions): TypedScan<
 }
 
 /** `GET /v2/documents/{id}` (section 4.3): one document; verdict `gone` when there is none of this id. */
-export function getDocument(client: Client, id: string, options?: CallOptions): Promise<Got<Document>> {
+export function getDocument(
+  client: Client,
+  id: string,
+  options?: CallOptions,
+): Promise<RecordAnswer<Document>> {
   return getById(client, 'document', Document, id, options)
 }
 
@@ -33,6 +44,6 @@ export function listPackets(client: Client, options?: ListOptions): TypedScan<Pa
 }
 
 /** `GET /v2/packets/{id}` (section 4.3): one packet; verdict `gone` when there is none of this id. */
-export function getPacket(client: Client, id: string, options?: CallOptions): Promise<Got<Packet>> {
+export function getPacket(client: Client, id: string, options?: CallOptions): Promise<RecordAnswer<Packet>> {
   return getById(client, 'packet', Packet, id, options)
 }

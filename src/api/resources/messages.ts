@@ -14,11 +14,11 @@ import {
 } from '../shapes/message.ts'
 import {
   type CallOptions,
+  type EmptyAnswer,
   type FilterOptions,
-  type Got,
-  type GotNone,
   getById,
   listFiltered,
+  type RecordAnswer,
   type TypedScan,
 } from './resource.ts'
 
@@ -49,12 +49,16 @@ export function sendMessage(
   client: Client,
   fields: MessageFields,
   options?: CallOptions,
-): Promise<Got<Message> | GotNone> {
+): Promise<RecordAnswer<Message> | EmptyAnswer> {
   return create(client, 'messages', Message, { body: fields }, options)
 }
 
 /** `GET /v2/messages/{id}` (section 4.2): one message; verdict `gone` when there is none of this id. */
-export function getMessage(client: Client, id: string, options?: CallOptions): Promise<Got<Message>> {
+export function getMessage(
+  client: Client,
+  id: string,
+  options?: CallOptions,
+): Promise<RecordAnswer<Message>> {
   return getById(client, 'message', Message, id, options)
 }
 
@@ -68,7 +72,7 @@ export function changeMessage(
   id: string,
   fields: MessageChanges,
   options?: CallOptions,
-): Promise<Got<Message>> {
+): Promise<RecordAnswer<Message>> {
   return update(client, 'PUT', 'message', Message, id, fields, options)
 }
 
@@ -86,7 +90,7 @@ export function changeScheduledMessage(
   id: string,
   fields: ScheduledMessageChanges,
   options?: CallOptions,
-): Promise<Got<ScheduledMessage>> {
+): Promise<RecordAnswer<ScheduledMessage>> {
   return update(client, 'PATCH', 'scheduledMessage', ScheduledMessage, id, fields, options, 'message')
 }
 
@@ -95,6 +99,6 @@ export function cancelScheduledMessage(
   client: Client,
   id: string,
   options?: CallOptions,
-): Promise<Got<ScheduledMessage>> {
+): Promise<RecordAnswer<ScheduledMessage>> {
   return changeScheduledMessage(client, id, { status: 'cancelled' }, options)
 }

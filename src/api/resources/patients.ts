@@ -10,11 +10,11 @@ import { create, remove, type Sent, update } from '../http/writes.ts'
 import { Patient, type PatientFields, PatientUpload } from '../shapes/patient.ts'
 import {
   type CallOptions,
+  type EmptyAnswer,
   type FilterOptions,
-  type Got,
-  type GotNone,
   getById,
   listFiltered,
+  type RecordAnswer,
   type TypedScan,
 } from './resource.ts'
 
@@ -34,7 +34,11 @@ export function listPatients(client: Client, options?: FilterOptions<PatientFilt
 }
 
 /** `GET /v2/patients/{id}` (section 4.1): one patient; verdict `gone` when there is none of this id. */
-export function getPatient(client: Client, id: string, options?: CallOptions): Promise<Got<Patient>> {
+export function getPatient(
+  client: Client,
+  id: string,
+  options?: CallOptions,
+): Promise<RecordAnswer<Patient>> {
   return getById(client, 'patient', Patient, id, options)
 }
 
@@ -47,7 +51,7 @@ export function createPatient(
   client: Client,
   fields: PatientFields,
   options?: CallOptions,
-): Promise<Got<Patient> | GotNone> {
+): Promise<RecordAnswer<Patient> | EmptyAnswer> {
   return create(client, 'patients', Patient, { body: fields }, options)
 }
 
@@ -60,7 +64,7 @@ export function replacePatient(
   id: string,
   fields: PatientFields,
   options?: CallOptions,
-): Promise<Got<Patient>> {
+): Promise<RecordAnswer<Patient>> {
   return update(client, 'PUT', 'patient', Patient, id, fields, options)
 }
 
@@ -74,7 +78,7 @@ export function changePatient(
   id: string,
   fields: Partial<PatientFields>,
   options?: CallOptions,
-): Promise<Got<Patient>> {
+): Promise<RecordAnswer<Patient>> {
   return update(client, 'PATCH', 'patient', Patient, id, fields, options)
 }
 
@@ -98,7 +102,7 @@ export async function uploadPatients(
   client: Client,
   file: UploadFile,
   options?: CallOptions,
-): Promise<Got<PatientUpload> | GotNone> {
+): Promise<RecordAnswer<PatientUpload> | EmptyAnswer> {
   return create(client, 'patientUploads', PatientUpload, await multipartOf('file', file, 'text/csv'), options)
 }
 
@@ -110,7 +114,7 @@ export function getPatientUpload(
   client: Client,
   id: string,
   options?: CallOptions,
-): Promise<Got<PatientUpload>> {
+): Promise<RecordAnswer<PatientUpload>> {
   return getById(client, 'patientUpload', PatientUpload, id, options)
 }
 

@@ -20,7 +20,7 @@ export type CallOptions = Pick<RequestOptions, 'meter' | 'signal' | 'onRefusal'>
 export type FilterOptions<Filters> = Omit<ListOptions, 'query'> & { readonly filters?: Filters }
 
 /** One record, with its answer for times and headers. */
-export interface Got<Shape> {
+export interface RecordAnswer<Shape> {
   readonly record: Shape
   /** The record as received. */
   readonly raw: JsonObject
@@ -30,7 +30,7 @@ export interface Got<Shape> {
 }
 
 /** An answer to a write that took effect and whose answer has no record. */
-export interface GotNone {
+export interface EmptyAnswer {
   readonly record: null
   readonly raw: null
   readonly problems: readonly []
@@ -105,11 +105,11 @@ export async function getById<Schema extends z.ZodType>(
   schema: Schema,
   id: string,
   options: CallOptions = {},
-): Promise<Got<z.output<Schema>>> {
+): Promise<RecordAnswer<z.output<Schema>>> {
   const template = client.paths[path]
   const answer = await client.get(template, { ...options, params: { id } })
-  const got = gotFrom(answer, schema)
-  if (got !== null) return got
+  const found = recordAnswer(answer, schema)
+  if (found !== null) return found
   throw new ShapeError(
     template,
     'the answer has no record',
@@ -119,10 +119,10 @@ export async function getById<Schema extends z.ZodType>(
 }
 
 /** The record of an answer, or null if it has none. */
-export function gotFrom<Schema extends z.ZodType>(
+export function recordAnswer<Schema extends z.ZodType>(
   answer: Answer,
   schema: Schema,
-): Got<z.output<Schema>> | null {
+): RecordAnswer<z.output<Schema>> | null {
   const raw = recordIn(answer.body)
   if (raw === null) return null
   const read = typed(schema, raw)

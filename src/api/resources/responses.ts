@@ -8,9 +8,9 @@ import { Response } from '../shapes/response.ts'
 import {
   type CallOptions,
   type FilterOptions,
-  type Got,
   getById,
   listFiltered,
+  type RecordAnswer,
   type TypedScan,
 } from './resource.ts'
 
@@ -34,6 +34,10 @@ export function listResponses(client: Client, options?: FilterOptions<ResponseFi
 }
 
 /** `GET /v2/responses/{id}` (section 4.4): one response, whole; verdict `gone` when there is none of this id. */
-export function getResponse(client: Client, id: string, options?: CallOptions): Promise<Got<Response>> {
+export function getResponse(
+  client: Client,
+  id: string,
+  options?: CallOptions,
+): Promise<RecordAnswer<Response>> {
   return getById(client, 'response', Response, id, options)
 }

@@ -17,11 +17,11 @@ import {
 } from '../shapes/webhook.ts'
 import {
   type CallOptions,
-  type Got,
   getById,
-  gotFrom,
   type ListOptions,
   list,
+  type RecordAnswer,
+  recordAnswer,
   type TypedScan,
 } from './resource.ts'
 
@@ -39,9 +39,9 @@ export async function createWebhookConfig(
   client: Client,
   fields: WebhookConfigFields,
   options?: CallOptions,
-): Promise<Got<CreatedWebhookConfig>> {
+): Promise<RecordAnswer<CreatedWebhookConfig>> {
   const made = await create(client, 'webhookConfigs', WebhookConfig, { body: fields }, options)
-  const created = gotFrom(made.answer, CreatedWebhookConfig)
+  const created = recordAnswer(made.answer, CreatedWebhookConfig)
   if (created !== null) return created
   const id = made.record?.id ?? made.record?.uid ?? null
   throw new MissingSecretError(client.paths.webhookConfigs, id === null ? null : String(id))
@@ -52,7 +52,7 @@ export function getWebhookConfig(
   client: Client,
   id: string,
   options?: CallOptions,
-): Promise<Got<WebhookConfig>> {
+): Promise<RecordAnswer<WebhookConfig>> {
   return getById(client, 'webhookConfig', WebhookConfig, id, options)
 }
 
@@ -62,7 +62,7 @@ export function replaceWebhookConfig(
   id: string,
   fields: WebhookConfigFields,
   options?: CallOptions,
-): Promise<Got<WebhookConfig>> {
+): Promise<RecordAnswer<WebhookConfig>> {
   return update(client, 'PUT', 'webhookConfig', WebhookConfig, id, fields, options)
 }
 
@@ -76,7 +76,7 @@ export function changeWebhookConfig(
   id: string,
   fields: Partial<WebhookConfigFields>,
   options?: CallOptions,
-): Promise<Got<WebhookConfig>> {
+): Promise<RecordAnswer<WebhookConfig>> {
   return update(client, 'PATCH', 'webhookConfig', WebhookConfig, id, fields, options)
 }
 

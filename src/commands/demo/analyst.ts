@@ -8,7 +8,7 @@ import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { REWORDED_FORM } from './service.ts'
-import { ask, type DemoAnswer, type DemoQuery } from './text.ts'
+import { type DemoAnswer, type DemoQuery, runQuery } from './text.ts'
 
 export interface AnalystResults {
   readonly answers: readonly DemoAnswer[]
@@ -59,7 +59,7 @@ export async function queryAsAnalyst(session: Session): Promise<AnalystResults> 
   await session.client.query('set role intake_analyst')
   try {
     const answers: DemoAnswer[] = []
-    for (const query of ANALYST_QUERIES) answers.push(await ask(session, query))
+    for (const query of ANALYST_QUERIES) answers.push(await runQuery(session, query))
     return { answers, refused: { sql: NAMES, reason: await refusal(session) } }
   } finally {
     await session.client.query('reset role')

@@ -25,7 +25,7 @@ import { type AnalystResults, queryAsAnalyst } from './analyst.ts'
 import { type LiveChange, openLive, watchChanges } from './live.ts'
 import { advanceWorld, countRecords, DEMO_TEAM, demoTeam, startDemoService } from './service.ts'
 import * as say from './text.ts'
-import { ask, DEMO_QUERIES, type DemoAnswer } from './text.ts'
+import { DEMO_QUERIES, type DemoAnswer, runQuery } from './text.ts'
 import { claimWarehouse, demoDirectory, markNow, rowVersionsSince } from './warehouse.ts'
 
 interface Options {
@@ -75,7 +75,7 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   print(say.headingText(5, 'Questions, in SQL'))
   const answers: DemoAnswer[] = []
   for (const query of DEMO_QUERIES) {
-    const answer = await ask(session, query)
+    const answer = await runQuery(session, query)
     answers.push(answer)
     print(say.answerText(context, answer))
   }

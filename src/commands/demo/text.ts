@@ -214,7 +214,7 @@ order by states.version`,
   },
 ]
 
-export async function ask(session: Session, query: DemoQuery): Promise<DemoAnswer> {
+export async function runQuery(session: Session, query: DemoQuery): Promise<DemoAnswer> {
   const { fields, rows } = await session.client.query<(string | number | null)[]>({
     text: query.sql,
     rowMode: 'array',

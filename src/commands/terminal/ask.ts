@@ -8,22 +8,22 @@ export type Keyboard = Readable & { readonly isTTY?: boolean }
 
 /** True for yes. Throws `UsageError` without a terminal, and the signal's reason on abort. */
 export async function agrees(context: Context, keyboard: Keyboard, question: string): Promise<boolean> {
-  const unasked = new UsageError(
+  const noTerminal = new UsageError(
     'this cannot be undone, and there is no terminal to ask at',
     'add --yes',
     '--yes',
   )
-  return /^y(?:es)?$/i.test(await answerTo(context, keyboard, `${question} [y/N]`, unasked))
+  return /^y(?:es)?$/i.test(await answerTo(context, keyboard, `${question} [y/N]`, noTerminal))
 }
 
-/** The typed line, trimmed; empty at the end of the input. Throws `unasked` without a terminal. */
+/** The typed line, trimmed; empty at the end of the input. Throws `noTerminal` without a terminal. */
 export async function answerTo(
   context: Context,
   keyboard: Keyboard,
   question: string,
-  unasked: UsageError,
+  noTerminal: UsageError,
 ): Promise<string> {
-  if (keyboard.isTTY !== true) throw unasked
+  if (keyboard.isTTY !== true) throw noTerminal
   const input = createInterface({ input: keyboard, terminal: false })
   const answered = new Promise<string>((resolve, reject) => {
     context.signal.addEventListener('abort', () => reject(context.signal.reason), { once: true })

@@ -12,15 +12,15 @@ import type { Answers, PacketResponse, Response } from '../world/records.ts'
 import { type Filling, fillDocument, fillForm, NO_ANSWERS } from '../world/seeded/fill-in.ts'
 import type { World } from '../world/world.ts'
 
-type Asked = Pick<Response, 'patient' | 'form' | 'packet' | 'document' | 'message' | 'packet_response'>
+type Requested = Pick<Response, 'patient' | 'form' | 'packet' | 'document' | 'message' | 'packet_response'>
 
 /** Creates an unanswered response. */
-export function openResponse(world: World, asked: Asked): Response {
-  const form = asked.form === null ? undefined : world.forms.get(asked.form)
+export function openResponse(world: World, requested: Requested): Response {
+  const form = requested.form === null ? undefined : world.forms.get(requested.form)
   const now = world.now()
   return world.responses.create((id) => ({
     id,
-    ...asked,
+    ...requested,
     form_name: form?.name ?? null,
     is_submitted: false,
     is_skipped: false,
@@ -84,16 +84,16 @@ export function archiveResponse(world: World, id: string): Response | undefined 
 /** Sets up the response to a packet with an open response for each of its forms that exists. */
 export function setUpPacket(
   world: World,
-  asked: Pick<Response, 'patient' | 'document' | 'message'> & { readonly packet: string },
+  requested: Pick<Response, 'patient' | 'document' | 'message'> & { readonly packet: string },
 ): PacketResponse {
   const { ids, end } = world.packetResponses
   const packet_response = ids.idAt(end)
-  const forms = (world.packets.get(asked.packet)?.forms ?? []).filter((form) => world.forms.get(form))
-  const members = forms.map((form) => openResponse(world, { ...asked, form, packet_response }))
+  const forms = (world.packets.get(requested.packet)?.forms ?? []).filter((form) => world.forms.get(form))
+  const members = forms.map((form) => openResponse(world, { ...requested, form, packet_response }))
   const now = world.now()
   return world.packetResponses.create((id) => ({
     id,
-    packet: asked.packet,
+    packet: requested.packet,
     is_submitted: false,
     submitted_at: null,
     is_archived: false,

@@ -57,8 +57,8 @@ export function listPage<T>(
   }
   const size = sizeOf(call, 'page_size')
   const pages = Math.max(1, Math.ceil(listing.size / size))
-  const asked = query.get('page') ?? '1'
-  const page = asked === 'last' ? pages : wholeNumber(asked)
+  const requested = query.get('page') ?? '1'
+  const page = requested === 'last' ? pages : wholeNumber(requested)
   const exists = page !== undefined && page >= 1 && page <= pages
   if (!exists && (page === undefined || page < 1 || paging.pastEnd === 'not-found')) {
     return failure(404, 'Invalid page.')
@@ -88,9 +88,9 @@ function nextUrl(call: Call, link: Link): string | null {
 }
 
 function sizeOf({ query, shape, defaultPageSize }: Call, name: string): number {
-  const asked = shape.paging.pageSize === 'ignored' ? undefined : wholeNumber(query.get(name))
-  if (asked === undefined || asked < 1) return defaultPageSize
-  return Math.min(asked, Math.max(GREATEST_PAGE_SIZE, defaultPageSize))
+  const requested = shape.paging.pageSize === 'ignored' ? undefined : wholeNumber(query.get(name))
+  if (requested === undefined || requested < 1) return defaultPageSize
+  return Math.min(requested, Math.max(GREATEST_PAGE_SIZE, defaultPageSize))
 }
 
 function wholeNumber(text: string | null): number | undefined {

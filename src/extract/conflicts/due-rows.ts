@@ -1,9 +1,9 @@
 /**
  * Takes, leases and settles rows of intake_ops.refetches.
  *
- * Invariant: taking a row moves its due time on, as a lease that is renewed while the service is asked. So no other
- * process asks meanwhile, and a process that dies delays the row by seconds. Settling deletes a row only where nobody
- * asked for it again since it was taken.
+ * Invariant: taking a row moves its due time on, as a lease that is renewed during the fetch. So no other process
+ * fetches the record meanwhile, and a process that dies delays the row by seconds. Settling deletes a row only if the
+ * record was not requested again since the row was taken.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/envelope.ts'
@@ -15,14 +15,15 @@ export interface DueRow {
   readonly stream: StreamName
   readonly id: string
   readonly reason: RefetchReason
-  /** The event that first asked. */
+  /** The event that first requested it. */
   readonly origin: string
-  readonly asked: string
+  /** Requests so far. */
+  readonly requests: string
   /** Answers that did not settle the row. */
   readonly attempts: number
   /** Requests that the service failed. */
   readonly failures: number
-  /** When the row was taken, before the service was asked, by the clock of the warehouse. */
+  /** When the row was taken, before the request, by the clock of the warehouse. */
   readonly takenAt: string
 }
 
@@ -34,10 +35,10 @@ export const RENEW_MS = 5_000
 /** Returns the teams with rows of their given streams that are due, or will be within `milliseconds`. */
 export async function teamsDue(
   db: Kysely<Warehouse>,
-  asked: readonly { readonly teamId: number; readonly streams: readonly StreamName[] }[],
+  wanted: readonly { readonly teamId: number; readonly streams: readonly StreamName[] }[],
   milliseconds = 0,
 ): Promise<readonly number[]> {
-  const pairs = asked.flatMap(({ teamId, streams }) => streams.map((stream) => ({ teamId, stream })))
+  const pairs = wanted.flatMap(({ teamId, streams }) => streams.map((stream) => ({ teamId, stream })))
   const { rows } = await sql<{ team_id: number }>`
     select distinct team_id from intake_ops.refetches
     where (team_id, stream) in (
@@ -57,21 +58,21 @@ export async function takeDue(
   streams: readonly StreamName[],
   most: number,
 ): Promise<readonly DueRow[]> {
-  const due = sql`asked_for.team_id = ${teamId} and asked_for.due_at <= now() and asked_for.stream = any (${streams}::text[])`
+  const due = sql`refetch.team_id = ${teamId} and refetch.due_at <= now() and refetch.stream = any (${streams}::text[])`
   await sql`
-    delete from intake_ops.refetches asked_for using intake_raw.records stored
-    where ${due} and asked_for.since is not null
-      and (stored.team_id, stored.stream, stored.id) = (asked_for.team_id, asked_for.stream, asked_for.id)
-      and ${isKnownSince('asked_for.since')}`.execute(db)
+    delete from intake_ops.refetches refetch using intake_raw.records stored
+    where ${due} and refetch.since is not null
+      and (stored.team_id, stored.stream, stored.id) = (refetch.team_id, refetch.stream, refetch.id)
+      and ${isKnownSince('refetch.since')}`.execute(db)
   const { rows } = await sql<DueRow>`
     with due as (
-      select team_id, stream, id from intake_ops.refetches asked_for
+      select team_id, stream, id from intake_ops.refetches refetch
       where ${due} order by due_at limit ${most} for update skip locked
     )
-    update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second'
-    from due where (asked_for.team_id, asked_for.stream, asked_for.id) = (due.team_id, due.stream, due.id)
-    returning asked_for.team_id as "teamId", asked_for.stream, asked_for.id, asked_for.reason, asked_for.origin,
-      asked_for.asked::text as asked, asked_for.attempts, asked_for.failures,
+    update intake_ops.refetches refetch set due_at = now() + ${LEASE_SECONDS} * interval '1 second'
+    from due where (refetch.team_id, refetch.stream, refetch.id) = (due.team_id, due.stream, due.id)
+    returning refetch.team_id as "teamId", refetch.stream, refetch.id, refetch.reason, refetch.origin,
+      refetch.asked::text as requests, refetch.attempts, refetch.failures,
       now()::text as "takenAt"`.execute(db)
   return rows
 }
@@ -88,8 +89,8 @@ export async function renewLease(db: Kysely<Warehouse>, rows: readonly DueRow[])
         and due_at > now()
       for update skip locked
     )
-    update intake_ops.refetches asked_for set due_at = now() + ${LEASE_SECONDS} * interval '1 second' from leased
-    where (asked_for.team_id, asked_for.stream, asked_for.id) = (leased.team_id, leased.stream, leased.id)`.execute(
+    update intake_ops.refetches refetch set due_at = now() + ${LEASE_SECONDS} * interval '1 second' from leased
+    where (refetch.team_id, refetch.stream, refetch.id) = (leased.team_id, leased.stream, leased.id)`.execute(
     db,
   )
 }
@@ -101,31 +102,31 @@ export async function renewLease(db: Kysely<Warehouse>, rows: readonly DueRow[])
 export async function lockRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return
   await sql`
-    select from intake_ops.refetches asked_for
-    where (asked_for.team_id, asked_for.stream, asked_for.id) in (
+    select from intake_ops.refetches refetch
+    where (refetch.team_id, refetch.stream, refetch.id) in (
       select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[])
     )
-    order by asked_for.team_id, asked_for.stream, asked_for.id for update`.execute(db)
+    order by refetch.team_id, refetch.stream, refetch.id for update`.execute(db)
 }
 
 /**
- * Settles rows, except those that were asked for again: these are due anew. The caller has locked them: a statement that
+ * Settles rows, except those that were requested again: these are due anew. The caller has locked them: a statement that
  * waits for a lock itself would still see an old snapshot of the table.
  */
 export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[]): Promise<void> {
   if (rows.length === 0) return
   await sql`
     with settled as (
-      select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map((row) => row.asked)}::bigint[])
+      select * from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map((row) => row.requests)}::bigint[])
         as settled (team_id, stream, id, asked)
     ), gone as (
-      delete from intake_ops.refetches asked_for using settled
-      where (asked_for.team_id, asked_for.stream, asked_for.id, asked_for.asked)
+      delete from intake_ops.refetches refetch using settled
+      where (refetch.team_id, refetch.stream, refetch.id, refetch.asked)
         = (settled.team_id, settled.stream, settled.id, settled.asked)
     )
-    update intake_ops.refetches asked_for set due_at = now(), attempts = 0, failures = 0 from settled
-    where (asked_for.team_id, asked_for.stream, asked_for.id) = (settled.team_id, settled.stream, settled.id)
-      and asked_for.asked <> settled.asked`.execute(db)
+    update intake_ops.refetches refetch set due_at = now(), attempts = 0, failures = 0 from settled
+    where (refetch.team_id, refetch.stream, refetch.id) = (settled.team_id, settled.stream, settled.id)
+      and refetch.asked <> settled.asked`.execute(db)
 }
 
 /** Makes each row due again in so many milliseconds; `counted` is the outcome of its request. */
@@ -137,17 +138,17 @@ export async function postpone(
 ): Promise<void> {
   if (rows.length === 0) return
   await sql`
-    update intake_ops.refetches asked_for
+    update intake_ops.refetches refetch
     set attempts = attempts + ${counted === 'attempt' ? 1 : 0}, failures = failures + ${counted === 'failure' ? 1 : 0},
       due_at = now() + put_off.milliseconds * interval '1 millisecond'
     from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map(milliseconds)}::int[])
       as put_off (team_id, stream, id, milliseconds)
-    where (asked_for.team_id, asked_for.stream, asked_for.id) = (put_off.team_id, put_off.stream, put_off.id)`.execute(
+    where (refetch.team_id, refetch.stream, refetch.id) = (put_off.team_id, put_off.stream, put_off.id)`.execute(
     db,
   )
 }
 
-/** The event that first asked, marked as a refetch. */
+/** The event that first requested it, marked as a refetch. */
 export function originOf({ origin }: DueRow): string {
   return `${origin} refetch`
 }

@@ -188,7 +188,7 @@ function deadLetterOf(error: unknown, { id, origin }: FetchRequest): DeadLetter 
 function noRecords(template: string): ShapeError {
   return new ShapeError(
     template,
-    'the answers hold no record, or other records than those asked for',
+    'the answers contain no record, or other records than those requested',
     'record_unreadable',
     'Check `paths` in the configuration.',
   )

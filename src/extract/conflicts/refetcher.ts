@@ -54,7 +54,7 @@ const STOPPED_MS = 60_000
 const CLOCK_MICROS = 600_000_000
 /** Sessions of all teams, two per team: a team whose records are locked leaves the rest to the others. */
 const LOADERS = 4
-/** Longer than the pause before a conflicting record is asked for. */
+/** Longer than the pause before a conflicting record is requested. */
 const SOON_MS = 5_000
 
 export function openRefetcher(options: RefetcherOptions): Refetcher {
@@ -112,7 +112,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     const meter = { requests: 0, throttled: 0 }
     try {
       const { failedFetches } = worker
-      const asked = {
+      const roundClient = {
         client,
         serviceClock: worker.serviceClock(),
         meter,
@@ -120,12 +120,12 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
         signal: closing.signal,
       }
       const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
-      const asking = openTo(worker).streams
-      const { gone, failure, stopped, records } = await refetchRound(own, asked, asking)
+      const names = openTo(worker).streams
+      const { gone, failure, stopped, records } = await refetchRound(own, roundClient, names)
       if (failure !== null && worker.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       worker.failure = failure
-      if (records > 0) for (const name of asking) worker.stopped.delete(name)
+      if (records > 0) for (const name of names) worker.stopped.delete(name)
       for (const [name, error] of stopped) stop(worker, name, error)
       if (meter.requests > 0) watch.refetched(team.name, meter.requests, gone)
     } catch (error) {
@@ -167,11 +167,11 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
     wake: notifier.notify,
     async idle() {
       while (!closing.signal.aborted) {
-        const asked = workers.map(({ team, stopped }) => {
+        const wanted = workers.map(({ team, stopped }) => {
           const open = streams.filter((name) => clock.now() >= (stopped.get(name)?.until ?? 0))
           return { teamId: team.teamId, streams: open }
         })
-        const due = await loaders.run(({ db }) => teamsDue(db, asked, SOON_MS))
+        const due = await loaders.run(({ db }) => teamsDue(db, wanted, SOON_MS))
         if (busy.size === 0 && due.length === 0) return
         notifier.notify()
         await clock.sleep(50, closing.signal).catch(() => {})

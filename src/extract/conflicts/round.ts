@@ -44,7 +44,7 @@ interface Place {
 
 export async function refetchRound(
   { teamId, loaders, clock }: Place,
-  asked: RoundClient,
+  roundClient: RoundClient,
   streams: readonly StreamName[],
 ): Promise<RoundReport> {
   const rows = await loaders.run(({ db }) => takeDue(db, teamId, streams, MAX_FETCHES))
@@ -60,12 +60,12 @@ export async function refetchRound(
   const over = new AbortController()
   const renewing = renewUntil(over.signal, { loaders, clock }, open)
   try {
-    const fetched = await Promise.allSettled(parts.map((part) => fetchPart(asked, teamId, part)))
-    asked.signal?.throwIfAborted()
+    const fetched = await Promise.allSettled(parts.map((part) => fetchPart(roundClient, teamId, part)))
+    roundClient.signal?.throwIfAborted()
     for (const [at, result] of fetched.entries()) {
       const { stream, rows: own } = parts[at]!
       if (result.status === 'fulfilled') {
-        const present = asked.serviceClock.observedAt(clock.now()) as Instant
+        const present = roundClient.serviceClock.observedAt(clock.now()) as Instant
         const answers = own.map((row, nth) => ({ row, answer: result.value[nth]! }))
         await loaders.run((session) => settleAnswers(session, stream, answers, present))
         gone += result.value.filter(({ kind }) => kind === 'gone').length
@@ -74,7 +74,7 @@ export async function refetchRound(
         failed += unanswered.length
       } else {
         const error = warehouseError(result.reason)
-        // After a temporary failure the service is asked again with growing pauses, as if each record had been
+        // After a temporary failure the records are requested again with growing pauses, as if each had been
         // requested.
         const isTemporary = verdictOf(error) === 'retry'
         await loaders.run(({ db }) =>
@@ -98,7 +98,7 @@ export async function refetchRound(
 }
 
 /**
- * Renews the lease of rows that are still `open`. Without the warehouse the lease ends, and another process may ask.
+ * Renews the lease of rows that are still `open`. Without the warehouse the lease ends, and another process may fetch them.
  */
 async function renewUntil(
   over: AbortSignal,
@@ -112,14 +112,14 @@ async function renewUntil(
 }
 
 function fetchPart(
-  asked: RoundClient,
+  roundClient: RoundClient,
   teamId: number,
   { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
 ): Promise<readonly FetchResult[]> {
-  const failedFetches = asked.failedFetches.get(stream.name) ?? { inRow: 0 }
-  asked.failedFetches.set(stream.name, failedFetches)
+  const failedFetches = roundClient.failedFetches.get(stream.name) ?? { inRow: 0 }
+  roundClient.failedFetches.set(stream.name, failedFetches)
   return fetchEach(
-    { ...asked, teamId, stream, failedFetches },
+    { ...roundClient, teamId, stream, failedFetches },
     rows.map((row) => ({ id: row.id, origin: originOf(row) })),
   )
 }
@@ -138,7 +138,7 @@ async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void>
 export async function fetchDue(source: Source): Promise<void> {
   const { client, serviceClock, meter, signal, stream, failedFetches, taken, loaders, clock } = source
   const { teamId } = taken
-  const asked = {
+  const roundClient = {
     client,
     serviceClock,
     meter,
@@ -151,7 +151,9 @@ export async function fetchDue(source: Source): Promise<void> {
       where team_id = ${teamId} and stream = ${stream.name} and due_at <= now()`.execute(db),
   )
   for (let left = rows[0]!.due; left > 0; ) {
-    const { records, failure, stopped } = await refetchRound({ teamId, loaders, clock }, asked, [stream.name])
+    const { records, failure, stopped } = await refetchRound({ teamId, loaders, clock }, roundClient, [
+      stream.name,
+    ])
     for (const error of stopped.values()) throw error
     if (records === 0 || failure !== null) return
     left -= records

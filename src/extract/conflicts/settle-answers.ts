@@ -81,8 +81,8 @@ async function settleInOneTransaction(
   await client.query('begin')
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name, runId: null }
   const lines = linesOf(stream, sorted.states)
-  const askedAt = answers[0]!.row.takenAt
-  const from = { kind: 'answers', askedAt } as const
+  const requestedAt = answers[0]!.row.takenAt
+  const from = { kind: 'answers', requestedAt } as const
   const { conflicts } = await writeBatch(session, { stream, lines, from })
   const lost = new Set(conflicts.map(({ id }) => id))
   await storeDeadLetters(db, place, sorted.deadLetters)

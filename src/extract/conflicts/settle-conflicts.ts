@@ -3,7 +3,7 @@
  *
  * Invariant: each record is fetched by id, and the answer decides. It is fetched a few times, because clocks move on; a
  * stored state that still wins then has a time ahead of the service's clock, and is overruled. A state that was loaded
- * while the service was asked is not overruled: it may be newer than the answer.
+ * while a record is fetched is not overruled: it may be newer than the answer.
  */
 import { sql } from 'kysely'
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
@@ -32,7 +32,7 @@ export async function settleConflicts(
   source: Source,
   session: Session,
   conflicting: ReadonlySet<string>,
-  ask: (source: Source, ids: readonly string[]) => Promise<FetchedStates>,
+  fetch: (source: Source, ids: readonly string[]) => Promise<FetchedStates>,
 ): Promise<void> {
   const { taken, stream } = source
   const place = { teamId: taken.teamId, stream: stream.name }
@@ -41,9 +41,9 @@ export async function settleConflicts(
   for (let round = 1; ids.length > 0 && round <= ROUNDS; round++) {
     if (round > 1) await source.clock.sleep(PAUSE_MS, source.signal)
     const overrule = round === ROUNDS
-    // Read before the service is asked: a state that is loaded meanwhile may be newer than its answer.
+    // Read before the request: a state that is loaded meanwhile may be newer than its answer.
     const stored = overrule ? await storedVersions(session.db, place, ids) : NO_VERSIONS
-    const { envelopes, deadLetters, gone = [] } = await ask(source, ids)
+    const { envelopes, deadLetters, gone = [] } = await fetch(source, ids)
     const undone = await undoneDeletes(source, session, gone)
     if (overrule) {
       source.logger.warn(
@@ -132,7 +132,7 @@ export function laterNote({ failedFetches: { later } }: Source): SliceNote {
   const [reason] = later.values()
   if (reason === undefined) return NO_NOTE
   return {
-    text: `${later.size} could not be fetched and are asked for again later (${reason})`,
+    text: `${later.size} could not be fetched and will be requested again later (${reason})`,
     attention: true,
   }
 }

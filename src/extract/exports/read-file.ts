@@ -53,7 +53,7 @@ export async function readFile(
   tally.unchanged = Math.max(0, tally.unchanged - 1)
 }
 
-/** Null when the service does not return the file: it becomes a dead letter, or the next run asks again. */
+/** Null when the service does not return the file: it becomes a dead letter, or the next run requests it again. */
 async function fetchFile(
   source: Source,
   session: Session,

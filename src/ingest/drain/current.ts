@@ -35,8 +35,8 @@ export function openUsualFields(clock: Clock): UsualFields {
       const cacheKey = (teamId: number) => `${teamId}/${stream.name}`
       const isFresh = (teamId: number) =>
         clock.now() - (known.get(cacheKey(teamId))?.at ?? Number.NEGATIVE_INFINITY) < REMEMBERED_MICROS
-      const asked = teamIds.filter((teamId) => !isFresh(teamId))
-      for (const [teamId, samples] of await sampleFields(session, stream, asked)) {
+      const stale = teamIds.filter((teamId) => !isFresh(teamId))
+      for (const [teamId, samples] of await sampleFields(session, stream, stale)) {
         const [first, ...rest] = samples
         const fields = first!.filter((field) => rest.every((each) => each.includes(field)))
         known.set(cacheKey(teamId), { at: clock.now(), fields })
@@ -69,8 +69,8 @@ async function sampleFields(
       ) stored
       -- A record that is still to be fetched may have been stored from a partial event.
       where (
-        select true from intake_ops.refetches asked
-        where asked.team_id = team.id and asked.stream = ${stream.name} and asked.id = stored.id limit 1
+        select true from intake_ops.refetches refetch
+        where refetch.team_id = team.id and refetch.stream = ${stream.name} and refetch.id = stored.id limit 1
       ) is null
       limit ${SAMPLE}
     ) sample`.execute(session.db)

@@ -17,14 +17,14 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
-import { type Prepared, prepare, write } from './load-events.ts'
+import { type PreparedBatch, prepare, write } from './load-events.ts'
 import { openListener, openSessions } from './sessions.ts'
 import { isCausedByAnEvent, type Outcome, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
 
 export interface DrainTeam {
   readonly name: string
   readonly teamId: number
-  /** `X-API-VERSION` that the team asks for, which decides the fields of a whole record; v2.1 by default. */
+  /** `X-API-VERSION` that the team requests, which decides the fields of a whole record; v2.1 by default. */
   readonly apiVersion?: string
 }
 
@@ -44,7 +44,7 @@ export interface DrainOptions {
   /** Milliseconds before each further attempt at an event that cannot be loaded; then it is dead-lettered. */
   readonly backoffMs?: readonly number[]
   /** Called when records have to be fetched. */
-  readonly onAsked?: () => void
+  readonly onRefetchRequested?: () => void
 }
 
 export interface Drain extends AsyncDisposable {
@@ -114,7 +114,7 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   /** Takes and reads a batch; null when there is none. */
-  async function look(session: Session): Promise<Prepared | null> {
+  async function look(session: Session): Promise<PreparedBatch | null> {
     const take = () => takeDue(session, teamIds, batch)
     try {
       return await prepare(session, loading, take)
@@ -136,7 +136,7 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   /** Writes a batch when the one before it is written. */
-  function writeAfter(session: Session, prepared: Prepared, before: Promise<void>): Promise<void> {
+  function writeAfter(session: Session, prepared: PreparedBatch, before: Promise<void>): Promise<void> {
     const writing = before
       .then(() => sessions.bounded(session, finish(session, prepared)))
       .then(
@@ -154,7 +154,7 @@ export function openDrain(options: DrainOptions): Drain {
     return writing
   }
 
-  async function finish(session: Session, prepared: Prepared): Promise<void> {
+  async function finish(session: Session, prepared: PreparedBatch): Promise<void> {
     try {
       const loaded = await write(session, loading, prepared)
       report({ loaded: [loaded], postponed: [], deadLettered: [] })
@@ -182,7 +182,7 @@ export function openDrain(options: DrainOptions): Drain {
       logger.warn(described(row), 'an event could not be loaded; tried again')
     for (const row of outcome.deadLettered)
       logger.error(described(row), 'an event could not be loaded; dead-lettered')
-    if (outcome.loaded.some(({ asked }) => asked > 0)) options.onAsked?.()
+    if (outcome.loaded.some(({ refetches }) => refetches > 0)) options.onRefetchRequested?.()
   }
 
   function succeeded(): void {

@@ -47,7 +47,7 @@ export interface Gathered<Row> {
   /** In the order of their names, in which every worker writes. */
   readonly groups: readonly Group[]
   readonly noted: readonly StreamFindings[]
-  readonly asks: readonly RefetchRequest[]
+  readonly requests: readonly RefetchRequest[]
   /** Rows that are dead-lettered. */
   readonly dead: ReadonlySet<Row>
 }
@@ -67,7 +67,7 @@ export async function gather<Row extends StoredEvent>(
 ): Promise<Gathered<Row>> {
   const groups = new Map<string, Group>()
   const noted = new Map<StreamOrInbox, StreamFindings>()
-  const asks: RefetchRequest[] = []
+  const requests: RefetchRequest[] = []
   const dead = new Set<Row>()
 
   function notedOf(stream: StreamOrInbox): StreamFindings {
@@ -80,20 +80,20 @@ export async function gather<Row extends StoredEvent>(
     if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     const { teamId } = row
     const { result, drift } = readEvent(row, apiVersionOf(teamId))
-    const ask = (stream: StreamName, id: string, reason: RefetchReason) =>
-      asks.push({ teamId, stream, id, reason, origin: `event:${row.eventId}`, since: null })
+    const request = (stream: StreamName, id: string, reason: RefetchReason) =>
+      requests.push({ teamId, stream, id, reason, origin: `event:${row.eventId}`, since: null })
     if (drift !== null) countFinding(notedOf(drift.stream).findings.driftAt, teamId, drift.path, drift.type)
     if (result.kind === 'dead') {
       dead.add(row)
       notedOf(result.stream).deadLetters.push({ teamId, deadLetter: result.deadLetter })
-    } else if (result.kind === 'ask') {
-      ask(result.stream.name, result.id, result.reason)
+    } else if (result.kind === 'fetch') {
+      request(result.stream.name, result.id, result.reason)
     } else if (result.kind === 'state') {
       const { stream, envelope } = result
       const group = groups.get(stream.name) ?? { stream, states: new Map<string, ArrivedState>() }
       groups.set(stream.name, group)
       if (fold(group, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)
-        ask(stream.name, envelope.id, 'contested')
+        request(stream.name, envelope.id, 'contested')
     }
   }
   const byName = (a: Group, b: Group) => (a.stream.name < b.stream.name ? -1 : 1)
@@ -101,7 +101,7 @@ export async function gather<Row extends StoredEvent>(
   return {
     groups: [...groups.values()].sort(byName),
     noted: [...noted.values()].sort(byStream),
-    asks,
+    requests,
     dead,
   }
 }

@@ -32,16 +32,16 @@ export interface Loading {
   readonly usual: UsualFields
 }
 
-export interface Loaded {
+export interface LoadedBatch {
   readonly rows: readonly InboxRow[]
   readonly dead: ReadonlySet<InboxRow>
   readonly settled: readonly Settled[]
   /** How many records have to be fetched. */
-  readonly asked: number
+  readonly refetches: number
 }
 
 /** A batch that is read and waits for its turn to be written; its transaction is open. */
-export interface Prepared {
+export interface PreparedBatch {
   readonly rows: readonly InboxRow[]
   readonly gathered: Gathered<InboxRow>
 }
@@ -57,7 +57,7 @@ export async function prepare(
   session: Session,
   loading: Loading,
   take: () => Promise<readonly InboxRow[]>,
-): Promise<Prepared | null> {
+): Promise<PreparedBatch | null> {
   const { client } = session
   const ready = staged.get(session) ?? new Set<Stream>()
   staged.set(session, ready)
@@ -77,20 +77,24 @@ export async function prepare(
 }
 
 /** Writes a prepared batch and commits it. */
-export async function write(session: Session, loading: Loading, prepared: Prepared): Promise<Loaded> {
+export async function write(
+  session: Session,
+  loading: Loading,
+  prepared: PreparedBatch,
+): Promise<LoadedBatch> {
   const { rows, withoutErasures } = await withoutErasedEvents(session, prepared.rows)
   const gathered = rows === prepared.rows ? prepared.gathered : await gather(rows, loading.apiVersionOf)
   const { groups, noted, dead } = gathered
-  const asks: RefetchRequest[] = [...gathered.asks]
+  const requests: RefetchRequest[] = [...gathered.requests]
   const overtakenKeys = groups.length === 0 ? NONE : await overtaken(session, rows)
   for (const group of groups)
-    asks.push(...(await writeGroup(session, loading, group, { overtakenKeys, withoutErasures })))
+    requests.push(...(await writeGroup(session, loading, group, { overtakenKeys, withoutErasures })))
   for (const { stream, deadLetters, findings } of noted) {
     for (const [teamId, own] of byTeam(deadLetters))
       await storeDeadLetters(session.db, { teamId, stream, runId: null }, own)
     await recordFindings(session.db, stream, findings)
   }
-  const asked = await requestRefetches(session.db, asks)
+  const refetches = await requestRefetches(session.db, requests)
   const done = await settle(
     session,
     rows.filter((row) => !dead.has(row)),
@@ -98,7 +102,7 @@ export async function write(session: Session, loading: Loading, prepared: Prepar
   )
   const settled = [...done, ...(await settle(session, [...dead], 'dead'))]
   await session.client.query('commit')
-  return { rows, dead, settled, asked }
+  return { rows, dead, settled, refetches }
 }
 
 const NONE: ReadonlySet<string> = new Set()
@@ -120,10 +124,10 @@ async function writeGroup(
   const { losing, sparse } = await incomplete(session, usual, stream, all)
   const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(keyOf(envelope)))
   const partial = losing.size === 0 ? [] : all.filter((envelope) => losing.has(keyOf(envelope)))
-  const asks: RefetchRequest[] = []
-  const ask = (key: string, reason: 'partial' | 'contested') => {
+  const requests: RefetchRequest[] = []
+  const request = (key: string, reason: 'partial' | 'contested') => {
     const { teamId, id, origin } = states.get(key)!.envelope
-    asks.push({ teamId, stream: stream.name, id, reason, origin, since: null })
+    requests.push({ teamId, stream: stream.name, id, reason, origin, since: null })
   }
   if (stream.one === null) {
     const refused = partial.map((envelope) => ({
@@ -133,22 +137,22 @@ async function writeGroup(
     for (const [teamId, own] of byTeam(refused))
       await storeDeadLetters(session.db, { teamId, stream: stream.name, runId: null }, own)
   } else {
-    for (const key of [...losing, ...sparse]) ask(key, 'partial')
+    for (const key of [...losing, ...sparse]) request(key, 'partial')
   }
   if (whole.length > 0) {
     const lines = await linesInTurns(stream, whole)
     const from = { kind: 'events' } as const
     const { conflicts } = await writeBatch(session, { stream, lines, from, withoutErasures })
     // For a record that cannot be fetched by id, the order of versions is final.
-    if (stream.one !== null) for (const key of conflicts) ask(keyOf(key), 'contested')
+    if (stream.one !== null) for (const key of conflicts) request(keyOf(key), 'contested')
   }
   if (stream.one !== null && overtakenKeys.size > 0) {
     for (const [key, { envelope }] of states) {
       const { teamId, id } = envelope
-      if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`)) ask(key, 'contested')
+      if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`)) request(key, 'contested')
     }
   }
-  return [...asks, ...changedBy(stream, whole)]
+  return [...requests, ...changedBy(stream, whole)]
 }
 
 function byTeam(

@@ -32,7 +32,7 @@ export interface StoredEvent {
 
 export type EventResult =
   | { readonly kind: 'state'; readonly stream: Stream; readonly envelope: Envelope }
-  | { readonly kind: 'ask'; readonly stream: Stream; readonly id: string; readonly reason: RefetchReason }
+  | { readonly kind: 'fetch'; readonly stream: Stream; readonly id: string; readonly reason: RefetchReason }
   | { readonly kind: 'dead'; readonly stream: StreamOrInbox; readonly deadLetter: DeadLetter }
   | { readonly kind: 'nothing' }
 
@@ -98,7 +98,7 @@ function deletion(event: StoredEvent, envelope: JsonObject, stream: Stream): Eve
   const id = referenceId(data)
   if (id.kind !== 'id') return refused(event, envelope, stream, 'a deletion without the id of its record')
   const at = timeOf(envelope, event)
-  if (at === null && stream.one !== null) return { kind: 'ask', stream, id: id.id, reason: 'contested' }
+  if (at === null && stream.one !== null) return { kind: 'fetch', stream, id: id.id, reason: 'contested' }
   const reading = readingOf(event, stream, at ?? fallbackTime(data, event), false)
   const updatedAt = isObject(data) ? data.updated_at : undefined
   // The record existed when it was last updated, whatever the event's own time is.
@@ -124,7 +124,7 @@ function state(event: StoredEvent, parsed: ParsedJson, stream: Stream, apiVersio
     if (!partial) return { kind: 'state', stream, envelope: record }
     return refused(event, envelope, stream, 'an event with a part of a record that cannot be fetched by id')
   }
-  if (partial || at === null) return { kind: 'ask', stream, id: record.id, reason: 'partial' }
+  if (partial || at === null) return { kind: 'fetch', stream, id: record.id, reason: 'partial' }
   return { kind: 'state', stream, envelope: record }
 }
 

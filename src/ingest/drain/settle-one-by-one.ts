@@ -12,7 +12,7 @@ import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
-import { type Loaded, type Loading, prepare, write } from './load-events.ts'
+import { type LoadedBatch, type Loading, prepare, write } from './load-events.ts'
 import { deadLetterBody } from './read-event.ts'
 
 export interface Backoff {
@@ -21,7 +21,7 @@ export interface Backoff {
 }
 
 export interface Outcome {
-  readonly loaded: readonly Loaded[]
+  readonly loaded: readonly LoadedBatch[]
   /** Events to be tried again. */
   readonly postponed: readonly InboxRow[]
   readonly deadLettered: readonly InboxRow[]
@@ -38,7 +38,7 @@ export async function settleOneByOne(
   loading: Loading & Backoff,
   rows: readonly InboxRow[],
 ): Promise<Outcome> {
-  const loaded: Loaded[] = []
+  const loaded: LoadedBatch[] = []
   const postponed: InboxRow[] = []
   const deadLettered: InboxRow[] = []
 

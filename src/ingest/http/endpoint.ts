@@ -85,7 +85,7 @@ export function openEndpoint(
     last.response.once('close', () => answerMalformed(error, socket))
   })
   server.on('checkContinue', (request, response) => {
-    // A body that is too long is not asked for. Whether its sender sends it anyway is unknown: the connection closes.
+    // A body that is too long is not requested (100 Continue). Whether its sender sends it anyway is unknown: the connection closes.
     if (Number(request.headers['content-length'] ?? 0) <= limits.body) response.writeContinue()
     else response.setHeader('connection', 'close')
     answer(request, response)

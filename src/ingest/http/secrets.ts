@@ -2,7 +2,7 @@
  * The signature secrets of the teams: those of their configuration, and those that `webhooks create` stored sealed.
  *
  * Invariant: `refresh` returns what was stored when it was called, or later; a retired secret is forgotten within a minute
- * of use. All teams share one look-up at a time and five a second, however many requests ask; no log or error contains a
+ * of use. All teams share one look-up at a time and five a second, however many requests need it; no log or error contains a
  * secret or a sealed box.
  */
 import type { Logger } from 'pino'
@@ -56,7 +56,7 @@ export function openSecretSources<Team extends SecretTeam>(
   let removed: ReadonlySet<number> = new Set()
   let beganAt = Number.NEGATIVE_INFINITY
   let looking: Promise<void> | null = null
-  /** The look-up that has not begun yet, so that everybody who asks now may share it. */
+  /** The look-up that has not begun yet, which all callers share. */
   let coming: Promise<void> | null = null
 
   const warn = (team: SecretTeam, about: string, message: string) => {

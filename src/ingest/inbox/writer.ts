@@ -58,7 +58,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
     try {
       const planner = [
         ...PLANNER.inbox,
-        // Whatever the database asks for: 200 says that the event is on the disk.
+        // Whatever the settings of the database: 200 says that the event is on the disk.
         'synchronous_commit=on',
         `statement_timeout=${statementMs - HEAD_START_MS}`,
       ]

@@ -26,7 +26,7 @@ export interface LoadStatements {
    * Move staged records into `intake_raw.records`. Each returns `team_id, id, tombstone, lost, conflict` of the records
    * that lost or whose order cannot be decided here: a loser with other content, a key that another session inserted
    * meanwhile, and of those that won against other content
-   * - pages: where an event was loaded after $1 (text of a timestamptz, the warehouse's clock, before the page was asked
+   * - pages: where an event was loaded after $1 (text of a timestamptz, the warehouse's clock, before the page was requested
    *   for), or where the current state was updated later;
    * - answers to a fetch by id: where an event was loaded after $1;
    * - events: where the versions tie or the current state was updated later, and where the current state is an answer of

@@ -21,7 +21,7 @@ export interface BatchToWrite {
   readonly stream: Stream
   /** Of one stream and any number of teams, with distinct keys. */
   readonly lines: BatchLines
-  readonly from: From
+  readonly from: BatchSource
   /** Teams that this transaction has already found to have no erasures. */
   readonly withoutErasures?: ReadonlySet<number>
 }
@@ -29,11 +29,11 @@ export interface BatchToWrite {
 /**
  * - `empty`: copied into the tables, which must not contain any of the keys.
  * - `pages`, `answers`, `events`: merged through staging; they differ in what counts as a conflict (`statements`).
- *   `askedAt` is a moment before the page or record was asked for, in the clock of the warehouse.
+ *   `requestedAt` is a moment before the page or record was requested, in the clock of the warehouse.
  */
-export type From =
+export type BatchSource =
   | { readonly kind: 'empty' }
-  | { readonly kind: 'pages' | 'answers'; readonly askedAt: string }
+  | { readonly kind: 'pages' | 'answers'; readonly requestedAt: string }
   | { readonly kind: 'events' }
 
 export interface Written {
@@ -85,7 +85,7 @@ async function mergeAll(
   session: Session,
   statements: LoadStatements,
   lines: BatchLines,
-  from: Exclude<From, { kind: 'empty' }>,
+  from: Exclude<BatchSource, { kind: 'empty' }>,
 ): Promise<readonly Outcome[]> {
   const { client } = session
   await client.query(statements.emptyStaging)
@@ -93,7 +93,7 @@ async function mergeAll(
   await client.query(statements.lockCurrent)
   const { rows: outcomes } = await client.query<Outcome>(
     statements.merge[from.kind],
-    from.kind === 'events' ? [] : [from.askedAt],
+    from.kind === 'events' ? [] : [from.requestedAt],
   )
   const losers = outcomes.filter((each) => each.lost)
   if (losers.length > 0) {

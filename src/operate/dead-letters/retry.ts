@@ -200,7 +200,7 @@ async function loadBody(session: Session, deadLetter: Waiting, stream: Stream): 
   const read = readRecord(value, { teamId, stream, origin, observedAt, invalidUtf8: false })
   if (read.kind === 'dead') return notPossible(id, `the stored body ${read.deadLetter.reason}, as before`)
   const lines = linesOf(stream, [read.envelope])
-  await writeBatch(session, { stream, lines, from: { kind: 'pages', askedAt: createdAt } })
+  await writeBatch(session, { stream, lines, from: { kind: 'pages', requestedAt: createdAt } })
   return { id, outcome: 'loaded' }
 }
 

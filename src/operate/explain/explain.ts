@@ -132,7 +132,7 @@ function explainedEvent(
     return { ...nothing, outcome: `waits in the inbox${tried}` }
   }
   if (event.status === 'dead' || said.kind === 'dead') return { ...nothing, outcome: 'was dead-lettered' }
-  if (said.kind === 'ask')
+  if (said.kind === 'fetch')
     return { ...nothing, outcome: `did not settle the state (${said.reason}): ${refetchOutcome(record)}` }
   if (said.kind === 'nothing') return { ...nothing, outcome: 'is about nothing that is stored' }
   const { version, observedAt, updatedAt, content } = said.envelope

@@ -83,7 +83,7 @@ export function openDraining({ options, teamIds, teams, metrics }: Draining, use
     const team = teams.find((each) => each.name === name)
     return { name, teamId, ...(team === undefined ? {} : { apiVersion: team.apiVersion }) }
   })
-  return use(openDrain({ ...shared, teams: draining, onAsked: () => refetcher?.wake() }))
+  return use(openDrain({ ...shared, teams: draining, onRefetchRequested: () => refetcher?.wake() }))
 }
 
 /** Opens the ingester, and the counts from which silence is judged. */

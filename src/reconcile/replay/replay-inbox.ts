@@ -61,8 +61,8 @@ export async function replayInbox(options: InboxReplayOptions): Promise<InboxRep
   await using session = await openSession({ url, purpose: 'replay --inbox' })
   try {
     const teams = await teamsToReplay(session, options.team)
-    const asked = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
-    const runId = await beginRun(session, 'replay', { ...asked, teams: teams.map(({ name }) => name) })
+    const requested = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
+    const runId = await beginRun(session, 'replay', { ...requested, teams: teams.map(({ name }) => name) })
     return await withinRun({ url, runId, signal }, async () => {
       const teamIds = teams.map(({ teamId }) => teamId)
       const { events, last } = await choose(session, options, teamIds)

@@ -1,5 +1,5 @@
 /**
- * Rebuilds `intake` from intake_raw, without asking the service.
+ * Rebuilds `intake` from intake_raw, without requests to the service.
  *
  * Invariant: afterwards the tables of a stream are as after loading its records again: rows without a record are removed;
  * versions, tombstones, hashes, problems and origins are those of the records. A replay is idempotent, and one that was
@@ -54,8 +54,8 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
   try {
     const teams = await teamsToReplay(session, options.team)
     await lockStreams(session, streams, teams)
-    const asked = { streams: streams.map(({ name }) => name), teams: teams.map(({ name }) => name) }
-    const runId = await beginRun(session, 'replay', asked)
+    const requested = { streams: streams.map(({ name }) => name), teams: teams.map(({ name }) => name) }
+    const runId = await beginRun(session, 'replay', requested)
     return await withinRun({ url, runId, signal }, async () => {
       await using loaders = openLoaders({
         url,

@@ -255,7 +255,7 @@ describe('a record comes as its type says, and as the service gave it', () => {
   ])('by %s, unknown fields and all', async (name) => {
     await using service = await startService((_, response) => json(response, odd))
     await using heard = clientOf(service.url)
-    const got = (await CALLS[name]!.does(heard.client)) as library.Got<object>
+    const got = (await CALLS[name]!.does(heard.client)) as library.RecordAnswer<object>
     expect(got.record).toEqual(odd)
     expect(got.raw).toEqual(odd)
     expect(got.problems).toEqual([])
@@ -286,7 +286,7 @@ describe('a record comes as its type says, and as the service gave it', () => {
     const given = { id: 'x', signature_secret: 's', unheard_of: 1 }
     await using service = await startService((_, response) => json(response, { ...given, ...wrong }))
     await using heard = clientOf(service.url)
-    const got = (await CALLS[name]!.does(heard.client)) as library.Got<object>
+    const got = (await CALLS[name]!.does(heard.client)) as library.RecordAnswer<object>
     expect(got.record).toEqual(given)
     expect(got.raw).toEqual({ ...given, ...wrong })
     expect(got.problems).toEqual([{ path, expected }])

@@ -100,7 +100,7 @@ describe('claiming', () => {
     const [row] = await take()
     expect(row).toEqual({
       ...{ teamId: rig.teamId, stream: 'patients', id: 'p', reason: 'partial', origin: 'event:e' },
-      ...{ asked: '2', attempts: 0, failures: 0, takenAt: row!.takenAt },
+      ...{ requests: '2', attempts: 0, failures: 0, takenAt: row!.takenAt },
     })
     const [{ now }] = (await rig.rows<{ now: string }>('select now()::text as now')) as [{ now: string }]
     expect(row!.takenAt).toBe(now)

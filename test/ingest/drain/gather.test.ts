@@ -49,7 +49,7 @@ function event(fields: EventFields): StoredEvent {
 }
 
 async function gathered(...all: readonly EventFields[]) {
-  const { groups, asks, dead, noted } = await gather(all.map(event), () => 'v2.1')
+  const { groups, requests, dead, noted } = await gather(all.map(event), () => 'v2.1')
   const states = groups.map(({ stream, states: own }) => [
     stream.name,
     Object.fromEntries(
@@ -61,7 +61,7 @@ async function gathered(...all: readonly EventFields[]) {
   ])
   return {
     states: Object.fromEntries(states) as Record<string, Record<string, [string | null, Instant]>>,
-    asks: asks.map(({ teamId, stream, id, reason }) => `${teamId}/${stream}/${id} ${reason}`),
+    requests: requests.map(({ teamId, stream, id, reason }) => `${teamId}/${stream}/${id} ${reason}`),
     dead: dead.size,
     noted,
     streams: groups.map(({ stream }) => stream.name),
@@ -69,21 +69,21 @@ async function gathered(...all: readonly EventFields[]) {
 }
 /** Of the one record. */
 async function outcome(...all: readonly EventFields[]) {
-  const { states, asks } = await gathered(...all)
-  return [states.patients!['1/p']![0], asks]
+  const { states, requests } = await gathered(...all)
+  return [states.patients!['1/p']![0], requests]
 }
 const ASKED = ['1/patients/p contested']
 
 test('nothing makes nothing', async () => {
-  expect(await gathered()).toEqual({ states: {}, asks: [], dead: 0, noted: [], streams: [] })
+  expect(await gathered()).toEqual({ states: {}, requests: [], dead: 0, noted: [], streams: [] })
 })
 
 test('the same ids of several teams and streams are records of their own, and no conflict', async () => {
   const all = [1, 2].flatMap((team) =>
     ['patient', 'packet'].map((source) => ({ team, source, name: `${source} of ${team}`, stamp: 10 - team })),
   )
-  const { states, asks, streams } = await gathered(...all)
-  expect(asks).toEqual([])
+  const { states, requests, streams } = await gathered(...all)
+  expect(requests).toEqual([])
   // In the order of their names, in which every worker writes.
   expect(streams).toEqual(['packets', 'patients'])
   expect(Object.keys(states.patients!)).toEqual([
@@ -155,14 +155,14 @@ describe('of two states', () => {
 })
 
 test('a conflict between any two of three states requests a fetch, once each time it is found', async () => {
-  const { states, asks } = await gathered(
+  const { states, requests } = await gathered(
     { name: 'third', stamp: 3 },
     { name: 'first', stamp: 1 },
     { name: 'fourth', stamp: 4 },
     { name: 'second', stamp: 2 },
   )
   expect(states.patients!['1/p']![0]).toBe('fourth')
-  expect(asks).toEqual([...ASKED, ...ASKED])
+  expect(requests).toEqual([...ASKED, ...ASKED])
 })
 
 describe('a packet response, which cannot be fetched by id', () => {
@@ -187,10 +187,10 @@ describe('a packet response, which cannot be fetched by id', () => {
       [earlier, later],
       [later, earlier],
     ]) {
-      const { groups, asks } = await gather(order.map(event), () => 'v2.1')
+      const { groups, requests } = await gather(order.map(event), () => 'v2.1')
       const { envelope } = groups[0]!.states.get('1/p')!
       expect(envelope.content!.payload.is_submitted).toBe(true)
-      expect(asks).toEqual([])
+      expect(requests).toEqual([])
       if (order[0] === earlier) expect(envelope.version).toBe(at(9_000))
     }
   })
@@ -205,9 +205,9 @@ test('an unreadable event is a dead letter once, of its own team, and the other 
 })
 
 test('a partial record is fetched, and does not affect the state of others', async () => {
-  const { states, asks } = await gathered({ data: { id: 'p' } }, { id: 'q' })
+  const { states, requests } = await gathered({ data: { id: 'p' } }, { id: 'q' })
   expect(Object.keys(states.patients!)).toEqual(['1/q'])
-  expect(asks).toEqual(['1/patients/p partial'])
+  expect(requests).toEqual(['1/patients/p partial'])
 })
 
 test('more events than are read in one turn are all there', async () => {

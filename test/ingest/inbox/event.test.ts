@@ -56,11 +56,11 @@ test('a loaded or refetched event is stored in the inbox with its source and the
       const stored = { teamId: 1, eventId: noted.eventId, receivedAt: at(1), body: bytes }
       const { result } = readStored(stored, 'v2.1')
       kinds.add(result.kind)
-      if (result.kind !== 'state' && result.kind !== 'ask') return
-      const id = result.kind === 'ask' ? result.id : result.envelope.id
+      if (result.kind !== 'state' && result.kind !== 'fetch') return
+      const id = result.kind === 'fetch' ? result.id : result.envelope.id
       expect([noted.source, noted.recordId]).toEqual([result.stream.source, id])
     }),
     { numRuns: often(3_000, 100_000) },
   )
-  expect([...kinds].sort()).toEqual(['ask', 'dead', 'nothing', 'state'])
+  expect([...kinds].sort()).toEqual(['dead', 'fetch', 'nothing', 'state'])
 })

@@ -4,7 +4,12 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Envelope } from '../../../src/core/envelope.ts'
-import { type From, prepareStaging, type Written, writeBatch } from '../../../src/load/merge/write-batch.ts'
+import {
+  type BatchSource,
+  prepareStaging,
+  type Written,
+  writeBatch,
+} from '../../../src/load/merge/write-batch.ts'
 import { linesOf } from '../../../src/normalize/lines.ts'
 import { forms } from '../../../src/streams/forms.ts'
 import { packetResponses } from '../../../src/streams/packet-responses.ts'
@@ -45,9 +50,9 @@ beforeEach(async () => {
   await one.client.query(`truncate ${tables.map(({ name }) => name).join(', ')}`)
 })
 
-const EVENTS: From = { kind: 'events' }
-const ANSWERS: From = { kind: 'answers', askedAt: '2100-01-01T00:00:00Z' }
-const PAGES: From = { kind: 'pages', askedAt: '2100-01-01T00:00:00Z' }
+const EVENTS: BatchSource = { kind: 'events' }
+const ANSWERS: BatchSource = { kind: 'answers', requestedAt: '2100-01-01T00:00:00Z' }
+const PAGES: BatchSource = { kind: 'pages', requestedAt: '2100-01-01T00:00:00Z' }
 /** Requested before anything that a test loads. */
 const EARLY = '2020-01-01T00:00:00Z'
 
@@ -55,7 +60,7 @@ async function write(
   session: Session,
   stream: Stream,
   envelopes: readonly Envelope[],
-  from: From,
+  from: BatchSource,
 ): Promise<Written> {
   return await writeBatch(session, { stream, lines: linesOf(stream, envelopes), from })
 }
@@ -64,7 +69,7 @@ async function committed(
   session: Session,
   stream: Stream,
   envelopes: readonly Envelope[],
-  from: From,
+  from: BatchSource,
 ): Promise<Written> {
   await session.client.query('begin')
   const written = await write(session, stream, envelopes, from)
@@ -97,7 +102,7 @@ const shown = (session: Session) =>
 
 describe('a conflict', () => {
   const NEW = { seen: 30, name: 'New' }
-  test.each<[string, From, State, State, boolean]>([
+  test.each<[string, BatchSource, State, State, boolean]>([
     ['an event that loses to other content', EVENTS, { seen: 50 }, NEW, true],
     ['an event that loses to the same content', EVENTS, { seen: 50, name: 'New' }, NEW, false],
     ['an event of the same version', EVENTS, { seen: 30 }, NEW, true],
@@ -172,14 +177,14 @@ describe('a conflict', () => {
     ],
     [
       'a page asked for before an event was loaded',
-      { kind: 'pages', askedAt: EARLY },
+      { kind: 'pages', requestedAt: EARLY },
       { seen: 20 },
       { ...NEW, origin: 'run:1 page:1' },
       true,
     ],
     [
       'a page asked for before another page was loaded',
-      { kind: 'pages', askedAt: EARLY },
+      { kind: 'pages', requestedAt: EARLY },
       { seen: 20, origin: 'run:1 page:1' },
       { ...NEW, origin: 'run:1 page:2' },
       false,
@@ -200,7 +205,7 @@ describe('a conflict', () => {
     ],
     [
       'an answer asked for before an event was loaded',
-      { kind: 'answers', askedAt: EARLY },
+      { kind: 'answers', requestedAt: EARLY },
       { seen: 20 },
       { ...NEW, origin: 'event:e refetch' },
       true,
@@ -298,7 +303,7 @@ describe('concurrent sessions', () => {
     await write(one, patients, [person('a', { seen: 20, name: 'event' })], EVENTS)
     const page = committed(two, patients, [person('a', { seen: 30, name: 'page', origin: 'run:1 page:1' })], {
       kind: 'pages',
-      askedAt: now,
+      requestedAt: now,
     })
     await waitsForLock(one, 'merge two')
     await one.client.query('commit')

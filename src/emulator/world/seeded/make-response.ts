@@ -18,7 +18,7 @@ interface Visit {
   readonly place: Place
   readonly patient: number
   readonly document: number | null
-  readonly asked: number
+  readonly requested: number
   readonly sent: number
   readonly submitted: number
 }
@@ -36,11 +36,11 @@ function visitOf(seeded: Seed, place: Place): Visit {
   const own = draw.below(patients.count)
   const first = plan.sameClient === true || plan.answers === 'full'
   const patient = first ? new Draw(key, -1 - round).below(patients.count) : own
-  const asked = WORLD_START + Math.floor(draw.share() * SPAN)
-  const sent = asked + draw.below(50_000_000)
+  const requested = WORLD_START + Math.floor(draw.share() * SPAN)
+  const sent = requested + draw.below(50_000_000)
   const submitted = sent + 2 * MINUTE + Math.floor(draw.share() ** 3 * 9 * DAY)
   const document = plan.target === 'document' ? draw.below(documents.count) : null
-  return { place, patient, document, asked, sent, submitted }
+  return { place, patient, document, requested, sent, submitted }
 }
 
 function formOf(seeded: Seed, { place }: Visit): number | null {
@@ -83,7 +83,7 @@ export function makeResponse(seeded: Seed, index: number): Response {
   const packetResponse = visits.packetResponse(place)
   const stamped = isStamped(place)
   const is_skipped = isSkipped(place)
-  const created = message === null ? visit.asked : visit.sent
+  const created = message === null ? visit.requested : visit.sent
   const saved = plan.outcome === 'progress' && member === 0 ? visit.sent + MINUTE : created
   const archived = visit.submitted + 3 * DAY
   const updated = plan.outcome === 'archived' ? archived : stamped ? visit.submitted : saved
@@ -186,8 +186,8 @@ export function makeMessage(seeded: Seed, index: number): Message {
     status,
     content: contentOf((form ?? packet ?? document)!.name),
     sent_at: wasSent ? stamp(visit.sent) : null,
-    created_at: stamp(visit.asked),
-    updated_at: stamp(wasSent ? visit.sent : visit.asked),
+    created_at: stamp(visit.requested),
+    updated_at: stamp(wasSent ? visit.sent : visit.requested),
   }
 }
 

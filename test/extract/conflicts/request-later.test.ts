@@ -87,7 +87,7 @@ test('the note counts them, quotes the first reason, and asks for attention', as
   const source = await later(['a', 'b'])
   source.failedFetches.later.set('c', 'another reason')
   expect(laterNote(source)).toEqual({
-    text: '3 could not be fetched and are asked for again later (the service fails (503))',
+    text: '3 could not be fetched and will be requested again later (the service fails (503))',
     attention: true,
   })
 })
