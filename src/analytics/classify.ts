@@ -45,6 +45,30 @@ export async function listQuestions(db: Kysely<Warehouse>, scope: Scope): Promis
   return rows
 }
 
+/** A question that was decided on, then reworded, and waits for a decision. */
+export interface WaitingQuestion {
+  readonly team: string
+  readonly form_id: string
+  readonly question_id: string
+}
+
+/** Of teams that were not removed, by team, form and position. */
+export async function waitingQuestions(db: Kysely<Warehouse>): Promise<readonly WaitingQuestion[]> {
+  const { rows } = await sql<WaitingQuestion>`
+    select team.name as team, q.form_id, q.question_id
+    from intake_raw.question_terms q join intake.teams team using (team_id)
+    where q.waits and not exists (select from intake_ops.removed_teams removed where removed.team_id = q.team_id)
+    order by team.name, q.form_id, q.position, q.question_id`.execute(db)
+  return rows
+}
+
+/** One line for a person: their number, and the ids of the first ones. */
+export function waitingText(questions: readonly Omit<WaitingQuestion, 'team'>[]): string {
+  const named = questions.slice(0, 5).map(({ form_id, question_id }) => `${question_id} of form ${form_id}`)
+  const rest = questions.length > named.length ? `, and ${questions.length - named.length} more` : ''
+  return `${questions.length} reworded question(s) wait for a decision: ${named.join(', ')}${rest}; see intake-sync classify list --waiting`
+}
+
 /** Decides on a question as it is now. Returns the number of matching questions, which may be of several forms or teams. */
 export async function decide(
   db: Kysely<Warehouse>,

@@ -11,6 +11,7 @@
 import { setMaxListeners } from 'node:events'
 import { sql } from 'kysely'
 import PQueue from 'p-queue'
+import { type WaitingQuestion, waitingQuestions } from '../analytics/classify.ts'
 import { refreshAnalytics } from '../analytics/refresh.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
@@ -44,6 +45,8 @@ export interface BackfillSummary {
   readonly runId: string | null
   readonly status: RunStatus
   readonly teams: readonly TeamSummary[]
+  /** Questions of these teams that were reworded, and whose answers wait for a decision (classify). */
+  readonly waitingQuestions: readonly WaitingQuestion[]
 }
 
 export interface StreamSummary {
@@ -110,9 +113,14 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       )
       const stale = runId === null ? null : await refreshAnalytics(control.db)
       if (stale !== null) options.logger.warn(stale)
+      const waiting = runId === null ? [] : await waitingQuestions(control.db)
       const status = signal.aborted ? 'interrupted' : statusOf(summaries)
       if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
-      return { runId, status, teams: summaries }
+      const names = new Set(teams.map(({ name }) => name))
+      return {
+        ...{ runId, status, teams: summaries },
+        waitingQuestions: waiting.filter(({ team }) => names.has(team)),
+      }
     })
   } catch (error) {
     throw warehouseError(error)

@@ -23,7 +23,7 @@ import { readExports } from './exports/read-exports.ts'
 import { readList } from './read-list.ts'
 import { readWindows } from './scan/read-windows.ts'
 import { everythingNote, joinNotes, type SliceNote, type SliceOptions } from './slice-note.ts'
-import { emptyTally, type Source } from './source.ts'
+import { emptyTally, type Source, type Tally } from './source.ts'
 
 export interface StreamRun {
   readonly options: BackfillOptions
@@ -42,7 +42,7 @@ export async function runStream(run: StreamRun): Promise<StreamReport> {
   const report = (status: RunStatus, note: string | null): StreamReport => ({
     status,
     ...meter,
-    ...tally,
+    ...onceEach(tally),
     seconds: Math.round((options.clock.now() - begun) / 1000) / 1000,
     note,
   })
@@ -108,6 +108,15 @@ async function take(session: Session, { options, team, stream, runId }: StreamRu
   const key = { teamId: team.teamId, stream: stream.name, slice: '' }
   if (runId !== null) return await takeSlice(session.db, key, runId)
   return untakenSlice(key, '0', options.migrated ? await cursorOf(session.db, key) : null)
+}
+
+/**
+ * Counts each record once: a list that changes is read again, and then lists unchanged what this run loaded before; and
+ * some records are fetched by id, which no list contained.
+ */
+function onceEach(tally: Tally): Tally {
+  const fetched = Math.max(tally.fetched, tally.changed)
+  return { ...tally, fetched, unchanged: Math.min(tally.unchanged, fetched - tally.changed) }
 }
 
 /** True for an error that every stream of the team would meet: refused credentials, no permitted request. */

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
+import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { type Login, makeLogin } from './logins.ts'
@@ -60,6 +61,11 @@ const idOf = (form: FormName, kind: string) => `${form} ${kind}`
 let service: LittleService
 let warehouse: TestDatabase
 let analyst: Login
+/** What commands say after the questions were reworded. */
+let reworded: Ended
+let status: Ended
+let statusText: Ended
+let doctor: Ended
 
 const run = async (...words: string[]) => {
   const ended = await runCommand(words, { ...service.env, DATABASE_URL: warehouse.url })
@@ -148,7 +154,10 @@ beforeAll(async () => {
   await run('backfill')
   records.forms.splice(0, FORMS.length, ...FORMS.map((form) => formOf(form, 'now')))
   records.responses.push(...FORMS.map((form) => responseOf(form, 'now')))
-  await run('backfill', '--full')
+  reworded = await run('backfill', '--full', '--json')
+  status = await run('status', '--json')
+  statusText = await run('status')
+  doctor = await runCommand(['doctor', '--json'], { ...service.env, DATABASE_URL: warehouse.url })
   for (const form of FORMS)
     for (const { kind } of KINDS) await run('classify', 'set', idOf(form, kind), 'visible')
   analyst = await makeLogin(warehouse.url, 'intake_analyst')
@@ -201,6 +210,32 @@ async function shownColumns(chosen: (form: FormName, time: Time) => boolean): Pr
   }
   return [...shown].sort()
 }
+
+describe('after questions were reworded', () => {
+  // Those that the type or a person showed, and numbers, ticks and choices that a person hid.
+  const waiting = [
+    ...['checkbox', 'number', 'single_choice'].map((kind) => idOf('by_type', kind)),
+    ...['checkbox', 'number', 'single_choice'].map((kind) => idOf('hidden', kind)),
+    ...KINDS.map(({ kind }) => idOf('visible', kind)),
+  ].sort()
+
+  it('the summary of backfill, status and doctor name those that wait for a decision', () => {
+    const ids = (questions: readonly { question_id: string }[]) =>
+      questions.map(({ question_id }) => question_id).sort()
+    const { teams } = JSON.parse(reworded.stdout)
+    expect(ids(teams.default.questions_waiting)).toEqual(waiting)
+    expect(ids(JSON.parse(status.stdout).teams[0].questions_waiting)).toEqual(waiting)
+    const said =
+      /12 reworded question\(s\) wait for a decision: by_type number of form by_type, .*, and 7 more/
+    expect(statusText.stdout).toMatch(said)
+    const { checks } = JSON.parse(doctor.stdout)
+    expect(checks.find(({ name }: { name: string }) => name === 'questions')).toMatchObject({
+      status: 'warning',
+      detail: expect.stringMatching(said),
+      hint: expect.stringContaining('classify list --waiting'),
+    })
+  })
+})
 
 describe('after a question was decided on, reworded and decided on again', () => {
   it('columns of exports whose titles are no text of the form any more belong to no question', async () => {

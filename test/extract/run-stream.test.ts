@@ -77,6 +77,27 @@ test('reports read and loaded records, and the progress under the names of team 
   expect(await run()).toMatchObject({ status: 'succeeded', changed: 0, unchanged: 3 })
 })
 
+test.each([false, true])(
+  'counts each record once while the list changes and is read again (dry run: %s)',
+  async (dry) => {
+    rig.service.records.patients = Array.from({ length: 6 }, (_, at) => person(`p${at}`))
+    rig.service.pageSize = 3
+    let scans = 0
+    rig.service.interfere = ({ url }) => {
+      // A new record pushes another one onto a page that is read later.
+      if (url.includes('page=2')) rig.service.records.patients.unshift(person(`new ${scans++}`))
+      return false
+    }
+    const report = await run({ dry }, dry ? null : '7')
+    expect(scans).toBeGreaterThan(1)
+    const { fetched, changed, unchanged } = report
+    expect(changed).toBeGreaterThan(0)
+    expect(changed + unchanged).toBeLessThanOrEqual(fetched)
+    // A scan may meet a record on two pages.
+    expect(fetched).toBeLessThan(2 * rig.service.records.patients.length)
+  },
+)
+
 test('what needs a person needs attention, and the note says why', async () => {
   const many = Array.from({ length: 52 }, (_, at) => person(`p${at}`))
   rig.service.records.patients = many

@@ -1,5 +1,6 @@
 /** `intake-sync status`: rows, newest record and last run of each team and stream; pending work and webhook health. */
 import { Command } from 'commander'
+import { waitingText } from '../../analytics/classify.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { readStatus, type Status, type StreamStatus } from '../../operate/health/status.ts'
@@ -67,7 +68,13 @@ function statusText(context: Context, { streams, teams }: Status, stale: readonl
     each.dead_letters,
     each.drift,
   ])
-  const notes = stale.map((each) => `stale: ${each.team}/${each.stream}\n`)
+  const waiting = teams.filter(({ questions_waiting }) => questions_waiting.length > 0)
+  const notes = [
+    ...waiting.map(({ team, questions_waiting }) =>
+      paragraph(context, `${team}: ${waitingText(questions_waiting)}`, 0),
+    ),
+    ...stale.map((each) => `stale: ${each.team}/${each.stream}\n`),
+  ]
   const stream = head.indexOf('stream')
   const spare = SPARE.map((at) => at + stream)
   const shown = fittedTable(context, [head, ...rows], stream, spare)

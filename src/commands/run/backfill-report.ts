@@ -1,4 +1,5 @@
 /** The report of a backfill, as text and as the JSON document of `--json`. */
+import { waitingText } from '../../analytics/classify.ts'
 import type { BackfillSummary, TeamSummary } from '../../extract/backfill.ts'
 import type { StreamReport } from '../../load/runs.ts'
 import type { Context } from '../context.ts'
@@ -37,6 +38,7 @@ export function backfillDocument(summary: BackfillSummary): unknown {
     {
       streams: Object.fromEntries(team.streams.map(({ stream, report }) => [stream, figuresOf(report)])),
       dead_letters_waiting: team.waiting,
+      questions_waiting: waitingOf(summary, team).map(({ team: _, ...question }) => question),
     },
   ])
   const runId = summary.runId === null ? null : Number(summary.runId)
@@ -57,6 +59,10 @@ function added(sum: Figures | undefined, more: Figures): Figures {
   result.status = worst ?? null
   result.note = [sum.note, more.note].filter((note) => note !== null).join('; ') || null
   return result
+}
+
+function waitingOf({ waitingQuestions }: BackfillSummary, { name }: TeamSummary) {
+  return waitingQuestions.filter(({ team }) => team === name)
 }
 
 /** Columns to drop on a narrow terminal, in this order. */
@@ -93,6 +99,9 @@ export function backfillText(context: Context, summary: BackfillSummary): string
     ...erasedOf(team, several),
     ...(team.waiting > 0
       ? [`${team.waiting} dead letter(s) of ${team.name} waiting: see intake-sync dead-letters list`]
+      : []),
+    ...(waitingOf(summary, team).length > 0
+      ? [`${several ? `${team.name}: ` : ''}${waitingText(waitingOf(summary, team))}`]
       : []),
   ])
   const what = summary.runId === null ? 'dry run, nothing written' : `run ${summary.runId}`

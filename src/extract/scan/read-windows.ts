@@ -89,7 +89,7 @@ async function readWindow(
   if (last.stopped || last.distinct === 0 || lacksNewest) {
     // The records that were read are loaded; the scan of everything counts them again.
     const { fetched, unchanged, erased } = before
-    Object.assign(tally, { fetched, unchanged, erased })
+    Object.assign(tally, options.dry ? before : { fetched, unchanged, erased })
     const reason = last.stopped
       ? 'the service does not keep to the date filter'
       : last.distinct === 0

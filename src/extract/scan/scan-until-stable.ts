@@ -32,7 +32,8 @@ export async function scanUntilStable(
   const before = { ...tally }
   for (let tries = 1; ; tries++) {
     const { fetched, unchanged, erased, deadLetters } = before
-    if (tries > 1) Object.assign(tally, { fetched, unchanged, erased, deadLetters })
+    // A dry run loads nothing, so that each scan counts the same records as changed.
+    if (tries > 1) Object.assign(tally, options.dry ? before : { fetched, unchanged, erased, deadLetters })
     // Without tables there is nothing to compare with, however often the list is read.
     const straight = !options.migrated || (untouched && tries === 1)
     const mode = straight ? 'straight' : 'skip-unchanged'

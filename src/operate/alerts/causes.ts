@@ -67,6 +67,11 @@ const TEXTS = {
     cleared: 'no unknown field arrived for a week',
     hint: 'intake-sync status; their values are in _extra, their names in intake_ops.drift',
   },
+  questions_waiting: {
+    raised: ({ questions }) => `${counted(questions, 'reworded question')} waiting for a decision`,
+    cleared: 'no reworded question waits for a decision',
+    hint: 'intake-sync classify list --waiting, then classify set; until then analysts see at most their choices',
+  },
   defect: {
     raised: ({ kinds = 0, count = 0 }) =>
       `intake-sync failed in its own code: ${counted(kinds, 'defect')}, ${count} times`,

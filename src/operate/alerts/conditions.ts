@@ -6,6 +6,7 @@
  * others by that limit at most.
  */
 import { type Kysely, sql } from 'kysely'
+import { waitingQuestions } from '../../analytics/classify.ts'
 import { withinBudget } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readInbox, type WebhookStatus } from '../health/team-status.ts'
@@ -39,13 +40,21 @@ export interface Found {
 
 /** Causes that a run in progress may still change; they are not judged while their stream is busy. */
 const OF_STREAMS: readonly Cause[] = CAUSES.filter(
-  (cause) => !['inbox_old', 'webhooks_silent', 'backfill_overdue', 'defect'].includes(cause),
+  (cause) =>
+    !['inbox_old', 'webhooks_silent', 'backfill_overdue', 'defect', 'questions_waiting'].includes(cause),
 )
 
 const OF_RUNS: readonly Cause[] = CAUSES.filter((cause) => /^(?:backfill|verify|replay)_/.test(cause))
 
 /** Time limits in milliseconds. Their sum, with the webhooks of all teams, is less than half of a round's limit. */
-const BUDGETS = { inbox: 3_000, runs: 3_000, dead_letters: 2_000, drift: 2_000, defects: 2_000 } as const
+const BUDGETS = {
+  inbox: 3_000,
+  runs: 3_000,
+  dead_letters: 2_000,
+  drift: 2_000,
+  defects: 2_000,
+  questions: 1_000,
+} as const
 
 /** Throws if the warehouse is unreachable. A query that exceeds its time limit is left out of the result. */
 export async function findConditions(db: Kysely<Warehouse>, options: ConditionOptions): Promise<Found> {
@@ -79,6 +88,7 @@ export async function findConditions(db: Kysely<Warehouse>, options: ConditionOp
       conditions.push(...((await judge('drift', ['drift'], () => readDrift(db))) ?? []))
     }
     conditions.push(...((await judge('defects', ['defect'], () => readDefects(db))) ?? []))
+    conditions.push(...((await judge('questions', ['questions_waiting'], () => readQuestions(db))) ?? []))
     const webhooks = await webhookChecks.check(db, teams)
     for (const { team } of webhooks) judgedWebhooks.add(team)
     conditions.push(...webhooks.flatMap(silentWebhooks))
@@ -121,6 +131,15 @@ async function readDefects(db: Kysely<Warehouse>): Promise<readonly Condition[]>
     group by 1 having max(defect.last_seen) > now() - interval '7 days'`.execute(db)
   return rows.map(({ team, kinds, count }) => {
     return { team, cause: 'defect', stream: '', mark: kinds, figures: { kinds, count } }
+  })
+}
+
+/** Posted again when the count grows. */
+async function readQuestions(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
+  const waiting = await waitingQuestions(db)
+  return [...new Set(waiting.map(({ team }) => team))].map((team) => {
+    const questions = waiting.filter((each) => each.team === team).length
+    return { team, cause: 'questions_waiting', stream: '', mark: questions, figures: { questions } }
   })
 }
 

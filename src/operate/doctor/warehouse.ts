@@ -5,6 +5,7 @@
  * Invariant: writes only to temporary tables.
  */
 import { sql } from 'kysely'
+import { waitingQuestions, waitingText } from '../../analytics/classify.ts'
 import { migrationStatus } from '../../analytics/migrate.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
@@ -39,7 +40,8 @@ export async function checkWarehouse(url: string): Promise<WarehouseChecks> {
     schema,
   ]
   const migrated = schema.status === 'ok'
-  if (migrated) checks.push(await privilegeCheck(session), await rolesCheck(session))
+  if (migrated)
+    checks.push(await privilegeCheck(session), await rolesCheck(session), await questionsCheck(session))
   return { checks, session, migrated }
 }
 
@@ -178,4 +180,16 @@ async function rolesCheck({ db }: Session): Promise<Check> {
   const ungranted = rows.filter((row) => !row.usable).map((row) => row.role)
   if (ungranted.length > 0) return failed('roles', `without their grants: ${ungranted.join(', ')}`, hint)
   return ok('roles', ROLES.join(', '))
+}
+
+/** Answers to a reworded question are hidden from analysts until somebody decides on it. */
+async function questionsCheck({ db }: Session): Promise<Check> {
+  try {
+    const waiting = await waitingQuestions(db)
+    if (waiting.length === 0) return ok('questions', 'no reworded question waits for a decision')
+    const [what] = waitingText(waiting).split('; ')
+    return warning('questions', what!, 'intake-sync classify list --waiting, then classify set')
+  } catch (error) {
+    return failedBy('questions', error)
+  }
 }

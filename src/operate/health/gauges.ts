@@ -5,6 +5,7 @@
  * values, and `intake_warehouse_up` is 0. Concurrent requests share one query.
  */
 import { Gauge, type Registry } from 'prom-client'
+import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify.ts'
 import type { Clock } from '../../core/clock.ts'
 import { type Glances, glance } from '../../warehouse/glance.ts'
 import { countRaised, type RaisedCount } from '../alerts/alert-rows.ts'
@@ -50,17 +51,25 @@ export function openGauges(options: GaugesOptions): Gauges {
   const showInbox = inboxGauges(gauge)
   const showTrouble = troubleGauges(gauge)
   const showAlerts = alertGauge(gauge)
+  const showQuestions = questionsGauge(gauge)
   const showWebhooks = webhookGauges(gauge)
   const webhookChecks = openWebhookChecks({ inboxDays })
   const sources = [
     openSource(FRESH, clock, async () => {
-      const [inbox, trouble, alerts] = await glances.look(
+      const [inbox, trouble, alerts, questions] = await glances.look(
         { purpose: 'metrics', milliseconds: LIMIT_MS },
-        async (db) => [await readInbox(db), await readTrouble(db), await countRaised(db)] as const,
+        async (db) =>
+          [
+            await readInbox(db),
+            await readTrouble(db),
+            await countRaised(db),
+            await waitingQuestions(db),
+          ] as const,
       )
       showInbox(inbox)
       showTrouble(trouble)
       showAlerts(alerts)
+      showQuestions(inbox, questions)
     }),
     openSource(SLOW_FRESH, clock, async () => {
       const query = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
@@ -155,6 +164,17 @@ function troubleGauges(gauge: MakeGauge): (rows: readonly StreamTrouble[]) => vo
       if (row.last_run_ok !== null) ok.set({ team, stream }, row.last_run_ok ? 1 : 0)
       if (row.last_success_at !== null) success.set({ team, stream }, row.last_success_at.getTime() / 1000)
     }
+  }
+}
+
+function questionsGauge(
+  gauge: MakeGauge,
+): (teams: readonly InboxStatus[], questions: readonly WaitingQuestion[]) => void {
+  const waiting = gauge('questions_waiting', 'Reworded questions that wait for a decision.', ['team'])
+  return (teams, questions) => {
+    waiting.reset()
+    for (const { team } of teams)
+      waiting.set({ team }, questions.filter((question) => question.team === team).length)
   }
 }
 

@@ -1,5 +1,6 @@
 /** Reads the state of each team: inbox, refetches, dead letters of events, silence. Counts and times only. */
 import { type Kysely, sql } from 'kysely'
+import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify.ts'
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -86,6 +87,8 @@ export interface TeamStatus {
     readonly drift: number
   }
   readonly refetches: number
+  /** Questions that were reworded, and whose answers wait for a decision (classify). */
+  readonly questions_waiting: readonly Omit<WaitingQuestion, 'team'>[]
   readonly webhooks: Omit<WebhookStatus, 'team'>
 }
 
@@ -97,12 +100,17 @@ export async function readTeams(
     (await readWebhooks(db, { inboxDays })).map(({ team, ...status }) => [team, status]),
   )
   const unknown = new Map((await readUnknown(db)).map(({ team, ...counts }) => [team, counts]))
+  const questions = await waitingQuestions(db)
   return (await readInbox(db)).flatMap(({ team, refetches, pending_by_stream, ...inbox }) => {
     const silence = webhooks.get(team)
     const counts = unknown.get(team)
     // A team that was added between the queries is left out.
     if (silence === undefined || counts === undefined) return []
-    return [{ team, inbox: { ...inbox, ...counts }, refetches, webhooks: silence, pending_by_stream }]
+    const questions_waiting = questions.flatMap(({ team: own, ...question }) =>
+      own === team ? [question] : [],
+    )
+    const known = { team, inbox: { ...inbox, ...counts }, refetches, questions_waiting }
+    return [{ ...known, webhooks: silence, pending_by_stream }]
   })
 }
 

@@ -25,6 +25,6 @@ test('seconds of several teams have at most three decimals', () => {
     waiting: 0,
     failure: null,
   }))
-  const said = backfillDocument({ runId: '1', status: 'succeeded', teams })
+  const said = backfillDocument({ runId: '1', status: 'succeeded', teams, waitingQuestions: [] })
   expect(said).toMatchObject({ streams: { patients: { seconds: 0.7, fetched: 6, requests: 3 } } })
 })

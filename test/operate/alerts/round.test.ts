@@ -367,6 +367,24 @@ describe('causes', () => {
     expect(await scene.posted()).toEqual(['cleared webhooks_silent north'])
   })
 
+  it('questions that wait for a decision raise an alert, again for more of them, and clear it once all are decided on', async () => {
+    const scene = await openScene()
+    const reword = (id: string) =>
+      scene.query(
+        `insert into intake_raw.question_terms (team_id, form_id, question_id, position, kind, shows, waits)
+         select team_id, 'f', $1, 1, 'text', 'nothing', true from intake.teams where name = 'north'`,
+        [id],
+      )
+    await reword(CANARY)
+    expect(await scene.posted()).toEqual(['raised questions_waiting north'])
+    expect(await scene.posted()).toEqual([])
+    await reword(`${CANARY}-2`)
+    expect(await scene.posted()).toEqual(['raised questions_waiting north'])
+    expect(scene.receiver.posts[1]!.document.alerts[0]!.figures).toEqual({ questions: 2 })
+    await scene.query('update intake_raw.question_terms set waits = false')
+    expect(await scene.posted()).toEqual(['cleared questions_waiting north'])
+  })
+
   it('drift raises an alert, again for new drift, and clears it a week after it was last seen', async () => {
     const scene = await openScene()
     const drift = (path: string) =>

@@ -79,7 +79,16 @@ test('without a fault, nothing is reported and the exit code is 0', async () => 
       'database writes',
       'schema',
     ],
-    ...['database privileges', 'roles', 'disk', 'time zones', 'credentials', 'environment', 'clock'],
+    ...[
+      'database privileges',
+      'roles',
+      'questions',
+      'disk',
+      'time zones',
+      'credentials',
+      'environment',
+      'clock',
+    ],
     'rate limit',
     ...['webhook secret', 'encryption key', 'inbox', 'schedule', 'alerts', 'webhook port', 'admin port'],
   ])

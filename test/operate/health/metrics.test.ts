@@ -85,6 +85,11 @@ async function everything(): Promise<readonly Metric[]> {
     warehouse.url,
     "insert into intake_ops.alerts (team_id, cause) select team_id, 'inbox_old' from intake.teams",
   )
+  await query(
+    warehouse.url,
+    `insert into intake_raw.question_terms (team_id, form_id, question_id, position, kind, shows, waits)
+     select team_id, 'f', 'q' || n, n, 'text', 'nothing', n < 3 from intake.teams, generate_series(1, 3) n`,
+  )
   const { registry, ingest, drain, alertsPosted } = openMetrics()
   alertsPosted(false)
   ingest.stored('north', false)
@@ -128,6 +133,7 @@ it('reports the counts of the process and the state of the warehouse', async () 
   expect(valueAt('intake_refetches_pending', team)).toBe(0)
   expect(valueAt('intake_ingest_in_flight_bytes')).toBe(700)
   expect(valueAt('intake_dead_letters_waiting', { ...team, stream: 'patients' })).toBe(1)
+  expect(valueAt('intake_questions_waiting', team)).toBe(2)
   expect(valueAt('intake_last_run_ok', { ...team, stream: 'patients' })).toBe(1)
   const ageOf = (stream: string) =>
     Date.now() / 1000 - valueAt('intake_last_success_timestamp_seconds', { ...team, stream })!
