@@ -65,7 +65,7 @@ export const isSchedule = (text: string) =>
   text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
 const proxies = z.string().transform((text, context) => {
-  const networks = networksOf(text.split(',').map((each) => each.trim()))
+  const networks = networksOf(text.split(',').map((text) => text.trim()))
   if (networks === null) context.addIssue({ code: 'custom' })
   return networks
 })

@@ -84,7 +84,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
     const known = await numberTeams(options, control)
     const teams = dry ? known : await lockTeams(options, control, known)
     const requested = {
-      streams: options.streams.map((each) => each.name),
+      streams: options.streams.map((stream) => stream.name),
       teams: teams.map((team) => team.name),
     }
     const runId = dry

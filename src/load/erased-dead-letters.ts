@@ -51,9 +51,9 @@ function subjectsOf(
 ): readonly Subject[] {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const stream = name === INBOX ? undefined : streamNamed(name)
-  const own = stream === undefined || id === null ? [] : [{ stream: stream.name, id }]
+  const self = stream === undefined || id === null ? [] : [{ stream: stream.name, id }]
   const named = subjectsOfBody(stream, bytes)
-  return [...own, ...(named.own === null ? [] : [named.own]), ...named.others]
+  return [...self, ...(named.own === null ? [] : [named.own]), ...named.others]
 }
 
 export interface BodySubjects {
@@ -80,9 +80,9 @@ export function subjectsOfBody(stream: Stream | undefined, body: Buffer): BodySu
 
 /** `record` may be its id alone. */
 function subjectsOfRecord(stream: Stream, record: unknown): BodySubjects {
-  const own = referenceId(record)
+  const id = referenceId(record)
   return {
-    own: own.kind === 'id' ? { stream: stream.name, id: own.id } : null,
+    own: id.kind === 'id' ? { stream: stream.name, id: id.id } : null,
     others: isObject(record) ? subjectsNamedIn(stream, record) : [],
   }
 }

@@ -114,8 +114,8 @@ export async function countSkipped(
   await sql`
     insert into intake_ops.erasures as known (hash, patient_hash, team_id, skipped, last_skipped_at)
     select decode(hash, 'hex'), decode(patient, 'hex'), ${teamId}, times, now()
-    from unnest(${sorted.map((each) => each.hash)}::text[], ${sorted.map((each) => each.patient)}::text[],
-      ${sorted.map((each) => each.times)}::bigint[]) as given (hash, patient, times)
+    from unnest(${sorted.map((erasure) => erasure.hash)}::text[], ${sorted.map((erasure) => erasure.patient)}::text[],
+      ${sorted.map((erasure) => erasure.times)}::bigint[]) as given (hash, patient, times)
     order by 1
     on conflict (hash) do update set skipped = known.skipped + excluded.skipped, last_skipped_at = now()`.execute(
     db,
@@ -190,10 +190,10 @@ function subjectHashes(
   lines: BatchLines,
   { teamId, hashOf }: Erasures,
 ): ReadonlyMap<string, readonly string[]> {
-  const own = `${teamId}\t`
+  const teamPrefix = `${teamId}\t`
   const hashesByKey = new Map<string, string[]>()
   const note = (line: string, columns: readonly NamingColumn[]) => {
-    if (!line.startsWith(own)) return
+    if (!line.startsWith(teamPrefix)) return
     const key = keyOf(line)
     const hashes = hashesByKey.get(key) ?? [hashOf({ stream: stream.name, id: unescaped(idOf(line)) })]
     hashesByKey.set(key, hashes)

@@ -80,7 +80,7 @@ export function openPool({ connections, idleMs, ...options }: PoolOptions): pg.P
 function settings(options: ConnectionOptions): pg.ClientConfig {
   const lockTimeout = options.lockTimeoutMs ?? LOCK_TIMEOUT_MS
   const { url, given } = withoutOptions(options.url)
-  const own = [
+  const sessionSettings = [
     'client_encoding=UTF8',
     'timezone=UTC',
     'datestyle=ISO',
@@ -96,7 +96,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
     keepAlive: true,
     // The later of two settings with one name applies.
-    options: [given, ...own.map((setting) => `-c ${setting}`)].join(' ').trim(),
+    options: [given, ...sessionSettings.map((setting) => `-c ${setting}`)].join(' ').trim(),
   }
 }
 

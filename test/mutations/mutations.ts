@@ -882,7 +882,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a record of another team with an erased id is skipped',
     file: 'src/load/erasures.ts',
-    from: '    if (!line.startsWith(own)) return\n',
+    from: '    if (!line.startsWith(teamPrefix)) return\n',
     to: '    if (own === line) return\n',
     tests: [...MIXTURE, 'test/load/erasures.test.ts'],
   },

@@ -27,8 +27,8 @@ export type { Getter, Instability, Page, PagesOptions, Scan, ScanOutcome } from 
 /** Reads the list at `path`. Throws `ApiError` (first page not found, credentials, …) and `ShapeError`. */
 export function scanPages(client: Getter, path: string, options: PagesOptions): Scan {
   const size = options.pageSize === undefined ? client.pageSize : (options.pageSize ?? undefined)
-  const own = size === undefined ? options.query : withPageSize(options.query, size)
-  const judge = new PageJudge(path, own, size)
+  const query = size === undefined ? options.query : withPageSize(options.query, size)
+  const judge = new PageJudge(path, query, size)
   return Object.defineProperty(scan(client, path, options, judge), 'outcome', {
     get: () => judge.outcome(),
   }) as Scan

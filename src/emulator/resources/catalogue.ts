@@ -5,5 +5,5 @@ export const DECLARED: readonly DeclaredResource[] = []
 
 /** The declared resource whose events have this `source`. */
 export function declaredAs(source: string): DeclaredResource | undefined {
-  return DECLARED.find((each) => each.source === source)
+  return DECLARED.find((resource) => resource.source === source)
 }

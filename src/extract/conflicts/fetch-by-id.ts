@@ -72,8 +72,8 @@ export async function fetchEach(
   const stop = new AbortController()
   const signal = by.signal === undefined ? stop.signal : AbortSignal.any([by.signal, stop.signal])
   setMaxListeners(0, signal)
-  const found = wanted.map((each) =>
-    fetchOne(by, each, signal).catch((error: unknown) => {
+  const found = wanted.map((record) =>
+    fetchOne(by, record, signal).catch((error: unknown) => {
       stop.abort(error)
       throw error
     }),

@@ -119,9 +119,9 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
         failedFetches,
         signal: closing.signal,
       }
-      const own = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
+      const place = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
       const names = openTo(worker).streams
-      const { gone, failure, stopped, records } = await refetchRound(own, roundClient, names)
+      const { gone, failure, stopped, records } = await refetchRound(place, roundClient, names)
       if (failure !== null && worker.failure === null)
         logger.warn({ team: team.name }, `records cannot be fetched: ${failure}`)
       worker.failure = failure

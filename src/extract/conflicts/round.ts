@@ -69,7 +69,9 @@ export async function refetchRound(
         const answers = own.map((row, nth) => ({ row, answer: result.value[nth]! }))
         await loaders.run((session) => settleAnswers(session, stream, answers, present))
         gone += result.value.filter(({ kind }) => kind === 'gone').length
-        const unanswered = result.value.flatMap((each) => (each.kind === 'later' ? each.error.message : []))
+        const unanswered = result.value.flatMap((answer) =>
+          answer.kind === 'later' ? answer.error.message : [],
+        )
         failures.push(...unanswered)
         failed += unanswered.length
       } else {

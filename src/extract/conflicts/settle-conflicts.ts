@@ -72,8 +72,8 @@ export async function refetch(source: Source, ids: readonly string[]): Promise<F
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} refetch` }
   const found = await fetchForRun(source, ids, 'refetch')
   return {
-    envelopes: found.flatMap((each) => (each.kind === 'record' ? each.envelope : [])),
-    deadLetters: found.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])),
+    envelopes: found.flatMap((result) => (result.kind === 'record' ? result.envelope : [])),
+    deadLetters: found.flatMap((result) => (result.kind === 'dead' ? result.deadLetter : [])),
     gone: found.flatMap((each, at) =>
       each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : [],
     ),

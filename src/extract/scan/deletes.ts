@@ -78,5 +78,8 @@ export async function prove(source: Source, ids: readonly string[]): Promise<Pro
     if (each.kind === 'record') return each.envelope
     return each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : []
   })
-  return { envelopes, deadLetters: found.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])) }
+  return {
+    envelopes,
+    deadLetters: found.flatMap((result) => (result.kind === 'dead' ? result.deadLetter : [])),
+  }
 }

@@ -49,7 +49,7 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
     },
     isErased(cells) {
       const hashes = subjectsOfRow(cells).map(erasures.hashOf)
-      const hash = hashes.find((each) => erased.has(each))
+      const hash = hashes.find((candidate) => erased.has(candidate))
       if (hash === undefined) return false
       const times = (skipped.get(hash)?.times ?? 0) + 1
       skipped.set(hash, { hash, patient: erased.get(hash)!, times })

@@ -25,7 +25,7 @@ export async function withoutUnchanged(
   const hashes = envelopes.map((envelope) => envelope.content?.hash ?? '')
   const versions = envelopes.map((envelope) => envelope.version)
   const observed = envelopes.map((envelope) => envelope.observedAt)
-  const own = first.origin.replace(/ .*$/s, ' ')
+  const runPrefix = first.origin.replace(/ .*$/s, ' ')
   // Before the stored records are read: if an event is loaded in between, its result is seen there.
   const pending = await idsInInbox(session, stream, first.teamId, ids)
   // Looks up each record by key, independent of statistics: a join might read the whole stream.
@@ -36,7 +36,7 @@ export async function withoutUnchanged(
     from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[], ${observed}::timestamptz[])
       with ordinality as incoming (id, hash, version, observed, place)
     left join lateral (
-      select hash, version, observed_at, starts_with(origin, ${own}) as is_own from intake_raw.records stored
+      select hash, version, observed_at, starts_with(origin, ${runPrefix}) as is_own from intake_raw.records stored
       where team_id = ${first.teamId} and stream = ${first.stream} and stored.id = incoming.id and not deleted
       offset 0
     ) current on true

@@ -95,9 +95,9 @@ async function mergeAll(
     statements.merge[from.kind],
     from.kind === 'events' ? [] : [from.requestedAt],
   )
-  const losers = outcomes.filter((each) => each.lost)
+  const losers = outcomes.filter((outcome) => outcome.lost)
   if (losers.length > 0) {
-    const keys = [losers.map((each) => each.team_id), losers.map((each) => each.id)]
+    const keys = [losers.map((loser) => loser.team_id), losers.map((loser) => loser.id)]
     for (const statement of statements.dropLosers) await client.query(statement, keys)
   }
   await client.query(statements.mergeTables)
@@ -105,8 +105,8 @@ async function mergeAll(
 }
 
 function countsOf(lines: BatchLines, outcomes: readonly Outcome[]) {
-  const losers = outcomes.filter((each) => each.lost)
-  const deleted = lines.tombstones - losers.filter((each) => each.tombstone).length
+  const losers = outcomes.filter((outcome) => outcome.lost)
+  const deleted = lines.tombstones - losers.filter((loser) => loser.tombstone).length
   const changed = lines.count - losers.length - deleted
   const conflicts = outcomes.filter((each) => each.conflict)
   return { changed, deleted, conflicts: conflicts.map(({ team_id, id }) => ({ teamId: team_id, id })) }

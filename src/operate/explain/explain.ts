@@ -170,9 +170,9 @@ function outcomeOf(
   states: readonly State[],
   current: Ranked | null,
 ): string {
-  const own = states.find((state) => state.origin === origin && state.hash === incoming.hash)
-  if (own !== undefined)
-    return own.supersededAt === null ? 'won, and is the current state' : 'won, and was superseded later'
+  const applied = states.find((state) => state.origin === origin && state.hash === incoming.hash)
+  if (applied !== undefined)
+    return applied.supersededAt === null ? 'won, and is the current state' : 'won, and was superseded later'
   const same = states.find((state) => state.hash === incoming.hash && state.deleted === incoming.deleted)
   if (same !== undefined) return `repeated a stored state: the content of ${same.origin}`
   const newest = states.at(-1)

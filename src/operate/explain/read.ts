@@ -55,14 +55,14 @@ const INSTANT = sql.lit('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 
 export async function readStoredRecord(db: Kysely<Warehouse>, key: Key): Promise<StoredRecord> {
   const { teamId, stream, id } = key
-  const own = sql`team_id = ${teamId} and stream = ${stream.name} and id = ${id}`
+  const ofRecord = sql`team_id = ${teamId} and stream = ${stream.name} and id = ${id}`
   const columns = sql`to_char(version, ${INSTANT}) as version, to_char(observed_at, ${INSTANT}) as "observedAt", deleted,
     encode(hash, 'hex') as hash, origin, payload::text as payload`
   const { rows: states } = await sql<State>`
     select ${columns}, to_json(superseded_at) #>> '{}' as "supersededAt", superseded_at as at
-    from intake_raw.record_history where ${own}
+    from intake_raw.record_history where ${ofRecord}
     union all
-    select ${columns}, null, 'infinity' from intake_raw.records where ${own}
+    select ${columns}, null, 'infinity' from intake_raw.records where ${ofRecord}
     order by at, version`.execute(db)
   const { rows: deadLetters } = await sql<StoredDeadLetter>`
     select dead.id::int as id, team.name as team, dead.stream, dead.record_id, dead.origin, dead.reason,
@@ -74,7 +74,7 @@ export async function readStoredRecord(db: Kysely<Warehouse>, key: Key): Promise
     order by dead.id`.execute(db)
   const { rows: refetches } = await sql<Refetch>`
     select reason, origin, attempts + failures as attempts, to_json(requested_at) #>> '{}' as requested_at, to_json(due_at) #>> '{}' as due_at
-    from intake_ops.refetches where ${own}`.execute(db)
+    from intake_ops.refetches where ${ofRecord}`.execute(db)
   const events = await eventsAbout(db, key)
   return { states, events, deadLetters, refetch: refetches[0] ?? null, runs: await runsIn(db, states) }
 }

@@ -64,12 +64,12 @@ export async function presentOf({ db }: Session): Promise<string> {
 
 export async function confirmDifferences(comparing: Comparing, begun: ReadStart): Promise<Confirmed> {
   const first = await findDifferences(comparing.session, searchFor(comparing, begun), { kind: 'all' })
-  const certain = first.filter((each) => each.certain)
-  const payloadsOnly = first.filter((each) => each.payloadOnly && !each.certain).length
+  const certain = first.filter((difference) => difference.certain)
+  const payloadsOnly = first.filter((difference) => difference.payloadOnly && !difference.certain).length
   let unconfirmed: readonly Difference[] = first.filter(
-    (each) => !each.certain && !each.payloadOnly && !isNotDue(comparing, each),
+    (difference) => !difference.certain && !difference.payloadOnly && !isNotDue(comparing, difference),
   )
-  const notDue = first.filter((each) => isNotDue(comparing, each)).length
+  const notDue = first.filter((difference) => isNotDue(comparing, difference)).length
   const candidates = unconfirmed.length
   for (const pause of await pausesFor(comparing)) {
     if (unconfirmed.length === 0) break
@@ -110,7 +110,7 @@ async function compareAgain(
         : await expectSource(source, session, scanning, tables)
     await source.clock.sleep(pause, source.signal)
     const found = await findDifferences(session, searchFor(comparing, { startedAt, from }), { kind: 'all' })
-    return found.filter((each) => wanted.has(each.id) && isDifferent(each))
+    return found.filter((difference) => wanted.has(difference.id) && isDifferent(difference))
   }
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
   for (let at = 0; at < ids.length; at += IDS_PER_STATEMENT)
@@ -145,7 +145,7 @@ export async function compareIds(
 /** Replaces the expected rows of these records by their current state at the service. */
 async function expectById({ source, session, tables }: Comparing, ids: readonly string[]): Promise<void> {
   const found = await fetchForRun(source, ids, 'refetch')
-  const envelopes = found.flatMap((each) => (each.kind === 'record' ? [each.envelope] : []))
+  const envelopes = found.flatMap((result) => (result.kind === 'record' ? [result.envelope] : []))
   await expectEnvelopes(session, tables, ids, envelopes)
   for (const [at, { kind }] of found.entries())
     if (kind === 'dead' || kind === 'later') await noteUnknown(session, ids[at]!)

@@ -52,12 +52,12 @@ export async function repair(
   const begun = { startedAt, from: await presentOf(session) }
   // Rows without a record cannot be deleted by a tombstone: neither the guard nor a second list applies.
   const isStray = ({ isOrphan }: Difference) => stream.one === null && isOrphan
-  const extra = found.filter((each) => each.kind === 'extra' && !isStray(each))
+  const extra = found.filter((difference) => difference.kind === 'extra' && !isStray(difference))
   const place = { teamId: taken.teamId, stream: stream.name }
   const allowed = Math.max(GUARD_ROWS, Math.floor((await countLive(session, place)) * GUARD_SHARE))
   const isGuarded = extra.length > allowed && !allowMassDelete
   const mayDelete = stable && !isGuarded
-  const wanted = found.filter((each) => each.kind !== 'extra' || mayDelete || isStray(each))
+  const wanted = found.filter((difference) => difference.kind !== 'extra' || mayDelete || isStray(difference))
   const ids = wanted.map(({ id }) => id)
   for (let from = 0; from < ids.length; from += IDS_PER_STATEMENT) {
     source.signal.throwIfAborted()
@@ -117,7 +117,7 @@ async function loadAgain(comparing: Comparing, found: readonly Difference[]): Pr
   // Rows without a record, in a stream where nothing can be proved gone; log entries that are no longer listed.
   const nobody = found.filter(
     ({ id, kind, certain }) =>
-      (kind === 'extra' || isLog) && certain && !states.some((each) => each.id === id),
+      (kind === 'extra' || isLog) && certain && !states.some((state) => state.id === id),
   )
   if (nobody.length > 0) await deriveAgain(comparing, nobody)
 }

@@ -103,7 +103,7 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
       const results = done.flatMap((team) => team.streams)
       const disagree = done.some(({ deep }) => deep !== null && deep.differences.length > 0)
       const status = statusOf([
-        ...results.map((each) => each.status),
+        ...results.map((result) => result.status),
         disagree ? 'needs_attention' : 'succeeded',
       ])
       await finishRun(control.db, runId, status, notesOf(done))
@@ -142,7 +142,7 @@ async function verifyTeam(
     const loaders = shared.loaders.ofTeam(team.teamId)
     const run: Run = { ...shared, loaders, sessions, team: opened }
     for (const stream of options.streams) results.push(await verified(run, stream))
-    const isRead = results.every((each) => 'verified' in each)
+    const isRead = results.every((result) => 'verified' in result)
     deep = options.deep && isRead ? await channelsOf(run) : null
   } catch (error) {
     // The step after the last stream compares exports with responses.
@@ -202,7 +202,7 @@ async function channelsOf(run: Run): Promise<Channels> {
       await expectSource(source, session, scanning, tables)
     }
     const again = await compareChannels(session, team.teamId, options.signal)
-    const before = new Set(first.differences.map((each) => JSON.stringify(each)))
+    const before = new Set(first.differences.map((difference) => JSON.stringify(difference)))
     channels = { ...again, differences: again.differences.filter((each) => before.has(JSON.stringify(each))) }
   }
   await storeChannels(control, { runId, teamId: team.teamId }, channels)
@@ -214,12 +214,12 @@ function notesOf(teams: VerifySummary['teams']): string | null {
     ...(deep === null || deep.differences.length === 0
       ? []
       : [`${name}: exports and responses differ in ${deep.differences.length} place(s)`]),
-    ...streams.flatMap((each) => {
-      if ('error' in each) return [`${name}/${each.stream}: ${each.error}`]
-      if (each.status === 'succeeded') return []
-      const { missing, extra, different, repaired, note } = each.verified
+    ...streams.flatMap((stream) => {
+      if ('error' in stream) return [`${name}/${stream.stream}: ${stream.error}`]
+      if (stream.status === 'succeeded') return []
+      const { missing, extra, different, repaired, note } = stream.verified
       const counts = `${missing.length} missing, ${extra.length} extra, ${different.length} different, ${repaired} repaired`
-      return [`${name}/${each.stream}: ${counts}${note === null ? '' : `; ${note}`}`]
+      return [`${name}/${stream.stream}: ${counts}${note === null ? '' : `; ${note}`}`]
     }),
   ])
   return notes.length === 0 ? null : notes.join('\n')

@@ -110,7 +110,7 @@ function parts(table: string, fields: readonly string[], columns: readonly Colum
   return {
     table,
     parent: 'response_id',
-    columns: ['position', id.name, 'question_id', ...others.map((each) => each.name)],
+    columns: ['position', id.name, 'question_id', ...others.map((other) => other.name)],
     rows: (response, problems) =>
       partsOf(response, fields, problems).map(({ record, position, path, questionId }) => [
         String(position),
