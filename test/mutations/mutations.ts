@@ -1486,8 +1486,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'skipped records of erased patients count once for each scan',
     file: 'src/extract/scan/scan-until-stable.ts',
-    from: 'Object.assign(tally, { fetched, unchanged, erased, deadLetters })',
-    to: 'Object.assign(tally, { fetched, unchanged, deadLetters })',
+    from: ': { fetched, unchanged, erased, deadLetters })',
+    to: ': { fetched, unchanged, deadLetters })',
     tests: ['test/extract/scan/scan-until-stable.test.ts'],
   },
   {
