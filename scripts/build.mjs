@@ -3,7 +3,16 @@
 // `--if-stale` keeps a dist/ that is newer than its sources. `npx intake-sync` in the checkout runs prepare for every
 // user: it must then change nothing, disturb no running process, and work without write permission.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -22,6 +31,9 @@ const draft = `${root}dist.${process.pid}.tmp`
 const args = [tsc, '-p', `${root}tsconfig.build.json`, '--outDir', draft]
 const { status } = spawnSync(process.execPath, args, { stdio: 'inherit' })
 if (status === 0) {
+  // What the console serves is no TypeScript.
+  for (const folder of ['assets', 'views'])
+    cpSync(`${root}src/console/${folder}`, `${draft}/console/${folder}`, { recursive: true })
   chmodSync(`${draft}/cli.js`, 0o755)
   writeFileSync(`${draft}/.built`, '')
   rmSync(dist, { recursive: true, force: true })

@@ -23,6 +23,9 @@ const FORBIDDEN: readonly (readonly [from: string, imported: string])[] = [
   ['src/load/planted.ts', '../api/client.ts'],
   ['src/extract/planted.ts', '../operate/status.ts'],
   ['src/operate/planted.ts', '../commands/table.ts'],
+  ['src/operate/planted.ts', '../console/server.ts'],
+  ['src/console/planted.ts', '../commands/table.ts'],
+  ['src/console/planted.ts', '../config/config.ts'],
   ['src/operate/planted.ts', '../config/config.ts'],
   ['src/normalize/planted.ts', '../load/load.ts'],
   ['src/load/planted.ts', '../extract/source.ts'],
@@ -40,6 +43,7 @@ const ALLOWED: readonly (readonly [from: string, imported: string])[] = [
   ['src/extract/planted.ts', '../load/load.ts'],
   ['src/load/planted.ts', '../normalize/lines.ts'],
   ['src/operate/planted.ts', '../reconcile/verify/verify.ts'],
+  ['src/console/planted.ts', '../reconcile/verify/verify.ts'],
   ['src/emulator/planted.ts', '../core/signature.ts'],
 ]
 

@@ -30,6 +30,10 @@ export interface Config {
   readonly trustedProxies: BlockList | null
   readonly adminHost: string
   readonly adminPort: number
+  readonly consoleHost: string
+  readonly consolePort: number
+  /** The address of the console that browsers show; null: that of host and port. */
+  readonly consoleUrl: string | null
   /** Null: no schedule. */
   readonly cron: string | null
   readonly lookbackDays: number
@@ -60,6 +64,8 @@ const port = whole(0, 65_535)
 
 const days = (least: number) => whole(least, 3_650)
 
+const isOrigin = (text: string) => URL.canParse(text) && /^https?:\/\/[^/?#@]+\/?$/.test(text)
+
 /** A cron expression of five fields, or `off`. */
 export const isSchedule = (text: string) =>
   text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
@@ -82,6 +88,9 @@ const VARIABLES = {
   INTAKE_TRUSTED_PROXIES: ['addresses or networks, comma-separated (10.0.0.0/8)', proxies],
   INTAKE_ADMIN_HOST: ['a host name or address', z.string()],
   INTAKE_ADMIN_PORT: ['a port number from 0 to 65535', port],
+  INTAKE_CONSOLE_HOST: ['a host name or address', z.string()],
+  INTAKE_CONSOLE_PORT: ['a port number from 0 to 65535', port],
+  INTAKE_CONSOLE_URL: ['an http(s) URL without a path', z.string().refine(isOrigin)],
   INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
   INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
   INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],
@@ -117,6 +126,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     trustedProxies: value('INTAKE_TRUSTED_PROXIES') ?? null,
     adminHost: value('INTAKE_ADMIN_HOST') ?? '127.0.0.1',
     adminPort: value('INTAKE_ADMIN_PORT') ?? 9090,
+    consoleHost: value('INTAKE_CONSOLE_HOST') ?? '127.0.0.1',
+    consolePort: value('INTAKE_CONSOLE_PORT') ?? 9091,
+    consoleUrl: value('INTAKE_CONSOLE_URL'),
     cron: cron === 'off' ? null : cron,
     lookbackDays: value('INTAKE_LOOKBACK_DAYS') ?? 2,
     sweepDays: value('INTAKE_SWEEP_DAYS') ?? 7,

@@ -8,6 +8,7 @@ import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -21,6 +22,8 @@ import { join, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const CACHE = join(ROOT, 'node_modules/.cache/intake-sync-tests')
+/** What the console serves, which is no TypeScript. */
+const SERVED = ['console/assets', 'console/views']
 const HOUR = 3_600_000
 
 let built: string | undefined
@@ -54,6 +57,8 @@ function build(): string {
     join(ROOT, 'tsconfig.build.json'),
     ...plain,
   ])
+  for (const folder of SERVED)
+    cpSync(join(ROOT, 'src', folder), join(draft, 'dist', folder), { recursive: true })
   try {
     renameSync(draft, place)
   } catch {
@@ -67,7 +72,7 @@ function stateOfSource(): string {
   for (const file of ['package.json', 'tsconfig.json', 'tsconfig.build.json'])
     hash.update(readFileSync(join(ROOT, file)))
   const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  for (const file of files.filter((name) => name.endsWith('.ts')).sort()) {
+  for (const file of files.filter((name) => /\.\w+$/.test(name)).sort()) {
     hash.update(file).update(readFileSync(join(ROOT, 'src', file)))
   }
   return hash.digest('hex').slice(0, 16)

@@ -27,7 +27,8 @@ export function doctorCommand(context: Context): Command {
     })
 }
 
-async function allChecks(context: Context): Promise<readonly Check[]> {
+/** Every check, of the configuration that the command has. */
+export async function allChecks(context: Context): Promise<readonly Check[]> {
   const node = nodeCheck(process.version, new Date().toISOString().slice(0, 10))
   let config: Config
   try {

@@ -10,6 +10,7 @@ import pg from 'pg'
 import { readConfig } from '../../config/config.ts'
 import { teamsFileSchema } from '../../config/file.ts'
 import { printableKey, SETTINGS, settingsOf } from '../../config/settings.ts'
+import type { Setting } from '../../console/shared.ts'
 import { UsageError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
 import { type Context, ExitCode, printJson } from '../context.ts'
@@ -44,10 +45,7 @@ interface Shown {
 
 function showConfig(context: Context, json: boolean): void {
   const problem = problemOf(context)
-  const rows = [
-    ...Object.keys(SETTINGS).map((name) => settingOf(context, name, problem === null)),
-    ...teamSettings(context, problem === null),
-  ]
+  const rows = settingsRows(context, problem === null)
   const unknown = unknownNames(context)
   const error = problem && {
     message: problem.message,
@@ -64,6 +62,22 @@ function showConfig(context: Context, json: boolean): void {
   if (problem === null) return
   if (!json) throw problem
   throw new ExitCode(2)
+}
+
+function settingsRows(context: Context, valid: boolean): readonly Shown[] {
+  return [
+    ...Object.keys(SETTINGS).map((name) => settingOf(context, name, valid)),
+    ...teamSettings(context, valid),
+  ]
+}
+
+/** Each setting of a valid configuration, as `config show` prints it. */
+export function shownSettings(context: Context): readonly Setting[] {
+  return settingsRows(context, true).map((row) => ({
+    name: row.name,
+    value: shownValue(row),
+    from: shownSource(row),
+  }))
 }
 
 function problemOf({ env }: Context): UsageError | null {

@@ -14,12 +14,14 @@ import type { TeamSource } from '../../extract/backfill-options.ts'
 import { openServe, type Serving } from '../../operate/serve/serve.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
 import { type Context, openLogger, openWarehouse, printJson } from '../context.ts'
+import type { OpenedConsole } from './console.ts'
 
 interface Options {
   readonly cron?: string
   readonly ingest: boolean
   readonly drain: boolean
   readonly schedule: boolean
+  readonly console?: true
   readonly json?: true
 }
 
@@ -30,6 +32,7 @@ export function serveCommand(context: Context): Command {
     .option('--no-ingest', 'do not receive webhooks')
     .option('--no-drain', 'leave received events to another process')
     .option('--no-schedule', 'do not run scheduled backfills')
+    .option('--console', 'serve the console too: see intake-sync console')
     .option('--json', 'once ready, print one JSON document with the addresses')
     .addHelpText('after', HELP)
     .action((options: Options) => runServe(context, options))
@@ -61,10 +64,14 @@ async function runServe(context: Context, options: Options): Promise<void> {
     random: Math.random,
     logger,
   })
+  // Loaded only where it is wanted: it would make every start slower.
+  const page = options.console ? await import('./console.ts') : null
+  await using opened =
+    (await page?.openConfiguredConsole(context, config, { url: warehouse.url, logger })) ?? null
   const ready = { ...serving, teams: config.ingestTeams.map(({ name }) => name) }
   const off = offOf(config, options)
-  if (options.json) printJson(context, servingDocument(ready, off))
-  else context.stdout.write(servingText(ready, off))
+  if (options.json) printJson(context, servingDocument(ready, off, opened))
+  else context.stdout.write(`${servingText(ready, off)}${opened === null ? '' : page?.consoleText(opened)}`)
   await aborted(context.signal)
   logger.info('stopping: accepted events are stored; current batches will finish')
 }
@@ -123,13 +130,18 @@ interface Ready extends Pick<Serving, 'ingest' | 'admin' | 'next'> {
 }
 
 /** The output of `serve` once it is ready, for `--json`. Like the text below, it contains no secret. */
-function servingDocument({ ingest, admin, next, teams }: Ready, off: readonly Off[]): unknown {
+function servingDocument(
+  { ingest, admin, next, teams }: Ready,
+  off: readonly Off[],
+  opened: OpenedConsole | null,
+): unknown {
   return {
     webhooks: ingest === null ? null : `${ingest}/webhooks`,
     teams: ingest === null ? {} : Object.fromEntries(teams.map((team) => [team, addressOf(ingest, team)])),
     admin,
     next_backfill: next?.toISOString() ?? null,
     off: Object.fromEntries(off.map(({ part, why }) => [part, why])),
+    ...(opened === null ? {} : { console: opened.url, console_link: opened.link }),
   }
 }
 

@@ -13,6 +13,8 @@ const FLUSH_MS = 2_000
 const TIDY_MS = 10_000
 /** Retention of the hourly counts. */
 const KEPT = '60 days'
+/** Six years, as HIPAA asks of documentation. */
+const AUDIT_KEPT = '6 years'
 
 export interface Received extends AsyncDisposable {
   note(team: string, duplicate: boolean): void
@@ -67,8 +69,12 @@ async function write(glances: Glances, counts: ReadonlyMap<string, number>): Pro
   await glances.look({ purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
 }
 
-/** Removes counts older than the retention period. */
+/** Removes counts older than the retention period, and audited actions older than theirs. */
 export async function dropOldCounts(url: string): Promise<void> {
-  const statement = sql`delete from intake_ops.events_received where hour < now() - ${KEPT}::interval`
-  await glance({ url, purpose: 'event counts', milliseconds: TIDY_MS }, (db) => statement.execute(db))
+  const counts = sql`delete from intake_ops.events_received where hour < now() - ${KEPT}::interval`
+  const actions = sql`delete from intake_ops.audit where at < now() - ${AUDIT_KEPT}::interval`
+  await glance({ url, purpose: 'event counts', milliseconds: TIDY_MS }, async (db) => {
+    await counts.execute(db)
+    await actions.execute(db)
+  })
 }

@@ -39,7 +39,12 @@ export interface Run {
   readonly streams: readonly RunStream[]
 }
 
-export async function readRuns(url: string, limit: number): Promise<readonly Run[]> {
+/** `upTo`: only runs with this number or a lower one. */
+export async function readRuns(
+  url: string,
+  limit: number,
+  upTo: number | null = null,
+): Promise<readonly Run[]> {
   await using session = await openSession({ url, purpose: 'runs' })
   try {
     const { rows } = await sql<Run>`
@@ -56,7 +61,8 @@ export async function readRuns(url: string, limit: number): Promise<readonly Run
           from intake_ops.run_streams part left join intake.teams team using (team_id)
           where part.run_id = run.run_id
         ), '[]') as streams
-      from intake_ops.runs run order by run.run_id desc limit ${limit}`.execute(session.db)
+      from intake_ops.runs run where ${upTo}::bigint is null or run.run_id <= ${upTo}
+      order by run.run_id desc limit ${limit}`.execute(session.db)
     const runs: Run[] = []
     for (const run of rows) {
       runs.push(run.status === 'running' && !(await isAlive(session, run)) ? killed(run) : run)

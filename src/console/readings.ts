@@ -1,0 +1,157 @@
+/**
+ * The readings of the warehouse that pages share.
+ *
+ * Invariant: one reading at a time, however many pages are open, and never more than a fifth of the time spent reading:
+ * what a reading costs does not grow with the number of pages.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Clock } from '../core/clock.ts'
+import type { Check } from '../operate/doctor/check.ts'
+import { type Run, readRuns } from '../operate/health/runs.ts'
+import { readStatus, type Status } from '../operate/health/status.ts'
+import { openWebhookChecks } from '../operate/health/webhook-checks.ts'
+import type { Glances } from '../warehouse/glance.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import { readOverview, type TeamOverview } from './overview.ts'
+import { readHistory, type StreamHistory } from './streams.ts'
+
+export interface Readings {
+  readonly overview: Remembered<readonly TeamOverview[]>
+  readonly status: Remembered<Status>
+  readonly history: Remembered<readonly StreamHistory[]>
+  readonly runs: Remembered<readonly Run[]>
+  readonly checks: Remembered<{ readonly checks: readonly Check[]; readonly at: Date }>
+  readonly server: Remembered<Server>
+  /** One query that pages do not share. */
+  look<Result>(work: (db: Kysely<Warehouse>) => Promise<Result>): Promise<Result>
+  /** Something was changed: every reading is taken again. */
+  forget(): void
+}
+
+export interface Server {
+  readonly postgres: string
+  readonly bytes: number
+  readonly migration: string | null
+  /** Days of the inbox that have a partition. */
+  readonly inbox_days: number
+}
+
+export interface ReadingsOptions {
+  readonly url: string
+  readonly inboxDays: number
+  readonly maxAgeHours: number
+  readonly checks: (signal: AbortSignal) => Promise<readonly Check[]>
+  readonly glances: Glances
+  readonly clock: Clock
+}
+
+/** The runs of the list. */
+export const RUNS = 50
+const LOOK_MS = 25_000
+
+export function openReadings(options: ReadingsOptions): Readings {
+  const { url, inboxDays, maxAgeHours, glances, clock } = options
+  const webhookChecks = openWebhookChecks({ inboxDays })
+  const look: Readings['look'] = (work) => glances.look({ purpose: 'console', milliseconds: LOOK_MS }, work)
+  const every = (freshMs: number) => ({ freshMs, clock })
+  const readings = {
+    overview: remembered(() => look((db) => readOverview(db, { maxAgeHours, webhookChecks })), every(3_000)),
+    status: remembered(() => readStatus(url, inboxDays), every(3_000)),
+    history: remembered(() => look(readHistory), every(3_000)),
+    runs: remembered(() => readRuns(url, RUNS), every(2_000)),
+    // They ask the service too.
+    checks: remembered(async () => {
+      const checks = await options.checks(AbortSignal.timeout(60_000))
+      return { checks, at: new Date() }
+    }, every(60_000)),
+    server: remembered(() => look(readServer), every(30_000)),
+  }
+  const forget = () => {
+    for (const each of Object.values(readings)) each.forget()
+  }
+  return { ...readings, look, forget }
+}
+
+async function readServer(db: Kysely<Warehouse>): Promise<Server> {
+  const { rows } = await sql<Server>`
+    select current_setting('server_version') as postgres, pg_database_size(current_database())::float8 as bytes,
+      (select max(name) from intake_ops.migrations) as migration,
+      (select count(*)::int from pg_inherits where inhparent = 'intake_raw.inbox'::regclass) - 1 as inbox_days`.execute(
+    db,
+  )
+  return rows[0]!
+}
+
+export interface Remembered<Value> {
+  /** A value of the last seconds; waits for one if there is none. Throws if the warehouse cannot be read. */
+  get(): Promise<Value>
+  /** The newest value, or null if there is none within `milliseconds`; the reading goes on. */
+  within(milliseconds: number): Promise<Value | null>
+  /** The next `get` reads again: something was changed. */
+  forget(): void
+}
+
+/** A value this old is returned while a newer one is being read; an older one is not. */
+const STALE_MS = 60_000
+const SHARE = 5
+
+export function remembered<Value>(
+  read: () => Promise<Value>,
+  { freshMs, clock }: { readonly freshMs: number; readonly clock: Clock },
+): Remembered<Value> {
+  let last: { readonly value: Value; readonly at: number; readonly fresh: number } | null = null
+  let reading: { readonly since: number; readonly value: Promise<Value> } | null = null
+  /** Counts what was changed: a reading that began before a change may not show it. */
+  let changes = 0
+  const now = () => clock.now() / 1000
+
+  function readOnce(): Promise<Value> {
+    if (reading !== null) {
+      if (reading.since === changes) return reading.value
+      return reading.value.then(readOnce, readOnce)
+    }
+    const since = changes
+    const begun = now()
+    const value = read()
+      .then((result) => {
+        const fresh = Math.max(freshMs, (now() - begun) * SHARE)
+        if (since === changes) last = { value: result, at: now(), fresh }
+        return result
+      })
+      .finally(() => {
+        reading = null
+      })
+    reading = { since, value }
+    return value
+  }
+
+  async function get(): Promise<Value> {
+    if (last === null) return await readOnce()
+    const age = now() - last.at
+    if (age <= last.fresh) return last.value
+    if (age > Math.max(STALE_MS, last.fresh * 2)) return await readOnce()
+    const { value } = last
+    readOnce().catch(() => {
+      last = null
+    })
+    return value
+  }
+
+  return {
+    get,
+    async within(milliseconds) {
+      const value = get()
+      const late = new AbortController()
+      try {
+        return await Promise.race([value, clock.sleep(milliseconds, late.signal).then(() => null)])
+      } finally {
+        late.abort()
+        value.catch(() => {})
+      }
+    },
+    forget() {
+      changes += 1
+      last = null
+    },
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * The console: pages for operators, rendered on the server.
+ *
+ *     request ─► host, session, role ─► page ─► remembered readings ─► warehouse
+ *                                    └► form ─► audit ─► action
+ *
+ * Invariant: pages show ids, names of teams, streams, fields and questions, counts, times and hashes; never a value of a
+ * record. Every action leaves one row in intake_ops.audit before it begins.
+ */
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import cookie from '@fastify/cookie'
+import formbody from '@fastify/formbody'
+import rateLimit from '@fastify/rate-limit'
+import view from '@fastify/view'
+import { Eta } from 'eta'
+import fastify from 'fastify'
+import type { Logger } from 'pino'
+import { UsageError } from '../core/errors.ts'
+import { defectIn } from '../warehouse/defects.ts'
+import { openGlances } from '../warehouse/glance.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import { guard, openSessions, Refusal, type Role, type Visitor } from './access.ts'
+import { HEADERS, serveAssets } from './assets.ts'
+import * as format from './format.ts'
+import { serveLive } from './live.ts'
+import { servePages } from './pages.ts'
+import { openReadings } from './readings.ts'
+import type { ConsoleOptions, Page, Shared } from './shared.ts'
+import { serveVisits } from './visits.ts'
+
+export interface Console extends AsyncDisposable {
+  readonly url: string
+  /** The port it listens on. */
+  readonly port: number
+  /** Makes a one-time link. */
+  link(login: string, role: Role): string
+  /** Every route with the role that it requires. */
+  readonly routes: readonly { readonly method: string; readonly path: string; readonly role: string }[]
+  close(): Promise<void>
+}
+
+export async function openConsole(options: ConsoleOptions): Promise<Console> {
+  const { host, port, publicUrl, url, clock, logger } = options
+  const app = fastify({
+    logger: false,
+    forceCloseConnections: true,
+    requestTimeout: 30_000,
+    bodyLimit: 65_536,
+  })
+  const stopping = new AbortController()
+  const glances = openGlances(url)
+  const readings = openReadings({ ...options, glances })
+  const sessions = openSessions(clock)
+  const origin = publicUrl === null ? null : new URL(publicUrl)
+  const cookieName = origin?.protocol === 'https:' ? '__Host-intake-console' : `intake-console-${port}`
+  const routes: { method: string; path: string; role: string }[] = []
+  let address = ''
+
+  const close = async () => {
+    stopping.abort()
+    await app.close()
+    await glances.close()
+  }
+  const link: Console['link'] = (login, role) =>
+    `${origin?.origin ?? address}/login?link=${sessions.link(login, role)}`
+
+  try {
+    app.addHook('onRoute', ({ method, url: path, config }) => {
+      routes.push({ method: String(method), path, role: config?.role ?? 'operator' })
+    })
+    app.addHook('onSend', async (_request, reply) => {
+      for (const [name, value] of Object.entries(HEADERS))
+        if (!reply.hasHeader(name)) reply.header(name, value)
+    })
+    await app.register(cookie, { secret: randomBytes(32).toString('base64') })
+    await app.register(formbody, { bodyLimit: 65_536 })
+    guard(app, { sessions, origin, cookie: cookieName })
+    await app.register(rateLimit, {
+      ...{ max: 1_200, timeWindow: 60_000 },
+      keyGenerator: ({ visitor, ip }) => visitor?.id ?? ip,
+      errorResponseBuilder: () => new Refusal(429, 'too many requests', 'wait a minute'),
+    })
+    const eta = new Eta({ views: join(import.meta.dirname, 'views'), autoEscape: true, cache: true })
+    await app.register(view, { engine: { eta }, templates: join(import.meta.dirname, 'views') })
+    const assets = serveAssets(app)
+
+    const show: Shared['show'] = (
+      request,
+      reply,
+      { view: name, title, status = 200, data = {}, waits = false },
+    ) => {
+      const visitor: Visitor | null = request.visitor
+      const page = {
+        ...{ title, assets, visitor, waits, version: options.version, path: request.url.split('?')[0] },
+        token: visitor === null ? '' : sessions.formToken(visitor),
+      }
+      return reply
+        .code(status)
+        .type('text/html; charset=utf-8')
+        .viewAsync(name, { ...data, page, f: format })
+    }
+    app.setNotFoundHandler((request, reply) => show(request, reply, NOT_FOUND))
+    app.setErrorHandler((error, request, reply) => {
+      const refused = refusalOf(error, logger)
+      if (request.visitor === null && !request.url.startsWith('/login'))
+        return reply.code(refused.statusCode).type('text/plain; charset=utf-8').send(`${refused.message}\n`)
+      const { statusCode, message, hint = null } = refused
+      return show(request, reply, {
+        view: 'error',
+        title: 'Error',
+        status: statusCode,
+        data: { message, hint },
+      })
+    })
+    const shared: Shared = {
+      options,
+      readings,
+      sessions,
+      cookie: cookieName,
+      signal: stopping.signal,
+      link,
+      show,
+    }
+    serveVisits(app, shared)
+    servePages(app, shared)
+    serveLive(app, shared)
+    address = await app.listen({ host, port })
+    const listening = Number(new URL(address).port)
+    return {
+      url: origin?.origin ?? address,
+      port: listening,
+      link,
+      routes,
+      close,
+      [Symbol.asyncDispose]: close,
+    }
+  } catch (error) {
+    await close()
+    throw listenError(error, port)
+  }
+}
+
+const NOT_FOUND: Page = {
+  view: 'error',
+  title: 'Not found',
+  status: 404,
+  data: { message: 'there is no such page', hint: null },
+}
+
+/** An error of ours with its hint; any other without its message, which may quote data. */
+function refusalOf(error: unknown, logger: Logger): Refusal {
+  if (error instanceof Refusal) return error
+  const { statusCode } = error as { statusCode?: number }
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return new Refusal(statusCode, 'the request cannot be read')
+  const known = warehouseError(error)
+  const defect = defectIn(error)
+  if (defect === null) {
+    logger.warn({ code: known.code }, 'a page of the console could not be shown')
+    return new Refusal(503, known.message, known.hint)
+  }
+  logger.error(
+    { kind: defect.kind, frames: defect.frames },
+    'a defect of intake-sync: a page could not be shown',
+  )
+  return new Refusal(500, 'this page failed in its own code', 'report the line of the log about it')
+}
+
+function listenError(error: unknown, port: number): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  const variable = 'INTAKE_CONSOLE_PORT'
+  if (code === 'EADDRINUSE')
+    return new UsageError(`port ${port} is in use`, `set --port or ${variable}, or 0 for any`, variable)
+  if (code === 'EACCES') return new UsageError(`port ${port} may not be opened`, `set ${variable}`, variable)
+  return error
+}

@@ -1,0 +1,61 @@
+/** The options of the console, and what its pages and actions share. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Clock } from '../core/clock.ts'
+import type { TeamSource } from '../extract/backfill-options.ts'
+import type { Check } from '../operate/doctor/check.ts'
+import type { Role, Sessions } from './access.ts'
+import type { Readings } from './readings.ts'
+
+/** A setting, without its value if that is a secret. */
+export interface Setting {
+  readonly name: string
+  readonly value: string
+  readonly from: string
+}
+
+export interface ConsoleOptions {
+  /** Connection string of a migrated warehouse. */
+  readonly url: string
+  readonly host: string
+  /** 0 for any free port. */
+  readonly port: number
+  /** The address that browsers show; null if it is that of `host` and `port`. */
+  readonly publicUrl: string | null
+  /** Whom the first link is for. */
+  readonly login: string
+  /** Teams with access to the service. */
+  readonly teams: readonly TeamSource[]
+  readonly inboxDays: number
+  readonly maxAgeHours: number
+  readonly settings: readonly Setting[]
+  /** The checks of `doctor`. */
+  readonly checks: (signal: AbortSignal) => Promise<readonly Check[]>
+  /** Prints a one-time link where only the person who runs the process sees it. */
+  readonly onLink: (link: string, role: Role) => void
+  readonly clock: Clock
+  readonly random: () => number
+  readonly logger: Logger
+  readonly version: string
+}
+
+/** What pages and actions share. */
+export interface Shared {
+  readonly options: ConsoleOptions
+  readonly readings: Readings
+  readonly sessions: Sessions
+  readonly cookie: string
+  /** Aborted when the console closes. */
+  readonly signal: AbortSignal
+  link(login: string, role: Role): string
+  show(request: FastifyRequest, reply: FastifyReply, page: Page): Promise<string>
+}
+
+export interface Page {
+  readonly view: string
+  readonly title: string
+  readonly status?: number
+  readonly data?: object
+  /** Loaded again by itself while true: something on it is not there yet. */
+  readonly waits?: boolean
+}

@@ -1,0 +1,83 @@
+/** Readings that pages share: one at a time, seldom, and new after a change. */
+import { expect, it } from 'vitest'
+import { remembered } from '../../src/console/readings.ts'
+import { systemClock } from '../../src/core/clock.ts'
+
+/** A reading that the test answers. */
+function startScene(freshMs = 1_000) {
+  let micros = 0
+  const asked: { answer(value: string): void; fail(): void }[] = []
+  const clock = { now: () => micros, sleep: systemClock.sleep }
+  const shared = remembered(
+    () =>
+      new Promise<string>((resolve, reject) => {
+        asked.push({ answer: resolve, fail: () => reject(new Error('away')) })
+      }),
+    { freshMs, clock },
+  )
+  const pass = (milliseconds: number) => {
+    micros += milliseconds * 1_000
+  }
+  return { shared, asked, pass }
+}
+
+it('is read once for all who ask at once, and again only when it is old', async () => {
+  const { shared, asked, pass } = startScene()
+  const both = Promise.all([shared.get(), shared.get()])
+  asked[0]!.answer('first')
+  expect(await both).toEqual(['first', 'first'])
+  pass(900)
+  expect([await shared.get(), asked.length]).toEqual(['first', 1])
+  pass(200)
+  // The old value is returned at once, and read again for the next.
+  expect([await shared.get(), asked.length]).toEqual(['first', 2])
+  asked[1]!.answer('second')
+  await expect.poll(() => shared.get()).toBe('second')
+  pass(61_000)
+  const late = shared.get()
+  asked[2]!.answer('third')
+  expect(await late).toBe('third')
+})
+
+it('what took long is read seldom: never for more than a fifth of the time', async () => {
+  const { shared, asked, pass } = startScene()
+  const first = shared.get()
+  pass(4_000)
+  asked[0]!.answer('slow')
+  await first
+  pass(19_000)
+  expect([await shared.get(), asked.length]).toEqual(['slow', 1])
+  pass(2_000)
+  expect([await shared.get(), asked.length]).toEqual(['slow', 2])
+})
+
+it('after a change, nobody gets what was read before it', async () => {
+  const { shared, asked } = startScene()
+  const before = shared.get()
+  shared.forget()
+  const after = shared.get()
+  asked[0]!.answer('old')
+  expect(await before).toBe('old')
+  await expect.poll(() => asked.length).toBe(2)
+  asked[1]!.answer('new')
+  expect(await after).toBe('new')
+  expect([await shared.get(), asked.length]).toEqual(['new', 2])
+})
+
+it('a reading that fails is reported to who waits, and tried again', async () => {
+  const { shared, asked } = startScene()
+  const first = shared.get()
+  asked[0]!.fail()
+  await expect(first).rejects.toThrow('away')
+  const second = shared.get()
+  asked[1]!.answer('back')
+  expect(await second).toBe('back')
+})
+
+it('who does not want to wait gets nothing, and the reading goes on', async () => {
+  const { shared, asked } = startScene()
+  expect(await shared.within(10)).toBeNull()
+  asked[0]!.answer('there')
+  await expect.poll(() => shared.within(10)).toBe('there')
+  expect(asked.length).toBe(1)
+})

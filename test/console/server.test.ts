@@ -1,0 +1,295 @@
+/** The console over HTTP: who is let in, what is refused, and what its pages say of a real warehouse. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { POLICY } from '../../src/console/assets.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+import { startConsole } from './support/console.ts'
+
+const audited = (url: string) =>
+  query<{ login: string; action: string; object: string; detail: object }>(
+    url,
+    'select login, action, object, detail from intake_ops.audit order by audit_id',
+  )
+
+describe('access', () => {
+  let warehouse: Awaited<ReturnType<typeof openWarehouse>>
+  let console_: Awaited<ReturnType<typeof startConsole>>
+  let later = 0
+
+  beforeAll(async () => {
+    warehouse = await openWarehouse()
+    const clock = { ...systemClock, now: () => systemClock.now() + later }
+    console_ = await startConsole(warehouse.url, { clock })
+  })
+  afterAll(async () => {
+    await console_?.close()
+    await warehouse?.drop()
+  })
+
+  it('a link logs in once: opening it does not use it up, its button does', async () => {
+    const link = new URL(console_.link('grace', 'viewer'))
+    const stranger = console_.reader()
+    for (let time = 0; time < 2; time++) {
+      const page = await stranger.get(link.pathname + link.search)
+      expect(page.status).toBe(200)
+      expect(page.text).toContain('The link logs you in once')
+    }
+    const fields = { link: link.searchParams.get('link')! }
+    const first = await stranger.post('/login', fields)
+    expect([first.status, first.headers.get('location')]).toEqual([303, '/'])
+    expect(first.headers.get('set-cookie')).toMatch(/; Path=\/; HttpOnly; SameSite=Strict$/)
+    const second = await stranger.post('/login', fields)
+    expect([second.status, second.headers.get('set-cookie')]).toEqual([403, null])
+    expect(second.text).toContain('this link was used, or is older than an hour')
+    expect(await audited(warehouse.url)).toEqual([
+      { login: 'grace', action: 'login', object: '', detail: { role: 'viewer' } },
+    ])
+  })
+
+  it('a link ends after an hour, a session after twelve and on logout', async () => {
+    const old = new URL(console_.link('grace', 'viewer')).searchParams.get('link')!
+    later += 3_601_000_000
+    expect((await console_.reader().post('/login', { link: old })).status).toBe(403)
+    const reader = await console_.enter('viewer')
+    expect((await reader.get('/runs')).status).toBe(200)
+    expect((await reader.post('/logout')).headers.get('location')).toBe('/login')
+    expect((await reader.get('/runs')).headers.get('location')).toBe('/login')
+    const another = await console_.enter('viewer')
+    later += 12 * 3_600_000_000 + 1_000_000
+    expect((await another.get('/runs')).headers.get('location')).toBe('/login')
+    later = 0
+  })
+
+  it('a cookie that was changed, or is not ours, is no session', async () => {
+    const { cookie } = await console_.enter('operator')
+    const [name, value] = cookie.split('=')
+    expect((await console_.reader(cookie).get('/audit')).status).toBe(200)
+    for (const forged of [`${name}=${value!.slice(0, -2)}`, `${name}=a.b`, `${name}=${'x'.repeat(43)}`]) {
+      expect((await console_.reader(forged).get('/audit')).headers.get('location')).toBe('/login')
+    }
+  })
+
+  it('refuses every route without the role that it requires', async () => {
+    const stranger = console_.reader()
+    const viewer = await console_.enter('viewer')
+    const open = console_.routes.filter(({ role }) => role === 'nobody')
+    expect(
+      open.map(({ method, path }) => `${method} ${path}`).filter((each) => !/HEAD|assets/.test(each)),
+    ).toEqual(['GET /login', 'POST /login', 'POST /login/link'])
+    const closed = console_.routes.filter(({ role, method }) => role !== 'nobody' && method !== 'HEAD')
+    expect(closed.length).toBeGreaterThan(8)
+    const before = await audited(warehouse.url)
+    for (const { method, path, role } of closed) {
+      const url = path.replace(/:\w+/g, '1')
+      const place = `${method} ${path}`
+      const refused = method === 'GET' ? await stranger.get(url) : await stranger.post(url)
+      if (method === 'GET')
+        expect([place, refused.status, refused.headers.get('location')]).toEqual([place, 303, '/login'])
+      else expect([place, refused.status]).toEqual([place, 401])
+      if (role !== 'operator') continue
+      const without = method === 'GET' ? await viewer.get(url) : await viewer.post(url)
+      expect([place, without.status]).toEqual([place, 403])
+      expect(without.text).toContain('this needs the role operator')
+    }
+    expect(await audited(warehouse.url)).toEqual(before)
+  })
+
+  it('a form counts only with its token, from a page of this console', async () => {
+    const operator = await console_.enter('operator')
+    const other = await console_.enter('operator')
+    const fields = { login: 'grace', role: 'viewer' }
+    const before = await audited(warehouse.url)
+    const refused = [
+      await operator.post('/audit/link', { ...fields, token: '' }),
+      await operator.post('/audit/link', { ...fields, token: other.token }),
+      await operator.post('/audit/link', fields, { origin: 'https://elsewhere.invalid' }),
+      await operator.post('/audit/link', fields, { origin: 'null' }),
+      await operator.post('/audit/link', fields, { 'sec-fetch-site': 'cross-site' }),
+      await operator.post('/audit/link', fields, { 'sec-fetch-site': 'same-site' }),
+    ]
+    expect(refused.map(({ status }) => status)).toEqual(Array(refused.length).fill(403))
+    expect(await audited(warehouse.url)).toEqual(before)
+    const made = await operator.post('/audit/link', fields, {
+      origin: console_.url,
+      'sec-fetch-site': 'same-origin',
+    })
+    expect(made.status).toBe(200)
+    const link = new URL(/http:[^<]+/.exec(made.text)![0])
+    expect((await console_.reader().post('/login', { link: link.searchParams.get('link')! })).status).toBe(
+      303,
+    )
+    expect((await audited(warehouse.url)).slice(before.length)).toEqual([
+      { login: 'operator', action: 'link', object: 'grace', detail: { role: 'viewer' } },
+      { login: 'grace', action: 'login', object: '', detail: { role: 'viewer' } },
+    ])
+    expect((await operator.post('/audit/link', { login: '<b>', role: 'viewer' })).status).toBe(400)
+    expect((await operator.post('/audit/link', { login: 'grace', role: 'owner' })).status).toBe(400)
+  })
+
+  it('answers only to names of this machine, or of the configured address', async () => {
+    const at = async (running: typeof console_, host: string) => {
+      const { request } = await import('node:http')
+      return await new Promise<number>((resolve, reject) => {
+        const { port } = new URL(`http://127.0.0.1:${running.port}`)
+        const sent = request({ host: '127.0.0.1', port, path: '/login', headers: { host } }, (response) => {
+          response.resume()
+          resolve(response.statusCode!)
+        })
+        sent.on('error', reject).end()
+      })
+    }
+    const { port } = console_
+    expect(await at(console_, `127.0.0.1:${port}`)).toBe(200)
+    expect(await at(console_, `localhost:${port}`)).toBe(200)
+    expect(await at(console_, `rebound.invalid:${port}`)).toBe(421)
+    await using proxied = await startConsole(warehouse.url, { publicUrl: 'https://console.example.org' })
+    expect(await at(proxied, 'console.example.org')).toBe(200)
+    expect(await at(proxied, 'other.example.org')).toBe(421)
+    expect(proxied.link('ada', 'viewer')).toMatch(/^https:\/\/console\.example\.org\/login\?link=[\w-]{43}$/)
+  })
+
+  it('prints a new link where the process runs, a few times a minute, and shows it to nobody', async () => {
+    const stranger = console_.reader()
+    const answers = []
+    for (let time = 0; time < 4; time++) answers.push(await stranger.post('/login/link'))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429])
+    expect(console_.printed).toHaveLength(3)
+    for (const link of console_.printed) {
+      const secret = new URL(link).searchParams.get('link')!
+      expect(answers.map(({ text }) => text).join()).not.toContain(secret)
+      expect(console_.logged.join()).not.toContain(secret)
+    }
+  })
+
+  it('pages carry a strict policy, and no script or style of their own', async () => {
+    const operator = await console_.enter('operator')
+    const paths = console_.routes.flatMap(({ method, path }) =>
+      method === 'GET' && !path.includes(':') && path !== '/live' && !path.startsWith('/assets')
+        ? [path]
+        : [],
+    )
+    for (const path of [...paths, '/nowhere']) {
+      const { headers, text } = await operator.get(path)
+      expect([path, headers.get('content-security-policy')]).toEqual([path, POLICY])
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+      expect(headers.get('cache-control')).toBe('no-store')
+      expect(text).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]* src="\/assets\/)/i)
+      for (const [, address] of text.matchAll(/(?:src|href|action)="([^"]*)"/g))
+        expect(address).toMatch(/^[/#]/)
+    }
+    for (const name of ['console.css', 'console.js', 'htmx.js', 'uplot.js', 'uplot.css', 'icon.svg']) {
+      const asset = await console_.reader().get(`/assets/${name}`)
+      expect([name, asset.status]).toEqual([name, 200])
+      expect(asset.text.length).toBeGreaterThan(100)
+    }
+    expect(POLICY).not.toContain('unsafe')
+  })
+})
+
+describe('pages', () => {
+  let scene: Scene
+  let empty: Awaited<ReturnType<typeof openWarehouse>>
+
+  beforeAll(async () => {
+    scene = await openScene()
+    empty = await openWarehouse()
+    expect((await scene.backfill()).code).toBe(0)
+    expect((await runCommand(['verify'], scene.env)).code).toBe(0)
+  })
+  afterAll(async () => {
+    await scene?.[Symbol.asyncDispose]()
+    await empty?.drop()
+  })
+
+  /** The text of a page, once it has all that it waits for. */
+  const pageOf = async (
+    reader: { get(path: string): Promise<{ text: string; status: number }> },
+    path: string,
+  ) => {
+    for (;;) {
+      const { text } = await reader.get(path)
+      if (text.includes('data-waits')) continue
+      return text
+        .replace(/<svg[\s\S]*?<\/svg>/g, '')
+        .replace(/<[^>]*>/g, ' ')
+        .replace(/\s+/g, ' ')
+    }
+  }
+
+  it('an empty warehouse says what to do first', async () => {
+    await using console_ = await startConsole(empty.url)
+    const reader = await console_.enter('viewer')
+    expect(await pageOf(reader, '/')).toContain('There is no team yet')
+    expect(await pageOf(reader, '/streams')).toContain('There is no team yet')
+    expect(await pageOf(reader, '/runs')).toContain('Nothing has run yet')
+    expect((await reader.get('/runs/1')).status).toBe(404)
+    expect((await reader.get('/nowhere')).status).toBe(404)
+  })
+
+  it('a healthy warehouse: fresh, proved equal, needs nobody', async () => {
+    const checks = async () => [
+      { name: 'disk', status: 'warning' as const, detail: 'nearly full', hint: 'free space' },
+    ]
+    const settings = [{ name: 'INTAKE_CRON', value: '0 3 * * *', from: 'environment' }]
+    await using console_ = await startConsole(scene.url, { checks, settings })
+    const reader = await console_.enter('viewer')
+    const overview = await pageOf(reader, '/')
+    expect(overview).toMatch(
+      /default fresh: every stream was read [\d.]+ s ago or later ; proved equal to the service/,
+    )
+    expect(overview).toContain('needs nobody')
+    expect(overview).not.toContain('What to do next')
+    const [counted] = await scene.query<{ patients: number }>(
+      'select count(*)::int as patients from intake.patients where _deleted_at is null',
+    )
+    expect(await pageOf(reader, '/streams')).toMatch(new RegExp(`patients ${counted!.patients} 0 20\\d\\d-`))
+    expect(await pageOf(reader, '/streams/default/patients')).toMatch(/Last runs .* succeeded 45 45/)
+    expect(await pageOf(reader, '/runs')).toMatch(/verify .* succeeded .* backfill .* succeeded/)
+    const health = await pageOf(reader, '/health')
+    expect(health).toContain('1 check not ok')
+    expect(health).toContain('disk warning nearly full free space')
+    expect(health).toContain('INTAKE_CRON 0 3 * * * environment')
+    expect(health).toMatch(/Postgres 1\d/)
+  })
+
+  it('a run is compared with the one before, and says why a figure is zero', async () => {
+    expect((await scene.backfill('--streams', 'patients,forms')).code).toBe(0)
+    const [newest] = await scene.query<{ id: number }>('select max(run_id)::int as id from intake_ops.runs')
+    await using console_ = await startConsole(scene.url)
+    const page = await pageOf(await console_.enter('viewer'), `/runs/${newest!.id}`)
+    expect(page).toContain('compared with run 1')
+    expect(page).toContain('all 45 records were stored with the same content')
+  })
+
+  it('a broken warehouse names what needs somebody, with what to do', async () => {
+    await scene.query(`
+      insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
+      select team_id, 'patients', 'canary-8d1', 'run:1 page:1', 'has no id', '\\x01' from intake.teams`)
+    await scene.query(
+      `update intake_ops.verifications set different = 2, is_equal = false where stream = 'forms'`,
+    )
+    await scene.query(
+      `update intake_ops.runs set finished_at = now() - interval '40 hours', started_at = now() - interval '40 hours'`,
+    )
+    await using console_ = await startConsole(scene.url)
+    const overview = await pageOf(await console_.enter('viewer'), '/')
+    expect(overview).toMatch(/stale: every stream was read 40 h ago/)
+    expect(overview).toContain('2 differences in 1 stream')
+    expect(overview).toMatch(/needs somebody: \d things to do/)
+    expect(overview).toContain('patients: 1 dead letter waiting')
+    expect(overview).toContain('intake-sync verify --repair')
+    expect(overview).toContain('no backfill has ended for 40 hours')
+    expect(overview).not.toContain('canary')
+  })
+
+  it('a warehouse that is away is an error page with a hint, never a stack', async () => {
+    await using console_ = await startConsole('postgres://nobody:canary-7f3a@127.0.0.1:1/never')
+    const link = new URL(console_.link('ada', 'viewer')).searchParams.get('link')!
+    const refused = await console_.reader().post('/login', { link })
+    expect(refused.status).toBe(503)
+    expect(refused.text).toContain('cannot reach the warehouse')
+    expect(refused.headers.get('set-cookie')).toBeNull()
+    expect(refused.text + console_.logged.join()).not.toMatch(/canary|at .*\.ts:/)
+  })
+})

@@ -1,0 +1,66 @@
+/** A console over a warehouse of the test, and readers of it with a role. */
+import pino from 'pino'
+import type { Role } from '../../../src/console/access.ts'
+import { openConsole } from '../../../src/console/server.ts'
+import type { ConsoleOptions } from '../../../src/console/shared.ts'
+import { systemClock } from '../../../src/core/clock.ts'
+
+export interface Answer {
+  readonly status: number
+  readonly text: string
+  readonly headers: Headers
+}
+
+export interface Reader {
+  get(path: string): Promise<Answer>
+  /** Sends a form, with the token of the session unless `fields` has one. */
+  post(
+    path: string,
+    fields?: Readonly<Record<string, string>>,
+    headers?: Record<string, string>,
+  ): Promise<Answer>
+}
+
+export async function startConsole(url: string, options: Partial<ConsoleOptions> = {}) {
+  const logged: string[] = []
+  const printed: string[] = []
+  const opened = await openConsole({
+    ...{ url, host: '127.0.0.1', port: 0, publicUrl: null, login: 'ada', teams: [] },
+    ...{ inboxDays: 30, maxAgeHours: 26, settings: [], checks: async () => [] },
+    onLink: (link) => void printed.push(link),
+    ...{ clock: systemClock, random: Math.random, version: '1.2.3' },
+    logger: pino({ base: null }, { write: (line: string) => void logged.push(line) }),
+    ...options,
+  })
+
+  /** A reader without a session, or with this cookie. */
+  const reader = (cookie = '', token = ''): Reader => {
+    const send = async (path: string, init: RequestInit): Promise<Answer> => {
+      const response = await fetch(`http://127.0.0.1:${opened.port}${path}`, { redirect: 'manual', ...init })
+      return { status: response.status, text: await response.text(), headers: response.headers }
+    }
+    return {
+      get: (path) => send(path, { headers: { cookie } }),
+      post: (path, fields = {}, headers = {}) =>
+        send(path, {
+          method: 'POST',
+          headers: { cookie, ...headers },
+          body: new URLSearchParams({ token, ...fields }),
+        }),
+    }
+  }
+
+  /** Logs in with a new link. */
+  const enter = async (
+    role: Role,
+    login = role,
+  ): Promise<Reader & { readonly cookie: string; readonly token: string }> => {
+    const link = new URL(opened.link(login, role)).searchParams.get('link')!
+    const answer = await reader().post('/login', { link })
+    const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
+    const page = await reader(cookie).get('/health')
+    const token = /name="token" value="([^"]+)"/.exec(page.text)?.[1] ?? ''
+    return { ...reader(cookie, token), cookie, token }
+  }
+  return { ...opened, reader, enter, logged, printed }
+}
