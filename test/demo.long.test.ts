@@ -56,7 +56,7 @@ describe('intake-sync demo', () => {
     expect(text).toContain('found patients and forms unchanged')
     expect(text.match(/^-- .+\?/gm)).toHaveLength(10)
     expect(text).toContain('As an analyst: the role intake_analyst')
-    expect(text).toMatch(/Who pays for your visits\? +single_choice +hidden/)
+    expect(text).toMatch(/Who pays for your visits\? +single_choice +shown +since it was reworded/)
     expect(text).toContain('refused: permission denied for schema intake')
     expect(text).not.toMatch(/\(0 rows\)|postgres:\/\//)
     expect(isServed(homeOf(directory))).toBe(false)

@@ -3,7 +3,7 @@
 with submitted as (
   select team_id, form_id, count(*) as responses
   from intake_analytics.responses
-  where is_submitted and not is_skipped
+  where is_submitted and is_skipped is not true
   group by team_id, form_id
 ), given as (
   select team_id, form_id, question_id, count(*) filter (where is_answered) as answered

@@ -1,6 +1,6 @@
 -- How many patients have each tag, and how many of their forms are submitted?
 with answered as (
-  select team_id, patient, count(*) as responses, count(*) filter (where is_submitted) as submitted
+  select team_id, patient, count(*) as responses, count(*) filter (where is_submitted and is_skipped is not true) as submitted
   from intake_analytics.responses
   group by team_id, patient
 )

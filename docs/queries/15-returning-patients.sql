@@ -3,7 +3,7 @@ with visits as (
   select team_id, patient, form_id, form, submitted_at,
     lag(submitted_at) over (partition by team_id, patient, form_id order by submitted_at, response_id) as earlier
   from intake_analytics.responses
-  where is_submitted and not is_skipped and patient is not null
+  where is_submitted and is_skipped is not true and patient is not null
 )
 select form, count(distinct patient) as patients,
   count(distinct patient) filter (where earlier is not null) as returned,

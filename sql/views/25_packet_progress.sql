@@ -21,18 +21,22 @@ with reported as (
   where r._deleted_at is null and r.packet_id is not null and not exists (
     select from intake.packet_response_members m where m.team_id = r.team_id and m.response_id = r.id
   )
-), found as (
-  select team_id, null::text as packet_response_id, packet_id,
-    bool_and(coalesce(is_submitted, false)) as is_submitted, bool_and(coalesce(is_archived, false)) as is_archived,
-    case when bool_and(coalesce(is_submitted, false)) then 'submitted'
-      when bool_or(coalesce(is_submitted, false)) then 'progress' else 'setup' end as activity,
+), counted as (
+  select team_id, packet_id, patient_id,
+    bool_and(is_skipped is true or is_submitted is true) and bool_or(is_submitted is true and is_skipped is not true) as is_done,
+    bool_and(coalesce(is_archived, false)) as is_archived,
     count(*) as responses,
     count(*) filter (where is_submitted and is_skipped is not true) as submitted,
     count(*) filter (where is_skipped) as skipped,
-    patient_id, min(created_at) as created_at,
-    case when bool_and(coalesce(is_submitted, false)) then max(submitted_at) end as submitted_at
+    min(created_at) as created_at, max(submitted_at) filter (where is_skipped is not true) as submitted_at
   from numbered
   group by team_id, patient_id, packet_id, round
+), found as (
+  select team_id, null::text as packet_response_id, packet_id,
+    is_done as is_submitted, is_archived,
+    case when is_done then 'submitted' when submitted > 0 then 'progress' else 'setup' end as activity,
+    responses, submitted, skipped, patient_id, created_at, case when is_done then submitted_at end as submitted_at
+  from counted
 ), whole as (
   select team_id, packet_response_id, packet_id, is_submitted, is_archived, activity, responses, submitted, skipped,
     patient_id, created_at, submitted_at from reported

@@ -1,4 +1,5 @@
--- A message is answered by the first response of its patient to what it asks for, if that was created when the message was
+-- A message is answered by the first response of its patient to what it asks for that the logic of a packet did not leave
+-- out, if that was created when the message was
 -- sent or later, and before the next message for the same was sent.
 create or replace view intake_analytics.message_outcomes with (security_barrier = true) as
 with asked as (
@@ -34,6 +35,7 @@ left join lateral (
       when m.form_id is not null then r.form_id = m.form_id and r.packet_id is null
       else r.document_id = m.document_id
     end
+    and r.is_skipped is not true
     and r.created_at >= m.sent_at - interval '1 second'
     and (m.next_sent_at is null or r.created_at < m.next_sent_at - interval '1 second')
   order by r.created_at, r.id

@@ -10,13 +10,22 @@ import type { Analysts, Stream } from '../streams/stream.ts'
 /** Stands in a file of sql/views for one line per stream that analysts see. */
 const EACH_STREAM = /^ *-- each stream:.*$/m
 
-/** `text` with a row `('name', newest version)` for each stream in place of its line `-- each stream:`. */
+/** `text` with the newest time and the last event of each stream in place of its line `-- each stream:`. */
 export function withStreams(text: string): string {
   const lines = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing').map(
-    ({ name, table }) =>
-      `    ('${name}', (select max(_version) from intake.${table} x where x.team_id = t.team_id))`,
+    (stream) =>
+      `  select '${stream.name}' as stream, ${newestOf(stream)} as newest_record_at,
+    max(_loaded_at) filter (where _origin like 'event:%') as last_event_at
+  from intake.${stream.table} x where x.team_id = t.team_id`,
   )
-  return text.replace(EACH_STREAM, () => lines.join(',\n'))
+  return text.replace(EACH_STREAM, () => lines.join('\n  union all\n'))
+}
+
+/** A record's own time, where it has one that is not ahead; a tombstone has only its version. */
+function newestOf({ columns }: Stream): string {
+  const own = ['updated_at', 'created_at'].filter((each) => columns.some(({ name }) => name === each))
+  if (own.length === 0) return 'max(_version)'
+  return `max(greatest(${own.join(', ')}, _deleted_at)) filter (where greatest(${own.join(', ')}, _deleted_at) <= now() + interval '5 minutes')`
 }
 
 /** The views of the streams that declare columns for analysts, by a name in place of a file's. */

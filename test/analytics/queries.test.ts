@@ -91,6 +91,14 @@ describe('the answer follows from the records', () => {
     }
   })
 
+  it('14: choices are read once, not joined with themselves', async () => {
+    const text = readFileSync(new URL(files.find((name) => name.startsWith('14'))!, folder), 'utf8')
+    const plan = await scene.query<{ 'QUERY PLAN': string }>(`explain (costs off) ${text}`)
+    const scans = plan.filter((line) => line['QUERY PLAN'].includes('on response_answers'))
+    expect(scans).toHaveLength(1)
+    expect(plan.filter((line) => / on taken/.test(line['QUERY PLAN'])).length).toBeLessThan(2)
+  })
+
   it('13: ticks are those of the tables', async () => {
     const rows = await scene.query<Line>(
       `select count(*) filter (where a.value_boolean) as ticked, count(*) filter (where not a.value_boolean) as blank

@@ -384,6 +384,94 @@ describe('answers', () => {
   })
 })
 
+describe('a response that the logic of a packet left out', () => {
+  it('answers no message, submits no packet, and is submitted in no figure', async () => {
+    const put = (id: string, patient: string, skipped: boolean) =>
+      query(
+        warehouse.url,
+        `insert into intake.responses (team_id, id, patient_id, form_id, packet_id, is_submitted, is_skipped, submitted_at,
+           created_at, _version, _origin)
+         values (1, $1, $2, $1, 'left out', true, $3, '2026-03-02T00:00:00Z', '2026-03-01T00:00:00Z', now(), 'test')`,
+        [id, patient, skipped],
+      )
+    await query(
+      warehouse.url,
+      `insert into intake.messages (team_id, id, patient_id, packet_id, sent_at, _version, _origin)
+       values (1, 'for a packet', 'unborn', 'left out', '2026-03-01T00:00:00Z', now(), 'test')`,
+    )
+    const figures = async () => {
+      const [message] = await analyst.rows(
+        `select response_id, is_opened, is_answered from intake_analytics.message_outcomes where message_id = 'for a packet'`,
+      )
+      const [packet] = await analyst.rows(
+        `select activity, is_submitted, responses::int, submitted::int, skipped::int, submitted_at is null as is_open
+         from intake_analytics.packet_progress where packet_id = 'left out'`,
+      )
+      return { message, packet }
+    }
+    await put('skipped', 'unborn', true)
+    expect(await figures()).toEqual({
+      message: { response_id: null, is_opened: false, is_answered: false },
+      packet: {
+        activity: 'setup',
+        is_submitted: false,
+        responses: 1,
+        submitted: 0,
+        skipped: 1,
+        is_open: true,
+      },
+    })
+    await put('filled in', 'unborn', false)
+    expect(await figures()).toEqual({
+      message: { response_id: 'filled in', is_opened: true, is_answered: true },
+      packet: {
+        activity: 'submitted',
+        is_submitted: true,
+        responses: 2,
+        submitted: 1,
+        skipped: 1,
+        is_open: false,
+      },
+    })
+    await query(warehouse.url, `delete from intake.responses where packet_id = 'left out'`)
+  })
+})
+
+describe('freshness', () => {
+  const of = async (stream: string) => {
+    const [row] = await analyst.rows<{ newest: string; lag: number; event: boolean }>(
+      `select to_char(newest_record_at at time zone 'UTC', 'YYYY-MM-DD') as newest, extract(epoch from lag)::int as lag,
+         last_event_at is not null as event
+       from intake_analytics.freshness where stream = $1`,
+      [stream],
+    )
+    return row!
+  }
+
+  it('goes by the own times of records, which are older than their first read, and by webhooks', async () => {
+    // Deletions and times of other tests are left out.
+    await query(warehouse.url, `delete from intake.patients where id not in ('p', 'in a small area')`)
+    expect(await of('patients')).toMatchObject({ newest: '2026-01-01', event: false })
+    await query(warehouse.url, `update intake_ops.runs set finished_at = finished_at - interval '1 day'`)
+    expect((await of('patients')).lag).toBeGreaterThan(86_000)
+    await query(
+      warehouse.url,
+      `update intake.patients set _origin = 'event:e', _loaded_at = now() - interval '1 hour',
+         updated_at = '2026-01-05T00:00:00Z' where id = 'p'`,
+    )
+    const { newest, lag, event } = await of('patients')
+    expect({ newest, event }).toEqual({ newest: '2026-01-05', event: true })
+    expect(lag).toBeGreaterThanOrEqual(3_600)
+    expect(lag).toBeLessThan(7_200)
+    // A time that is years ahead is an error of the service.
+    await query(
+      warehouse.url,
+      `update intake.patients set updated_at = '2099-01-01T00:00:00Z' where id = 'p'`,
+    )
+    expect((await of('patients')).newest).toBe('2026-01-01')
+  })
+})
+
 describe('message outcomes', () => {
   it('of a message for a form count no response to that form in a packet', async () => {
     await query(

@@ -100,7 +100,7 @@ export function workedOut(world: World, pseudonym: (id: string) => string): Read
       const own = group.flatMap(({ patient }) => responses.filter((each) => each.patient === patient.id))
       return {
         ...{ tag: group[0]!.tag, patients: group.length, responses: own.length },
-        submitted: own.filter(({ is_submitted }) => is_submitted).length,
+        submitted: own.filter(({ is_submitted, is_skipped }) => is_submitted && !is_skipped).length,
       }
     }),
     '11': grouped(

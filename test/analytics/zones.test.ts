@@ -88,7 +88,7 @@ interface Column {
 
 /** When something was done, on the clocks of the two runs. */
 const MOMENT =
-  /^(_?version|_loaded_at|observed_at|superseded_at|valid_from|valid_to|first_seen_at|newest_record_at|last_run_at|lag|_deleted_at)$/
+  /^(_?version|_loaded_at|observed_at|superseded_at|valid_from|known_from|valid_to|first_seen_at|newest_record_at|last_run_at|last_event_at|lag|_deleted_at)$/
 
 /** All rows that analysts and clinicians read, each time as a number; `isCounted` selects columns. */
 async function rowsIn(

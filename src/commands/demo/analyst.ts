@@ -44,9 +44,10 @@ group by choice
 order by times desc, choice`,
   },
   {
-    question: `Which answers to "${REWORDED_FORM}" are shown? (its choices were, until reworded)`,
+    question: `Which answers to "${REWORDED_FORM}" are shown, and which wait for a decision?`,
     sql: `select question_text as question, question_type as type,
-       case when is_shown then 'shown' else 'hidden' end as answers
+       case when is_shown then 'shown' else 'hidden' end as answers,
+       case when waits then 'since it was reworded' end as waits
 from intake_analytics.questions
 where form = '${REWORDED_FORM}'
 order by form_id, position`,
