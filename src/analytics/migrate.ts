@@ -69,12 +69,16 @@ export async function migrationStatus(url: string): Promise<MigrationStatus> {
 
 /** Throws, with a hint, if the database is behind this version. */
 export async function requireMigrated(url: string): Promise<void> {
-  const { pending } = await migrationStatus(url)
+  const { applied, pending } = await migrationStatus(url)
   if (pending.length === 0) return
-  throw new IntakeError(`the database is behind this version by ${pending.length} migration(s)`, {
+  const what =
+    applied.length === 0
+      ? 'the database has no schema of intake-sync yet'
+      : `the database is behind this version by ${pending.length} migration(s)`
+  throw new IntakeError(what, {
     code: 'database_behind',
     verdict: 'stop',
-    hint: 'run: intake-sync migrate',
+    hint: 'run intake-sync migrate',
   })
 }
 

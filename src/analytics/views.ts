@@ -71,12 +71,12 @@ async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): 
   } catch (error) {
     if (sqlstateOf(error) !== OTHERS_DEPEND) throw error
     throw new IntakeError(
-      'views of intake_analytics have other columns now, and views of others are built on them',
+      'the columns of views in intake_analytics changed, and views of others depend on them',
       {
         code: IN_USE,
         verdict: 'stop',
         cause: error,
-        hint: 'drop what was built on the views of intake and intake_analytics, run intake-sync migrate, make it again',
+        hint: 'drop what was built on the views of intake and intake_analytics, run intake-sync migrate, and create it again',
       },
     )
   }

@@ -71,7 +71,7 @@ export function pathsWith(
     }
     if (problemOf(path) !== null || path.includes('{id}') !== standard.includes('{id}')) {
       throw new UsageError(
-        `paths.${name} ${problemOf(path) ?? (standard.includes('{id}') ? 'must hold {id}' : 'must not hold {id}')}`,
+        `paths.${name} ${problemOf(path) ?? (standard.includes('{id}') ? 'must contain {id}' : 'must not contain {id}')}`,
         `Write it like the default, ${standard}.`,
         'paths',
       )
@@ -104,7 +104,7 @@ export function expandPath(
   const path = template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = params[name]
     if (value === undefined || value === '' || isDots(value) || !value.isWellFormed()) {
-      throw new IntakeError(`${template}: no path can carry this ${name}`, {
+      throw new IntakeError(`${template}: a path cannot contain this ${name}`, {
         code: 'bad_id',
         verdict: 'dead_letter',
         hint: 'An id must be text that is not empty, "." or "..".',

@@ -156,7 +156,7 @@ function checkedBodyKeys(keys: Readonly<Record<string, string>>, variable: strin
 function headerText(text: string, variable: string): string {
   if (/^[\x20-\x7e]*$/.test(text)) return text
   throw new UsageError(
-    `${variable} holds characters that cannot be sent`,
+    `${variable} contains characters that cannot be sent`,
     'copy it again; look for line ends and quotes',
     variable,
   )
@@ -174,7 +174,7 @@ function checkedConcurrency(text: string): number {
   if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= 64) return Number(text)
   throw new UsageError(
     'INTAKE_CONCURRENCY is not a whole number from 1 to 64',
-    'set it to 4, say',
+    'set INTAKE_CONCURRENCY to a number such as 4',
     'INTAKE_CONCURRENCY',
   )
 }
@@ -187,7 +187,7 @@ function checkedGiveUpAfter(text: string): number {
   if (data !== undefined) return data * 1000
   throw new UsageError(
     'INTAKE_GIVE_UP_AFTER is not a duration from 1s to 7d',
-    'set it to 15m, say; 90s and 2h are durations too',
+    'set INTAKE_GIVE_UP_AFTER to a duration such as 90s, 15m or 2h',
     'INTAKE_GIVE_UP_AFTER',
   )
 }
@@ -197,7 +197,7 @@ function checkedRateLimit(text: string, variable: string): RateLimit | null {
   if (success) return data
   throw new UsageError(
     `${variable} is not a number of requests in a second, a minute or an hour`,
-    'write it as 20/s, 1000/min or 5000/h (at most 100000, at least one a minute), or learned to find the limit out',
+    'write it as 20/s, 1000/min or 5000/h (at most 100000, at least one a minute), or learned, to learn the limit from the answers',
     variable,
   )
 }

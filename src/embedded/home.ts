@@ -71,7 +71,7 @@ async function outside(): Promise<string> {
     }
   }
   throw new UsageError(
-    'no directory was found that the embedded Postgres could keep its data in',
+    'found no directory in which the embedded Postgres could store its data',
     'Set INTAKE_DATA_DIR to a directory on a local disk that other users may pass through (mode 711).',
     'INTAKE_DATA_DIR',
   )
@@ -87,7 +87,7 @@ async function makeDirectory(path: string): Promise<void> {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'
     throw new UsageError(
-      `the data directory ${path} cannot be made (${code})`,
+      `the data directory ${path} cannot be created (${code})`,
       'Set INTAKE_DATA_DIR to a directory that this user may write.',
       'INTAKE_DATA_DIR',
     )
@@ -109,7 +109,7 @@ async function checked(directory: string, user: ServerUser | undefined): Promise
   } catch {
     throw new UsageError(
       `the data directory ${directory} belongs to another user, or cannot be written`,
-      'Run intake-sync as the user who made it, or set INTAKE_DATA_DIR to another directory.',
+      'Run intake-sync as the user who created it, or set INTAKE_DATA_DIR to another directory.',
       'INTAKE_DATA_DIR',
     )
   }

@@ -44,7 +44,7 @@ export async function readPassword(home: Home): Promise<string> {
   if (password !== undefined) return password
   throw new UsageError(
     `the password file of the embedded Postgres is missing in ${home.directory}`,
-    'Restore it, or set INTAKE_DATA_DIR to another directory to begin anew.',
+    'Restore it, or set INTAKE_DATA_DIR to another directory to start with an empty warehouse.',
     'INTAKE_DATA_DIR',
   )
 }
@@ -80,7 +80,7 @@ async function runInitdb(
   throw new IntakeError(`the embedded Postgres could not be set up in ${home.directory}: ${line.trim()}`, {
     code: 'embedded_setup_failed',
     verdict: 'stop',
-    hint: 'See that the disk has room and keeps file modes, or set INTAKE_DATA_DIR or DATABASE_URL.',
+    hint: 'Check that the disk has space and preserves file modes, or set INTAKE_DATA_DIR or DATABASE_URL.',
   })
 }
 

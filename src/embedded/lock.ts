@@ -54,6 +54,6 @@ function busy(path: string): IntakeError {
   return new IntakeError(`another process has been starting the embedded Postgres for too long (${path})`, {
     code: 'embedded_busy',
     verdict: 'retry',
-    hint: 'See whether an intake-sync process hangs; the lock goes when that process ends.',
+    hint: 'Check whether an intake-sync process hangs; the lock is released when that process ends.',
   })
 }

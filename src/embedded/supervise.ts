@@ -73,7 +73,7 @@ export function notStarted(home: Home): IntakeError {
   return new IntakeError(`the embedded Postgres did not start${detail}`, {
     code: 'embedded_not_started',
     verdict: 'stop',
-    hint: `Its log is ${path}. A Postgres of your own serves as well: set DATABASE_URL.`,
+    hint: `Its log is ${path}. To use your own Postgres instead, set DATABASE_URL.`,
   })
 }
 

@@ -96,7 +96,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
         clock,
         total: LOADERS,
         onRetry: (code, attempt) =>
-          options.logger.warn({ code, attempt }, 'loading again after a passing failure'),
+          options.logger.warn({ code, attempt }, 'loading again after a temporary failure'),
       })
       const run: Run = {
         options,

@@ -51,7 +51,7 @@ export async function runStream(run: StreamRun): Promise<StreamReport> {
     if (note.text !== null) options.logger.warn({ team: team.name, stream: stream.name }, note.text)
     return report(note.attention ? 'needs_attention' : 'succeeded', note.text)
   } catch (error) {
-    if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run goes on')
+    if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run continues')
     const failure = warehouseError(error)
     if (endsTeam(failure)) team.giveUp(failure)
     const note = failure.hint === undefined ? failure.message : `${failure.message} — ${failure.hint}`

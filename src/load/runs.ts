@@ -133,7 +133,7 @@ async function markInterrupted(session: Session): Promise<void> {
     if (!(await tryLock(session, 'run', run_id))) continue
     await session.db
       .updateTable('intake_ops.runs')
-      .set({ status: 'interrupted', error: 'the process ended before the run did' })
+      .set({ status: 'interrupted', error: 'the process ended before the run was complete' })
       .where('run_id', '=', run_id)
       // It may have ended since the query, and released its lock.
       .where('status', '=', 'running')

@@ -83,7 +83,7 @@ function removedError(name: string): IntakeError {
   return new IntakeError(`team ${name} was removed from this warehouse`, {
     code: 'team_removed',
     verdict: 'stop',
-    hint: 'take it out of the configuration; a backfill, or a start of serve, with it in the configuration brings it back',
+    hint: 'remove it from the configuration; to restore it instead, run a backfill or restart serve with it in the configuration',
   })
 }
 
@@ -96,10 +96,10 @@ function beingRemoved(name: string): IntakeError {
 }
 
 function halfDeleted(name: string): IntakeError {
-  return new IntakeError(`the rows of team ${name} are deleted in part`, {
+  return new IntakeError(`team ${name} is partly deleted`, {
     code: 'team_removed',
     verdict: 'stop',
-    hint: `take it out of the configuration and end it: intake-sync teams remove ${name} --delete-data; after that the name is free`,
+    hint: `remove it from the configuration, and complete the removal with intake-sync teams remove ${name} --delete-data; after that the name can be used again`,
   })
 }
 

@@ -35,7 +35,7 @@ const MEANING: Readonly<
     'team_removed',
     'stop',
     'the team was removed from this warehouse',
-    'take it out of the configuration; a backfill, or a start of serve, with it in the configuration brings it back',
+    'remove it from the configuration; to restore it instead, run a backfill or restart serve with it in the configuration',
   ],
   [SQLSTATE.deadlock]: [
     'deadlock',

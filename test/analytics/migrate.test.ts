@@ -47,7 +47,7 @@ test('an empty database has everything pending, and migrate --status changes not
   await expect(requireMigrated(database.url)).rejects.toMatchObject({
     code: 'database_behind',
     verdict: 'stop',
-    hint: 'run: intake-sync migrate',
+    hint: 'run intake-sync migrate',
   })
 })
 

@@ -97,11 +97,11 @@ describe('an id', () => {
     expect(expandPath('/v2/patients/{id}', { id })).toBe(path)
   })
 
-  test.each(['', '.', '..', '%2e', '%2E.', '\ud83d', undefined])('%j is one that no path can carry', (id) => {
+  test.each(['', '.', '..', '%2e', '%2E.', '\ud83d', undefined])('%j cannot be part of a path', (id) => {
     const error = errorOf(() => expandPath('/v2/patients/{id}', { id }))
     expect(error).toBeInstanceOf(IntakeError)
     expect(error).toMatchObject({ code: 'bad_id', verdict: 'dead_letter' })
-    expect((error as IntakeError).message).toBe('/v2/patients/{id}: no path can carry this id')
+    expect((error as IntakeError).message).toBe('/v2/patients/{id}: a path cannot contain this id')
   })
 
   test('is put into every place that has its name', () => {

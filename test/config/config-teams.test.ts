@@ -279,7 +279,7 @@ describe('a file of teams', () => {
     [
       'with a path that lacks its id',
       { teams: [team({ paths: { form: `/${CANARY}` } })] },
-      /INTAKE_CONFIG teams\.0\.paths\.form must hold \{id\}/,
+      /INTAKE_CONFIG teams\.0\.paths\.form must contain \{id\}/,
     ],
     [
       'with a value for the name of a path',

@@ -214,7 +214,7 @@ describe('NAME_FILE', () => {
     expect(team('abc')?.apiKey).toBe('abc')
     expect(team('abc\n')?.apiKey).toBe('abc')
     expect(team('abc\r\n')?.apiKey).toBe('abc')
-    expect(() => team('abc\n\n')).toThrow(/INTAKE_API_KEY holds characters that cannot be sent/)
+    expect(() => team('abc\n\n')).toThrow(/INTAKE_API_KEY contains characters that cannot be sent/)
   })
 
   test('together with NAME is rejected, with an empty NAME it is not', () => {

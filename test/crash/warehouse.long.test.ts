@@ -82,7 +82,7 @@ describe('no acknowledged event is missing, without intervention, and the fault 
     })
     await heard('events are answered 503: ')
     await heard('the warehouse is back')
-    await drainHeard('events are drained again')
+    await drainHeard('draining events again')
   })
 
   it.each(['SIGQUIT', 'SIGKILL'] as const)('is ended with %s, and recovers', async (signal) => {
@@ -188,7 +188,7 @@ describe('no acknowledged event is missing, without intervention, and the fault 
         await goesOn(sender)
       })
     })
-    await heard('events are drained again')
+    await heard('draining events again')
   })
 
   it('has a slow disk, 100 ms per flush: everything takes longer, and nothing is rejected', async () => {

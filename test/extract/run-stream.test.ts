@@ -154,7 +154,7 @@ test('one that is stopped is interrupted, and is no failure', async () => {
   }
   expect(await run()).toMatchObject({
     status: 'interrupted',
-    note: 'stopped by a signal; the next run goes on',
+    note: 'stopped by a signal; the next run continues',
   })
 })
 

@@ -91,7 +91,10 @@ describe('a run that starts', () => {
       expect((await runs(next)).slice(0, 2)).toEqual(['running', 'interrupted'])
     }, PATIENCE)
     const [lives, killed] = await rows(next)
-    expect(killed).toMatchObject({ error: 'the process ended before the run did', finished_at: null })
+    expect(killed).toMatchObject({
+      error: 'the process ended before the run was complete',
+      finished_at: null,
+    })
     expect(lives).toMatchObject({ error: null })
   })
 

@@ -110,7 +110,7 @@ it('a failed migration is reported by every command, with exit code 1 and no cha
   for (const words of [['status'], ['runs'], ['verify'], ['replay']]) {
     const ended = await runCommand(words, env)
     expect(ended, words[0]).toMatchObject({ code: 1 })
-    expect(ended.stderr).toContain('run: intake-sync migrate')
+    expect(ended.stderr).toContain('run intake-sync migrate')
   }
   expect(service.received).toEqual([])
   const tables = await query(

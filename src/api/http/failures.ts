@@ -133,8 +133,8 @@ export function failureOfRedirect(status: number, onlySlash: boolean): Failure {
       ? `the service redirects to the same path with its slash at the end changed (${status}), and redirects are not followed`
       : `the service redirects (${status}), and redirects are not followed`,
     hint: onlySlash
-      ? 'Write the path as the service wants it in `paths` of the configuration.'
-      : 'Set INTAKE_BASE_URL to the address the service really has.',
+      ? 'Correct the path in `paths` of the configuration.'
+      : 'Set INTAKE_BASE_URL to the current address of the service.',
     status,
     // Some services answer 302 or 303 to a successful write.
     untouched: status !== 302 && status !== 303,

@@ -58,11 +58,11 @@ export async function update<Schema extends z.ZodType>(
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error
     throw new IntakeError(
-      `${method} ${template}: done, but its answer has no record, and then ${error.message}`,
+      `${method} ${template}: the change took effect, but its answer has no record, and fetching the record failed: ${error.message}`,
       {
         code: error.code,
         verdict: error.verdict,
-        hint: 'The change took effect; fetch the record later to see it.',
+        hint: 'Do not repeat the change; fetch the record later to see it.',
       },
     )
   }

@@ -148,7 +148,7 @@ async function fetchPage(
     if (list === null) {
       throw new ShapeError(
         path,
-        'the answer holds no list',
+        'the answer contains no list',
         'list_unreadable',
         'Check INTAKE_BASE_URL and `paths` in the configuration.',
       )

@@ -66,7 +66,7 @@ async function printAccess(context: Context, db: Session['db'], json: true | und
     context.stdout.write(fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3))
   context.stdout.write(
     everybody
-      ? 'one team: every login with a role sees it\n'
+      ? 'the warehouse has one team: every login with a role sees it\n'
       : `teams: ${teams.join(', ')}; a login sees the teams granted to it\n`,
   )
 }

@@ -140,7 +140,7 @@ export function methodOf(text: string): string {
   const method = text.toUpperCase()
   if (METHODS.includes(method)) return method
   throw new UsageError(
-    `METHOD is none of ${METHODS.join(', ')}`,
+    `METHOD is not one of ${METHODS.join(', ')}`,
     'write it as: intake-sync api GET /v2/forms',
   )
 }

@@ -27,7 +27,7 @@ export function eraseCommand(context: Context, keyboard: () => Keyboard = () => 
     .command('patient')
     .description('remove one patient, and all of their data, from every table')
     .argument('<id>', 'the service’s id of the patient (intake.patients.id)')
-    .option('--yes', 'do not ask')
+    .option('--yes', 'do not ask for confirmation')
     .option('--forget', 'keep no hash of the id: later records of the patient are loaded again')
     .option(
       '--unnamed-rows',

@@ -90,7 +90,7 @@ async function remove(
   if (isConfigured(config, name)) {
     throw new UsageError(
       `team ${name} is in the configuration: the next run would create it again`,
-      'remove it from INTAKE_CONFIG (or unset the variables of the single team) everywhere, restart serve, then try again',
+      'remove it from INTAKE_CONFIG (or unset INTAKE_TEAM and the credentials) in every process, restart serve, then try again',
       'NAME',
     )
   }

@@ -116,7 +116,7 @@ ingesters behind a load balancer (--no-schedule), and separate drains; each
 scheduled backfill runs in one of them only. The schedule uses the time zone
 TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT:
 /healthz, /readyz (200 when events can be stored; ?part=drain, schedule or
-work asks for the others), /metrics.`
+work checks the others), /metrics.`
 
 /** A part that does not run. */
 interface Off {

@@ -33,7 +33,7 @@ export async function updateWebhook(context: Context, id: string, options: Updat
   const team = oneTeam(config, options.team)
   const { target_url, ...others } = fieldsOf(options)
   if (target_url === undefined && Object.keys(others).length === 0) {
-    throw new UsageError('nothing to change was given', 'use --url, --events, --sources or --active')
+    throw new UsageError('no field to change was given', 'use --url, --events, --sources or --active')
   }
   await using client = openService(context, config, team)
   const { raw } = await (options.replace

@@ -124,8 +124,8 @@ function outcomeUnknown({ message, code }: ApiError): IntakeError {
 
 function keyMissing(): UsageError {
   return new UsageError(
-    'INTAKE_ENCRYPTION_KEY is not set, and the secret is stored encrypted only',
-    'set it to 32 random bytes in base64, as `openssl rand -base64 32` prints them, and keep it safe',
+    'INTAKE_ENCRYPTION_KEY is not set, and webhook secrets are stored only in encrypted form',
+    'set it to 32 random bytes in base64 (openssl rand -base64 32), and keep a copy in a safe place',
     'INTAKE_ENCRYPTION_KEY',
   )
 }

@@ -25,7 +25,10 @@ export function webhooksCommand(context: Context): Command {
     .addOption(new Option('--active <flag>', 'whether events are sent').choices(['true', 'false']))
     .option('--replace', 'a full update: the service sets the other fields to its defaults')
     .action((id: string, options: object) => updateWebhook(context, id, options))
-  const remove = command('delete', 'delete a configuration, and retire its stored secret; does not ask')
+  const remove = command(
+    'delete',
+    'delete a configuration without confirmation, and retire its stored secret',
+  )
     .argument('<id>', 'id of the configuration: see webhooks list', usableId)
     .action((id: string, options: object) => deleteWebhook(context, id, options))
   const events = command('events', 'the newest delivery attempts')

@@ -186,7 +186,7 @@ export function openDrain(options: DrainOptions): Drain {
   }
 
   function succeeded(): void {
-    if (failures > 0) logger.info({ failures }, 'events are drained again')
+    if (failures > 0) logger.info({ failures }, 'draining events again')
     failures = 0
     failure = null
   }

@@ -83,7 +83,7 @@ async function runUnderLock(
   const current = await readAlerts(db, teams)
   const raised = new Set(current.filter(isRaised).map(keyOf))
   const found = await findConditions(db, { ...settings, teams, webhookChecks, thorough, raised })
-  if (found.late.length > 0) logger.warn({ late: found.late }, 'some alerts could not be judged in time')
+  if (found.late.length > 0) logger.warn({ late: found.late }, 'some alerts could not be evaluated in time')
   await updateAlerts(db, current, found)
   const waiting = (await readAlerts(db, teams)).filter((row) => statusToPost(row) !== null)
   if (waiting.length === 0 || !(insist || waiting.some(({ is_due }) => is_due))) return 'quiet'

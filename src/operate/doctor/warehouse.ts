@@ -134,7 +134,7 @@ async function schemaCheck(url: string): Promise<Check> {
       applied.length === 0
         ? 'the database has no schema of intake-sync yet'
         : `the database is behind by ${pending.length} migration(s)`
-    return failed('schema', what, 'run: intake-sync migrate')
+    return failed('schema', what, 'run intake-sync migrate')
   } catch (error) {
     return failedBy('schema', error)
   }

@@ -200,6 +200,6 @@ function unknownPatient(): IntakeError {
   return new IntakeError('the warehouse has no data of a patient with this id', {
     code: 'unknown_patient',
     verdict: 'stop',
-    hint: `check the id, and set --team; the id is the one of the service (intake.${PERSONS.table}.id)`,
+    hint: `check the id, and set --team; it is the service’s id (intake.${PERSONS.table}.id)`,
   })
 }

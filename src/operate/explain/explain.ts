@@ -134,7 +134,7 @@ function explainedEvent(
   if (event.status === 'dead' || said.kind === 'dead') return { ...nothing, outcome: 'was dead-lettered' }
   if (said.kind === 'fetch')
     return { ...nothing, outcome: `did not settle the state (${said.reason}): ${refetchOutcome(record)}` }
-  if (said.kind === 'nothing') return { ...nothing, outcome: 'is about nothing that is stored' }
+  if (said.kind === 'nothing') return { ...nothing, outcome: 'concerns no stored record' }
   const { version, observedAt, updatedAt, content } = said.envelope
   const hash = content?.hash ?? ''
   const incoming = {
@@ -176,7 +176,7 @@ function outcomeOf(
   const same = states.find((state) => state.hash === incoming.hash && state.deleted === incoming.deleted)
   if (same !== undefined) return `repeated a stored state: the content of ${same.origin}`
   const newest = states.at(-1)
-  if (newest === undefined || current === null) return 'left nothing: the record is not stored'
+  if (newest === undefined || current === null) return 'had no effect: the record is not stored'
   const { wins, by } = decide(current, incoming)
   if (!wins) return 'was partial, or the record that was fetched by id replaced it'
   return `lost to ${newest.origin} (${by})`

@@ -85,7 +85,7 @@ function killed(run: Run): Run {
   return {
     ...run,
     status: 'interrupted',
-    error: run.error ?? 'the process ended before the run did',
+    error: run.error ?? 'the process ended before the run was complete',
     seconds: null,
   }
 }

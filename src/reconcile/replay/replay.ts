@@ -60,7 +60,8 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
       await using loaders = openLoaders({
         url,
         clock,
-        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'rewriting again after a passing failure'),
+        onRetry: (code, attempt) =>
+          logger.warn({ code, attempt }, 'rewriting again after a temporary failure'),
       })
       const done: { name: string; streams: { stream: StreamName; report: ReplayReport }[] }[] = []
       for (const team of teams) {

@@ -70,12 +70,14 @@ export async function repair(
   const notes = [
     ...(isGuarded ? [massDeleteNote(stream.name, extra.length, allowed).text] : []),
     ...(extra.length > 0 && !stable && stream.list !== null
-      ? ['what the source does not have was left: its list kept changing while it was read']
+      ? ['records that the service does not list were kept: its list kept changing while it was read']
       : []),
   ]
   const waiting = stream.one === null && stream.entryAt === undefined && extra.some(({ id }) => left.has(id))
   if (waiting)
-    notes.push('what this list does not have is deleted when a complete list of another run misses it too')
+    notes.push(
+      'entries that this list misses are deleted when a complete list of another run misses them too',
+    )
   return {
     repaired: wanted.filter(({ id }) => !left.has(id)).length,
     note: notes.length === 0 ? null : notes.join('; '),

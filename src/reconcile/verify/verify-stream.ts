@@ -115,7 +115,7 @@ async function expectList(
     const note = `the list kept changing while it was read (${reason ?? 'unstable'})`
     return { startedAt, stable, forgotten, note }
   }
-  const lost = `${forgotten} that the service lists no more: compared with the stored payloads`
+  const lost = `${forgotten} that the service no longer lists: compared with the stored payloads`
   return { startedAt, stable, forgotten, note: forgotten === 0 ? null : lost }
 }
 
@@ -133,7 +133,7 @@ async function loggedUntil({ stream, taken }: Source, { db }: Session): Promise<
 
 function uncomparedNote(what: 'record' | 'file', count: number): string | null {
   if (count === 0) return null
-  return `${count} ${what}(s) could not be compared: the service gives them in no form that can be loaded`
+  return `${count} ${what}(s) could not be compared: the service returns nothing for them that can be loaded`
 }
 
 async function countIds({ db }: Session, table: typeof UNKNOWN, except: readonly string[]): Promise<number> {

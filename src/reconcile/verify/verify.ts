@@ -92,7 +92,7 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
         url,
         clock,
         total: LOADERS,
-        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a passing failure'),
+        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a temporary failure'),
       })
       const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
       const done = await Promise.all(

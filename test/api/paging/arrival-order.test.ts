@@ -111,7 +111,7 @@ test('in any order of arrival, and with any concurrency, a list gives one result
     'true count_drifted',
     'true short_page',
     'GET /list: the service gave the same page twice',
-    'GET /list: the answer holds no list',
+    'GET /list: the answer contains no list',
     'GET /list: the service failed (500)',
     'GET /list: the service refused the credentials (403)',
   ])

@@ -98,7 +98,9 @@ describe('list', () => {
     const run = await webhooks('list', { ...env, DATABASE_URL: empty.url })
     expect(run.code).toBe(0)
     expect(run.stdout).toMatch(/^c-1 .* unknown$/m)
-    expect(run.stderr).toContain('note: whether a secret is stored is not known: the database is behind')
+    expect(run.stderr).toContain(
+      'note: whether a secret is stored is not known: the database has no schema of intake-sync yet',
+    )
   })
 
   it('reports an empty list', async () => {

@@ -181,14 +181,14 @@ it.each([
   ['create --url ftp://clinic.invalid/', '--url'],
   ['create --url https://clinic.invalid/ --events created,,', '--events'],
   ['update', 'id'],
-  ['update c-1', 'nothing to change'],
+  ['update c-1', 'no field to change'],
   ['update c-1 --replace --active true', '--url'],
   ['update c-1 --active maybe', '--active'],
   ['update .. --active true', "'id'"],
   ['delete', 'id'],
   ['delete c-1 c-2', 'too many arguments'],
   ['events --limit 0', '--limit'],
-  ['list --team nobody', '--team'],
+  ['list --team nobody', 'has no team "nobody"'],
 ])('webhooks %s sends no request and names the mistake', async (words, named) => {
   const run = await runCommand(['webhooks', ...words.split(' ').filter((word) => word !== '')], bare)
   expect(run).toMatchObject({ code: 2, stdout: '' })

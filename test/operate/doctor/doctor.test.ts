@@ -207,7 +207,7 @@ describe('faults of the warehouse:', () => {
     await using empty = await createTestDatabase({ empty: true })
     const { wrong, code } = await doctor({ DATABASE_URL: empty.url })
     expect([code, Object.keys(wrong)]).toEqual([1, ['schema']])
-    expect(wrong.schema).toMatchObject({ hint: 'run: intake-sync migrate' })
+    expect(wrong.schema).toMatchObject({ hint: 'run intake-sync migrate' })
   })
 
   test('a database that is read-only', async () => {

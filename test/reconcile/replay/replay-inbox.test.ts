@@ -1,4 +1,4 @@
-/** Stored events are drained again, by the command itself. */
+/** Stored draining events again, by the command itself. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { wholeWarehouse } from '../../operate/whole-warehouse.ts'

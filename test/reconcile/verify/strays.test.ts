@@ -81,7 +81,7 @@ it('an expired log entry is compared with its record; a row without one is extra
   const { ended, found } = await verify('webhook_deliveries')
   expect(ended.code, ended.output).toBe(0)
   expect(found).toMatchObject({ source: MANY - 25, warehouse: MANY, missing: [], extra: [], different: [] })
-  expect(found.note).toContain('25 that the service lists no more')
+  expect(found.note).toContain('25 that the service no longer lists')
 
   await query(
     warehouse.url,
@@ -174,7 +174,7 @@ it('rows of files without any export are removed at once; an export that is not 
   expect(found.extra).toHaveLength(MANY + 3)
   expect(found.extra).toContain('e2')
   expect(found.repaired).toBe(MANY + 2)
-  expect(found.note).toContain('another run misses it too')
+  expect(found.note).toContain('another run misses them too')
   expect(found.note).not.toContain('--allow-mass-delete')
   expect(await Promise.all(tables.map(rowsOf))).toEqual(before)
 
