@@ -13,6 +13,7 @@ import { paragraph, reflowed, widthOf } from './terminal/terminal.ts'
 
 /** In the order of the help. */
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {
+  init: async (context) => (await import('./init/init.ts')).initCommand(context),
   migrate: async (context) => (await import('./manage/migrate.ts')).migrateCommand(context),
   backfill: async (context) => (await import('./run/backfill.ts')).backfillCommand(context),
   serve: async (context) => (await import('./run/serve.ts')).serveCommand(context),

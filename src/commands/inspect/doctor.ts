@@ -82,7 +82,7 @@ function optionsOf(context: Context, config: Config, url: string | null): Doctor
 
 const COLOURS: Readonly<Record<CheckStatus, Colour>> = { ok: 'green', warning: 'yellow', failed: 'red' }
 
-function checksText(context: Context, checks: readonly Check[]): string {
+export function checksText(context: Context, checks: readonly Check[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length))
   const lines = checks.map(({ name, status, detail, hint }) => {
     const indent = 9 + width + 2

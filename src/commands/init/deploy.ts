@@ -1,0 +1,64 @@
+/** How to run intake-sync from now on, with the paths of this machine. docs/deploy has the hardened versions. */
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const DEPLOYMENTS = {
+  cron: 'a nightly backfill from cron',
+  systemd: 'serve as a systemd unit',
+  compose: 'serve with Docker Compose',
+} as const
+
+export type Deployment = keyof typeof DEPLOYMENTS
+
+const CLI = fileURLToPath(new URL('../../cli.js', import.meta.url))
+const PACKAGE = dirname(dirname(CLI))
+
+export function deployText(kind: Deployment, settingsFile: string): string {
+  return { cron, systemd, compose }[kind](settingsFile)
+}
+
+/** A per cent sign ends the command in a crontab. */
+function cron(file: string): string {
+  const escaped = (path: string) => quoted(path).replaceAll('%', '\\%')
+  const command = `${escaped(process.execPath)} ${escaped(CLI)} backfill`
+  return `# crontab -e\n0 2 * * *  INTAKE_ENV_FILE=${escaped(file)} ${command}\n`
+}
+
+function systemd(file: string): string {
+  const word = (path: string) => (/^[\w./:@+-]+$/.test(path) ? path : `"${path.replaceAll('%', '%%')}"`)
+  return `# /etc/systemd/system/intake-sync.service
+[Unit]
+Description=intake-sync: receives webhooks, and backfills every night
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart=${word(process.execPath)} ${word(CLI)} serve
+Environment=${word(`INTAKE_ENV_FILE=${file}`)}
+WorkingDirectory=${dirname(file)}
+Restart=on-failure
+RestartPreventExitStatus=2
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+function compose(file: string): string {
+  return `# docker-compose.yml
+services:
+  intake-sync:
+    build: ${JSON.stringify(PACKAGE)}
+    command: serve
+    restart: on-failure
+    env_file: ${JSON.stringify(file)}
+    environment:
+      INTAKE_WEBHOOK_HOST: "0.0.0.0"
+    ports: ["127.0.0.1:8080:8080"]
+`
+}
+
+/** For a POSIX shell. */
+function quoted(text: string): string {
+  return /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,236 @@
+/**
+ * `intake-sync init`: asks for what is missing, tries it, writes the settings file and prepares the warehouse.
+ *
+ * Invariant: nothing is written before the service and the warehouse were seen to work. Off a terminal it asks nothing.
+ * Run again, it changes only what differs, and shows it. No secret is shown.
+ */
+import { resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import pino from 'pino'
+import { migrate } from '../../analytics/migrate.ts'
+import { type Config, readConfig } from '../../config/config.ts'
+import { ENV_FILE, SETTINGS } from '../../config/settings.ts'
+import { systemClock } from '../../core/clock.ts'
+import { IntakeError, UsageError } from '../../core/errors.ts'
+import type { Check } from '../../operate/doctor/check.ts'
+import { checkService } from '../../operate/doctor/service.ts'
+import { checkWarehouse } from '../../operate/doctor/warehouse.ts'
+import { type Context, ExitCode, openService, openWarehouse, printJson } from '../context.ts'
+import { allChecks } from '../inspect/doctor.ts'
+import { DEPLOYMENTS, type Deployment, deployText } from './deploy.ts'
+import { generatedKey, type InitResult, resultText } from './init-text.ts'
+import { probeService } from './probe.ts'
+import { openQuestions, type Questions, type Terminal } from './questions.ts'
+import { differences, merged, readSettingsFile, type Settings, writeSettingsFile } from './settings-file.ts'
+import { ensureWebhook } from './webhook.ts'
+
+export interface InitOptions {
+  readonly baseUrl?: string
+  readonly apiKey?: string
+  readonly apiSecret?: string
+  readonly team?: string
+  readonly database?: string
+  readonly timezone?: string
+  readonly rateLimit?: string
+  readonly webhookUrl?: string
+  readonly deploy?: Deployment
+  readonly file?: string
+  readonly json?: true
+}
+
+/** What each flag sets. */
+const FLAGS = {
+  baseUrl: 'INTAKE_BASE_URL',
+  apiKey: 'INTAKE_API_KEY',
+  apiSecret: 'INTAKE_API_SECRET',
+  team: 'INTAKE_TEAM',
+  timezone: 'INTAKE_TIMEZONE',
+  rateLimit: 'INTAKE_RATE_LIMIT',
+} as const satisfies Partial<Record<keyof InitOptions, string>>
+
+export function initCommand(context: Context, terminal?: Terminal): Command {
+  return new Command('init')
+    .description('set up: try the service and the warehouse, write the settings, prepare the tables')
+    .option('--base-url <url>', 'the service')
+    .option('--api-key <key>', 'its key; better in INTAKE_API_KEY or INTAKE_API_KEY_FILE')
+    .option('--api-secret <secret>', 'its secret; better in INTAKE_API_SECRET or INTAKE_API_SECRET_FILE')
+    .option('--team <name>', 'a name for the team')
+    .option('--database <url>', 'the warehouse: postgres://…, or embedded')
+    .option('--timezone <zone>', 'the zone of the times in exports')
+    .option('--rate-limit <limit>', 'permitted requests: 20/s, 1000/min, or learned')
+    .option('--webhook-url <url>', 'create a webhook to this address of serve, and store its secret')
+    .addOption(
+      new Option('--deploy <kind>', 'print how to run it from now on').choices(Object.keys(DEPLOYMENTS)),
+    )
+    .option('--file <path>', `the settings file (${ENV_FILE})`)
+    .option('--json', 'print one JSON document; asks nothing')
+    .addHelpText('after', HELP)
+    .action((options: InitOptions) => run(context, options, terminal))
+}
+
+const HELP = `
+Settings of the environment and of the file count as answers; flags count more.
+On a terminal it asks for what is missing, elsewhere it ends with exit code 2.
+Flags are seen by other users of the machine: give secrets in the environment.
+
+The file is readable only for its owner. Commands read ${ENV_FILE} in the
+working directory, or the file that INTAKE_ENV_FILE names.`
+
+async function run(context: Context, options: InitOptions, terminal?: Terminal): Promise<void> {
+  const path = resolve(options.file ?? context.envFile?.path ?? ENV_FILE)
+  const before = readSettingsFile(path)
+  await using questions = options.json ? null : await openQuestions(context, terminal)
+  const given = givenSettings(context, options, before)
+  const { settings, asked, probe } = await untilAccepted(context, given, questions, before)
+  const webhookUrl = options.webhookUrl ?? asked.webhookUrl
+  const complete = withOwnKeys(settings, context)
+  const own: Context = { ...context, env: { ...context.env, ...blank(context.env), ...complete } }
+  const config = readConfig(own.env)
+  const notes = await prepareWarehouse(own, config)
+  const changed = differences(before, complete)
+  writeSettingsFile(path, changed)
+  const webhook = webhookUrl === undefined ? null : await ensureWebhook(own, config, webhookUrl)
+  const checks = await allChecks(own)
+  const result: InitResult = { path, changed, probe, webhook, notes, checks }
+  const deploy = options.deploy ?? asked.deploy
+  if (options.json) printJson(context, documentOf(result))
+  else context.stdout.write(resultText(context, result, deploy === undefined ? '' : deployText(deploy, path)))
+  if (checks.some(({ status }) => status === 'failed')) throw new ExitCode(1)
+}
+
+/** The settings of the file, over them those of the environment, over them the flags. */
+function givenSettings({ env }: Context, options: InitOptions, before: Settings): Settings {
+  const names = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`])
+  const set = names.flatMap((name) => (env[name] ? [[name, env[name]] as const] : []))
+  const flags = Object.entries(FLAGS).flatMap(([flag, name]) => {
+    const value = options[flag as keyof typeof FLAGS]
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  const own = merged(merged(before, Object.fromEntries(set)), Object.fromEntries(flags))
+  if (options.database === undefined) return own
+  const { DATABASE_URL: _, DATABASE_URL_FILE: __, ...rest } = own
+  return options.database === 'embedded' ? rest : { ...rest, DATABASE_URL: options.database }
+}
+
+interface Asked {
+  readonly webhookUrl?: string
+  readonly deploy?: Deployment
+}
+
+/** Asks for what is missing, and for the credentials again while the service does not accept them. */
+async function untilAccepted(
+  context: Context,
+  given: Settings,
+  questions: Questions | null,
+  before: Settings,
+): Promise<{ settings: Settings; asked: Asked; probe: InitResult['probe'] }> {
+  let settings = given
+  const isFirst = Object.keys(before).length === 0
+  if (questions !== null) settings = merged(settings, await questions.missing(settings, isFirst))
+  for (;;) {
+    const env = { ...context.env, ...blank(context.env), ...settings }
+    const config = readConfig(env)
+    if (config.teams.length === 0) throw incomplete()
+    const failure = await firstFailure(context, config)
+    if (failure === null) {
+      const probe = await probed({ ...context, env }, config)
+      return { settings, asked: questions === null || !isFirst ? {} : await questions.further(), probe }
+    }
+    const again = questions === null ? null : await questions.again(failure)
+    if (again === null) throw refused(failure)
+    settings = merged(settings, again)
+  }
+}
+
+/** The settings of the environment that `init` replaces by its own. */
+function blank(env: NodeJS.ProcessEnv): Record<string, undefined> {
+  const names = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`])
+  return Object.fromEntries(names.filter((name) => env[name] !== undefined).map((name) => [name, undefined]))
+}
+
+function incomplete(): UsageError {
+  return new UsageError(
+    'the service is not known: its address, key and secret are needed',
+    'give --base-url, and INTAKE_API_KEY and INTAKE_API_SECRET in the environment; intake-sync emulator prints a set to try with',
+    '--base-url',
+  )
+}
+
+function refused({ name, detail, hint }: Check): IntakeError {
+  const message = `${name}: ${detail}; nothing was written`
+  return new IntakeError(message, {
+    code: 'init_refused',
+    verdict: 'stop',
+    ...(hint === null ? {} : { hint }),
+  })
+}
+
+const SILENT = pino({ level: 'silent' })
+
+async function firstFailure(context: Context, { teams }: Config): Promise<Check | null> {
+  for (const { webhookSecrets: _, timezone: __, pageSize: ___, bodyKeys: ____, ...team } of teams) {
+    const suffix = teams.length > 1 ? ` of ${team.name}` : ''
+    const checks = await checkService(team, {
+      ...{ clock: systemClock, logger: SILENT, signal: context.signal, environment: null, suffix },
+    })
+    const failure = checks.find(({ status }) => status === 'failed')
+    if (failure !== undefined) return failure
+  }
+  return null
+}
+
+async function probed(context: Context, config: Config): Promise<InitResult['probe']> {
+  const found: InitResult['probe'][number][] = []
+  for (const team of config.teams) {
+    await using client = openService(context, config, team, { logger: SILENT })
+    const probe = await probeService(client, systemClock.now)
+    found.push({ team: team.name, base_url: team.baseUrl, environment: client.environment, ...probe })
+  }
+  return found
+}
+
+/** A key for the secrets of webhooks, and an address of the embedded warehouse that holds from any folder. */
+function withOwnKeys(settings: Settings, { env }: Context): Settings {
+  const isSet = (name: string) => (settings[name] ?? settings[`${name}_FILE`] ?? '') !== ''
+  const key = isSet('INTAKE_ENCRYPTION_KEY') ? {} : { INTAKE_ENCRYPTION_KEY: generatedKey() }
+  if (isSet('DATABASE_URL')) return { ...settings, ...key }
+  return {
+    ...settings,
+    ...key,
+    INTAKE_DATA_DIR: resolve(settings.INTAKE_DATA_DIR ?? env.INTAKE_DATA_DIR ?? '.intake-sync'),
+  }
+}
+
+/** Checks and migrates the warehouse. Throws if it cannot be used. */
+async function prepareWarehouse(context: Context, config: Config): Promise<readonly string[]> {
+  await using warehouse = await openWarehouse(context, config)
+  const { checks, session } = await checkWarehouse(warehouse.url)
+  const notes: string[] = []
+  try {
+    const failure = checks.find(({ name, status }) => status === 'failed' && name !== 'schema')
+    if (failure !== undefined) throw refused(failure)
+    if (warehouse.kind === 'DATABASE_URL') {
+      const { rows } = await session!.client.query<{ open: boolean }>(
+        `select not ssl and client_addr is not null and not client_addr <<= '127.0.0.0/8' and client_addr <> '::1' as open
+         from pg_stat_ssl join pg_stat_activity using (pid) where pid = pg_backend_pid()`,
+      )
+      if (rows[0]?.open)
+        notes.push('the connection to the warehouse has no TLS: add sslmode=verify-full to DATABASE_URL')
+    }
+  } finally {
+    await session?.close()
+  }
+  const report = await migrate(warehouse.url, config)
+  return [...notes, ...report.notes, ...(report.rolesNote === null ? [] : [report.rolesNote])]
+}
+
+function documentOf({ path, changed, probe, webhook, notes, checks }: InitResult): unknown {
+  return {
+    settings_file: path,
+    changed: changed.map(({ name }) => name),
+    teams: probe,
+    webhook,
+    notes,
+    checks,
+  }
+}

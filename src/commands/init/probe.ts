@@ -1,0 +1,76 @@
+/**
+ * What `init` learns of the service before anything is written: its records by stream, how it lists them, and how long
+ * a first backfill takes.
+ *
+ * Invariant: one request for each stream, whose records are counted and dropped. A stream that cannot be listed is
+ * reported, and is no failure.
+ */
+import type { Client } from '../../api/client.ts'
+import { readList } from '../../api/paging/list-envelope.ts'
+import { IntakeError } from '../../core/errors.ts'
+import { isObject } from '../../core/json.ts'
+import { STREAMS } from '../../streams/catalogue.ts'
+import type { Stream } from '../../streams/stream.ts'
+
+export interface StreamProbe {
+  readonly stream: string
+  /** Records; null if the service does not count them, or cannot list them. */
+  readonly count: number | null
+  /** Records of the first page. */
+  readonly page: number
+  /** Whether each record is fetched by itself as well: the list contains summaries, or files. */
+  readonly by_id: boolean
+  /** Why the list could not be read; null if it could. */
+  readonly error: string | null
+}
+
+export interface ServiceProbe {
+  readonly streams: readonly StreamProbe[]
+  /** Requests of a first backfill; a lower bound where a stream has no count. */
+  readonly requests: number
+  readonly is_lower_bound: boolean
+  /** Permitted requests a second; null while no limit is known. */
+  readonly permitted_rate: number | null
+  readonly seconds: number
+}
+
+export async function probeService(client: Client, now: () => number): Promise<ServiceProbe> {
+  const streams: StreamProbe[] = []
+  const begun = now()
+  for (const stream of STREAMS) streams.push(await probeStream(client, stream))
+  const each = (now() - begun) / 1_000_000 / streams.length
+  const requests = streams.reduce((sum, probe) => sum + requestsOf(probe), 0)
+  const pace = Math.min(client.permittedRate ?? Number.POSITIVE_INFINITY, client.concurrency / each)
+  return {
+    streams,
+    requests,
+    is_lower_bound: streams.some(({ count, error, page }) => count === null && error === null && page > 0),
+    permitted_rate: client.permittedRate,
+    seconds: Math.max(1, Math.round(requests / pace)),
+  }
+}
+
+async function probeStream(client: Client, stream: Stream): Promise<StreamProbe> {
+  const path = client.pathOf(stream.list!)
+  const nothing = { stream: stream.name, count: null, page: 0, by_id: false }
+  try {
+    const size = client.pageSize === undefined ? {} : { query: { page_size: client.pageSize } }
+    const { body, headers } = await client.get(path, size)
+    const list = readList(body, headers, stream.listedAs ?? stream.name, path)
+    if (list === null) return { ...nothing, error: 'the answer contains no list' }
+    const { records, count, next } = list
+    const byId =
+      stream.reading?.kind === 'files' ||
+      records.some((record) => isObject(record) && stream.isSummary?.(record, client.apiVersion) === true)
+    const known = count ?? (next === null ? records.length : null)
+    return { stream: stream.name, count: known, page: records.length, by_id: byId, error: null }
+  } catch (error) {
+    if (!(error instanceof IntakeError)) throw error
+    return { ...nothing, error: error.message }
+  }
+}
+
+function requestsOf({ count, page, by_id }: StreamProbe): number {
+  const records = count ?? page
+  return Math.max(1, Math.ceil(records / Math.max(1, page))) + (by_id ? records : 0)
+}

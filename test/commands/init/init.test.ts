@@ -1,0 +1,217 @@
+/** `init` against the emulator: a working set-up, or one sentence and nothing written. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { stripVTControlCharacters } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import type { Context } from '../../../src/commands/context.ts'
+import { DEPLOYMENTS, deployText } from '../../../src/commands/init/deploy.ts'
+import { initCommand } from '../../../src/commands/init/init.ts'
+import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
+import type { Variables } from '../../support/cli.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+let scene: Scene
+let folder: string
+let secret: string
+let files = 0
+/** The key of every secret that is stored in the warehouse of this file. */
+const KEY = Buffer.alloc(32, 7).toString('base64')
+
+const newFile = () => join(folder, `settings-${++files}.env`)
+const init = (words: readonly string[], env: Variables) =>
+  runCommand(['init', ...words], { ...env, LOG_LEVEL: 'silent' })
+
+beforeAll(async () => {
+  scene = await openScene({}, { empty: true })
+  secret = scene.env.INTAKE_API_SECRET!
+  folder = makeFolder('init-')
+})
+afterAll(async () => {
+  removeFolder(folder)
+  await scene[Symbol.asyncDispose]()
+})
+
+describe('init', () => {
+  it('off a terminal names what is missing and writes nothing: exit code 2', async () => {
+    const file = newFile()
+    const { code, stderr } = await init(['--file', file], {})
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--base-url')])
+    expect(existsSync(file)).toBe(false)
+  })
+
+  it('tries the service, prepares the warehouse, and writes a file of its owner with which commands work', async () => {
+    const file = newFile()
+    const { code, stdout, output } = await init(['--file', file, '--json'], scene.env)
+    expect(code).toBe(0)
+    const { settings_file, changed, teams, checks, webhook } = JSON.parse(stdout)
+    expect([settings_file, webhook]).toEqual([file, null])
+    const written = [
+      'DATABASE_URL',
+      'INTAKE_API_KEY',
+      'INTAKE_API_SECRET',
+      'INTAKE_BASE_URL',
+      'INTAKE_ENCRYPTION_KEY',
+    ]
+    expect(changed).toEqual(expect.arrayContaining(written))
+    const counts = Object.fromEntries(
+      teams[0].streams.map(({ stream, count }: { stream: string; count: number }) => [stream, count]),
+    )
+    expect(counts).toMatchObject({ patients: 45, forms: 7, packets: 5, documents: 5, responses: 48 })
+    expect(teams[0]).toMatchObject({ environment: 'production', is_lower_bound: false, permitted_rate: null })
+    // Five pages of patients and of responses, one of the rest, and each export.
+    expect(teams[0].requests).toBeGreaterThan(15)
+    expect(checks.filter(({ status }: { status: string }) => status === 'failed')).toEqual([])
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(output).not.toContain(secret)
+    const loaded = await runCommand(['status', '--json'], {
+      INTAKE_DATA_DIR: undefined,
+      DATABASE_URL: scene.url,
+    })
+    expect(loaded.code).toBe(0)
+    const sourced = execFileSync('sh', ['-c', `set -a; . "${file}"; printenv INTAKE_API_SECRET DATABASE_URL`])
+    expect(String(sourced)).toBe(`${secret}\n${scene.url}\n`)
+  })
+
+  it('run again changes only what differs, shows it without secrets, and keeps the other lines', async () => {
+    const file = newFile()
+    writeFileSync(file, '# mine\nLOG_LEVEL=silent\nINTAKE_TIMEZONE=UTC\n', { mode: 0o644 })
+    expect((await init(['--file', file], scene.env)).code).toBe(0)
+    const first = readFileSync(file, 'utf8')
+    const again = await init(['--file', file], {})
+    expect(again.stdout).toContain(`settings in ${file}: nothing to change`)
+    expect(readFileSync(file, 'utf8')).toBe(first)
+    const other = await init(['--file', file, '--timezone', 'Europe/Berlin', '--rate-limit', '20/s'], {})
+    expect(other.stdout).toContain('  ~ INTAKE_TIMEZONE=UTC → Europe/Berlin\n  + INTAKE_RATE_LIMIT=20/s\n')
+    expect(readFileSync(file, 'utf8')).toBe(
+      `${first.replace('INTAKE_TIMEZONE=UTC', 'INTAKE_TIMEZONE=Europe/Berlin')}INTAKE_RATE_LIMIT=20/s\n`,
+    )
+    expect(first.startsWith('# mine\n')).toBe(true)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
+  it.each([
+    ['a wrong secret', { INTAKE_API_SECRET: 'wrong' }, /credentials: .*403/],
+    ['no service there', { INTAKE_BASE_URL: 'http://127.0.0.1:1' }, /credentials: /],
+    [
+      'a wrong database',
+      { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/x' },
+      /database: cannot reach the warehouse/,
+    ],
+  ])('%s: one sentence, a hint, and nothing written', async (_, wrong, said) => {
+    const file = newFile()
+    const { code, stdout, stderr } = await init(['--file', file], { ...scene.env, ...wrong })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(said)
+    expect(stderr).toContain('nothing was written')
+    expect(stderr).toContain('hint: ')
+    expect(existsSync(file)).toBe(false)
+  })
+
+  it('creates the webhook on demand and stores its secret, once', async () => {
+    const file = newFile()
+    const words = ['--file', file, '--webhook-url', 'http://127.0.0.1:9/webhooks', '--json']
+    const first = JSON.parse((await init(words, { ...scene.env, INTAKE_ENCRYPTION_KEY: KEY })).stdout)
+    expect(first.webhook).toEqual({ id: expect.any(String), created: true })
+    const stored = await query(
+      scene.url,
+      'select config_id from intake_ops.webhook_secrets where retired_at is null',
+    )
+    expect(stored).toEqual([{ config_id: first.webhook.id }])
+    const second = await init(words.slice(0, -1), {})
+    expect(second.stdout).toContain(`webhook ${first.webhook.id}: there already`)
+    expect(second.stdout).toContain(`intake-sync webhooks test ${first.webhook.id}`)
+  })
+})
+
+describe('at a terminal', () => {
+  /** Types each answer when its question is shown. */
+  async function converse(answers: readonly (readonly [question: string, typed: string])[], file: string) {
+    const input = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => {} })
+    const output = Object.assign(new PassThrough(), { isTTY: true, columns: 80, rows: 24 })
+    let said = ''
+    let at = 0
+    let seen = 0
+    output.on('data', (data: Buffer) => {
+      said += String(data)
+      const next = answers[at]
+      if (next === undefined || !stripVTControlCharacters(said.slice(seen)).includes(next[0])) return
+      at += 1
+      seen = said.length
+      setImmediate(() => input.write(`${next[1]}\r`))
+    })
+    let stdout = ''
+    const context: Context = {
+      env: { LOG_LEVEL: 'silent', INTAKE_ENCRYPTION_KEY: KEY },
+      stdout: { write: (text) => (stdout += String(text)) },
+      stderr: { write: () => true },
+      signal: new AbortController().signal,
+      version: '0.0.0',
+    }
+    const ended = await initCommand(context, { input: input as never, output: output as never })
+      .parseAsync(['--file', file], { from: 'user' })
+      .then(
+        () => 0,
+        (error: { exitCode?: number }) => error.exitCode ?? error,
+      )
+    return { ended, stdout, said: stripVTControlCharacters(said), asked: at }
+  }
+
+  it('asks for what is missing, again for credentials that are refused, and never shows a secret', async () => {
+    const file = newFile()
+    const { INTAKE_BASE_URL, INTAKE_API_KEY } = scene.env
+    const { ended, stdout, said, asked } = await converse(
+      [
+        ['Address of the service', INTAKE_BASE_URL!],
+        ['Its API key', INTAKE_API_KEY!],
+        ['Its API secret', 'mistyped-secret'],
+        ['Warehouse', scene.url],
+        ['Try other credentials?', 'y'],
+        ['Its API key', INTAKE_API_KEY!],
+        ['Its API secret', secret],
+        ['Public address of serve', ''],
+        ['How will it run?', '\u001b[B'],
+      ],
+      file,
+    )
+    expect([ended, asked]).toEqual([0, 9])
+    expect(stdout).toContain('0 2 * * *  INTAKE_ENV_FILE=')
+    expect(stdout + said).not.toContain(secret)
+    expect(said).not.toContain('mistyped-secret')
+    expect(readFileSync(file, 'utf8')).toContain(`INTAKE_API_SECRET=${secret}`)
+  })
+
+  it('ends with exit code 130 at Ctrl-C, and writes nothing', async () => {
+    const file = newFile()
+    const { ended } = await converse([['Address of the service', '\u0003']], file)
+    expect(ended).toBe(130)
+    expect(existsSync(file)).toBe(false)
+  })
+})
+
+it.each(Object.keys(DEPLOYMENTS) as (keyof typeof DEPLOYMENTS)[])(
+  'what it prints for %s can be used',
+  (kind) => {
+    const text = deployText(kind, '/srv/in 100%/settings.env')
+    if (kind === 'cron') {
+      const command = text.split('\n')[1]!.replace('0 2 * * *', '').replaceAll('\\%', '%')
+      expect(text).not.toMatch(/[^\\]%/)
+      const shown = execFileSync('sh', [
+        '-c',
+        `${command.replace(/(INTAKE_ENV_FILE=\S+ ?\S*settings.env'?).*/, '$1')} printenv INTAKE_ENV_FILE`,
+      ])
+      expect(String(shown)).toBe('/srv/in 100%/settings.env\n')
+    }
+    if (kind === 'systemd') expect(text).toContain('Environment="INTAKE_ENV_FILE=/srv/in 100%%/settings.env"')
+    if (kind === 'compose') {
+      const { services } = parse(text)
+      expect(services['intake-sync']).toMatchObject({
+        command: 'serve',
+        env_file: '/srv/in 100%/settings.env',
+      })
+    }
+  },
+)
