@@ -347,6 +347,11 @@ export async function troubleTwins(twins: Twins): Promise<void> {
       "insert into intake_ops.defects (team_id, kind, place) values ($1, 'TypeError', 'a:1')",
       [teamId],
     )
+    await query(
+      url,
+      "insert into intake_ops.removed_events (team_id, event_hash) values ($1, 'of an event')",
+      [teamId],
+    )
   }
   await done([4], 'backfill', '--full')
   await using glances = openGlances(url)

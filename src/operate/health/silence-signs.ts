@@ -121,6 +121,10 @@ async function readDeliveries(
       select deliveries.*, exists (
         select from intake_raw.inbox inbox
         where inbox.team_id = deliveries.team_id and inbox.event_id = deliveries.event_id
+      ) or exists (
+        select from intake_ops.removed_events removed
+        where removed.team_id = deliveries.team_id
+          and removed.event_hash = sha256(convert_to(deliveries.event_id, 'UTF8'))
       ) as is_received
       from deliveries
     ), ours as materialized (

@@ -173,6 +173,15 @@ describe('a warehouse', () => {
     )
   })
 
+  it('counts an event that was removed with a patient as received, for ever', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 10, 0, 5)
+    await team.received('of a patient')
+    await team.listed('of a patient', 'c-1', 200, '1 hour')
+    await team.run(`delete from intake_raw.inbox where event_id = 'of a patient'`)
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok', deliveries_missing: 0 })
+  })
+
   it('recognizes a configuration whose secret came from the environment by its events in the inbox', async () => {
     await using team = await openTeam()
     await team.run('delete from intake_ops.webhook_secrets')
