@@ -66,7 +66,9 @@ async function readTrace(db: Kysely<Warehouse>): Promise<string> {
       (select concat(count(*), max(part.run_id)) from intake_ops.run_streams part
         where run_id = (select max(run_id) from intake_ops.runs)),
       (select last_value from intake_raw.inbox_seq),
-      (select min(seq) from intake_raw.inbox where status = 'pending'),
+      (select min(first.seq) from intake.teams team cross join lateral (
+        select seq from intake_raw.inbox where team_id = team.team_id and status = 'pending' order by seq limit 1
+      ) first),
       (select max(audit_id) from intake_ops.audit)
     ) as trace`.execute(db)
   return rows[0]!.trace

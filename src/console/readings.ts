@@ -12,8 +12,8 @@ import { readStatus, type Status } from '../operate/health/status.ts'
 import { openWebhookChecks } from '../operate/health/webhook-checks.ts'
 import type { Glances } from '../warehouse/glance.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { readOverview, type TeamOverview } from './overview.ts'
-import { readHistory, type StreamHistory } from './streams.ts'
+import { readOverview, type TeamOverview } from './pages/overview.ts'
+import { readHistory, type StreamHistory } from './pages/streams.ts'
 
 export interface Readings {
   readonly overview: Remembered<readonly TeamOverview[]>

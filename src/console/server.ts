@@ -24,10 +24,15 @@ import { guard, openSessions, Refusal, type Role, type Visitor } from './access.
 import { HEADERS, serveAssets } from './assets.ts'
 import * as format from './format.ts'
 import { serveLive } from './live.ts'
-import { servePages } from './pages.ts'
+import { serveDeadLetters } from './pages/dead-letters.ts'
+import { serveInbox } from './pages/inbox.ts'
+import { serveInsights } from './pages/insights.ts'
+import { serveRecords } from './pages/records.ts'
+import { servePages } from './pages/state.ts'
+import { serveVerify } from './pages/verify.ts'
+import { serveVisits } from './pages/visits.ts'
 import { openReadings } from './readings.ts'
 import type { ConsoleOptions, Page, Shared } from './shared.ts'
-import { serveVisits } from './visits.ts'
 
 export interface Console extends AsyncDisposable {
   readonly url: string
@@ -93,6 +98,8 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
       const visitor: Visitor | null = request.visitor
       const page = {
         ...{ title, assets, visitor, waits, version: options.version, path: request.url.split('?')[0] },
+        // The answer to a form cannot be loaded again.
+        isLive: visitor !== null && request.method === 'GET' && status === 200,
         token: visitor === null ? '' : sessions.formToken(visitor),
       }
       return reply
@@ -122,9 +129,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
       link,
       show,
     }
-    serveVisits(app, shared)
-    servePages(app, shared)
-    serveLive(app, shared)
+    for (const serve of PARTS) serve(app, shared)
     address = await app.listen({ host, port })
     const listening = Number(new URL(address).port)
     return {
@@ -140,6 +145,11 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     throw listenError(error, port)
   }
 }
+
+const PARTS = [
+  ...[serveVisits, servePages, serveLive, serveInbox, serveDeadLetters, serveRecords, serveVerify],
+  serveInsights,
+]
 
 const NOT_FOUND: Page = {
   view: 'error',

@@ -27,6 +27,8 @@ export interface ConsoleOptions {
   /** Teams with access to the service. */
   readonly teams: readonly TeamSource[]
   readonly inboxDays: number
+  /** Of the process that receives events; it need not run. */
+  readonly metricsUrl: string
   readonly maxAgeHours: number
   readonly settings: readonly Setting[]
   /** The checks of `doctor`. */

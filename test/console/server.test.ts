@@ -4,7 +4,7 @@ import { POLICY } from '../../src/console/assets.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
-import { startConsole } from './support/console.ts'
+import { type Reader, startConsole, whole } from './support/console.ts'
 
 const audited = (url: string) =>
   query<{ login: string; action: string; object: string; detail: object }>(
@@ -203,18 +203,12 @@ describe('pages', () => {
   })
 
   /** The text of a page, once it has all that it waits for. */
-  const pageOf = async (
-    reader: { get(path: string): Promise<{ text: string; status: number }> },
-    path: string,
-  ) => {
-    for (;;) {
-      const { text } = await reader.get(path)
-      if (text.includes('data-waits')) continue
-      return text
-        .replace(/<svg[\s\S]*?<\/svg>/g, '')
-        .replace(/<[^>]*>/g, ' ')
-        .replace(/\s+/g, ' ')
-    }
+  const pageOf = async (reader: Reader, path: string) => {
+    const text = await whole(reader, path)
+    return text
+      .replace(/<svg[\s\S]*?<\/svg>/g, '')
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
   }
 
   it('an empty warehouse says what to do first', async () => {

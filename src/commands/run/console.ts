@@ -61,19 +61,22 @@ interface Place {
   readonly url: string
   readonly logger: Logger
   readonly port?: number
+  /** URL of the admin server of this process. */
+  readonly admin?: string
 }
 
 /** Opens the console that the configuration describes. */
 export async function openConfiguredConsole(
   context: Context,
   config: Config,
-  { url, logger, port: chosen = config.consolePort }: Place,
+  { url, logger, port: chosen = config.consolePort, admin = adminOf(config) }: Place,
 ): Promise<OpenedConsole> {
   const login = loginName()
   const opened = await openConsole({
     ...{ url, logger, login, host: config.consoleHost, port: chosen, publicUrl: config.consoleUrl },
     teams: config.teams,
     inboxDays: config.inboxDays,
+    metricsUrl: `${admin}/metrics`,
     maxAgeHours: config.alerts?.maxAgeHours ?? MAX_AGE_HOURS,
     settings: shownSettings(context),
     checks: (signal) => allChecks({ ...context, signal }),
@@ -84,6 +87,12 @@ export async function openConfiguredConsole(
   })
   const link = opened.link(login, 'operator')
   return { url: opened.url, link, [Symbol.asyncDispose]: opened.close }
+}
+
+/** Where `serve` with this configuration listens, as seen from this machine. */
+function adminOf({ adminHost, adminPort }: Config): string {
+  const host = adminHost === '0.0.0.0' ? '127.0.0.1' : adminHost === '::' ? '::1' : adminHost
+  return `http://${host.includes(':') ? `[${host}]` : host}:${adminPort}`
 }
 
 export function consoleText({ url, link }: Pick<OpenedConsole, 'url' | 'link'>): string {

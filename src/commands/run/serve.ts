@@ -67,7 +67,9 @@ async function runServe(context: Context, options: Options): Promise<void> {
   // Loaded only where it is wanted: it would make every start slower.
   const page = options.console ? await import('./console.ts') : null
   await using opened =
-    (await page?.openConfiguredConsole(context, config, { url: warehouse.url, logger })) ?? null
+    (await page?.openConfiguredConsole(context, config, {
+      ...{ url: warehouse.url, logger, admin: serving.admin },
+    })) ?? null
   const ready = { ...serving, teams: config.ingestTeams.map(({ name }) => name) }
   const off = offOf(config, options)
   if (options.json) printJson(context, servingDocument(ready, off, opened))

@@ -31,8 +31,55 @@
     }
   }
 
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+
+  function draw(place, data, names, time) {
+    const axis = { stroke: colour('--soft'), grid: { stroke: colour('--line'), width: 1 } }
+    const line = (label, at) => ({ label, stroke: colour(['--bar', '--good', '--warn'][at]), width: 2 })
+    const options = {
+      width: Math.max(280, Math.min(place.clientWidth, 1100)),
+      height: 220,
+      scales: { x: { time } },
+      axes: [axis, axis],
+      series: [{}, ...names.map(line)],
+    }
+    place.replaceChildren()
+    return new window.uPlot(options, data, place)
+  }
+
+  function drawWeeks() {
+    for (const place of document.querySelectorAll('[data-weeks]')) {
+      const weeks = JSON.parse(place.dataset.weeks)
+      const of = (name) => weeks.map((week) => week[name])
+      const days = weeks.map(({ week }) => Date.parse(`${week}T00:00:00Z`) / 1000)
+      draw(
+        place,
+        [days, of('asked'), of('submitted'), of('messages')],
+        ['asked', 'submitted', 'messages'],
+        true,
+      )
+    }
+  }
+
+  async function drawSamples() {
+    const place = document.querySelector('[data-samples]')
+    if (place === null || document.hidden) return
+    try {
+      const { samples } = await (await fetch(place.dataset.samples)).json()
+      const of = (name) => samples.map((sample) => sample[name])
+      const series = [of('at'), of('received'), of('drained'), of('p99')]
+      if (samples.length > 1) draw(place, series, ['received/s', 'visible/s', '99 % visible within, s'], true)
+    } catch {
+      // The next round tries again.
+    }
+  }
+
   document.addEventListener('DOMContentLoaded', () => {
     document.body.addEventListener('htmx:afterSettle', settle)
+    document.body.addEventListener('htmx:afterSettle', drawWeeks)
+    drawWeeks()
+    drawSamples()
+    setInterval(drawSamples, QUIET_MS)
     settle()
     if (!content()?.hasAttribute('data-live')) return
     new EventSource('/live').addEventListener('changed', () => {

@@ -1,4 +1,5 @@
 /** A console over a warehouse of the test, and readers of it with a role. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import type { Role } from '../../../src/console/access.ts'
 import { openConsole } from '../../../src/console/server.ts'
@@ -26,7 +27,13 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
   const printed: string[] = []
   const opened = await openConsole({
     ...{ url, host: '127.0.0.1', port: 0, publicUrl: null, login: 'ada', teams: [] },
-    ...{ inboxDays: 30, maxAgeHours: 26, settings: [], checks: async () => [] },
+    ...{
+      metricsUrl: 'http://127.0.0.1:9/metrics',
+      inboxDays: 30,
+      maxAgeHours: 26,
+      settings: [],
+      checks: async () => [],
+    },
     onLink: (link) => void printed.push(link),
     ...{ clock: systemClock, random: Math.random, version: '1.2.3' },
     logger: pino({ base: null }, { write: (line: string) => void logged.push(line) }),
@@ -63,4 +70,13 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
     return { ...reader(cookie, token), cookie, token }
   }
   return { ...opened, reader, enter, logged, printed }
+}
+
+/** The page, once it has everything that it waits for. */
+export async function whole(reader: Reader, path: string): Promise<string> {
+  for (;;) {
+    const { text } = await reader.get(path)
+    if (!text.includes('data-waits')) return text
+    await sleep(100)
+  }
 }

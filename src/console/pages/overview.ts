@@ -5,13 +5,13 @@
  * read, no rows. Names of teams and streams, counts and times only.
  */
 import { type Kysely, sql } from 'kysely'
-import { type Condition, textsOf } from '../operate/alerts/causes.ts'
-import { findConditions } from '../operate/alerts/conditions.ts'
-import { readInbox, readTrouble, type StreamTrouble } from '../operate/health/team-status.ts'
-import type { WebhookChecks } from '../operate/health/webhook-checks.ts'
-import { STREAMS } from '../streams/catalogue.ts'
-import type { Warehouse } from '../warehouse/tables.ts'
-import { duration, plural } from './format.ts'
+import { type Condition, textsOf } from '../../operate/alerts/causes.ts'
+import { findConditions } from '../../operate/alerts/conditions.ts'
+import { readInbox, readTrouble, type StreamTrouble } from '../../operate/health/team-status.ts'
+import type { WebhookChecks } from '../../operate/health/webhook-checks.ts'
+import { STREAMS } from '../../streams/catalogue.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import { duration, plural } from '../format.ts'
 
 /** `unknown`: there is nothing to judge by yet. */
 export type Mark = 'good' | 'bad' | 'unknown'

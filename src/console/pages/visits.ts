@@ -5,9 +5,9 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Kysely, sql } from 'kysely'
-import type { Warehouse } from '../warehouse/tables.ts'
-import { Refusal, ROLES, type Role, type Visitor } from './access.ts'
-import type { Shared } from './shared.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import { Refusal, ROLES, type Role, type Visitor } from '../access.ts'
+import type { Shared } from '../shared.ts'
 
 export interface Audited {
   readonly at: string

@@ -1,10 +1,10 @@
 /** Pages that only read: overview, streams, runs, health. */
 import type { FastifyInstance } from 'fastify'
-import type { Run, RunStream } from '../operate/health/runs.ts'
-import { readRuns } from '../operate/health/runs.ts'
-import { Refusal } from './access.ts'
-import { minute, plural } from './format.ts'
-import type { Shared } from './shared.ts'
+import type { Run, RunStream } from '../../operate/health/runs.ts'
+import { readRuns } from '../../operate/health/runs.ts'
+import { Refusal } from '../access.ts'
+import { minute, plural } from '../format.ts'
+import type { Shared } from '../shared.ts'
 import { readFindings, runBars } from './streams.ts'
 
 /** A page that is not ready by then says so, and loads again by itself. */

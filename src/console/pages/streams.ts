@@ -1,7 +1,7 @@
 /** What the pages of streams show in addition to `status`: the last runs of each stream, its problems and its drift. */
 import { type Kysely, sql } from 'kysely'
-import type { Warehouse } from '../warehouse/tables.ts'
-import { type Bar, minute, plural } from './format.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import { type Bar, minute, plural } from '../format.ts'
 
 export interface StreamHistory {
   readonly team: string

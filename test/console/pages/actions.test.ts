@@ -1,0 +1,206 @@
+/** What operators do in the console, over HTTP and a real warehouse: each action happens, and leaves one audit row. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { readConfig } from '../../../src/config/config.ts'
+import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import { type Reader, startConsole, whole } from '../support/console.ts'
+
+let scene: Scene
+let page: Awaited<ReturnType<typeof startConsole>>
+let operator: Reader
+
+beforeAll(async () => {
+  scene = await openScene()
+  expect((await scene.backfill()).code).toBe(0)
+  page = await startConsole(scene.url, { teams: readConfig(scene.env).teams })
+  operator = await page.enter('operator')
+})
+afterAll(async () => {
+  await page?.close()
+  await scene?.[Symbol.asyncDispose]()
+})
+
+/** Audited actions since the last call. */
+let seen = 0
+async function audited() {
+  const rows = await scene.query<{
+    audit_id: number
+    login: string
+    action: string
+    object: string
+    detail: object
+  }>(
+    `select audit_id::int as audit_id, login, action, object, detail from intake_ops.audit
+     where audit_id > $1 and action <> 'login' order by audit_id`,
+    [seen],
+  )
+  seen = rows.at(-1)?.audit_id ?? seen
+  return rows.map(({ login, action, object, detail }) => ({ login, action, object, detail }))
+}
+
+const plant = (reason: string, ids: readonly string[]) =>
+  scene.query(
+    `insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
+     select team_id, 'patients', id, 'run:1 page:1', $1, decode(md5($1 || id), 'hex')
+     from intake.teams, unnest($2::text[]) as id`,
+    [reason, ids],
+  )
+
+const statuses = async (reason: string) =>
+  Object.fromEntries(
+    (
+      await scene.query<{ record_id: string; status: string }>(
+        'select record_id, status from intake_ops.dead_letters where reason = $1 order by record_id',
+        [reason],
+      )
+    ).map(({ record_id, status }) => [record_id, status]),
+  )
+
+const unescaped = (text: string) =>
+  text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&')
+
+/** The address of the preview in a page. */
+const linkIn = (text: string, start: string) =>
+  new RegExp(`href="(${start}[^"]*)"`).exec(text)![1]!.replaceAll('&amp;', '&')
+
+/** The hidden fields of the form that posts to `action`. */
+function fieldsOf(text: string, action: string): Record<string, string> {
+  const form = new RegExp(`<form method="post" action="${action}"[\\s\\S]*?</form>`).exec(text)![0]
+  return Object.fromEntries(
+    [...form.matchAll(/name="([^"]+)" value="([^"]*)"/g)].map(([, name, value]) => [
+      name!,
+      unescaped(value!),
+    ]),
+  )
+}
+
+it('dead letters are grouped by reason, previewed, and retried or discarded as previewed', async () => {
+  const people = await scene.query<{ id: string }>('select id from intake.patients order by id limit 3')
+  const ids = people.map(({ id }) => id)
+  await plant('was refused by the warehouse', ids)
+  await plant('has a <b>strange</b> id', ['x-1', 'x-2'])
+  const groups = (await operator.get('/dead-letters')).text
+  expect(groups).toContain('has a &lt;b&gt;strange&lt;/b&gt; id')
+  expect(groups).not.toContain('<b>strange')
+
+  const group = (
+    await operator.get(
+      linkIn(groups, '/dead-letters/group\\?team=default&amp;stream=patients&amp;reason=was'),
+    )
+  ).text
+  for (const id of ids) expect(group).toContain(id)
+  const preview = (await operator.get(linkIn(group, '/dead-letters/preview\\?action=retry'))).text
+  expect(preview).toContain('<strong>3 dead letters</strong>')
+  expect(preview).toContain('3: to be fetched by id, by serve or the next backfill')
+  expect(await statuses('was refused by the warehouse')).toEqual(
+    Object.fromEntries(ids.map((id) => [id, 'waiting'])),
+  )
+  expect(await audited()).toEqual([])
+  // One that comes after the preview is not part of it.
+  await plant('was refused by the warehouse', ['later'])
+  const done = await operator.post('/dead-letters/retry', fieldsOf(preview, '/dead-letters/retry'))
+  expect(done.text).toContain('3 dead letters of default/patients')
+  expect(await statuses('was refused by the warehouse')).toEqual({
+    ...Object.fromEntries(ids.map((id) => [id, 'retried'])),
+    later: 'waiting',
+  })
+  const [retry, ...others] = await audited()
+  expect(others).toEqual([])
+  expect(retry).toMatchObject({
+    login: 'operator',
+    action: 'retry',
+    object: 'dead letters of default/patients',
+  })
+  expect(retry!.detail).toMatchObject({ count: 3, reason: 'was refused by the warehouse' })
+  expect((await scene.query('select id from intake_ops.refetches')).length).toBe(3)
+
+  const strange = (
+    await operator.get(
+      linkIn(groups, '/dead-letters/group\\?team=default&amp;stream=patients&amp;reason=has'),
+    )
+  ).text
+  const discard = (await operator.get(linkIn(strange, '/dead-letters/preview\\?action=discard'))).text
+  expect(discard).toContain('They are closed without being loaded')
+  const fields = fieldsOf(discard, '/dead-letters/discard')
+  expect((await operator.post('/dead-letters/discard', fields)).text).toContain('2: discarded')
+  expect(await statuses('has a <b>strange</b> id')).toEqual({ 'x-1': 'discarded', 'x-2': 'discarded' })
+  expect((await operator.post('/dead-letters/discard', fields)).text).toContain(
+    'None of them was waiting any more',
+  )
+  expect(
+    (await audited()).map(({ action, detail }) => [action, (detail as { count: number }).count]),
+  ).toEqual([
+    ['discard', 2],
+    ['discard', 0],
+  ])
+  await scene.query('delete from intake_ops.refetches')
+})
+
+it('a verification finds a tampered row, shows its id and columns, and repairs it', async () => {
+  const [row] = await scene.query<{ id: string; city: string }>(
+    `update intake.patients set city = 'canary-town' where id = (select max(id) from intake.patients) returning id, city`,
+  )
+  const ended = () => whole(operator, '/verify')
+  const both = await Promise.all([
+    operator.post('/verify', { team: 'default' }),
+    operator.post('/verify', { team: 'default' }),
+  ])
+  expect(both.map(({ status }) => status).sort()).toEqual([303, 409])
+  expect((await operator.get('/verify')).text).toContain('started by operator')
+  const found = await ended()
+  expect(found).toMatch(/notice bad" role="status">needs attention/)
+  const differences = (await operator.get(linkIn(found, '/verify/\\d+/default/patients'))).text
+  expect(differences).toMatch(/Different: 1<\/h2>/)
+  expect(differences).toContain(row!.id)
+  expect(differences).toMatch(/: city<\/li>/)
+  expect(differences).not.toContain('canary-town')
+
+  expect((await operator.post('/verify', { team: 'default', repair: 'yes' })).status).toBe(303)
+  expect(await ended()).toContain('differences were repaired')
+  expect((await scene.query('select from intake.patients where city = $1', ['canary-town'])).length).toBe(0)
+  expect((await operator.post('/verify', { team: '*' })).status).toBe(303)
+  expect(await ended()).toMatch(/notice good" role="status">equal/)
+  expect((await operator.post('/verify', { team: 'nobody' })).status).toBe(400)
+  expect(await audited()).toEqual([
+    { login: 'operator', action: 'verify', object: 'default', detail: { repair: false } },
+    { login: 'operator', action: 'verify', object: 'default', detail: { repair: true } },
+    { login: 'operator', action: 'verify', object: '*', detail: { repair: false } },
+  ])
+})
+
+it('a record is explained by origins and names of fields, without a value', async () => {
+  const { control } = scene.emulator
+  const { id } = control.world().patients.at(0)!
+  control.updatePatient(id, { city: 'canary-before' })
+  expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
+  control.updatePatient(id, { city: 'canary-after', first_name: 'canary-name' })
+  expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
+  const { text, status } = await operator.get(`/records?team=default&stream=patients&id=${id}`)
+  expect(status).toBe(200)
+  expect(text).toMatch(/changed: city, first_name/)
+  expect(text).toContain('won by: ')
+  expect(text).not.toContain('canary')
+  expect((await operator.get('/records')).status).toBe(200)
+  const unknown = await operator.get('/records?team=default&stream=patients&id=%3Cb%3Enobody')
+  expect([unknown.status, unknown.text.includes('has no record of patients')]).toEqual([404, true])
+  expect(unknown.text).not.toContain('<b>nobody')
+  expect((await operator.get('/records?team=default&stream=nothing&id=1')).status).toBe(404)
+  expect(await audited()).toEqual([])
+})
+
+it('questions and insights count, and show no answer', async () => {
+  const wait = (path: string) => whole(operator, path)
+  const [counted] = await scene.query<{ hidden: number; all: number; asked: number }>(`
+    select count(*) filter (where shows = 'nothing')::int as hidden, count(*)::int as all,
+      (select sum(started)::int from intake_analytics.form_completion) as asked from intake.questions`)
+  expect(await wait('/questions')).toContain(`<caption>${counted!.all} questions</caption>`)
+  expect(await wait('/questions?shows=nothing')).toContain(`<caption>${counted!.hidden} question`)
+  const insights = await wait('/insights')
+  expect(counted!.asked).toBeGreaterThan(10)
+  const asked = [...insights.matchAll(/<th scope="row" class="wide">[^<]*<\/th><td class="n">(\d+)<\/td>/g)]
+  expect(asked.reduce((sum, [, figure]) => sum + Number(figure), 0)).toBeGreaterThanOrEqual(counted!.asked)
+  const texts = await scene.query<{ value_text: string }>(
+    `select distinct value_text from intake.response_answers where choice_id is null and length(value_text) > 12 limit 20`,
+  )
+  expect(texts.length).toBeGreaterThan(0)
+  for (const { value_text } of texts) expect(insights).not.toContain(value_text)
+})

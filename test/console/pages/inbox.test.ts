@@ -1,0 +1,53 @@
+/** Rates and times of events, read from the metrics of the process that receives them. */
+import { expect, it } from 'vitest'
+import { metricsIn, quantileOf, sampleOf } from '../../../src/console/pages/inbox.ts'
+
+const text = (
+  received: number,
+  done: number,
+  fast: number,
+  all: number,
+) => `# HELP intake_events_received_total x
+# TYPE intake_events_received_total counter
+intake_events_received_total{team="north"} ${received}
+intake_events_received_total{team="south"} 2
+intake_events_drained_total{team="north",outcome="done"} ${done}
+intake_events_drained_total{team="north",outcome="retried"} 999
+intake_events_rejected_total{team="",reason="signature"} 3
+intake_events_rejected_total{team="north",reason="too_large"} 0
+intake_event_visible_seconds_bucket{le="0.1",team="north"} ${fast}
+intake_event_visible_seconds_bucket{le="1",team="north"} ${all}
+intake_event_visible_seconds_bucket{le="+Inf",team="north"} ${all}
+intake_event_visible_seconds_bucket{le="0.1",team="south"} 0
+process_cpu_seconds_total 1.5e+1
+`
+
+it('reads counts, refusals by reason and the times of all teams', () => {
+  expect(metricsIn(text(10, 4, 3, 4))).toEqual({
+    ...{ received: 12, drained: 4, refused: [{ team: '', reason: 'signature', count: 3 }] },
+    visible: [
+      [0.1, 3],
+      [1, 4],
+      [Number.POSITIVE_INFINITY, 4],
+    ],
+  })
+  expect(metricsIn('')).toEqual({ received: 0, drained: 0, refused: [], visible: [] })
+})
+
+it('a sample has the rates since the one before; a restarted process counts from zero', () => {
+  const [before, now] = [metricsIn(text(10, 4, 3, 4)), metricsIn(text(30, 24, 12, 24))]
+  expect(sampleOf(1_000.4, 2, before, now)).toEqual({ at: 1_000, received: 10, drained: 10, p50: 1, p99: 1 })
+  expect(sampleOf(1_000, 2, now, before)).toEqual({
+    at: 1_000,
+    received: 0,
+    drained: 0,
+    p50: null,
+    p99: null,
+  })
+})
+
+it('a quantile is the bound below which the share lies', () => {
+  const counts = [[0.1, 90] as const, [1, 98] as const, [Number.POSITIVE_INFINITY, 100] as const]
+  expect([0.5, 0.9, 0.95, 0.99].map((share) => quantileOf(counts, share))).toEqual([0.1, 0.1, 1, 1])
+  expect(quantileOf([], 0.5)).toBeNull()
+})
