@@ -35,6 +35,33 @@ grant execute on function intake_ops.teams_of(text) to intake_loader, intake_ana
 grant execute on function intake_ops.hmac_pad(bytea, int) to intake_loader;
 grant select on intake.questions to intake_loader;
 
+-- Who may connect to a database that is the warehouse's own: these roles, not everybody. Its owner decides; where other
+-- schemas live in it, their users keep what they have.
+do $$
+declare
+  role_name text;
+begin
+  if not pg_has_role(current_user, (select datdba from pg_database where datname = current_database()), 'usage')
+    or exists (
+      select from pg_class c
+      where c.relkind in ('r', 'p', 'v', 'm', 'f')
+        and c.relnamespace not in (
+          select oid from pg_namespace where nspname ~ '^(intake(_.*)?|pg_.*|information_schema|graphile_worker)$')
+        and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+    ) then
+    return;
+  end if;
+  for role_name in
+    select rolname from pg_roles
+    where rolname in ('intake_loader', 'intake_analyst', 'intake_clinical', 'intake_researcher')
+  loop
+    execute format('grant connect on database %I to %I', current_database(), role_name);
+  end loop;
+  execute format('grant temporary on database %I to intake_loader', current_database());
+  execute format('revoke connect, temporary on database %I from public', current_database());
+end
+$$;
+
 -- Rows of a team are for those who see the team (intake_ops.access). Owners are not bound by policies, analysts read
 -- views, which ask for themselves; policies bind the clinical role. Tables that have them cost one look.
 do $$

@@ -15,7 +15,7 @@ export interface Access {
   readonly team: string
   /** ISO 8601. */
   readonly granted_at: string
-  /** False when the role was dropped since. */
+  /** False when the role was dropped since, also where another has its name. */
   readonly exists: boolean
 }
 
@@ -42,8 +42,10 @@ export async function grantAccess(db: Kysely<Warehouse>, login: string, team: st
     )
   }
   const { rows } = await sql`
-    insert into intake_ops.access (login, team_id) values (${login}, ${teamId})
-    on conflict do nothing returning login`.execute(db)
+    insert into intake_ops.access as stored (login, team_id) values (${login}, ${teamId})
+    on conflict (login, team_id) do update set login_oid = excluded.login_oid, granted_at = excluded.granted_at
+      where stored.login_oid is distinct from excluded.login_oid
+    returning login`.execute(db)
   return { changed: rows.length > 0, hasRole: roles[0].has_role }
 }
 
@@ -58,7 +60,7 @@ export async function revokeAccess(db: Kysely<Warehouse>, login: string, team: s
 export async function listAccess(db: Kysely<Warehouse>): Promise<readonly Access[]> {
   const { rows } = await sql<Access>`
     select access.login, team.name as team, to_json(access.granted_at) #>> '{}' as granted_at,
-      exists (select from pg_roles where rolname = access.login) as exists
+      exists (select from pg_roles where rolname = access.login and oid = access.login_oid) as exists
     from intake_ops.access access join intake.teams team using (team_id)
     order by access.login, team.name`.execute(db)
   return rows

@@ -7,13 +7,14 @@
 import { type Kysely, Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
+import { lockForSession } from '../warehouse/locks.ts'
 import { ensureRoles, migrationFiles } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { refreshAnalytics } from './refresh.ts'
 import { syncViews } from './views.ts'
 
-/** Key of the advisory lock under which a database is migrated. */
+/** Key of the advisory lock under which a database is migrated that has none of its own yet. */
 const MIGRATION_LOCK = 7_204_310_001
 
 export interface MigrationStatus {
@@ -39,10 +40,13 @@ export interface MigrationOptions {
 export async function migrate(url: string, options: MigrationOptions = {}): Promise<MigrationReport> {
   await using session = await openSession({ url, purpose: 'migrate', lockTimeoutMs: 60_000 })
   try {
-    await sql`select pg_advisory_lock(${sql.lit(MIGRATION_LOCK)})`.execute(session.db)
+    await lockMigration(session)
     const before = await statusOf(session)
     refuseNewer(before.unknown)
-    if (before.pending.length > 0) await applyAll(session)
+    if (before.pending.length > 0) {
+      await applyAll(session)
+      await lockMigration(session)
+    }
     await syncViews(session.db)
     const stale = await refreshAnalytics(session.db)
     const rekeyed = options.analyticsKey ? await useAnalyticsKey(session.db, options.analyticsKey) : null
@@ -53,6 +57,22 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
   } catch (error) {
     throw warehouseError(error)
   }
+}
+
+/**
+ * Waits for other processes that migrate. A database of ours has a lock that nobody else can take; for a new one, and one
+ * of an older version, the key is fixed.
+ */
+async function lockMigration({ db }: Session): Promise<void> {
+  if (!(await hasPrivateLocks(db))) await sql`select pg_advisory_lock(${sql.lit(MIGRATION_LOCK)})`.execute(db)
+  // It may have been migrated meanwhile.
+  if (await hasPrivateLocks(db)) await lockForSession(db, 'migration', 'migration')
+}
+
+async function hasPrivateLocks(db: Kysely<Warehouse>): Promise<boolean> {
+  const { rows } = await sql<{ has: boolean }>`
+    select to_regprocedure('intake_ops.lock_key(int, text)') is not null as has`.execute(db)
+  return rows[0]!.has
 }
 
 /** Applied and pending migrations; changes nothing. In a database without our schemas all are pending. */

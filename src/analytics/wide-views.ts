@@ -5,6 +5,7 @@
  * that refresh at the same time take turns.
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { lockAlone } from '../warehouse/locks.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { nameFor } from './column-names.ts'
@@ -12,9 +13,6 @@ import { EXPORT_COLUMNS, exportView, FORM_COLUMNS, formView } from './view-sql.t
 import { columnsFor, type WideColumn } from './wide-columns.ts'
 import { followAnswers, questionsOf } from './wide-questions.ts'
 import { changedSubjects, SCHEMAS, type Subject } from './wide-subjects.ts'
-
-/** Key of the advisory lock for creating wide views. */
-const WIDE_VIEWS_LOCK = 7_204_310_002
 
 /** How long to wait for readers of a view: new readers queue behind this wait. */
 const LOCK_TIMEOUT = '2s'
@@ -48,7 +46,7 @@ async function makeInTurn(
   subject: Subject,
   words: readonly string[],
 ): Promise<string | null> {
-  await sql`select pg_advisory_xact_lock(${sql.lit(WIDE_VIEWS_LOCK)})`.execute(db)
+  await lockAlone(db, 'wideViews', 'wide views')
   await sql`set local lock_timeout = ${sql.lit(LOCK_TIMEOUT)}`.execute(db)
   const { kind, team_id, subject_id } = subject
   const { rows } = await sql<{ view_name: string }>`

@@ -14,18 +14,13 @@ import { FILES, PERSONS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import { type NamingColumn, namingColumns, type Subject } from '../streams/subjects.ts'
 import type { Session } from '../warehouse/connect.ts'
+import { lockAlone } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export interface Erasures {
   readonly teamId: number
   hashOf(subject: Subject): string
 }
-
-/**
- * First half of the key of the advisory lock that loads of a team share (in `hold_erasures`) and the noting of an erasure
- * takes alone; the second half is the team.
- */
-const LOCK = 7_204_315
 
 /** The erasures of a team, for one transaction; null if it has none. */
 export async function openErasures(db: Kysely<Warehouse>, teamId: number): Promise<Erasures | null> {
@@ -132,7 +127,7 @@ export async function noteErased(
   const patientHash = erasures.hashOf({ stream: PERSONS.name, id: patient })
   const hashes = subjects.map(erasures.hashOf).sort()
   return await db.transaction().execute(async (transaction) => {
-    await sql`select pg_advisory_xact_lock(${LOCK}::int, ${erasures.teamId}::int)`.execute(transaction)
+    await lockAlone(transaction, 'loading', String(erasures.teamId))
     const { numAffectedRows } = await sql`
       insert into intake_ops.erasures (hash, patient_hash, team_id)
       select decode(hash, 'hex'), decode(${patientHash}, 'hex'), ${erasures.teamId}

@@ -7,7 +7,7 @@
 import { IntakeError } from '../core/errors.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { tryLock, unlock } from '../warehouse/locks.ts'
+import { lockHolders, tryLock, unlock } from '../warehouse/locks.ts'
 
 export async function lockStreams(
   session: Session,
@@ -16,11 +16,15 @@ export async function lockStreams(
 ): Promise<void> {
   const locked: string[] = []
   const taken: string[] = []
+  let holders: string | null = null
   for (const team of teams) {
     for (const stream of streams) {
       const key = keyOf(team, stream)
       if (await tryLock(session, 'stream', key)) taken.push(key)
-      else locked.push(`${stream.name} of ${team.name}`)
+      else {
+        locked.push(`${stream.name} of ${team.name}`)
+        holders ??= await lockHolders(session.db, 'stream', key)
+      }
     }
   }
   if (locked.length === 0) return
@@ -28,7 +32,7 @@ export async function lockStreams(
   throw new IntakeError(`another run holds ${locked.join(', ')}; nothing was started`, {
     code: 'held_by_another_run',
     verdict: 'stop',
-    hint: 'wait for the other run to end, or stop it',
+    hint: `wait for the other run to end, or stop it${holders === null ? '' : `: ${holders}`}`,
   })
 }
 

@@ -6,7 +6,7 @@
  * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity.
  */
 
-import { Kysely, PostgresDialect, sql } from 'kysely'
+import { Kysely, PostgresAdapter, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { SQLSTATE, sqlstateOf, warehouseError } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
@@ -53,7 +53,16 @@ export function databaseOf(client: pg.ClientBase): Kysely<Warehouse> {
   const query = (...words: Parameters<typeof client.query>) => client.query(...words)
   const only = { query, release: () => {} }
   const pool = { connect: async () => only, end: async () => {} }
-  return new Kysely<Warehouse>({ dialect: new PostgresDialect({ pool: pool as unknown as pg.Pool }) })
+  return new Kysely<Warehouse>({ dialect: new Dialect({ pool: pool as unknown as pg.Pool }) })
+}
+
+/** Its migrator takes no lock: any login could take it, and analytics/migrate takes one that none can. */
+class Dialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    const adapter = new PostgresAdapter()
+    adapter.acquireMigrationLock = async () => {}
+    return adapter
+  }
 }
 
 export interface PoolOptions extends ConnectionOptions {

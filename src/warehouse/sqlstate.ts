@@ -129,7 +129,7 @@ export function warehouseError(error: unknown): IntakeError {
   const table = (error as { table?: unknown } | null | undefined)?.table
   const known = code === undefined ? undefined : MEANING[code]
   if (known !== undefined) {
-    return new IntakeError(known[2] + (typeof table === 'string' ? ` (${table})` : ''), {
+    return new IntakeError(known[2] + (typeof table === 'string' ? ` (${table})` : '') + holders(error), {
       code: known[0],
       verdict: known[1],
       hint: known[3],
@@ -150,6 +150,12 @@ export function warehouseError(error: unknown): IntakeError {
     return new IntakeError(message, { code: 'warehouse', verdict: 'stop', cause: error })
   }
   return internalError(error)
+}
+
+/** The sessions that have a lock, as intake_ops.take_lock reports them. */
+function holders(error: unknown): string {
+  const { code, detail } = error as { code?: unknown; detail?: unknown }
+  return code === SQLSTATE.lockNotAvailable && typeof detail === 'string' ? `: ${detail}` : ''
 }
 
 /** A defect: only its kind and place, since its message may quote a record. */

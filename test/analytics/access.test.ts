@@ -1,7 +1,9 @@
 /** With several teams a login sees those granted to it, and has no way around that. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate } from '../../src/analytics/migrate.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { openScene, query, type Scene, SMALL } from '../e2e/support/scene.ts'
+import { createTestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { type Login, makeLogin } from './logins.ts'
 
@@ -226,6 +228,21 @@ describe('with several teams', () => {
     expect(ends).toEqual([null, '42501', '42501', '42501', '42501'])
   })
 
+  it('a login that is dropped and created again inherits nothing, until it is granted again', async () => {
+    await access('grant', analyst.name, 'other')
+    expect(await seen(analyst, 'intake_analytics')).toEqual(['2'])
+    await query(
+      scene.url,
+      `drop role ${analyst.name}; create role ${analyst.name} login password 'p' in role intake_analyst`,
+    )
+    expect(await seen(analyst, 'intake_analytics')).toEqual([])
+    expect((await access('list', '--json')).document.access).toMatchObject([
+      { login: analyst.name, team: 'other', exists: false },
+    ])
+    expect((await access('grant', analyst.name, 'other')).stdout).toBe('granted\n')
+    expect(await seen(analyst, 'intake_analytics')).toEqual(['2'])
+  })
+
   it('reports an unknown login or team', async () => {
     expect(await access('grant', 'no such login', 'other')).toMatchObject({ code: 2, stdout: '' })
     const { code, stderr } = await access('grant', analyst.name, 'nobody')
@@ -240,6 +257,26 @@ describe('with several teams', () => {
     const list = (await access('list')).stdout
     expect(list).toContain(stranger.name)
     expect(list).toContain('teams: default, other')
+  })
+})
+
+describe('a login without a role of the warehouse', () => {
+  it('cannot connect, and one that only reads makes no temporary tables', async () => {
+    await migrate(scene.url)
+    const stranger = await makeLogin(scene.url, 'pg_monitor')
+    await expect(stranger.rows('select 1')).rejects.toMatchObject({ code: '42501' })
+    expect(await analyst.endings(['create temporary table mine (id int)'])).toEqual(['42501'])
+    expect(await loader.endings(['create temporary table mine (id int)'])).toEqual([null])
+    await query(scene.url, `grant connect on database ${new URL(scene.url).pathname.slice(1)} to pg_monitor`)
+    expect(await stranger.rows('select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  it('still connects to a database that other schemas live in', async () => {
+    await using database = await createTestDatabase({ empty: true })
+    await query(database.url, 'create schema shop; create table shop.orders (id int)')
+    await migrate(database.url)
+    const stranger = await makeLogin(database.url, 'pg_monitor')
+    expect(await stranger.rows('select 1 as one')).toEqual([{ one: 1 }])
   })
 })
 

@@ -185,7 +185,7 @@ it('a team that another run locks is left out of a scheduled run, and the others
     "select team_id from intake.teams where name = 'locked'",
   )
   const session = await connect(warehouse.url)
-  await session.query('select pg_advisory_lock(7204311, hashtext($1))', [`${team!.team_id}/forms`])
+  await session.query('select pg_advisory_lock(intake_ops.lock_key(7204311, $1))', [`${team!.team_id}/forms`])
   const asked = [lockedTeam, free].map(({ received }) => received.length)
   const warned: string[] = []
   const logger = pino({ level: 'warn' }, { write: (line: string) => void warned.push(line) })

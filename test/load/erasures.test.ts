@@ -164,7 +164,7 @@ describe('an erasure during loads', () => {
     await noteIn(2, 'p-1')
     await loader.client.query('commit')
     await eraser.client.query('begin')
-    await eraser.client.query('select pg_advisory_xact_lock(7204315, 2)')
+    await eraser.client.query("select pg_advisory_xact_lock(intake_ops.lock_key(7204315, '2'))")
     await loader.client.query('begin')
     expect(await write(patients, linesFor('p-2'))).toMatchObject({ changed: 1 })
     await loader.client.query('commit')

@@ -67,7 +67,9 @@ test('an error names each stream that another run locks, in order, and no other'
       'another run holds patients of clinic, packets of clinic, forms of hospital; nothing was started',
     code: 'held_by_another_run',
     verdict: 'stop',
-    hint: 'wait for the other run to end, or stop it',
+    hint: expect.stringMatching(
+      /^wait for the other run to end, or stop it: session \d+ \(intake-sync one, /,
+    ),
   })
 })
 

@@ -58,6 +58,8 @@ it('every table without a team belongs to the warehouse, for a stated reason', a
     // Actions of operators, each of whom may act on several teams.
     'intake_ops.audit',
     'intake_ops.erasure_key',
+    // From which the keys of locks follow.
+    'intake_ops.lock_secret',
     'intake_ops.migrations',
     'intake_ops.migrations_lock',
     'intake_ops.receipt_key',

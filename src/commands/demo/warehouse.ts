@@ -10,7 +10,6 @@ import { sql } from 'kysely'
 import { migrate } from '../../analytics/migrate.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { tryLock } from '../../warehouse/locks.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { DEMO_TEAM } from './service.ts'
 
@@ -43,11 +42,7 @@ export async function claimWarehouse(
 }
 
 async function takeLock(session: Session, dataDir: string): Promise<void> {
-  for (
-    const deadline = Date.now() + PATIENCE_MS;
-    !(await tryLock(session, 'run', 'demo'));
-    await sleep(100)
-  ) {
+  for (const deadline = Date.now() + PATIENCE_MS; !(await tryToLock(session)); await sleep(100)) {
     if (Date.now() < deadline) continue
     throw new IntakeError(`another demo is running in ${dataDir}`, {
       code: 'held_by_another_run',
@@ -55,6 +50,13 @@ async function takeLock(session: Session, dataDir: string): Promise<void> {
       hint: 'end it with Ctrl-C, or run this one with another INTAKE_DATA_DIR',
     })
   }
+}
+
+/** By a fixed key: the server is the demo's own, and its database is empty at first. */
+async function tryToLock({ db }: Session): Promise<boolean> {
+  const { rows } = await sql<{ locked: boolean }>`
+    select pg_try_advisory_lock(7204312, hashtext('demo')) as locked`.execute(db)
+  return rows[0]?.locked === true
 }
 
 async function refuseForeign(session: Session, dataDir: string): Promise<void> {

@@ -15,7 +15,7 @@ import { selectTeams } from '../../core/which-team.ts'
 import { lockStreams } from '../../load/stream-locks.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { isLocked, tryLock } from '../../warehouse/locks.ts'
+import { isLocked, lockAlone, tryLock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
@@ -41,10 +41,6 @@ export interface RemovedTeam {
   readonly notes: readonly string[]
 }
 
-/** Advisory lock classes of the SQL functions hold_erasures and hold_inbox_of. The second key is the team id. */
-const LOADING = 7_204_315
-const RECEIVING = 7_204_316
-
 const LOCK_TIMEOUT_MS = 2_000
 const TRIES = 60
 const PAUSE_MS = 1_000
@@ -65,7 +61,9 @@ export async function removeTeam({ url, name, data, clock, signal }: RemoveOptio
     await lockStreams(session, ALL_STREAMS, [{ teamId, name }])
     await requireNoRun(db, name)
     await withRetries(() => mark(db, { teamId, name, data }))
-    for (const lock of [LOADING, RECEIVING]) await withRetries(() => waitForHolders(db, lock, teamId))
+    // Until every transaction that shares it has ended; released at once.
+    for (const lock of ['loading', 'receiving'] as const)
+      await withRetries(() => lockAlone(db, lock, String(teamId)))
     const events = await settlePending(db, teamId, withRetries, signal)
     await withRetries(() => deleteWorkInProgress(db, teamId, events))
     const kept = { teamId, events, rows: 0, tables: [], notes: [] }
@@ -110,11 +108,6 @@ async function mark(db: Kysely<Warehouse>, { teamId, name, data }: Mark): Promis
     set data = case when stored.data = 'deleted' then stored.data else excluded.data end, finished_at = null`.execute(
     db,
   )
-}
-
-/** Resolves when every transaction that holds the lock has ended. Releases the lock at once. */
-async function waitForHolders(db: Kysely<Warehouse>, lock: number, teamId: number): Promise<void> {
-  await sql`select from pg_advisory_xact_lock(${lock}::int, ${teamId}::int)`.execute(db)
 }
 
 /** Returns the number of events. `infinity` marks them for `restoreTeam`, which makes them pending again. */

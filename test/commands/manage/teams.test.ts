@@ -150,7 +150,7 @@ it.each(['', 'y', 'no'])('at a terminal it asks, and %j removes nothing', async 
 
 it('a run of the team blocks it: exit code 3, and nothing is removed', async () => {
   const session = await connect(twins.url)
-  await session.query(`select pg_advisory_lock(7204311, hashtext($1))`, [`${north.teamId}/forms`])
+  await session.query(`select pg_advisory_lock(intake_ops.lock_key(7204311, $1))`, [`${north.teamId}/forms`])
   const reading = await alone('teams', 'remove', 'north', '--delete-data')
   expect([reading.code, reading.stderr]).toEqual([
     3,
@@ -162,7 +162,7 @@ it('a run of the team blocks it: exit code 3, and nothing is removed', async () 
       `insert into intake_ops.runs (kind, options) values ('verify', '{"teams": ["north"]}') returning run_id`,
     )
   ).rows
-  await session.query('select pg_advisory_lock(7204312, hashtext($1))', [run!.run_id])
+  await session.query('select pg_advisory_lock(intake_ops.lock_key(7204312, $1))', [run!.run_id])
   const verifying = await alone('teams', 'remove', 'north', '--delete-data')
   expect([verifying.code, verifying.stderr]).toEqual([
     3,

@@ -423,12 +423,12 @@ describe('causes', () => {
        where name = 'north'`,
     )
     const process = await connect(scene.url)
-    await process.query('select pg_advisory_lock(7204312, hashtext($1))', [run])
+    await process.query('select pg_advisory_lock(intake_ops.lock_key(7204312, $1))', [run])
     expect(await scene.posted()).toEqual(['raised dead_letters north forms'])
     await process.end()
     await expect
-      .poll(async () => (await scene.query('select from pg_locks where classid = 7204312')).length)
-      .toBe(0)
+      .poll(() => scene.query('select intake_ops.lock_holders(7204312, $1) as holders', [run]))
+      .toEqual([{ holders: null }])
     expect(await scene.posted()).toEqual([
       'raised backfill_failed north patients',
       'raised dead_letters north patients',

@@ -240,7 +240,7 @@ it('a record that changes in the meantime keeps its newer state', async () => {
 it('a stream that another run locks is rejected, and an unknown stream or team is wrong usage', async () => {
   const other = await connect(warehouse.url)
   try {
-    await other.query(`select pg_advisory_lock(7204311, hashtext('1/forms'))`)
+    await other.query(`select pg_advisory_lock(intake_ops.lock_key(7204311, '1/forms'))`)
     const result = await replay('--json')
     expect(result.code).toBe(3)
     expect(JSON.parse(result.stdout).error.code).toBe('held_by_another_run')

@@ -284,7 +284,7 @@ it('deletes nothing beyond the guard, and reports it', async () => {
 it('a repair of a stream that another run locks is rejected; a comparison is not', async () => {
   const client = await connect(scene.url)
   try {
-    await client.query(`select pg_advisory_lock(7204311, hashtext('1/documents'))`)
+    await client.query(`select pg_advisory_lock(intake_ops.lock_key(7204311, '1/documents'))`)
     expect((await verify('--repair', '--streams', 'documents')).code).toBe(3)
     expect((await verify('--streams', 'documents')).code).toBe(0)
   } finally {
