@@ -159,8 +159,8 @@ describe('an empty answer, or one without a record, is a success', () => {
     )
     await using heard = clientOf(service.url)
     const error = (await errorOf(library.changePatient(heard.client, 'p', {}))) as library.IntakeError
-    expect(error.message).toMatch(/^PATCH \/v2\/patients\/{id}: done, .* GET .*not found/)
-    expect(error.hint).toContain('took effect')
+    expect(error.message).toMatch(/^PATCH \/v2\/patients\/{id}: the change took effect, .* GET .*not found/)
+    expect(error.hint).toContain('Do not repeat the change')
     expect(error.verdict).toBe('gone')
   })
 })
