@@ -74,7 +74,7 @@ test('migrating applies everything once, and nothing the second time', async () 
   await requireMigrated(database.url)
 })
 
-test('of four processes that migrate one database at once, one does it and the others find it done', async () => {
+test('when four processes migrate one database at once, one does the work and the others find it done', async () => {
   await using database = await createTestDatabase({ empty: true })
   const reports = await Promise.all([1, 2, 3, 4].map(() => migrate(database.url)))
   expect(reports.map((report) => report.migrated.length).sort()).toEqual([0, 0, 0, all.length])

@@ -68,7 +68,7 @@ describe('a name', () => {
 })
 
 describe('columns', () => {
-  it('are as many as Postgres allows, for any form, and existing ones take precedence', () => {
+  it('do not exceed the number that Postgres allows, for any form, and existing ones take precedence', () => {
     const asked = Array.from({ length: 1_700 }, (_, at) => ({
       ...{ question_id: `q${at}`, question_text: 'What?', question_type: 'short_text', kind: 'text' },
       ...{ repeats: false, is_asked: true },

@@ -7,7 +7,7 @@ import { openWarehouse, query } from '../e2e/support/scene.ts'
 
 const RESTRICTED = '036 059 063 102 203 556 692 790 821 823 830 831 878 879 884 890 893'.split(' ')
 
-it('of the thousand areas the seventeen with 20,000 people or fewer are shown as 000, and each other as itself', async () => {
+it('the seventeen ZIP areas with 20,000 people or fewer are shown as 000, and each other one as itself', async () => {
   await using warehouse = await openWarehouse()
   const { url } = warehouse
   await query(url, `insert into intake.teams (name) values ('clinic')`)

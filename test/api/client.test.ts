@@ -263,7 +263,7 @@ describe('a write is sent again only when nothing was done', () => {
     ['5xx', status(500)],
     ['a reset', ((_, response) => response.socket!.resetAndDestroy()) as Handler],
     ['HTML', ((_, response) => response.end('<html>')) as Handler],
-  ])('not after %s, and the unknown outcome is reported', async (_name, handler) => {
+  ])('so it is not sent again after %s, and the unknown outcome is reported', async (_name, handler) => {
     await using service = await startService(handler)
     await using heard = clientOf(service.url)
     const error = (await errorOf(

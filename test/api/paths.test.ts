@@ -46,7 +46,7 @@ describe('a configuration', () => {
   })
 
   test.each(['appointments', 'toString', '__proto__', ''])(
-    'cannot name the path %j, which there is not',
+    'cannot name the path %j, which does not exist',
     (name) => {
       const error = errorOf(() => pathsWith(Object.fromEntries([[name, '/v2/x']])))
       expect(error).toBeInstanceOf(UsageError)
@@ -104,7 +104,7 @@ describe('an id', () => {
     expect((error as IntakeError).message).toBe('/v2/patients/{id}: a path cannot contain this id')
   })
 
-  test('is put into every place that has its name', () => {
+  test('replaces every placeholder that has its name', () => {
     expect(expandPath('/a/{id}/b/{other}/{id}', { id: '1', other: '2' })).toBe('/a/1/b/2/1')
     expect(expandPath('/a/b')).toBe('/a/b')
   })

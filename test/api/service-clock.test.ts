@@ -6,7 +6,7 @@ const SECOND = 1_000_000
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5) * 1000
 
 describe('observedAt is a lower bound on the service’s clock', () => {
-  test('with any offset, latency and time of reading', () => {
+  test('for any offset, latency and time of reading', () => {
     const moment = fc.record({
       startedAt: fc.integer({ min: NOW, max: NOW + 100 * SECOND }),
       there: fc.integer({ min: 1, max: 3 * SECOND }),

@@ -21,7 +21,7 @@ function startScene(freshMs = 1_000) {
   return { shared, asked, pass }
 }
 
-it('is read once for all who ask at once, and again only when it is old', async () => {
+it('a value is read once for all callers that wait for it, and again only when it is old', async () => {
   const { shared, asked, pass } = startScene()
   const both = Promise.all([shared.get(), shared.get()])
   asked[0]!.answer('first')
@@ -39,7 +39,7 @@ it('is read once for all who ask at once, and again only when it is old', async 
   expect(await late).toBe('third')
 })
 
-it('what took long is read seldom: never for more than a fifth of the time', async () => {
+it('a slow value is read rarely: never for more than a fifth of the time', async () => {
   const { shared, asked, pass } = startScene()
   const first = shared.get()
   pass(4_000)
@@ -51,7 +51,7 @@ it('what took long is read seldom: never for more than a fifth of the time', asy
   expect([await shared.get(), asked.length]).toEqual(['slow', 2])
 })
 
-it('after a change, nobody gets what was read before it', async () => {
+it('after a change, no caller gets a value that was read before it', async () => {
   const { shared, asked } = startScene()
   const before = shared.get()
   shared.forget()
@@ -64,7 +64,7 @@ it('after a change, nobody gets what was read before it', async () => {
   expect([await shared.get(), asked.length]).toEqual(['new', 2])
 })
 
-it('a reading that fails is reported to who waits, and tried again', async () => {
+it('a reading that fails is reported to its callers, and tried again', async () => {
   const { shared, asked } = startScene()
   const first = shared.get()
   asked[0]!.fail()
@@ -74,7 +74,7 @@ it('a reading that fails is reported to who waits, and tried again', async () =>
   expect(await second).toBe('back')
 })
 
-it('who does not want to wait gets nothing, and the reading goes on', async () => {
+it('a caller that does not wait gets nothing, and the reading continues', async () => {
   const { shared, asked } = startScene()
   expect(await shared.within(10)).toBeNull()
   asked[0]!.answer('there')

@@ -16,7 +16,7 @@ import { envelope } from './states.ts'
 const same = (a: Envelope, b: Envelope) =>
   a.version === b.version && a.observedAt === b.observedAt && a.content?.hash === b.content?.hash
 
-test('of two different states exactly one wins, and a state does not supersede itself', () => {
+test('exactly one of two different states wins, and a state does not supersede itself', () => {
   fc.assert(
     fc.property(envelope, envelope, (a, b) =>
       same(a, b) ? !supersedes(a, b) && !supersedes(b, a) : supersedes(a, b) !== supersedes(b, a),

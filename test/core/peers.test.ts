@@ -32,7 +32,7 @@ describe('a peer', () => {
     expect(peerOf('10.0.0.1', forwarded, trusted)).toEqual({ name, isForwarded: true })
   })
 
-  it('is who is connected where no proxy is trusted', () => {
+  it('is the connected machine where no proxy is trusted', () => {
     expect(peerOf('10.0.0.1', '198.51.100.1', null)).toEqual({ name: '10.0.0.1', isForwarded: false })
   })
 })

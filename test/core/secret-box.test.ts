@@ -39,7 +39,7 @@ test('the same secret is encrypted differently each time, and no box shows it', 
 })
 
 describe('a box is rejected', () => {
-  test('with another key', () => {
+  test('when it is opened with another key', () => {
     expect(refusal(seal(CANARY, key, place), randomBytes(32))).toMatchObject({ code: 'secret_unreadable' })
   })
 
@@ -48,11 +48,11 @@ describe('a box is rejected', () => {
     ['of another configuration', ['webhook_secret', 1, 'c-2']],
     ['whose words are cut elsewhere', ['webhook_secret', '1,c-1']],
     ['for something else', ['session', 1, 'c-1']],
-  ])('in a place %s', (_, at) => {
+  ])('when its place is %s', (_, at) => {
     expect(refusal(seal(CANARY, key, place), key, at)).toMatchObject({ code: 'secret_unreadable' })
   })
 
-  test('with any one bit changed', () => {
+  test('when any bit of it was changed', () => {
     const box = seal(CANARY, key, place)
     for (let bit = 0; bit < box.length * 8; bit++) {
       const changed = Buffer.from(box)

@@ -78,7 +78,7 @@ describe('a signature', () => {
     )
   })
 
-  test('is that of the exact bytes', () => {
+  test('covers the exact bytes', () => {
     expect(isSigned(Buffer.from('{"a": 1}'), good, ['secret'])).toBe(false)
     fc.assert(
       fc.property(fc.uint8Array(), fc.string(), fc.nat(), (bytes, secret, at) => {

@@ -51,7 +51,7 @@ describe('a command', () => {
     })
   })
 
-  test('with --team is for that team', () => {
+  test('is for the team that --team names', () => {
     expect(selectTeams(teams('a', 'b'), 'b', 'configuration')).toEqual([{ name: 'b', number: 2 }])
     expect(selectTeam(teams('a', 'b'), 'b', 'configuration')).toEqual({ name: 'b', number: 2 })
   })

@@ -71,7 +71,7 @@ describe('night after night', () => {
     expect(await tombstones()).toEqual([gone])
   })
 
-  it('and by a normal run when the last full scan was a week ago', async () => {
+  it('a normal run reads everything when the last full scan was a week ago', async () => {
     const { gone } = changeOldOnes()
     const cursor = await cursorIn(scene.url)
     await setCursor(scene.url, { ...cursor, swept_at: plus(String(cursor.swept_at), -7 * DAY + MINUTE) })
@@ -143,7 +143,7 @@ describe.each([
   })
 })
 
-it('with lists of summaries, a response is fetched by id when new or changed, and all are with --full', async () => {
+it('a response of a list of summaries is fetched by id when new or changed, and with --full always', async () => {
   await using scene = await openScene({ shape: 'response-summaries' })
   const { control } = scene.emulator
   const world = control.world()
@@ -177,7 +177,7 @@ it('with lists of summaries, a response is fetched by id when new or changed, an
   )
 })
 
-it('of a team without any, the whole list is read until there is one', async () => {
+it('the whole list is read while a team has no response', async () => {
   await using scene = await openScene({ responses: 0 })
   const { control } = scene.emulator
   for (let run = 0; run < 2; run++) {

@@ -94,7 +94,7 @@ it('six teams with 20 permitted requests per second each are read concurrently: 
   for (const emulator of emulators) await emulator.close()
 })
 
-it('with eight teams, seven of them never answered, the eighth is read completely', async () => {
+it('one of eight teams is read completely while the services of the others do not answer', async () => {
   const silent: Service[] = []
   for (let at = 0; at < 7; at += 1) silent.push(await startService(() => {}))
   await using little = await startLittleService(littlePatients(25))

@@ -20,7 +20,7 @@ describe('activity', () => {
     expect(types).toHaveLength(length)
   })
 
-  it('is nothing unless it is asked for', async () => {
+  it('is off unless requested', async () => {
     await using emulator = await startEmulator({ port: 0, patients: 5 })
     const before = await callerOf(emulator).rows('/v2/patients')
     await new Promise((resolve) => setTimeout(resolve, 50))
@@ -93,7 +93,7 @@ describe('time', () => {
 })
 
 describe('addresses', () => {
-  it('are a port and the next; one that is taken is wrong usage, and nothing is left listening', async () => {
+  it('are a port and the next; a port in use is wrong usage, and nothing keeps listening', async () => {
     // Below the ports that systems lend to whoever connects: nobody takes its neighbour by chance.
     const port = 21_000 + (process.pid % 5_000) * 2
     const taken = createServer().listen(port, '127.0.0.1')

@@ -112,7 +112,7 @@ function refusalOf(env: NodeJS.ProcessEnv): UsageError | null {
   }
 }
 
-it('from variables and the files that they name', PATIENCE, async () => {
+it('variables, and the files that they name, give a configuration or one usage error', PATIENCE, async () => {
   await holds(
     fc.property(settings, (drawn) => {
       const env = environmentOf(drawn)
@@ -167,20 +167,24 @@ const configFile = fc.oneof(
   damaged(fileText.map((whole) => Buffer.from(whole))),
 )
 
-it('from a file with several teams, intact or damaged', PATIENCE, async () => {
-  let read = 0
-  await holds(
-    fc.property(configFile, (bytes) => {
-      // Damage may split the canary; then its absence proves nothing, and the other checks remain.
-      if (refusalOf({ INTAKE_CONFIG: fileOf(bytes), GIVEN: 'given' }) === null) read += 1
-    }),
-    400,
-    [[Buffer.from('{"teams":[{"baseUrl":"https://h","apiKey":"k","apiSecret":"env:GIVEN"}]}')]],
-  )
-  expect(read).toBeGreaterThan(0)
-})
+it(
+  'a file with several teams, intact or damaged, gives a configuration or one usage error',
+  PATIENCE,
+  async () => {
+    let read = 0
+    await holds(
+      fc.property(configFile, (bytes) => {
+        // Damage may split the canary; then its absence proves nothing, and the other checks remain.
+        if (refusalOf({ INTAKE_CONFIG: fileOf(bytes), GIVEN: 'given' }) === null) read += 1
+      }),
+      400,
+      [[Buffer.from('{"teams":[{"baseUrl":"https://h","apiKey":"k","apiSecret":"env:GIVEN"}]}')]],
+    )
+    expect(read).toBeGreaterThan(0)
+  },
+)
 
-it('at the command line: exit code 2, one error and its hint, no stack trace', PATIENCE, async () => {
+it('a bad configuration exits with 2, one error and its hint, and no stack trace', PATIENCE, async () => {
   await holds(
     fc.asyncProperty(
       settings,

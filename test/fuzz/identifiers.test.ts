@@ -61,7 +61,7 @@ function namesOf(texts: readonly string[]): readonly string[] {
   })
 }
 
-it('has at most 63 bytes, is unique, and does not depend on later names', PATIENCE, async () => {
+it('a name has at most 63 bytes, is unique, and does not depend on later names', PATIENCE, async () => {
   await holds(
     fc.property(fc.array(question, { maxLength: 30 }), (texts) => {
       const names = namesOf(texts)
@@ -78,7 +78,7 @@ it('has at most 63 bytes, is unique, and does not depend on later names', PATIEN
   )
 })
 
-it('is the same name for Postgres, and needs no quotes if it is in Latin script', PATIENCE, async () => {
+it('a name is the same for Postgres, and needs no quotes if it is in Latin script', PATIENCE, async () => {
   await holds(
     fc.asyncProperty(fc.array(question, { minLength: 10, maxLength: 60 }), async (texts) => {
       const names = namesOf(texts)
@@ -94,7 +94,7 @@ it('is the same name for Postgres, and needs no quotes if it is in Latin script'
   )
 })
 
-it('as columns of a form: one per question, which another run leaves unchanged', PATIENCE, async () => {
+it('a form has one column per question, which another run leaves unchanged', PATIENCE, async () => {
   await using service = await startLittleService()
   const env = { ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'silent' }
   const stamps = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }

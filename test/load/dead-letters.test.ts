@@ -195,7 +195,7 @@ describe('bodies of dead letters', () => {
     expect(await remove(1)).toBe(1)
   })
 
-  test('are all removed, also when they are more than a portion', async () => {
+  test('are all removed, also when one statement cannot remove them all', async () => {
     await rowsOf(
       session,
       `with inserted as (

@@ -127,7 +127,7 @@ describe('is kept', () => {
   })
 })
 
-test('of many the others are kept, in their order, and each one left out is counted', async () => {
+test('if there are many, the others are kept in their order, and each one left out is counted', async () => {
   const deadLetters = Array.from({ length: 501 }, (_, at) =>
     deadLetter(at % 100 === 0 ? ERASED : `p${at}`, { at }),
   )

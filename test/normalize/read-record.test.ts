@@ -161,7 +161,7 @@ describe('a dead letter', () => {
     expect(parseText(String(deadLetter.body))).toEqual(input)
   })
 
-  test('is also made of what was nothing, or is nested too deeply to be written', () => {
+  test('is also made of an undefined value, and of one that is nested too deeply to be written', () => {
     expect(deadLetterOf(undefined)).toMatchObject({ reason: 'not an object', body: 'null' })
     expect(deadLetterOf({ id: 'p', a: nested(20_000) })).toMatchObject({
       recordId: 'p',
@@ -169,7 +169,7 @@ describe('a dead letter', () => {
     })
   })
 
-  test('has nothing that its stream stores in no table', () => {
+  test('has no value that its stream stores in no table', () => {
     expect(deadLetterOf({ signature_secret: 'x' }, 'webhook_configs').body).toBe('{}')
   })
 })

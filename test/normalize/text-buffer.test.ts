@@ -47,7 +47,7 @@ describe('what was returned', () => {
     expect(first.toString()).toBe('first')
   })
 
-  test('is written over once it was given back, and only once', () => {
+  test('is overwritten after it was given back, and only once', () => {
     const buffer = openTextBuffer()
     const fill = (text: string) => {
       buffer.append(text)
@@ -78,7 +78,7 @@ describe('memory', () => {
     expect(capacity(['a'.repeat(64 * KIB + 1)], 'latin1')).toBe(64 * KIB + 1)
   })
 
-  test('of a new batch is as much as the last one took', () => {
+  test('for a new batch has the size that the last one took', () => {
     const buffer = openTextBuffer('latin1')
     buffer.append('a'.repeat(100 * KIB))
     buffer.take()

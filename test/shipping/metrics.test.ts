@@ -65,7 +65,7 @@ beforeAll(async () => {
 })
 
 describe('/metrics', () => {
-  it('is what promtool finds nothing wrong with', () => {
+  it('is accepted by promtool', () => {
     expect(contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
     expect(lintMetrics(page)).toEqual([])
     const samples = page.split('\n').filter((line) => /^intake_(?!nodejs|process)/.test(line))
@@ -207,7 +207,7 @@ describe('docs/grafana.json', () => {
     }
   })
 
-  it('has panels with titles and words of their own, which lie side by side', () => {
+  it('has panels with their own titles and descriptions that do not overlap', () => {
     expect(dashboard.uid).toBe('intake-sync')
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
     expect(shown.length).toBeGreaterThan(20)

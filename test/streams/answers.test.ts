@@ -63,7 +63,7 @@ const expectedRows = (answers: readonly { readonly texts: readonly Cell[] }[]) =
   )
 
 describe('an answer of any content', () => {
-  test('in a list leaves one row a value, in the order they came', () => {
+  test('in a list leaves one row a value, in the order of the list', () => {
     fc.assert(
       fc.property(fc.array(answer, { maxLength: 8 }), (answers) => {
         const { rows, problems } = rowsOf(answers.map((each) => each.value))

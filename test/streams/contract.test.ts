@@ -65,7 +65,7 @@ describe.each(ALL_STREAMS.map((stream) => ({ name: stream.name, stream })))('$na
       expect(states.get(id)).toEqual(state)
     })
 
-    test('and no other record is there', () => {
+    test('and the warehouse has no other record', () => {
       expect([...states.keys()].sort()).toEqual(loading.map((each) => expectedState(stream, each).id).sort())
     })
   })

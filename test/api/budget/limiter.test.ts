@@ -38,7 +38,7 @@ describe('a body in flight keeps its permit', () => {
     expect(permits).toHaveLength(5)
   })
 
-  test('and one whose permit was returned before keeps none', async () => {
+  test('and a body whose permit was returned keeps none', async () => {
     const { permits, enter } = crowd(1)
     await enter()
     permits[0]!.lost()

@@ -23,7 +23,7 @@ test.each([
   ['/x?cursor=a+b%2F=,~', 'cursor=a+b%2F=,~'],
   ['/x?name=Zoë Ann', 'name=Zo%C3%AB%20Ann'],
   ['/x?a=\ud83d', 'a=%EF%BF%BD'],
-])('of the link %s only its query is used', (link, query) => {
+])('only the query of the link %s is used', (link, query) => {
   expect(queryOfLink(link)).toBe(query)
 })
 

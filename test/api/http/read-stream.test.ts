@@ -139,7 +139,7 @@ describe('a body that breaks off is an error with verdict retry, never a short f
     expect(JSON.stringify([error, error.stack])).not.toContain('hello')
   })
 
-  test('by a reset in the middle', async () => {
+  test('when the connection is reset in the middle', async () => {
     await using service = await startService((_, response) => {
       response.writeHead(200)
       response.write('x'.repeat(300_000), () => setTimeout(() => response.socket!.resetAndDestroy(), 30))
@@ -162,7 +162,7 @@ describe('a body that breaks off is an error with verdict retry, never a short f
     expect(await errorOf(stream.toArray())).toMatchObject({ code: 'bad_encoding', verdict: 'retry' })
   })
 
-  test('by stalling', async () => {
+  test('when the body stalls', async () => {
     await using service = await startService((_, response) => response.writeHead(200).write('a,b'))
     await using heard = clientOf(service.url, { timeouts: { bodyIdle: 40 } })
     const { stream } = await open(heard.client)
@@ -270,7 +270,7 @@ describe('while it is read it is one of the requests in flight', () => {
     response.on('close', () => clearInterval(timer))
   }
 
-  test('and others wait until it is read to its end', async () => {
+  test('so that others wait until it is read to its end', async () => {
     await using service = await startService((request, response) => {
       if (request.method === 'GET') return json(response, {})
       response.writeHead(200).write('a')

@@ -67,7 +67,7 @@ describe('the sentence', () => {
     expect(header(undefined)).toBeNull()
   })
 
-  test('is found only at the beginning of a body', () => {
+  test('is read only at the beginning of a body', () => {
     const said = 'available in 3 seconds'
     expect(sentence(' '.repeat(2048 - said.length) + said)).toBe(3_000)
     expect(sentence(' '.repeat(2048) + said)).toBeNull()

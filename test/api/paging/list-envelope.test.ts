@@ -57,7 +57,7 @@ describe('the next page', () => {
     ['null under links', { links: { next: null } }, true],
     ['not said', {}, false],
     ['no more', { has_more: false, next_cursor: null, next_page_token: '' }, false],
-  ])('is absent if it is %s', (_name, more, endKnown) => {
+  ])('does not exist if the field is %s', (_name, more, endKnown) => {
     expect(read({ results: ROWS, ...more })).toMatchObject({ next: null, endKnown })
   })
 })
@@ -74,7 +74,7 @@ test.each([
   [{ count: -1 }, null],
   [{ total: { value: 7 } }, null],
   [{}, null],
-])('of %j the count is %j', (more, count) => {
+])('the count of %j is %j', (more, count) => {
   expect(read({ results: ROWS, ...more })?.count).toBe(count)
 })
 

@@ -319,7 +319,7 @@ describe('a repeated page ends the scan with an error', () => {
     expect((error as { hint?: string }).hint).toContain('pageSize')
   })
 
-  test('with ever new cursors', async () => {
+  test('even if each page has a new cursor', async () => {
     const error = await errorOf(
       scanAll((_, response, index) => json(response, { next: `?cursor=${index}`, results: rows(0, 3) })),
     )
@@ -348,7 +348,7 @@ describe('a bare array is the whole list', () => {
     expect((await scanAll((_, response) => json(response, rows(0, 100)))).urls).toHaveLength(1)
   })
 
-  test('with one, unless it is full: then the next page is requested', async () => {
+  test('unless it is a full page: then the next page is requested', async () => {
     const taken = await scanAll(
       ({ url }, response) => json(response, rows((pageOf(url) - 1) * 4, Math.min(10, pageOf(url) * 4))),
       { teamPageSize: 4 },
@@ -362,7 +362,7 @@ describe('a bare array is the whole list', () => {
     ])
   })
 
-  test('also with a count that it has not reached', async () => {
+  test('even if its count is higher than its length', async () => {
     const page = (url: string) => rows((pageOf(url) - 1) * 4, Math.min(8, pageOf(url) * 4))
     const taken = await scanAll(({ url }, response) => json(response, { data: page(url), total: 8 }), {
       teamPageSize: 4,
@@ -375,7 +375,7 @@ describe('a bare array is the whole list', () => {
   test.each([
     ['an empty page', (response: Parameters<Handler>[1]) => json(response, [])],
     ['404', (response: Parameters<Handler>[1]) => json(response, {}, 404)],
-  ])('and %s after a full one is its end', async (_name, beyond) => {
+  ])('and %s after a full page is its end', async (_name, beyond) => {
     const taken = await scanAll(
       ({ url }, response) => (pageOf(url) === 1 ? json(response, rows(0, 4)) : beyond(response)),
       { pageSize: 4 },

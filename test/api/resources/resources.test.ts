@@ -262,7 +262,7 @@ describe('a record comes as its type says, and as the service gave it', () => {
     expect(got.answer.status).toBe(200)
   })
 
-  test('also from under `data`', async () => {
+  test('even if the answer wraps it in `data`', async () => {
     await using service = await startService((_, response) => json(response, { data: odd }, 201))
     await using heard = clientOf(service.url)
     expect((await library.createPatient(heard.client, {})).record).toEqual(odd)

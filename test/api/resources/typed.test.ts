@@ -7,7 +7,7 @@ import { parseText } from '../../../src/core/json.ts'
 import * as library from '../../../src/index.ts'
 
 describe('a field of another type is left out and named', () => {
-  test('at the top, in an object and in a list', () => {
+  test('at the top level, in an object and in a list', () => {
     const given = {
       id: 1,
       first_name: 5,
@@ -59,7 +59,7 @@ describe('a field of another type is left out and named', () => {
     ])
   })
 
-  test('and nothing else is copied or changed', () => {
+  test('and other values are neither copied nor changed', () => {
     const given = Object.freeze({ id: 'p', first_name: 'Ann', more: Object.freeze({ first_name: 5 }) })
     expect(typed(library.Patient, given)).toEqual({ record: given, problems: [] })
   })

@@ -75,7 +75,7 @@ test('content of a settled dead letter is removed after its retention; the dead 
   ])
 })
 
-test('of an event id with several bodies, only the given one is retried', async () => {
+test('if several events share an id, only the one with the given body is retried', async () => {
   const event = (data: object) => ({
     ...{ id: 'e-1', timestamp: '2026-01-01T12:00:01Z', event_type: 'updated', source: 'response' },
     data,

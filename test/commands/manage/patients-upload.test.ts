@@ -220,12 +220,12 @@ describe('an upload whose progress is unknown exits with 4 and says so', () => {
     expect(pauses).toEqual([1000, 1000, 1000])
   })
 
-  it('but not when it is found after a moment', async () => {
+  it('unless the service finds it after a moment', async () => {
     later = [[{}, 404], [done]]
     expect((await upload()).code).toBe(0)
   })
 
-  it('but not when it is missed now and then: only misses in a row end the wait', async () => {
+  it('unless misses are not in a row: single ones do not end the wait', async () => {
     const missed = [{}, 404] as const
     later = [missed, missed, [halfway], missed, missed, [done]]
     const run = await upload()

@@ -64,7 +64,7 @@ test('an erasure’s receipt says what was removed, when and by which login, and
   expect([other.code, other.stdout]).toEqual([1, 'not valid: it is not the erasure of this patient\n'])
 })
 
-test('with the public key a receipt is checked without a warehouse', async () => {
+test('a receipt is checked with the public key, without a warehouse', async () => {
   const key = (await run('receipt', 'key')).stdout.trim()
   const check = (path: string, ...words: string[]) =>
     runCommand(['receipt', 'check', path, '--json', ...words], {

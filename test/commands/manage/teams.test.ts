@@ -277,7 +277,7 @@ it('--keep-data during a serve with the team: its events are rejected, nothing i
   expect(new Set([...status.teams, ...status.streams].map(({ team }) => team))).toEqual(new Set(['south']))
 })
 
-it('for a removed team nothing is loaded or replayed, and a patient can still be erased', async () => {
+it('nothing of a removed team is loaded or replayed, and its patients can still be erased', async () => {
   const before = await rowsOfTeam(twins.url, north.teamId)
   await expect(north.drain({ teams: [{ name: 'north', teamId: north.teamId }] })).resolves.toBeUndefined()
   expect((await alone('replay', '--team', 'north')).code).toBe(2)

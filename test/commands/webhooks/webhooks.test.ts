@@ -81,7 +81,7 @@ describe('update', () => {
     expect(askedOf(service)).toEqual(['PUT /v2/webhooks/c-1'])
   })
 
-  it('of an unknown one exits with 1', async () => {
+  it('exits with 1 for an unknown webhook', async () => {
     const run = await webhooks('update c-9 --active true', bare)
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('not found (404)')
@@ -97,21 +97,21 @@ describe('delete', () => {
     expect(await retired()).toEqual({ 'c-1': true })
   })
 
-  it('of one whose secret is not stored, or without a warehouse, succeeds too', async () => {
+  it('succeeds also without a stored secret, and without a warehouse', async () => {
     service.configs.push({ id: 'c-1' }, { id: 'c-2' })
     expect(await webhooks('delete c-1 --json')).toMatchObject({ code: 0 })
     expect(await webhooks('delete c-2', bare)).toMatchObject({ code: 0, stdout: 'deleted c-2\n' })
     expect(existsSync(dataDir)).toBe(false)
   })
 
-  it('of one that the service does not know retires its secret, and exits with 1', async () => {
+  it('retires the secret of a webhook that the service does not know, and exits with 1', async () => {
     await created()
     service.configs.length = 0
     expect((await webhooks('delete c-1')).code).toBe(1)
     expect(await retired()).toEqual({ 'c-1': true })
   })
 
-  it('that fails at the service leaves the secret in use', async () => {
+  it('leaves the secret in use when the service refuses', async () => {
     await created()
     service.interfere = (_, response) => {
       response.writeHead(500).end()

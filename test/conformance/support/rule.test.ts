@@ -28,7 +28,7 @@ it('a failure against a real service shows no text and no record', () => {
   }
 })
 
-it('and still shows an unexpected status', () => {
+it('an unexpected status is shown nevertheless', () => {
   expect(thrownBy(() => expect(404).toBe(200))).toMatchObject({ message: expect.stringContaining('404') })
 })
 

@@ -176,7 +176,7 @@ describe('a response', () => {
 })
 
 describe('the clock', () => {
-  it('is moved on for the sandbox and for production alike, and stamps what happens then', async () => {
+  it('moves for the sandbox and for production alike, and stamps what happens then', async () => {
     const { status } = await act('clock', { advance_seconds: 86_400 })
     expect(status).toBe(200)
     const created = await caller.send('POST', '/v2/patients', { first_name: 'A', last_name: 'B' })

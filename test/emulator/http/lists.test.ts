@@ -36,13 +36,13 @@ describe('a list', () => {
     expect((await callerOf(many).get('/v2/patients?page_size=5000')).body.results).toHaveLength(1000)
   })
 
-  it('is walked by limit and offset as well', async () => {
+  it('can be paged by limit and offset as well', async () => {
     const rows = await caller.rows('/v2/patients?limit=100&offset=23')
     expect(rows).toHaveLength(500)
     expect((await caller.get('/v2/patients?limit=10&offset=9999')).body.results).toEqual([])
   })
 
-  it('has absolute links that keep what the caller asked, and none at the ends', async () => {
+  it('has absolute links that keep the query of the caller, and none at the ends', async () => {
     const { body } = await caller.get('/v2/patients?page=2&page_size=100&unknown=x')
     expect(body.next).toBe(`${caller.baseUrl}/v2/patients?page=3&page_size=100&unknown=x`)
     expect(body.previous).toBe(`${caller.baseUrl}/v2/patients?page=1&page_size=100&unknown=x`)
@@ -92,7 +92,7 @@ describe('the world', () => {
     expect(same.environments[1]!.teams).toEqual(emulator.environments[1]!.teams)
   })
 
-  it('has a record that does not depend on how many there are', async () => {
+  it('has the same records, however many there are', async () => {
     await using large = await startEmulator({ port: 0, patients: 5_000_000 })
     const [mine] = await caller.rows('/v2/patients')
     expect((await callerOf(large).get(`/v2/patients/${mine.id}`)).body).toEqual(mine)

@@ -48,7 +48,7 @@ describe('the rate limit', () => {
     })
   })
 
-  it('is one team’s own, counted, and can be lifted while the emulator runs', async () => {
+  it('applies to one team, is counted, and can be lifted while the emulator runs', async () => {
     await using emulator = await startEmulator({ port: 0, rateLimit: { requests: 1, seconds: 60 } })
     const [one, other] = [callerOf(emulator), callerOf(emulator, 0, 1)]
     const statuses = []

@@ -179,7 +179,7 @@ describe('an imported questionnaire', () => {
     ])
   })
 
-  it('that is none, or is malformed, is reported and stops nothing', () => {
+  it('that is malformed, or no questionnaire, is reported, and the others are imported', () => {
     expect(emulator.imported).toMatchObject({ forms: 2, skipped: ['bundle.json'] })
     expect(emulator.imported.failed.map(({ file }) => file)).toEqual(['broken.json', 'wrong.json'])
   })

@@ -52,7 +52,7 @@ const files = realDataMissing
     )
 
 describe.skipIf(realDataMissing)(`real surveys${reasonWhenMissing}`, () => {
-  it('are there in number', () => expect(files.length).toBeGreaterThan(90))
+  it('are numerous', () => expect(files.length).toBeGreaterThan(90))
 
   it.each(files)('%s comes back title for title and cell for cell', async (file) => {
     const path = realData(`surveys/${file}`)
@@ -183,11 +183,11 @@ describe('an imported survey', () => {
       ['Größe', '€?'],
       [['naïve “x”', '…']],
     ],
-  ])('with %s comes back as it was', async (_title, content, titles, rows) => {
+  ])('with %s is exported as it was imported', async (_title, content, titles, rows) => {
     expect(await imported(content)).toEqual({ titles, rows })
   })
 
-  it('has a client for each row, of whom nothing is known but a name and the row', async () => {
+  it('has a client for each row, with only a name and the number of the row', async () => {
     const importSurvey = written('a\n1\n2\n', 'Small survey.csv')
     await using emulator = await startEmulator({ port: 0, patients: 2, importSurvey })
     const caller = callerOf(emulator)
@@ -212,7 +212,7 @@ describe('an imported survey', () => {
     )
   })
 
-  it('is the same each time, and nobody is made up to answer it', async () => {
+  it('is the same each time, and has no invented answers', async () => {
     const importSurvey = written('a\n1\n2\n')
     const options = { port: 0, patients: 1, forms: 0, responses: 300, importSurvey }
     await using one = await startEmulator(options)

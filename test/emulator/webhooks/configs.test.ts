@@ -58,7 +58,7 @@ describe('a webhook configuration', () => {
     expect((await create(chosen)).body).toMatchObject(chosen)
   })
 
-  it('is reset by PUT in all that is left out, and changed by PATCH in what is named', async () => {
+  it('loses the fields that PUT leaves out, and keeps those that PATCH leaves out', async () => {
     const { body } = await create({ event_types: ['created'], sources: ['form'], is_active: false })
     const path = `/v2/webhooks/${body.id}`
     const patched = await caller.send('PATCH', path, { sources: ['packet'] })
@@ -124,7 +124,7 @@ describe('a webhook configuration', () => {
     expect(new Set([...first.flat(), ...(await run(8)).flat()]).size).toBe(8)
   })
 
-  it('is asked for by name when it is to be tested', async () => {
+  it('has to be named when a test event is requested', async () => {
     const asked = (body: unknown) => caller.send('POST', '/v2/webhooks/events/test', body)
     for (const body of [undefined, {}, { id: '' }, { id: null }]) {
       const reply = await asked(body)

@@ -47,7 +47,7 @@ describe('an event', () => {
     },
   )
 
-  it('of every source is as described', async () => {
+  it('of every source matches the description', async () => {
     await start()
     await subscribe()
     const world = here.emulator.control.world()

@@ -33,7 +33,7 @@ describe('a receiver', () => {
     expect(here.receiver.connections).toBeLessThanOrEqual(8)
   })
 
-  it('that never stops answering is taken at its first words', async () => {
+  it('that never ends its answer is judged by the first bytes', async () => {
     await start()
     here.receiver.answer = (reply) => {
       reply.writeHead(200)
@@ -51,7 +51,7 @@ describe('a receiver', () => {
     expect(await attempts()).toMatchObject([{ status: 'succeeded' }])
   })
 
-  it('is left in peace as soon as the emulator ends, whatever is in flight', async () => {
+  it('gets nothing once the emulator has ended, whatever is in flight', async () => {
     await start()
     here.receiver.answer = () => undefined
     await subscribe()

@@ -66,7 +66,7 @@ describe('the list of delivery attempts', () => {
   })
 
   it.each(['cursor', 'limit-offset', 'newest-first', 'bare-array'])(
-    'can be walked in the shape %s',
+    'can be paged in the shape %s',
     async (shape) => {
       await start({ shape, pageSize: 7 })
       await subscribe()
@@ -144,7 +144,7 @@ describe('the test of a configuration', () => {
 })
 
 describe('the work to be done', () => {
-  it('can be asked for from another process', async () => {
+  it('can be read from another process', async () => {
     await start()
     receiver.answer = answering(500)
     await subscribe()

@@ -78,7 +78,7 @@ describe('a failed event', () => {
     [404, 'answered 404'],
     [302, 'answered 302'],
     [500, 'answered 500'],
-  ])('is one that was answered %i, and no redirect is followed', async (status, error) => {
+  ])('includes one that was answered %i; no redirect is followed', async (status, error) => {
     await start()
     here.receiver.answer = (reply) =>
       reply.writeHead(status, { location: `${here.receiver.url}/elsewhere` }).end()
@@ -91,7 +91,7 @@ describe('a failed event', () => {
     ])
   })
 
-  it.each([200, 201, 202, 204, 299])('is none that was answered %i', async (status) => {
+  it.each([200, 201, 202, 204, 299])('does not include one that was answered %i', async (status) => {
     await start()
     here.receiver.answer = answering(status)
     await subscribe()
@@ -103,7 +103,7 @@ describe('a failed event', () => {
     expect(here.emulator.control.webhooks().retrying).toBe(0)
   })
 
-  it('is one whose receiver takes too long', async () => {
+  it('includes one whose receiver takes too long', async () => {
     await start({ webhookTimeoutMs: 100 })
     here.receiver.answer = () => undefined
     await subscribe()
@@ -112,7 +112,7 @@ describe('a failed event', () => {
     expect(await attempts()).toMatchObject([{ error: 'timeout', response_status_code: null }])
   })
 
-  it('is one whose receiver hangs up or is gone', async () => {
+  it('includes one whose receiver hangs up or is gone', async () => {
     await start()
     here.receiver.answer = (reply) => reply.destroy()
     await subscribe()
@@ -128,7 +128,7 @@ describe('a failed event', () => {
     ])
   })
 
-  it('is none whose receiver acknowledged and then never ended its answer', async () => {
+  it('does not include one whose receiver acknowledged and then never ended its answer', async () => {
     await start({ webhookTimeoutMs: 2500 })
     here.receiver.answer = (reply) => reply.writeHead(200).write('…')
     await subscribe()

@@ -54,13 +54,16 @@ describe('a record of an attempt', () => {
 
 describe('an event', () => {
   const shapes = SHAPE_NAMES.filter((name) => !['empty-success', 'numeric-ids', 'huge-ids'].includes(name))
-  it.each(shapes)('in the shape %s holds what the GET by id answers, signed as it is sent', async (shape) => {
-    const { shown, secret, deliveries } = await deliver(shape)
-    const [{ event, bytes, headers }] = deliveries as [Loose]
-    expect(event.data).toEqual(JSON.parse(shown))
-    expect(Object.keys(event)).toEqual(['id', 'timestamp', 'event_type', 'source', 'data'])
-    expect(headers['x-service-signature']).toBe(createHmac('sha256', secret).update(bytes).digest('hex'))
-  })
+  it.each(shapes)(
+    'in the shape %s contains what the GET by id returns, signed as it is sent',
+    async (shape) => {
+      const { shown, secret, deliveries } = await deliver(shape)
+      const [{ event, bytes, headers }] = deliveries as [Loose]
+      expect(event.data).toEqual(JSON.parse(shown))
+      expect(Object.keys(event)).toEqual(['id', 'timestamp', 'event_type', 'source', 'data'])
+      expect(headers['x-service-signature']).toBe(createHmac('sha256', secret).update(bytes).digest('hex'))
+    },
+  )
 
   it.each(['numeric-ids', 'huge-ids'])(
     'in the shape %s keeps its own id and writes that of the record so',

@@ -70,20 +70,20 @@ describe('a target outside loopback', () => {
     expect((await attemptAt(`http://localhost:${port}/hooks`)).status).toBe('succeeded')
   })
 
-  it('is sent to where that is allowed', async () => {
+  it('gets events if that is allowed', async () => {
     const target = receiver.url.replace('127.0.0.1', '0.0.0.0')
     expect((await attemptAt(target, true)).status).toBe('succeeded')
     expect(receiver.deliveries).toHaveLength(1)
   })
 
-  it('is none in any spelling of loopback', () => {
+  it('does not include loopback in any spelling', () => {
     for (const address of ['127.0.0.1', '127.255.3.4', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'])
       expect([address, isLoopback(address)]).toEqual([address, true])
     for (const address of ['128.0.0.1', '126.255.255.255', '::2', '::ffff:128.0.0.1', '::', '0.0.0.0'])
       expect([address, isLoopback(address)]).toEqual([address, false])
   })
 
-  it('is one whose name has no address', async () => {
+  it('includes a name without an address', async () => {
     addresses.set('nowhere.example', [])
     const error = await new Promise((resolve) => lookUpLoopback('nowhere.example', {}, resolve))
     expect((error as Error).message).toBe(REFUSED)

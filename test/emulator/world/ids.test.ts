@@ -22,14 +22,14 @@ describe('an id', () => {
     )
   })
 
-  it('is that of one record only, among a million', () => {
+  it('belongs to one record only, among a million', () => {
     const space = new IdSpace(keyOf('million'))
     const ids = new Set<string>()
     for (let index = 0; index < 1_000_000; index += 7) ids.add(space.idAt(index))
     expect(ids.size).toBe(Math.ceil(1_000_000 / 7))
   })
 
-  it('of nonsense has no index', () => {
+  it('that is nonsense has no index', () => {
     fc.assert(
       fc.property(fc.string(), (text) => void expect(new IdSpace(keyOf('x')).indexOf(text)).toBeUndefined()),
     )

@@ -191,7 +191,7 @@ describe('settling', () => {
     expect(idsOf(await take())).toEqual(['b'])
   })
 
-  test('of no rows does nothing', async () => {
+  test('does nothing without rows', async () => {
     await ask(['a'])
     await settleRows(db(), [])
     await postpone(db(), [], () => 0)

@@ -127,7 +127,7 @@ describe('one answer', () => {
     await expect(fetchAll(['x'])).rejects.toMatchObject({ verdict: 'stop', status })
   })
 
-  test('that redirects stops', async () => {
+  test('that redirects stops the stream', async () => {
     answerAll((response) => void response.writeHead(302, { location: '/elsewhere' }).end())
     await expect(fetchAll(['x'])).rejects.toMatchObject({ verdict: 'stop' })
   })

@@ -35,14 +35,17 @@ const left = async () =>
 const loaded = async () =>
   (await rig.rows<{ id: string }>('select id from intake.patients order by id')).map(({ id }) => id)
 
-test.each([0, 1, 50, 51, 101])('of %i due each is fetched once, loaded and settled', async (count) => {
-  rig.service.records.patients = ids(count).map(person)
-  await ask(ids(count))
-  await fetchAll()
-  expect(fetched()).toEqual(ids(count))
-  expect(await loaded()).toEqual(ids(count))
-  expect(await left()).toEqual([])
-})
+test.each([0, 1, 50, 51, 101])(
+  'each of %i due refetches is fetched once, loaded and settled',
+  async (count) => {
+    rig.service.records.patients = ids(count).map(person)
+    await ask(ids(count))
+    await fetchAll()
+    expect(fetched()).toEqual(ids(count))
+    expect(await loaded()).toEqual(ids(count))
+    expect(await left()).toEqual([])
+  },
+)
 
 test('refetches that are not due, or of another team or stream, stay', async () => {
   rig.service.records.patients = ['now', 'soon', 'other'].map(person)

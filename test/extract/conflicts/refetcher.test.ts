@@ -526,7 +526,7 @@ test('a late submission fetches the members that are not stored as submitted sin
   expect(await scene.asked()).toEqual([])
 })
 
-test('of two states of a packet response with one time the later updated_at wins; it cannot be fetched by id', async () => {
+test('if two states of a packet response have one time, the later updated_at wins; it cannot be fetched by id', async () => {
   const reported = (name: string, updated: number) => ({
     ...packetEvent('k', 1, { updated_at: noonPlus(updated), is_archived: name === 'b' }),
     id: 'retried',

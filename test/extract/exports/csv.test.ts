@@ -29,7 +29,7 @@ describe('the records of a file', () => {
     ])
   })
 
-  test('are none in an empty file', () => {
+  test('do not exist in an empty file', () => {
     expect(read('')).toEqual([])
     expect(read('\ufeff\r\n')).toEqual([])
   })
@@ -41,7 +41,7 @@ describe('the records of a file', () => {
     ['bytes after a closing quote', '"a"\u0000,b\n', 1],
     ['a quote inside a bare cell', 'a,b\r\n1,2\r\n3,4"5"\r\n', 3],
     ['a quote inside a bare cell', 'a,b\n1, "2"\n', 2],
-  ])('are none where there is %s', (what, text, line) => {
+  ])('do not include %s', (what, text, line) => {
     const failure = read(text)
     expect(failure).toBeInstanceOf(MalformedFile)
     expect((failure as MalformedFile).message).toBe(`the file is malformed: ${what}, line ${line}`)

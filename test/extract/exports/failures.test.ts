@@ -306,7 +306,7 @@ test.each([
   expect(await deadLetters()).toEqual([])
 })
 
-test('with a concurrency of one every file is read as well', async () => {
+test('every file is read with a concurrency of one, too', async () => {
   await run({ client: { concurrency: 1 } })
   expect(await cells()).toEqual(['a', 'bad', 'z'])
 })

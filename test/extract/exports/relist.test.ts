@@ -32,7 +32,7 @@ test('one that is not listed any more is not found', async () => {
   expect(await wanted()).toEqual([])
 })
 
-test('of an entry that is listed twice the greater state is taken, in whatever order they are', async () => {
+test('the greater state of an entry that is listed twice is taken, in whatever order they are', async () => {
   const older = entry('a', { name: 'older', updated_at: '2026-01-01T00:00:00Z' })
   const newer = entry('a', { name: 'newer', updated_at: '2999-01-01T00:00:00Z' })
   const names: unknown[] = []
@@ -58,7 +58,7 @@ test('what cannot be read as an entry is passed over', async () => {
   expect((await wanted('a')).map(({ id }) => id)).toEqual(['a'])
 })
 
-test('as the answer to a conflict it has no dead letters and deletes nothing', async () => {
+test('a list that is read again for a conflict has no dead letters and deletes nothing', async () => {
   rig.service.records.exports = [entry('a')]
   const { envelopes, ...rest } = await refetchFromList(await rig.source('exports', { runId: '5' }), [
     'a',
@@ -78,7 +78,7 @@ test('a page that fails is thrown: half a list is no list', async () => {
   await expect(wanted('e0')).rejects.toMatchObject({ status: 403 })
 })
 
-test('of an entry that moved to a later page while the list was read the later state is taken', async () => {
+test('the later state of an entry that moved to a later page during the reading is taken', async () => {
   const { records } = rig.service
   records.exports = Array.from({ length: 15 }, (_, at) => entry(`e${at}`))
   rig.service.interfere = ({ url }) => {

@@ -124,7 +124,7 @@ describe('a batch', () => {
     expect(source.tally.deadLetters).toBe(3)
   })
 
-  test('is none without records', async () => {
+  test('is not sent without records', async () => {
     const { batcher, batches } = await open('skip-unchanged')
     await batcher.add([], [])
     expect(await batcher.finish()).toEqual([])
@@ -158,7 +158,7 @@ describe('an unchanged record', () => {
     expect(source.tally.unchanged).toBe(0)
   })
 
-  test('of a log is dropped, too, when a later entry with its id is stored; of any other stream it is not', async () => {
+  test('in a log is dropped also when a later entry with its id is stored; in other streams it is not', async () => {
     const entry = (attempts: number) => ({ id: name('e'), attempts, created_at: '2026-01-01T00:00:00Z' })
     await rig.hold('webhook_deliveries', [entry(3)], ago(60))
     const noting = notingLoad()
@@ -206,7 +206,7 @@ describe('the end', () => {
     expect(source.tally).toEqual({ ...emptyTally(), changed: 1, deleted: 1 })
   })
 
-  test('is the first failure of any batch, though later ones were loaded; nothing more is accepted', async () => {
+  test('fails with the first failure of any batch, though later ones were loaded; nothing more is accepted', async () => {
     const failures = ['first', 'second'].map((said) => new IntakeError(said, { code: 'x', verdict: 'stop' }))
     const noting = notingLoad()
     const load: Source['load'] = async (session, batch, mode) => {
@@ -222,7 +222,7 @@ describe('the end', () => {
     expect((await inTable()).map(({ id }) => id)).not.toContain(name(3))
   })
 
-  test('is the failure of skipping unchanged records', async () => {
+  test('fails if skipping unchanged records failed', async () => {
     const failing = { ...rig.loaders, run: () => Promise.reject(new Error('no warehouse')) }
     const { batcher } = await open('skip-unchanged', { loaders: failing })
     await batcher.add([person(1)], [])

@@ -80,7 +80,7 @@ test('without a checkpoint everything is read, and the newest date and the time 
   expect(swept_at >= before && swept_at <= ago(0)).toBe(true)
 })
 
-test('from a checkpoint the lookback and two more days are read, and the newest date moves on', async () => {
+test('the lookback before the checkpoint and two more days are read, and the newest date advances', async () => {
   const known = response('known', 3)
   rig.service.records.responses = [response('old', 8), known, response('new', 1)]
   await settled({ newest: known.submitted_at, swept_at: SWEPT })
@@ -160,7 +160,7 @@ test('a list that keeps changing does not move the newest date on', async () => 
   expect(await stored()).toEqual(['known', 'new'])
 })
 
-test('with a later --since than the checkpoint the newest date stays: records between were not read', async () => {
+test('the newest date stays when --since is later than the checkpoint: records between were not read', async () => {
   const known = response('known', 20)
   rig.service.records.responses = [known, response('between', 10), response('new', 1)]
   await settled({ newest: known.submitted_at, swept_at: SWEPT })
@@ -178,7 +178,7 @@ test('a dry run reads the window, and settles nothing', async () => {
   expect(await checkpoint()).toEqual({ newest: known.submitted_at, swept_at: SWEPT })
 })
 
-test('of what an earlier run dead-lettered a hundred are fetched; those that load are resolved', async () => {
+test('a hundred of the records that an earlier run dead-lettered are fetched; those that load are resolved', async () => {
   const known = response('known', 3)
   rig.service.records.responses = [
     known,

@@ -86,7 +86,7 @@ describe('a scan is stable', () => {
     ])
   })
 
-  test('and reports the progress of this scan, after others of the same run', async () => {
+  test('when it reports its own progress, after others of the same run', async () => {
     rig.service.records.patients.push(...persons(3))
     const seen: unknown[] = []
     const source = await rig.source('patients', { onProgress: (progress) => seen.push(progress) })
@@ -99,7 +99,7 @@ describe('a scan is stable', () => {
     expect(source.tally).toMatchObject({ fetched: 6, changed: 3, unchanged: 3 })
   })
 
-  test('with records without an id, which count as distinct, and with those whose id is all that is known', async () => {
+  test('even with records without an id, which count as distinct, and with records whose id alone is known', async () => {
     listPages('/v2/patients', [{ results: [person('p1'), { first_name: 'no id' }, { id: null }, 7] }])
     const { report, source } = await scan('patients')
     expect(report).toMatchObject({ stable: true, distinct: 4, count: 4 })

@@ -81,14 +81,14 @@ describe('everything is read again', () => {
   })
 })
 
-it('keeps the content of the checkpoint, for a partial settle', () => {
+it('a partial settle keeps the content of the checkpoint', () => {
   expect(planWindow(CURSOR, NIGHTLY, NOW).checkpoint).toEqual({
     newest: '2026-03-19T22:15:00.123456Z',
     swept_at: '2026-03-18T02:00:00.000001Z',
   })
 })
 
-it('does not go before the first day of the calendar', () => {
+it('a window does not begin before the first day of the calendar', () => {
   expect(planWindow(null, { ...NIGHTLY, since: at('0001-01-01') }, NOW).after).toBe('0001-01-02')
 })
 

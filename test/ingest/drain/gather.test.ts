@@ -94,30 +94,30 @@ test('the same ids of several teams and streams are records of their own, and no
 })
 
 describe('of two states', () => {
-  test('in order the later one stays', async () => {
+  test('that arrive in order, the later one stays', async () => {
     expect(await outcome({ name: 'first', stamp: 1 }, { name: 'second', stamp: 2 })).toEqual(['second', []])
   })
 
-  test('that arrived in the other order the later one stays, and the record is fetched', async () => {
+  test('that arrive in the other order, the later one stays, and the record is fetched', async () => {
     expect(await outcome({ name: 'second', stamp: 2 }, { name: 'first', stamp: 1 })).toEqual([
       'second',
       ASKED,
     ])
   })
 
-  test('with one content nothing is asked, in whatever order', async () => {
+  test('with the same content, none is fetched, in whatever order they arrive', async () => {
     expect(await outcome({ stamp: 2 }, { stamp: 1 })).toEqual(['A', []])
     expect(await outcome({ stamp: 1 }, { stamp: 1 })).toEqual(['A', []])
   })
 
-  test('of one moment the record is fetched, and either order leaves the same', async () => {
+  test('with the same time, either order leaves the same one, and the record is fetched', async () => {
     const [a, b] = [{ name: 'a' }, { name: 'b' }]
     const [one, other] = [await outcome(a, b), await outcome(b, a)]
     expect(one).toEqual(other)
     expect(one[1]).toEqual(ASKED)
   })
 
-  test('that were stored together the record is fetched, though their stamps have an order', async () => {
+  test('that were stored together, one stays and the record is fetched, though their stamps have an order', async () => {
     expect(
       await outcome({ name: 'first', stamp: 1, arrived: 5 }, { name: 'second', stamp: 2, arrived: 5 }),
     ).toEqual(['second', ASKED])
@@ -134,7 +134,7 @@ describe('of two states', () => {
     },
   )
 
-  test('whose own stamps say the same nothing is asked', async () => {
+  test('whose own stamps agree, none is fetched', async () => {
     expect(await outcome({ name: 'a', stamp: 10, updated: 5 }, { name: 'b', stamp: 11, updated: 5 })).toEqual(
       ['b', []],
     )

@@ -57,7 +57,7 @@ test('a replayed event changes nothing', async () => {
   expect(await scene.asked()).toEqual([])
 })
 
-test('of several events of a record the newest wins, in any order of arrival', async () => {
+test('the newest of several events of a record wins, in any order of arrival', async () => {
   await scene.store([
     patientEvent('p1', 1, { last_name: 'first' }),
     patientEvent('p1', 3, { last_name: 'third' }),

@@ -38,7 +38,7 @@ test('one team among several leaves a quarter of the events to the others', () =
   expect(acceptAll(inFlight, 1)).toHaveLength(6)
 })
 
-test('with fewer connections than events, it leaves a quarter of the connections', () => {
+test('a team leaves a quarter of the connections to others when there are fewer connections than events', () => {
   expect(acceptAll(open({ connections: 4 }, 2).inFlight, 1)).toHaveLength(3)
 })
 

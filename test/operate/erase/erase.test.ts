@@ -157,7 +157,7 @@ test('before the erasure, the patient is in every kind of table', async () => {
 })
 
 describe('erase', () => {
-  test('of an unknown id fails and records nothing', async () => {
+  test('fails for an unknown id, and records nothing', async () => {
     const ended = await run('erase', 'patient', 'nobody-of-this-name', '--yes', '--json')
     expect(ended.code).toBe(1)
     expect(ended.output).not.toContain('nobody-of-this-name')

@@ -119,7 +119,7 @@ describe('a message is refused', () => {
     ['form', 'Form not found.'],
     ['packet', 'Packet not found.'],
     ['document', 'Document not found.'],
-  ])('as 404 when its %s is another team’s', async (name, detail) => {
+  ])('with 404 when its %s is another team’s', async (name, detail) => {
     const other = callerOf(emulator, 0, 1)
     const [foreign] = await other.rows(`/v2/${name}s`)
     const reply = await caller.send('POST', '/v2/messages', email({ [name]: foreign.id }))
@@ -141,7 +141,7 @@ describe('a scheduled message', () => {
     await expect.poll(async () => (await read(id)).status).toBe('sent')
   })
 
-  it('of a time that is past goes at once', async () => {
+  it('whose time is past is sent at once', async () => {
     const { id, status } = await send({ scheduled_at: '2020-01-01T00:00:00Z' })
     expect(status).toBe('pending')
     await expect.poll(async () => (await read(id)).status).toBe('sent')
@@ -181,7 +181,7 @@ describe('what was sent or cancelled', () => {
     ['PUT', '', { scheduled_at: LATER }],
     ['DELETE', '', undefined],
     ['PATCH', '/scheduled', { status: 'cancelled' }],
-  ])('is changed no more by %s%s', async (method, tail, body) => {
+  ])('is not changed by %s%s', async (method, tail, body) => {
     for (const status of ['sent', 'cancelled', 'failed']) {
       const [message] = await caller.rows(`/v2/messages?status=${status}`)
       const reply = await caller.send(method, `/v2/messages/${message.id}${tail}`, body)
@@ -209,11 +209,11 @@ describe('the list of messages', () => {
     },
   )
 
-  it('is empty for a patient that nobody knows', async () => {
+  it('is empty for an unknown patient', async () => {
     expect((await caller.get('/v2/messages?patient=nobody')).body.results).toEqual([])
   })
 
-  it('does not have another team’s messages, by id either', async () => {
+  it('does not have another team’s messages, and neither does a GET by id', async () => {
     const [foreign] = await callerOf(emulator, 0, 1).rows('/v2/messages')
     const reply = await caller.get(`/v2/messages/${foreign.id}`)
     expect({ status: reply.status, body: reply.body }).toEqual({

@@ -63,7 +63,7 @@ describe('the list of responses', () => {
     }
   })
 
-  it('is empty for an id that nobody has, and 400 for a day that does not exist', async () => {
+  it('is empty for an unknown id, and 400 for a day that does not exist', async () => {
     expect((await caller.get('/v2/responses?form=nothing')).body).toMatchObject({ count: 0, results: [] })
     const days = [
       '2026-02-30',
@@ -115,7 +115,7 @@ describe.each([5, 22, 23, 150])('a world of %i responses holds', (responses) => 
     rows = await callerOf(small).rows('/v2/responses?page_size=1000')
   })
 
-  it('as many as were asked for', () => expect(rows).toHaveLength(responses))
+  it('as many as were requested', () => expect(rows).toHaveLength(responses))
 
   it.each<[string, (one: Loose) => boolean]>([
     ['one that is submitted', (one) => one.is_submitted && one.submitted_at !== null],

@@ -49,12 +49,12 @@ describe('a bad row', () => {
     },
   )
 
-  it('of more cells than columns is refused unless they are empty; missing cells are empty', async () => {
+  it('with more cells than columns is refused unless they are empty; missing cells are empty', async () => {
     const { errors } = await service.uploaded('first_name,last_name,city\nA,B,,,\nA,B\nA,B,C,D\n')
     expect(errors).toEqual([{ row: 3, detail: 'non_field_errors: Column 4 has no name.' }])
   })
 
-  it('is one whose bytes are not UTF-8, and the text of others is not changed', async () => {
+  it('can have bytes that are not UTF-8, and the text of others is not changed', async () => {
     const file = Buffer.concat([
       Buffer.from('first_name,last_name\nJosé,王\nJos'),
       Buffer.from([0xe9, 0x2c, 0x42]),
@@ -147,7 +147,7 @@ describe('a file', () => {
     expect(await service.created()).toEqual([])
   })
 
-  it('of 2 MB leaves others their turn while it is read', async () => {
+  it('of 2 MB does not block other requests while it is read', async () => {
     const form = new Response(formOf(lines(200_000)))
     const body = Buffer.from(await form.arrayBuffer())
     let turns = 0

@@ -42,7 +42,7 @@ describe('an upload', () => {
     }
   })
 
-  it('of 10,000 rows gives 10,000 patients in the order of the file, each with an event', async () => {
+  it('with 10,000 rows creates 10,000 patients in the order of the file, each with an event', async () => {
     let events = 0
     service.emulator.control.world().subscribe(({ source, type }) => {
       if (source === 'patient' && type === 'created') events += 1
@@ -100,7 +100,7 @@ describe('an upload', () => {
     ])
   })
 
-  it('of a header alone has no rows and is completed', async () => {
+  it('that has only a header is completed without rows', async () => {
     expect(await service.uploaded('first_name,last_name')).toMatchObject({
       status: 'completed',
       total_rows: 0,
@@ -119,7 +119,7 @@ describe('an upload', () => {
 })
 
 describe('an upload that is asked for', () => {
-  it('is not found by another team, in another environment, or under an id that nobody has', async () => {
+  it('is not found by another team, in another environment, or under an unknown id', async () => {
     const { body } = await service.post(formOf(lines(1)))
     const paths = [
       '00000000-0000-4000-8000-000000000000',
@@ -162,7 +162,7 @@ describe('an upload that is asked for', () => {
     }
   })
 
-  it('is remembered until a thousand newer ones have come', () => {
+  it('is kept until there are a thousand newer ones', () => {
     const uploads = new Uploads(keyOf('test'))
     const ids = Array.from({ length: 1001 }, (_, at) => uploads.open(at).id)
     expect(uploads.get(ids[0]!)).toBeUndefined()
