@@ -24,6 +24,10 @@ export interface Config {
   readonly databaseUrl: string | null
   readonly dataDir: string
   readonly inboxDays: number
+  /** Null: superseded payloads are kept for ever. */
+  readonly historyDays: number | null
+  /** Null: runs, settled dead letters and deliveries are kept for ever. */
+  readonly runDays: number | null
   readonly webhookHost: string
   readonly webhookPort: number
   /** Null: none. */
@@ -83,6 +87,8 @@ const VARIABLES = {
   INTAKE_ALLOW_INSECURE_DATABASE: ['1 or 0', z.enum(['0', '1'])],
   INTAKE_DATA_DIR: ['a folder', z.string()],
   INTAKE_INBOX_DAYS: ['a whole number of days from 1', days(1)],
+  INTAKE_HISTORY_DAYS: ['a whole number of days from 1, or off', z.literal('off').or(days(1))],
+  INTAKE_RUN_DAYS: ['a whole number of days from 1, or off', z.literal('off').or(days(1))],
   INTAKE_WEBHOOK_HOST: ['a host name or address', z.string()],
   INTAKE_WEBHOOK_PORT: ['a port number from 0 to 65535', port],
   INTAKE_TRUSTED_PROXIES: ['addresses or networks, comma-separated (10.0.0.0/8)', proxies],
@@ -121,6 +127,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl, allowInsecure),
     dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',
     inboxDays: value('INTAKE_INBOX_DAYS') ?? 30,
+    historyDays: daysOrNull(value('INTAKE_HISTORY_DAYS')),
+    runDays: daysOrNull(value('INTAKE_RUN_DAYS')),
     webhookHost: value('INTAKE_WEBHOOK_HOST') ?? '127.0.0.1',
     webhookPort: value('INTAKE_WEBHOOK_PORT') ?? 8080,
     trustedProxies: value('INTAKE_TRUSTED_PROXIES') ?? null,
@@ -148,6 +156,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       teams.map(({ name, webhookSecrets }) => Object.freeze({ name, webhookSecrets })),
     ),
   })
+}
+
+/** Longer than a year, so that a year is compared with the one before. */
+const KEPT_DAYS = 400
+
+function daysOrNull(value: number | 'off' | null): number | null {
+  return value === 'off' ? null : (value ?? KEPT_DAYS)
 }
 
 function read<Name extends keyof Variables>(

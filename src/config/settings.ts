@@ -57,6 +57,8 @@ export const SETTINGS: Readonly<Record<string, { readonly without: string | null
     INTAKE_CONSOLE_URL: { without: null },
     INTAKE_CRON: { without: '0 2 * * *' },
     INTAKE_INBOX_DAYS: { without: '30' },
+    INTAKE_HISTORY_DAYS: { without: '400' },
+    INTAKE_RUN_DAYS: { without: '400' },
     INTAKE_ENCRYPTION_KEY: { without: null, secret: true },
     INTAKE_ANALYTICS_KEY: { without: 'generated once', secret: true },
     INTAKE_ALERT_URL: { without: null, secret: true },

@@ -117,15 +117,19 @@ export async function countSkipped(
   )
 }
 
-/** Stores records as erased, under the exclusive lock: once this commits, every running load sees them. */
+/**
+ * Stores records as erased, under the exclusive lock: once this commits, every running load sees them. `former`: hashes of
+ * subjects that are known only as hashes.
+ */
 export async function noteErased(
   db: Kysely<Warehouse>,
   erasures: Erasures,
   patient: string,
   subjects: readonly Subject[],
+  former: readonly string[] = [],
 ): Promise<number> {
   const patientHash = erasures.hashOf({ stream: PERSONS.name, id: patient })
-  const hashes = subjects.map(erasures.hashOf).sort()
+  const hashes = [...subjects.map(erasures.hashOf), ...former].sort()
   return await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'loading', String(erasures.teamId))
     const { numAffectedRows } = await sql`

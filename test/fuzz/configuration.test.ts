@@ -35,6 +35,8 @@ const GOOD: Readonly<Record<string, readonly string[]>> = {
   INTAKE_ALLOW_INSECURE_DATABASE: ['0'],
   INTAKE_DATA_DIR: ['.intake-sync', '/var/lib/intake'],
   INTAKE_INBOX_DAYS: ['1', '30'],
+  INTAKE_HISTORY_DAYS: ['off', '400'],
+  INTAKE_RUN_DAYS: ['off', '400'],
   INTAKE_API_VERSION: ['v2.1', ''],
   INTAKE_TEAM: ['default', 'north.1'],
   INTAKE_WEBHOOK_SECRETS: ['one', 'one, two'],

@@ -352,6 +352,16 @@ export async function troubleTwins(twins: Twins): Promise<void> {
       "insert into intake_ops.removed_events (team_id, event_hash) values ($1, 'of an event')",
       [teamId],
     )
+    await query(
+      url,
+      "insert into intake_ops.pruned_logs (team_id, stream, before) values ($1, 'webhook_deliveries', '2001-01-01')",
+      [teamId],
+    )
+    await query(
+      url,
+      "insert into intake_ops.former_identities (team_id, id, hash) values ($1, 'p1', 'of an external id')",
+      [teamId],
+    )
   }
   await done([4], 'backfill', '--full')
   await using glances = openGlances(url)

@@ -2,12 +2,13 @@
 import { Command } from 'commander'
 import type { Logger } from 'pino'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
-import { readConfig, requireTeams } from '../../config/config.ts'
+import { type Config, readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
 import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
+import { prune } from '../../operate/serve/retention.ts'
 import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -84,16 +85,21 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     version: context.version,
     onProgress: progress.update,
   })
-  if (!dry) await removeExpiredBodies(warehouse.url, config.inboxDays, logger)
+  if (!dry) await removeExpired(warehouse.url, config, logger)
   return summary
 }
 
+/** The end of a run waits at most this long for retention. */
+const PRUNE_MS = 60_000
+
 /** Installations without `serve` have no other clean-up. The next run retries a removal that fails. */
-async function removeExpiredBodies(url: string, days: number, logger: Logger): Promise<void> {
+async function removeExpired(url: string, config: Config, logger: Logger): Promise<void> {
+  const now = new Date()
   try {
-    await removeSettledBodies(url, { days, now: new Date() })
+    await removeSettledBodies(url, { days: config.inboxDays, now })
+    await prune({ ...config, url, now, forMs: PRUNE_MS })
   } catch (error) {
-    logger.warn({ code: warehouseError(error).code }, 'the contents of old dead letters could not be removed')
+    logger.warn({ code: warehouseError(error).code }, 'expired rows could not be removed')
   }
 }
 

@@ -56,6 +56,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
     cron: schedule,
     admin: { host: config.adminHost, port: config.adminPort },
     inboxDays: config.inboxDays,
+    retention: config,
     encryptionKey: config.encryptionKey,
     alerts: config.alerts,
     backfill: (teams, signal, onTeamEnded) =>

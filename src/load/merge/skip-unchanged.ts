@@ -3,7 +3,8 @@
  *
  * Invariant: a record is skipped only if the stored record is not deleted and has the same content hash, and no event of
  * it is pending: skipping does not advance the stored version, and the event may contain an older state than this one.
- * In a log, an entry is also skipped if a later entry with its id is stored: its version is its own time, whatever the
+ * In a log, an entry is also skipped if it is older than those that retention removed (intake_ops.pruned_logs), or if a
+ * later entry with its id is stored: its version is its own time, whatever the
  * time of reading. An entry that changed under the same version, or has no time, gets a version above the one that an
  * earlier run stored, whatever the clocks show: runs of a stream follow one another, and entries cannot be fetched by id.
  */
@@ -12,6 +13,9 @@ import type { Envelope } from '../../core/envelope.ts'
 import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
+
+/** An entry of a log without a time has an earlier version, and does not expire. */
+export const MIN_ENTRY_TIME = '2000-01-01'
 
 export async function withoutUnchanged(
   session: Session,
@@ -43,6 +47,9 @@ export async function withoutUnchanged(
     where (current.hash is distinct from decode(incoming.hash, 'hex') or incoming.id = any (${pending}::text[]))
       and not (${isLog} and current.version is not null and current.version > incoming.version
         and (current.is_own or incoming.version <> incoming.observed))
+      and not (${isLog} and incoming.version > ${sql.lit(MIN_ENTRY_TIME)} and incoming.version < (
+        select before from intake_ops.pruned_logs where team_id = ${first.teamId} and stream = ${first.stream}
+      ) is true)
     order by incoming.place`.execute(session.db)
   return rows.map(({ place, before }) => {
     const envelope = envelopes[place - 1]!

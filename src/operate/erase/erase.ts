@@ -131,7 +131,9 @@ async function eraseOnce(pass: Pass, removed: Removed): Promise<number> {
   const clients = await withRetries(clock, () => findClients(db, patient, identities))
   const named = unnamedRows ? identities.names.map(exportPerson) : []
   const subjects = [...subjectsIn(found), ...clients.ids.slice(1).map(exportClient), ...named]
-  const added = await withRetries(clock, () => noteErased(db, erasures, patient.id, subjects))
+  const added = await withRetries(clock, () =>
+    noteErased(db, erasures, patient.id, subjects, identities.former),
+  )
   const going = unnamedRows ? clients : { ...clients, unnamed: [] }
   const part = await withRetries(clock, () => removeAll(db, patient, found, going))
   for (const name of Object.keys(removed) as (keyof Removed)[]) removed[name] += part[name]

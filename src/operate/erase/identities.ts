@@ -5,9 +5,11 @@
  * service. A row under an id that another patient has now is not the patient's. Reads only.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { isObject, parseJson, parseText } from '../../core/json.ts'
-import { ALL_STREAMS, PERSONS } from '../../streams/catalogue.ts'
+import { isObject, type JsonObject, parseJson, parseText } from '../../core/json.ts'
+import { exportClient, exportPerson } from '../../load/erasures.ts'
+import { ALL_STREAMS, FILES, PERSONS } from '../../streams/catalogue.ts'
 import { cellsOf } from '../../streams/parts/parts.ts'
+import type { Subject } from '../../streams/subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Found, Patient } from './find.ts'
 
@@ -15,10 +17,31 @@ import type { Found, Patient } from './find.ts'
 export interface Identities {
   /** Values of the columns `alias`. */
   readonly aliases: readonly string[]
-  /** Values of the columns `same`, in lower case, of a state in which none was empty. */
+  /** Values of the columns `same`, of a state in which none was empty; their case does not count. */
   readonly names: readonly (readonly string[])[]
   /** Values of the columns `contacts`. */
   readonly contacts: readonly string[]
+  /** Hashes of subjects in payloads that retention removed, in hex digits. */
+  readonly former: readonly string[]
+}
+
+const { alias, same, contacts } = PERSONS.person
+const COLUMNS = [...new Set([...alias, ...same, ...contacts])].map(
+  (name) => PERSONS.columns.find((column) => column.name === name)!,
+)
+
+/** What names the person of a payload in exports, besides the id. */
+export function identitiesIn(payload: JsonObject): readonly Subject[] {
+  const state = stateOf(payload)
+  const aliases = alias.map((name) => state.get(name)!).filter((text) => text !== '')
+  const values = same.map((name) => state.get(name)!)
+  return [...aliases.map(exportClient), ...(values.includes('') ? [] : [exportPerson(values)])]
+}
+
+/** The person's values by column; empty if there is none. */
+function stateOf(payload: JsonObject): ReadonlyMap<string, string> {
+  const cells = cellsOf(COLUMNS, payload, '', [])
+  return new Map(COLUMNS.map(({ name }, at) => [name, cells[at] ?? '']))
 }
 
 /**
@@ -30,20 +53,12 @@ export async function findIdentities(
   patient: Patient,
   found: Found,
 ): Promise<Identities> {
-  const { alias, same, contacts } = PERSONS.person
-  const columns = [...new Set([...alias, ...same, ...contacts])].map(
-    (name) => PERSONS.columns.find((column) => column.name === name)!,
-  )
-  const persons = (await personsIn(db, patient, found)).filter(isObject)
-  const states = persons.map((person) => {
-    const cells = cellsOf(columns, person, '', [])
-    return new Map(columns.map(({ name }, at) => [name, cells[at] ?? '']))
-  })
-  const own = sql.join(columns.map(({ name }) => sql.ref(name)))
+  const states = (await personsIn(db, patient, found)).filter(isObject).map(stateOf)
+  const own = sql.join(COLUMNS.map(({ name }) => sql.ref(name)))
   const { rows } = await sql<Record<string, string | null>>`
     select ${own} from ${sql.table(`intake.${PERSONS.table}`)}
     where team_id = ${patient.teamId} and id = ${patient.id}`.execute(db)
-  states.push(...rows.map((row) => new Map(columns.map(({ name }) => [name, row[name] ?? '']))))
+  states.push(...rows.map((row) => new Map(COLUMNS.map(({ name }) => [name, row[name] ?? '']))))
   const valuesOf = (names: readonly string[]) =>
     [...new Set(states.flatMap((state) => names.map((name) => state.get(name)!)))].filter(
       (text) => text !== '',
@@ -57,13 +72,18 @@ export async function findIdentities(
     ...states.map((state) => same.map((name) => state.get(name)!)),
     ...inFiles.rows.map((row) => same.map((name) => row[name] ?? '')),
   ]
-  return { aliases, names: wholeNames(named), contacts: valuesOf(contacts) }
+  const former = await sql<{ hash: string }>`
+    select encode(hash, 'hex') as hash from intake_ops.former_identities
+    where team_id = ${patient.teamId} and id = ${patient.id} order by 1`.execute(db)
+  return {
+    ...{ aliases, names: wholeNames(named), contacts: valuesOf(contacts) },
+    former: former.rows.map(({ hash }) => hash),
+  }
 }
 
 function wholeNames(named: readonly (readonly string[])[]): readonly (readonly string[])[] {
   const whole = named.filter((values) => values.every((value) => value !== ''))
-  const lower = whole.map((values) => values.map((value) => value.toLowerCase()))
-  return [...new Map(lower.map((values) => [values.join('\n'), values])).values()]
+  return [...new Map(whole.map((values) => [values.join('\n').toLowerCase(), values])).values()]
 }
 
 /** The patient as an object, as each stored payload has it. */
@@ -134,23 +154,48 @@ export interface UnnamedRow {
 export async function findClients(
   db: Kysely<Warehouse>,
   patient: Patient,
-  { aliases, names }: Identities,
+  { aliases, names, former }: Identities,
 ): Promise<Clients> {
   const { teamId, id } = patient
-  const { same } = PERSONS.person
   const columns = sql.join(same.map((name) => sql`lower(line.${sql.ref(name)})`))
   const lists = sql.join(same.map((_, at) => sql`${names.map((values) => values[at]!)}::text[]`))
-  const isNamed = sql`(${columns}) in (select * from unnest(${lists}))`
+  const lowered = sql.join(same.map((_, at) => sql`lower(${sql.ref(`v${at}`)})`))
+  const cells = sql.join(same.map((_, at) => sql.ref(`v${at}`)))
+  const wasNamed = isFormer(teamId, former, sql`'person ' || lower(${joined(same)})`)
+  const isNamed = sql`((${columns}) in (select ${lowered} from unnest(${lists}) as given (${cells})) or ${wasNamed})`
   const { rows } = await sql<{ client: string }>`
     select distinct line.client_id as client from intake.export_rows line
     where line.team_id = ${teamId} and line.client_id <> ${id} and ${isNobodyElse(patient)}
-      and (line.client_id = any(${[...aliases]}::text[]) or ${isNamed})
+      and (line.client_id = any(${[...aliases]}::text[]) or ${isNamed}
+        or ${isFormer(teamId, former, sql`'client ' || line.client_id`)})
     order by 1`.execute(db)
   const unnamed = await sql<UnnamedRow>`
     select export_id as "exportId", row_number as "row", array[${sql.join(same.map((name) => sql.ref(name)))}] as "values"
     from intake.export_rows line
     where line.team_id = ${teamId} and line.client_id is null and ${isNamed} order by 1, 2`.execute(db)
   return { ids: [id, ...rows.map(({ client }) => client)], unnamed: unnamed.rows }
+}
+
+/** The columns of a row `line`, as `exportPerson` joins them. */
+function joined(columns: readonly string[]): RawBuilder<string> {
+  return sql`${sql.join(
+    columns.map((name) => sql`line.${sql.ref(name)}`),
+    sql` || E'\\n' || `,
+  )}`
+}
+
+/** Whether a subject of exports is among the hashes: HMAC-SHA256 as `hashesOf` computes it. */
+function isFormer(
+  teamId: number,
+  former: readonly string[],
+  subject: RawBuilder<unknown>,
+): RawBuilder<boolean> {
+  if (former.length === 0) return sql`false`
+  const pad = (byte: number) =>
+    sql`(select intake_ops.hmac_pad(key, ${sql.lit(byte)}) from intake_ops.erasure_key)`
+  const prefix = `${teamId}\n${FILES.name}\n`
+  return sql`encode(sha256(${pad(92)} || sha256(${pad(54)} || convert_to(${prefix}::text || ${subject}, 'UTF8'))), 'hex')
+    = any(${[...former]}::text[])`
 }
 
 /** Of a row `line` of an export: its client id is not another patient's. */

@@ -75,6 +75,9 @@ export async function removeRecords(
       ),
     )
   }
+  await sql`delete from intake_ops.former_identities where team_id = ${teamId} and id = ${patient.id}`.execute(
+    db,
+  )
   removed.history += await removePastStates(db, patient, found)
 }
 

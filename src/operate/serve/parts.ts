@@ -13,6 +13,7 @@ import type { AlertSettings } from '../alerts/round.ts'
 import { openReceived } from '../health/received.ts'
 import type { Metrics } from '../health/registry.ts'
 import { listenError } from './admin.ts'
+import type { Retention } from './retention.ts'
 
 export interface Address {
   readonly host: string
@@ -41,6 +42,8 @@ export interface ServeOptions {
   readonly cron: string | null
   readonly admin: Address
   readonly inboxDays: number
+  /** Default: everything is kept for ever. */
+  readonly retention?: Retention
   /** Decrypts the secrets that are stored in the warehouse. */
   readonly encryptionKey: string | null
   /** The scheduled job, for a subset of `teams`. */

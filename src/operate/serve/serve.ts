@@ -85,7 +85,7 @@ async function openParts(
   // A connection of its own: those of the probes must stay free.
   const wait = waitOver(use(openGlances(url, 1)), clock)
   const admin = use(await openAdmin({ ...options.admin, registry, refresh: gauges.refresh, reasons, wait }))
-  use(await openHousekeeping({ url, inboxDays, logger }))
+  use(await openHousekeeping({ url, inboxDays, retention: options.retention, logger }))
   const drain = options.drain ? openDraining({ options, teamIds, teams, metrics }, use) : null
   if (drain !== null) parts.drain = () => drain.trouble()
   if (options.ingest !== null) {

@@ -17,6 +17,7 @@ import { EVERYTHING } from '../../extract/scan/window.ts'
 import type { Source } from '../../extract/source.ts'
 import type { Batch, LoadResult } from '../../load/load.ts'
 import type { Loaders } from '../../load/loaders.ts'
+import { MIN_ENTRY_TIME } from '../../load/merge/skip-unchanged.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { ExpectedTables } from '../expected/tables.ts'
 import { expectFiles } from './expect-files.ts'
@@ -56,8 +57,23 @@ export async function expectSource(
   await keepGreatest(session, tables)
   if (tables.files.length > 0) await expectFiles(source, session, tables)
   const isLog = source.stream.entryAt !== undefined
+  if (isLog) await forgetExpired(session, tables, source.taken.teamId)
   const forgotten = isLog ? await expectForgotten(session, tables, source.taken.teamId) : 0
   return { ...last, forgotten }
+}
+
+/** Removes the entries that the service lists and that retention removed here. */
+async function forgetExpired(
+  { db }: Session,
+  { stream, root, records }: ExpectedTables,
+  teamId: number,
+): Promise<void> {
+  const expired = sql`
+    select expected.id from ${sql.table(root.expected)} expected
+    join intake_ops.pruned_logs pruned on pruned.team_id = ${teamId} and pruned.stream = ${stream.name}
+    where expected._version < pruned.before and expected._version > ${sql.lit(MIN_ENTRY_TIME)}`
+  for (const { expected } of [records, root])
+    await sql`delete from ${sql.table(expected)} where id in (${expired})`.execute(db)
 }
 
 /** Removes these records from the expected tables. */

@@ -1,0 +1,264 @@
+/** Expired rows are removed in portions; those that are current, open or needed stay, and no lock is waited for. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import type { Webhooks } from '../../../src/emulator/webhooks/engine.ts'
+import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
+import { erase } from '../../../src/operate/erase/erase.ts'
+import { type PruneOptions, prune } from '../../../src/operate/serve/retention.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { openScene as openService, type Scene as Service } from '../../e2e/support/scene.ts'
+import { openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
+import { runCommand } from '../../support/run-command.ts'
+import { tablesHolding } from '../everywhere.ts'
+
+const DAY = 86_400_000
+const inDays = (days: number) => new Date(Date.now() + days * DAY)
+
+describe('of superseded payloads and of what runs left', () => {
+  let scene: Scene
+  beforeAll(async () => {
+    scene = await openScene()
+  })
+  beforeEach(async () => {
+    await scene.session.client.query(
+      'truncate intake_ops.runs, intake_ops.dead_letters, intake_ops.schedule_ticks, intake_raw.record_history cascade',
+    )
+  })
+  afterAll(async () => {
+    await scene?.[Symbol.asyncDispose]()
+  })
+
+  const pruned = (options: Partial<PruneOptions> = {}) =>
+    prune({ url: scene.url, now: new Date(), historyDays: 400, runDays: 400, forMs: 60_000, ...options })
+  const query = (text: string, values: readonly unknown[] = []) =>
+    scene.session.client.query(text, [...values])
+
+  test('superseded payloads go after their days, in portions, and never a current state', async () => {
+    await query(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, payload, superseded_at)
+       select $1, 'forms', 'f' || number, now(), now(), false, '\\x00', 'test', '{}', now() - make_interval(days => number)
+       from generate_series(1, 2900) as number`,
+      [scene.teamId],
+    )
+    for (const id of ['p-old']) {
+      await scene.store([patientEvent(id, 1, { city: 'Before' })])
+      await scene.drain()
+      await scene.store([patientEvent(id, 2, { city: 'After' })])
+      await scene.drain()
+    }
+    expect(await pruned({ historyDays: null })).toMatchObject({ history: 0 })
+    // The day of number 400 is over by the time of the query.
+    expect(await pruned()).toMatchObject({ history: 2_501 })
+    expect(await pruned({ now: inDays(1) })).toMatchObject({ history: 1 })
+    expect(await pruned({ now: inDays(500), forMs: 0 })).toMatchObject({ history: 0 })
+    expect(await pruned({ now: inDays(500) })).toMatchObject({ history: 399 })
+    expect(
+      await scene.rows(`select payload ->> 'city' as city from intake_raw.records where id = 'p-old'`),
+    ).toEqual([{ city: 'After' }])
+  })
+
+  test('what a run in progress may have superseded stays', async () => {
+    await query(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, superseded_at)
+       select $1, 'forms', 'f' || number, now(), now(), false, '\\x00', 'test', now() - make_interval(hours => number)
+       from generate_series(1, 100) as number`,
+      [scene.teamId],
+    )
+    await query(
+      `insert into intake_ops.runs (kind, started_at) values ('backfill', now() - interval '50.5 hours')`,
+    )
+    expect(await pruned({ historyDays: 1 })).toMatchObject({ history: 50 })
+    await query(`update intake_ops.runs set status = 'succeeded', finished_at = now()`)
+    expect(await pruned({ historyDays: 1 })).toMatchObject({ history: 27 })
+  })
+
+  test('a deleted patient keeps no payload, and an erasure finds rows of exports under removed identities', async () => {
+    const person = {
+      external_id: 'EHR-55500011',
+      first_name: 'Käthe',
+      last_name: 'Alt',
+      email: 'alt@example.com',
+    }
+    await scene.store([patientEvent('p-gone', 1, person)])
+    await scene.drain()
+    await scene.store([
+      { ...patientEvent('p-gone', 5, {}, { event_type: 'deleted' }), data: { id: 'p-gone' } },
+    ])
+    await scene.drain()
+    await query('delete from intake_raw.inbox')
+    await query(
+      `insert into intake.export_rows (team_id, export_id, row_number, client_id, first_name, last_name, email) values
+         ($1, 'e', 1, 'EHR-55500011', null, null, null), ($1, 'e', 2, '88', 'Käthe', 'ALT', 'Alt@example.com'),
+         ($1, 'e', 3, null, 'Käthe', 'Alt', 'alt@example.com'), ($1, 'e', 4, 'EHR-00000000', 'Käthe', 'Alt', null)`,
+      [scene.teamId],
+    )
+    await pruned({ now: inDays(399) })
+    expect(await tablesHolding(scene.url, ['"EHR-55500011"'])).toEqual({ 'intake_raw.record_history': 1 })
+    await pruned({ now: inDays(401) })
+    expect(await tablesHolding(scene.url, ['"EHR-55500011"'])).toEqual({})
+    const patient = { teamId: scene.teamId, id: 'p-gone' }
+    await erase({ url: scene.url, patient, forget: false, unnamedRows: true, clock: systemClock })
+    expect(await scene.rows('select row_number from intake.export_rows')).toEqual([{ row_number: 4 }])
+    expect(await scene.rows('select from intake_ops.former_identities')).toEqual([])
+  })
+
+  test('runs stay while they are the newest, the newest success, or in progress', async () => {
+    const runs: readonly (readonly [
+      id: number,
+      kind: string,
+      days: number,
+      streams: string,
+      status: string,
+    ])[] = [
+      [1, 'backfill', 900, 'patients', 'succeeded'],
+      [2, 'backfill', 800, 'patients forms', 'succeeded'],
+      [3, 'backfill', 700, 'patients', 'failed'],
+      [4, 'backfill', 600, 'patients', 'failed'],
+      [5, 'backfill', 500, 'forms', 'succeeded'],
+      [6, 'verify', 900, 'patients', 'succeeded'],
+      [7, 'verify', 800, 'patients', 'succeeded'],
+      [8, 'replay', 800, '', 'succeeded'],
+      [9, 'backfill', 800, '', 'running'],
+      [10, 'backfill', 100, 'forms', 'failed'],
+    ]
+    for (const [id, kind, days, streams, status] of runs) {
+      await query(
+        `insert into intake_ops.runs (run_id, kind, status, started_at, finished_at) overriding system value
+         values ($1, $2, $3, now() - make_interval(days => $4), case when $3 <> 'running' then now() - make_interval(days => $4) end)`,
+        [id, kind, status, days],
+      )
+      for (const stream of streams.split(' ').filter((name) => name !== '')) {
+        if (kind === 'verify') {
+          await query(
+            `insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra,
+               different, repaired, missing_ids, extra_ids, different_ids)
+             values ($1, $2, $3, true, 0, 0, 0, 0, 0, 0, '{}', '{}', '[]')`,
+            [id, scene.teamId, stream],
+          )
+        } else {
+          await query(
+            'insert into intake_ops.run_streams (run_id, team_id, stream, status) values ($1, $2, $3, $4)',
+            [...[id, scene.teamId, stream, status]],
+          )
+        }
+      }
+    }
+    await query(`insert into intake_ops.checkpoints (team_id, stream, run_id) values ($1, 'responses', 1)`, [
+      scene.teamId,
+    ])
+    expect(await pruned({ runDays: null })).toMatchObject({ runs: 0 })
+    // 2: the newest success of patients. 3, 4: their newest two. 5, 10: those of forms.
+    expect(await pruned()).toMatchObject({ runs: 3 })
+    const left = await scene.rows<{ id: number }>('select run_id::int as id from intake_ops.runs order by 1')
+    expect(left.map(({ id }) => id)).toEqual([2, 3, 4, 5, 7, 9, 10])
+    expect(await scene.rows('select run_id::int from intake_ops.checkpoints')).toEqual([{ run_id: 1 }])
+  })
+
+  test('settled dead letters and taken times go; waiting and discarded dead letters stay', async () => {
+    for (const status of ['waiting', 'resolved', 'retried', 'discarded']) {
+      const place = { teamId: scene.teamId, stream: 'patients', runId: null } as const
+      const deadLetter = { recordId: status, origin: 'run:1 page:1', reason: 'no', body: status }
+      await storeDeadLetters(scene.session.db, place, [deadLetter])
+      await query(
+        `update intake_ops.dead_letters set status = $1, created_at = now() - interval '3 years',
+           settled_at = case when $1 <> 'waiting' then now() end where record_id = $1`,
+        [status],
+      )
+    }
+    for (const days of [1, 399, 401])
+      await query(
+        `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+         values ($1, 'backfill', now() - make_interval(days => $2), gen_random_uuid())`,
+        [scene.teamId, days],
+      )
+    expect(await pruned()).toMatchObject({ deadLetters: 0, ticks: 1 })
+    expect(await pruned({ now: inDays(401) })).toMatchObject({ deadLetters: 2, ticks: 2 })
+    const left = await scene.rows<{ id: string }>(
+      'select record_id as id from intake_ops.dead_letters order by 1',
+    )
+    expect(left.map(({ id }) => id)).toEqual(['discarded', 'waiting'])
+  })
+
+  test('rows that another session has locked are left for the next time, without waiting', async () => {
+    await query(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, superseded_at)
+       select $1, 'forms', id, now(), now(), false, '\\x00', 'test', now() - interval '2 years' from unnest('{a,b}'::text[]) as id`,
+      [scene.teamId],
+    )
+    await using other = await openSession({ url: scene.url, purpose: 'other' })
+    await other.client.query('begin')
+    await other.client.query(`select from intake_raw.record_history where id = 'a' for update`)
+    expect(await pruned()).toMatchObject({ history: 1 })
+    await other.client.query('rollback')
+    expect(await pruned()).toMatchObject({ history: 1 })
+  })
+})
+
+describe('of deliveries', () => {
+  let service: Service
+  beforeAll(async () => {
+    service = await openService({ patients: 3, responses: 2 })
+    const { attempts } = service.emulator.control.webhooks() as Webhooks
+    for (const day of [1, 2, 3, 4, 5, 6]) {
+      attempts.add({
+        ...{ id: `delivery-${day}`, event_id: `event-${day}`, webhook_config: 'c', event_type: 'updated' },
+        ...{ source: 'response', status: 'succeeded', response_status_code: 200, attempts: 1, error: null },
+        ...{ created_at: `2026-01-0${day}T00:00:00.000000Z`, next_retry_at: null },
+      })
+    }
+  })
+  afterAll(async () => {
+    await service?.[Symbol.asyncDispose]()
+  })
+  const count = async () =>
+    (
+      await service.query<{ rows: number; records: number }>(
+        `select (select count(*)::int from intake.webhook_deliveries) as rows,
+         (select count(*)::int from intake_raw.records where stream = 'webhook_deliveries') as records`,
+      )
+    )[0]!
+
+  test('old entries are not loaded again although the service lists them, and a verification agrees', async () => {
+    await service.backfill()
+    // An entry without a time does not expire.
+    await service.query(
+      `update intake.webhook_deliveries set _version = '1970-01-01' where id = 'delivery-2'`,
+    )
+    await service.query(`update intake_raw.records set version = '1970-01-01' where id = 'delivery-2'`)
+    expect(await count()).toEqual({ rows: 6, records: 6 })
+    const now = new Date(Date.parse('2026-01-03T12:00:00Z') + 400 * DAY)
+    const options = { url: service.url, now, historyDays: null, forMs: 60_000 }
+    expect(await prune({ ...options, runDays: 500 })).toMatchObject({ deliveries: 0 })
+    expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 2 })
+    await service.query(`update intake.webhook_deliveries set _version = created_at where id = 'delivery-2'`)
+    await service.query(`update intake_raw.records set version = '2026-01-02' where id = 'delivery-2'`)
+    expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 1 })
+    const left = 3
+    expect(await count()).toEqual({ rows: left, records: left })
+    for (const words of [[], ['--full']]) {
+      expect((await service.backfill('--streams', 'webhook_deliveries', ...words)).code).toBe(0)
+      expect(await count()).toEqual({ rows: left, records: left })
+    }
+    const verified = await runCommand(['verify', '--streams', 'webhook_deliveries', '--json'], service.env)
+    expect([verified.code, JSON.parse(verified.stdout).streams.webhook_deliveries]).toMatchObject([
+      0,
+      { source: left, warehouse: left, missing: [], extra: [], different: [] },
+    ])
+  })
+
+  test('a backfill removes what is expired when it ends, and says nothing', async () => {
+    await service.query(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, superseded_at)
+       select 1, 'forms', 'x', now(), now(), false, '\\x00', 'test', now() - make_interval(days => days) from unnest('{8,6}'::int[]) as days`,
+    )
+    const history = () => service.query(`select from intake_raw.record_history where id = 'x'`)
+    const words = ['backfill', '--streams', 'forms']
+    for (const [days, left] of [
+      ['off', 2],
+      ['7', 1],
+    ] as const) {
+      const ended = await runCommand(words, { ...service.env, INTAKE_HISTORY_DAYS: days })
+      expect([ended.code, (await history()).length]).toEqual([0, left])
+    }
+  })
+})
