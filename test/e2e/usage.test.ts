@@ -174,3 +174,49 @@ describe('backfill', () => {
     expect(read.map((stream) => stream.last_run_status)).toEqual(STREAMS.map(() => 'succeeded'))
   })
 })
+
+describe('without a warehouse', () => {
+  const nowhere = { INTAKE_DATA_DIR: '/nowhere/at/all' }
+
+  it('status says so with exit code 4, and no command that only reads creates one', async () => {
+    const status = await runCommand(['status'], nowhere)
+    expect(status).toMatchObject({ code: 4, stderr: '' })
+    expect(status.stdout).toMatch(/^there is no warehouse yet.*\n {2}hint: .*intake-sync backfill/)
+    const json = await runCommand(['status', '--json'], nowhere)
+    expect([json.code, JSON.parse(json.stdout).error.code]).toEqual([4, 'no_warehouse'])
+    for (const words of [
+      ['runs'],
+      ['explain', 'patients', '1'],
+      ['migrate', '--status'],
+      ['teams', 'list'],
+      ['access', 'list'],
+    ]) {
+      const ended = await runCommand(words, nowhere)
+      expect([words, ended.code, ended.stderr]).toEqual([
+        words,
+        1,
+        expect.stringContaining('there is no warehouse yet'),
+      ])
+    }
+    expect(existsSync('/nowhere')).toBe(false)
+  })
+})
+
+describe('the next step', () => {
+  it('follows a backfill, a dry one, and a verification that found differences', async () => {
+    await using own = await openScene({ responses: 0 })
+    expect((await own.backfill('--dry-run')).stdout).toMatch(/\nnext: intake-sync backfill\n$/)
+    expect((await own.backfill()).stdout).toMatch(/\nnext: intake-sync psql --as analyst\n$/)
+    expect((await own.backfill('--json')).stdout).not.toContain('next:')
+    const verify = (...words: string[]) => runCommand(['verify', '--streams', 'patients', ...words], own.env)
+    expect((await verify()).stdout).not.toContain('next:')
+    own.emulator.control.updatePatient(own.emulator.control.world().patients.slice(0, 1)[0]!.id, {
+      city: 'Elsewhere',
+    })
+    const { stdout } = await verify()
+    expect(stdout).toMatch(/patients different: \S+ \(city(, \w+)*\)\n/)
+    expect(stdout).not.toMatch(/_hash|intake_raw/)
+    expect(stdout).toContain('next: intake-sync verify --repair loads what differs\n')
+    expect((await verify('--repair')).stdout).not.toContain('next:')
+  })
+})

@@ -139,7 +139,7 @@ async function runOnce({ context, server, session, service }: Stage, name: strin
 }
 
 async function loadAll(context: Context, url: string, service: Emulator): Promise<BackfillSummary> {
-  using progress = openProgress(context, false)
+  using progress = openProgress({ ...context, env: ownSettings(context.env) }, false)
   return await backfill({
     url,
     teams: [demoTeam(service)],

@@ -13,7 +13,7 @@ import {
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseTeam } from '../../warehouse/teams.ts'
-import { type Context, openWarehouse, printJson } from '../context.ts'
+import { type Context, printJson, requireWarehouse } from '../context.ts'
 import { requireStream } from '../terminal/options.ts'
 import { printable, shown } from '../terminal/printable.ts'
 import { colored, minute, paragraph } from '../terminal/terminal.ts'
@@ -35,7 +35,7 @@ export function explainCommand(context: Context): Command {
     .action(async (name: string, id: string, options: Options) => {
       const stream = streamCalled(name)
       const config = readConfig(context.env)
-      await using warehouse = await openWarehouse(context, config)
+      await using warehouse = await requireWarehouse(context, config)
       await requireMigrated(warehouse.url)
       const team = await warehouseTeam(warehouse.url, options.team)
       const version = config.teams.find((each) => each.name === team.name)?.apiVersion ?? 'v2.1'

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
-import { type Context, openWarehouse, printJson } from '../context.ts'
+import { type Context, printJson, requireWarehouse } from '../context.ts'
 import { wholeNumber } from '../terminal/options.ts'
 import { colored, fittedTable, formatSeconds, minute, paragraph } from '../terminal/terminal.ts'
 
@@ -13,7 +13,7 @@ export function runsCommand(context: Context): Command {
     .option('--limit <number>', 'number of runs', wholeNumber, 20)
     .option('--json', 'print one JSON document')
     .action(async (options: { limit: number; json?: true }) => {
-      await using warehouse = await openWarehouse(context, readConfig(context.env))
+      await using warehouse = await requireWarehouse(context, readConfig(context.env))
       await requireMigrated(warehouse.url)
       const runs = await readRuns(warehouse.url, options.limit)
       if (options.json) printJson(context, { runs })
@@ -55,5 +55,8 @@ function reasons(context: Context, { error, streams }: Run): string {
   const notes = streams.flatMap(({ team, stream, note }) =>
     note === null ? [] : [`${teams.size > 1 ? `${team}/` : ''}${stream}: ${note}`],
   )
-  return [...(error === null ? [] : [error]), ...notes].map((line) => paragraph(context, line, 4)).join('')
+  // The error of a run is often the note of its only stream.
+  const own =
+    error === null || streams.some(({ note }) => note !== null && error.includes(note)) ? [] : [error]
+  return [...own, ...notes].map((line) => paragraph(context, line.replace(/\s+/g, ' '), 4)).join('')
 }

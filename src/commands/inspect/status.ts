@@ -2,11 +2,12 @@
 import { Command } from 'commander'
 import { waitingText } from '../../analytics/classify.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
-import { readConfig } from '../../config/config.ts'
+import { type Config, readConfig } from '../../config/config.ts'
+import { IntakeError } from '../../core/errors.ts'
 import { readStatus, type Status, type StreamStatus } from '../../operate/health/status.ts'
 import type { TeamStatus } from '../../operate/health/team-status.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
-import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { type Context, ExitCode, type OpenWarehouse, printJson, requireWarehouse } from '../context.ts'
 import { parseDuration } from '../terminal/options.ts'
 import { fittedTable, minute, paragraph, widthOf } from '../terminal/terminal.ts'
 
@@ -21,7 +22,7 @@ export function statusCommand(context: Context): Command {
     .option('--json', 'print one JSON document')
     .action(async (options: { maxAge?: number; json?: true }) => {
       const config = readConfig(context.env)
-      await using warehouse = await openWarehouse(context, config)
+      await using warehouse = await existing(context, config, options.json === true)
       await requireMigrated(warehouse.url)
       const status = await readStatus(warehouse.url, config.inboxDays)
       const { streams } = status
@@ -32,6 +33,19 @@ export function statusCommand(context: Context): Command {
       else context.stdout.write(statusText(context, status, stale))
       if (stale.length > 0 || (options.maxAge !== undefined && streams.length === 0)) throw new ExitCode(4)
     })
+}
+
+/** Where there is no warehouse yet, that is the status: exit code 4, and nothing is created. */
+async function existing(context: Context, config: Config, json: boolean): Promise<OpenWarehouse> {
+  try {
+    return await requireWarehouse(context, config)
+  } catch (error) {
+    if (!(error instanceof IntakeError) || error.code !== 'no_warehouse') throw error
+    const { code, message, hint = null } = error
+    if (json) printJson(context, { stale: [], streams: [], teams: [], error: { code, message, hint } })
+    else context.stdout.write(paragraph(context, message, 0) + paragraph(context, `hint: ${hint}`, 2))
+    throw new ExitCode(4)
+  }
 }
 
 /** A stream that only webhooks load has no runs, and so cannot be stale. */

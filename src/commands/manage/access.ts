@@ -6,7 +6,7 @@ import { readConfig } from '../../config/config.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { readTeams } from '../../warehouse/teams.ts'
-import { type Context, openWarehouse, printJson } from '../context.ts'
+import { type Context, printJson, requireWarehouse } from '../context.ts'
 import { printable } from '../terminal/printable.ts'
 import { fittedTable } from '../terminal/terminal.ts'
 
@@ -76,7 +76,7 @@ function named(name: string, description: string): Command {
 }
 
 async function withSession(context: Context, work: (session: Session) => Promise<void>): Promise<void> {
-  await using warehouse = await openWarehouse(context, readConfig(context.env))
+  await using warehouse = await requireWarehouse(context, readConfig(context.env))
   await requireMigrated(warehouse.url)
   await using session = await openSession({ url: warehouse.url, purpose: 'access' })
   try {

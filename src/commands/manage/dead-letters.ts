@@ -11,7 +11,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { readTeams } from '../../warehouse/teams.ts'
-import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { type Context, ExitCode, printJson, requireWarehouse } from '../context.ts'
 import { requireStream, wholeNumber } from '../terminal/options.ts'
 import { deadLetterDocument, deadLetterText, listText, retriedText } from './dead-letters-text.ts'
 
@@ -128,7 +128,7 @@ async function withSession<Result>(
   context: Context,
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  await using warehouse = await openWarehouse(context, readConfig(context.env))
+  await using warehouse = await requireWarehouse(context, readConfig(context.env))
   await requireMigrated(warehouse.url)
   await using session = await openSession({ url: warehouse.url, purpose: 'dead-letters' })
   try {

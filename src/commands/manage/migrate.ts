@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
-import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { type Context, ExitCode, openWarehouse, printJson, requireWarehouse } from '../context.ts'
 
 export function migrateCommand(context: Context): Command {
   return new Command('migrate')
@@ -11,7 +11,8 @@ export function migrateCommand(context: Context): Command {
     .option('--json', 'print one JSON document')
     .action(async (options: { status?: true; json?: true }) => {
       const config = readConfig(context.env)
-      await using warehouse = await openWarehouse(context, config)
+      const open = options.status ? requireWarehouse : openWarehouse
+      await using warehouse = await open(context, config)
       if (options.status) {
         const status = await migrationStatus(warehouse.url)
         if (options.json) printJson(context, { up_to_date: status.pending.length === 0, ...status })

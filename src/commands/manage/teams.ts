@@ -6,7 +6,7 @@ import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { type ListedTeam, listTeams } from '../../operate/teams/list.ts'
 import { type RemovedTeam, removeTeam } from '../../operate/teams/remove.ts'
-import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { type Context, ExitCode, printJson, requireWarehouse } from '../context.ts'
 import { answerTo, type Keyboard } from '../terminal/ask.ts'
 import { printable } from '../terminal/printable.ts'
 import { fittedTable, paragraph } from '../terminal/terminal.ts'
@@ -38,7 +38,7 @@ export function teamsCommand(context: Context, keyboard: () => Keyboard = () => 
 
 async function list(context: Context, { json }: Options): Promise<void> {
   const config = readConfig(context.env)
-  await using warehouse = await openWarehouse(context, config)
+  await using warehouse = await requireWarehouse(context, config)
   await requireMigrated(warehouse.url)
   const teams = (await listTeams(warehouse.url)).map((team) => ({
     ...team,
@@ -94,7 +94,7 @@ async function remove(
       'NAME',
     )
   }
-  await using warehouse = await openWarehouse(context, config)
+  await using warehouse = await requireWarehouse(context, config)
   const { url } = warehouse
   await requireMigrated(url)
   const data = await choice(context, keyboard, name, options)

@@ -42,7 +42,11 @@ export function backfillCommand(context: Context): Command {
     .action(async (options: Options) => {
       const summary = await runBackfill(context, options)
       if (options.json) printJson(context, backfillDocument(summary))
-      else context.stdout.write(backfillText(context, summary))
+      else {
+        context.stdout.write(backfillText(context, summary))
+        if (summary.status === 'succeeded' || summary.status === 'needs_attention')
+          context.stdout.write(`next: intake-sync ${options.dryRun ? 'backfill' : 'psql --as analyst'}\n`)
+      }
       exitAfter(context, summary.status)
     })
 }

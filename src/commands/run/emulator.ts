@@ -160,5 +160,5 @@ function announcement({ environments }: Emulator): string {
   ])
   const { base_url, teams } = environments[0]!
   const variables = `INTAKE_BASE_URL=${base_url} INTAKE_API_KEY=${teams[0]!.api_key} INTAKE_API_SECRET=${teams[0]!.api_secret}`
-  return `${lines.join('\n')}\n\nTo use the first team:\n\nexport ${variables}\n\nCtrl-C ends it.\n`
+  return `${lines.join('\n')}\n\nTo use the first team, in another terminal:\n\nexport ${variables}\nintake-sync init\n\nCtrl-C ends it.\n`
 }

@@ -1,5 +1,6 @@
 /**
  * Progress bars on a terminal, one per stream. Other output goes through `stderr`, which writes it above the bars.
+ * Without a terminal, a line of the log every ten seconds.
  *
  * Invariant: without a terminal, no bar is drawn and `stderr` writes its text unchanged.
  */
@@ -15,9 +16,14 @@ export interface ProgressBars extends Disposable {
 
 const ERASE_TO_END = '\u001b[K'
 
-export function openProgress(context: Context, severalTeams: boolean): ProgressBars {
+/** `now` in milliseconds. */
+export function openProgress(
+  context: Context,
+  severalTeams: boolean,
+  now: () => number = () => performance.now(),
+): ProgressBars {
   if (context.stderr.isTTY !== true) {
-    return { update: () => {}, stderr: context.stderr, [Symbol.dispose]: () => {} }
+    return { update: progressLines(context, now), stderr: context.stderr, [Symbol.dispose]: () => {} }
   }
   const bars = new Map<string, SingleBar>()
   const format = '{name} {bar} {value}/{total} records'
@@ -51,4 +57,42 @@ export function openProgress(context: Context, severalTeams: boolean): ProgressB
       all.stop()
     },
   }
+}
+
+const LINE_MS = 10_000
+
+interface Part extends Progress {
+  readonly team: string
+  readonly stream: string
+  readonly since: number
+  readonly before: number
+}
+
+/**
+ * Every ten seconds, one line of JSON, like those of the log, for each stream that went on since the last line: with
+ * the rate since its first page, and the seconds that are left at that rate.
+ */
+function progressLines({ stderr, env }: Context, now: () => number): ProgressBars['update'] {
+  if (!['', 'trace', 'debug', 'info'].includes(env.LOG_LEVEL ?? '')) return () => {}
+  const parts = new Map<string, Part>()
+  const changed = new Set<string>()
+  let last = now()
+  return (team, stream, { fetched, expected }) => {
+    const at = now()
+    const key = `${team}/${stream}`
+    const { since, before } = parts.get(key) ?? { since: at, before: fetched }
+    parts.set(key, { team, stream, fetched, expected, since, before })
+    changed.add(key)
+    if (at - last < LINE_MS) return
+    last = at
+    for (const name of changed) stderr.write(`${JSON.stringify(lineOf(parts.get(name)!, at))}\n`)
+    changed.clear()
+  }
+}
+
+function lineOf({ team, stream, fetched, expected, since, before }: Part, at: number) {
+  const rate = at > since ? (fetched - before) / ((at - since) / 1000) : 0
+  const left = expected === null || rate === 0 ? null : Math.max(0, Math.round((expected - fetched) / rate))
+  const figures = { fetched, expected, per_second: Math.round(rate * 10) / 10, seconds_left: left }
+  return { level: 30, time: Date.now(), team, stream, ...figures, msg: 'progress' }
 }

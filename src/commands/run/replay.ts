@@ -8,7 +8,7 @@ import { parseInstant } from '../../core/time.ts'
 import { type ReplayReport, type ReplaySummary, replay } from '../../reconcile/replay/replay.ts'
 import { type InboxReplayed, replayInbox } from '../../reconcile/replay/replay-inbox.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
-import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
+import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from '../context.ts'
 import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
 import { table } from '../terminal/printable.ts'
 import { fittedTable, paragraph } from '../terminal/terminal.ts'
@@ -47,7 +47,7 @@ async function runReplay(context: Context, options: Options): Promise<ReplaySumm
   const streams = streamsNamed(options.streams, ALL_STREAMS)
   if (options.team === '') throw new UsageError('--team is empty', 'name a team of the warehouse', '--team')
   const config = readConfig(context.env)
-  await using warehouse = await openWarehouse(context, config)
+  await using warehouse = await requireWarehouse(context, config)
   await requireMigrated(warehouse.url)
   using progress = openProgress(context, options.team === undefined)
   const logger = openLogger(progress, config)
@@ -72,7 +72,7 @@ async function replayEvents(context: Context, options: Options): Promise<void> {
   }
   const streams = options.streams === undefined ? null : streamsNamed(options.streams, ALL_STREAMS)
   const config = readConfig(context.env)
-  await using warehouse = await openWarehouse(context, config)
+  await using warehouse = await requireWarehouse(context, config)
   await requireMigrated(warehouse.url)
   const summary = await replayInbox({
     url: warehouse.url,

@@ -57,7 +57,8 @@ export async function createWebhook(context: Context, options: CreateOptions): P
 
 function createdText(created: ShownConfig, secret: string): string {
   const secretText = `signature secret, stored encrypted in the warehouse and shown only this once:\n${secret}\n`
-  return `created\n${table(linesOf(created))}\n${secretText}`
+  const test = `intake-sync webhooks test ${created.id}`
+  return `created\n${table(linesOf(created))}\n${secretText}\nnext: ${test} sends an event to intake-sync serve\n`
 }
 
 async function create(

@@ -1,7 +1,8 @@
 /**
  * Judges whether a team's webhooks still arrive, by comparing expected with observed events.
  *
- * Invariant: pure. The reason contains no value of an event. With too little data the verdict is `unknown`, never `ok`.
+ * Invariant: pure. The reason contains no value of an event. Without any event in the last day and without an expectation the verdict is
+ * `unknown`, never `ok`.
  */
 
 export type Verdict = 'ok' | 'quiet' | 'silent' | 'unknown'
@@ -51,7 +52,8 @@ export function judgeSilence(signs: Signs): Silence {
     return { verdict: 'unknown', reason: `${what}, and no event has arrived yet` }
   }
   if (dailyMean === null) {
-    return { verdict: 'unknown', reason: 'events have not been counted for a whole day yet' }
+    const reason = `${events(lastDay)} so far; how many to expect is known after a whole day`
+    return { verdict: lastDay > 0 ? 'ok' : 'unknown', reason }
   }
   return { verdict: 'ok', reason: `${events(lastDay)} in the last day, ${rounded(dailyMean)} a day before` }
 }

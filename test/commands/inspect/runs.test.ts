@@ -58,3 +58,15 @@ test('each run is shown with its streams, newest first; one whose process is gon
   expect((await runs(undefined, '--limit', '1', '--json')).stdout).not.toContain('succeeded')
   expect((await runs(undefined, '--limit', '0')).code).toBe(2)
 })
+
+test('the reason of a failed run is printed once, on lines of its own, whatever is in it', async () => {
+  await query(
+    warehouse.url,
+    `insert into intake_ops.runs (kind, status, started_at, finished_at, error)
+       values ('backfill', 'failed', '2026-01-04T02:00:00Z', '2026-01-04T02:01:05Z', E'GET /v2/patients: the service\nfailed');
+     insert into intake_ops.run_streams (run_id, team_id, stream, status, note)
+       select max(run_id), 1, 'patients', 'failed', E'GET /v2/patients: the service\nfailed' from intake_ops.runs`,
+  )
+  const { stdout } = await runs(undefined, '--limit', '1')
+  expect(stdout.split('\n').slice(2)).toEqual(['    patients: GET /v2/patients: the service failed', ''])
+})

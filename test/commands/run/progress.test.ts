@@ -26,6 +26,42 @@ it('without a terminal nothing is drawn, and output is unchanged', () => {
   expect(written()).toBe('{"msg":"a line"}\n')
 })
 
+it('without a terminal a line of the log every ten seconds shows the rate and the time that is left', () => {
+  const { context, written } = contextOf(false)
+  let seconds = 0
+  using progress = openProgress(context, true, () => seconds * 1000)
+  const page = (at: number, stream: string, fetched: number, expected: number | null) => {
+    seconds = at
+    progress.update('north', stream, { fetched, expected })
+  }
+  page(1, 'patients', 100, 1000)
+  page(2, 'forms', 5, null)
+  page(9.9, 'patients', 200, 1000)
+  expect(written()).toBe('')
+  page(11, 'patients', 300, 1000)
+  page(12, 'patients', 310, 1000)
+  page(21, 'patients', 500, 1000)
+  const lines = written()
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const common = { level: 30, time: expect.any(Number), team: 'north', msg: 'progress' }
+  expect(lines).toEqual([
+    { ...common, stream: 'patients', fetched: 300, expected: 1000, per_second: 20, seconds_left: 35 },
+    { ...common, stream: 'forms', fetched: 5, expected: null, per_second: 0, seconds_left: null },
+    { ...common, stream: 'patients', fetched: 500, expected: 1000, per_second: 20, seconds_left: 25 },
+  ])
+})
+
+it('without a terminal and with LOG_LEVEL=warn nothing is written', () => {
+  const { context, written } = contextOf(false)
+  let seconds = 0
+  using progress = openProgress({ ...context, env: { LOG_LEVEL: 'warn' } }, false, () => seconds * 1000)
+  for (seconds = 0; seconds < 60; seconds++)
+    progress.update('default', 'patients', { fetched: seconds, expected: 60 })
+  expect(written()).toBe('')
+})
+
 it('on a terminal a line is complete, is above the bars, and leaves nothing of a bar behind it', async () => {
   const { context, written } = contextOf(true)
   const progress = openProgress(context, false)

@@ -51,8 +51,14 @@ describe('the verdict', () => {
     ['replaced by another', { configurations: { active: 1, inactive: 0, gone: 1 } }, 'ok', /./],
     ['changes without events', { unreported: 7 }, 'silent', /found 7 changes that no event reported/],
     [
-      'too young',
-      { dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
+      'too young, with events',
+      { lastDay: 3, dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
+      'ok',
+      /3 events so far.*whole day/,
+    ],
+    [
+      'too young, with none in the last day',
+      { lastDay: 0, dailyMean: null, sameDayLastWeek: null, sameHoursLastWeek: null },
       'unknown',
       /whole day/,
     ],
