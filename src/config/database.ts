@@ -1,6 +1,8 @@
 /**
- * Checks that the Postgres library can read `DATABASE_URL`, before anything is opened: otherwise the library would throw
- * in the middle of a run, with parts of the address in its message.
+ * Checks that the Postgres library can read `DATABASE_URL`.
+ *
+ * Invariant: a connection string that passes does not make the library throw in the middle of a run; an error shows
+ * no part of it.
  */
 import type { ConnectionOptions } from 'node:tls'
 import pg from 'pg'

@@ -1,6 +1,9 @@
 /**
- * Signatures of webhook deliveries (specification, section 5 item 7): lower-case hex HMAC-SHA256 over the exact raw
- * bytes of the body. Shared by the ingester and the emulator, which is why it imports nothing of ours.
+ * Signatures of webhook deliveries (specification, section 5 item 7). Shared by the ingester and the emulator, which
+ * is why it imports nothing of ours.
+ *
+ * Invariant: a signature is the lower-case hex HMAC-SHA256 of the exact raw bytes of the body; comparing takes the
+ * same time for every signature of that form.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 

@@ -1,6 +1,7 @@
 /**
- * The callbacks by which the ingester and the drain report counts and times, never a value of an event. Metrics and tests
- * implement them; nothing here waits for them.
+ * The callbacks by which the ingester and the drain report counts and times; metrics and tests implement them.
+ *
+ * Invariant: a callback never gets a value of an event, and nothing waits for it.
  */
 
 /** Why a request was not stored. */

@@ -1,6 +1,8 @@
 /**
- * Dead letters (laws 4 and 9): stored whole in intake_raw.set_aside, described without a value in
- * intake_ops.dead_letters. A dead letter that occurs again is counted, not stored twice.
+ * Dead letters (laws 4 and 9), and what settles them.
+ *
+ * Invariant: a dead letter is stored whole in intake_raw.set_aside and described without a value in
+ * intake_ops.dead_letters; one that occurs again is counted, not stored twice.
  */
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'

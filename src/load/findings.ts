@@ -1,4 +1,9 @@
-/** Adds the problems and drift of a batch to the counts in intake_ops, within the batch's own transaction. */
+/**
+ * Adds the problems and drift of a batch to the counts in intake_ops.
+ *
+ * Invariant: they are counted in the batch's own transaction, once if it commits and not at all otherwise; a path is
+ * at most 200 characters long and never a value.
+ */
 import { type Kysely, sql } from 'kysely'
 import type { StreamOrInbox } from '../core/envelope.ts'
 import type { Findings } from '../normalize/lines.ts'

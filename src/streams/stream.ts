@@ -1,6 +1,7 @@
 /**
- * A stream: data that declares how records of one resource are keyed, read and mapped to tables. The stages (extract,
- * load, verify …) receive a stream; none of them checks which one it is.
+ * The type of a stream: data that declares how records of one resource are keyed, read and mapped to tables.
+ *
+ * Invariant: the stages (extract, load, verify …) receive a stream; none of them checks which one it is.
  */
 import type { Endpoint } from '../api/paths.ts'
 import type { Problem, StreamName } from '../core/envelope.ts'

@@ -1,4 +1,8 @@
-/** SQLSTATEs with the verdict, message and hint of each. Messages may name tables, never values. */
+/**
+ * SQLSTATEs with the verdict, message and hint of each.
+ *
+ * Invariant: a message may name a table, never a value.
+ */
 import { IntakeError, type Verdict } from '../core/errors.ts'
 
 export const SQLSTATE = {

@@ -1,4 +1,8 @@
-/** `intake-sync explain STREAM ID`: the states of a row, their origins, and why the current one won. */
+/**
+ * `intake-sync explain STREAM ID`: the states of a row, their origins, and why the current one won.
+ *
+ * Invariant: values appear only with `--show-values`; no request is sent to the service.
+ */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'

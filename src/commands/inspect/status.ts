@@ -1,4 +1,8 @@
-/** `intake-sync status`: rows, newest record and last run of each team and stream; pending work and webhook health. */
+/**
+ * `intake-sync status`: rows, newest record and last run of each team and stream; pending work and webhook health.
+ *
+ * Invariant: changes nothing, and needs no credentials; shows counts and times, no data of a record.
+ */
 import { Command } from 'commander'
 import { waitingText } from '../../analytics/classify.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'

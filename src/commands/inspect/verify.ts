@@ -1,4 +1,8 @@
-/** `intake-sync verify`: compares the tables with the rows that a fresh load of the source would write. */
+/**
+ * `intake-sync verify`: compares the tables with the rows that a fresh load of the source would write.
+ *
+ * Invariant: changes no row without `--repair`; differences are shown by id and names of columns, never by value.
+ */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig, requireTeams } from '../../config/config.ts'

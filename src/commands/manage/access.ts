@@ -1,4 +1,8 @@
-/** `intake-sync access`: which logins see which teams. */
+/**
+ * `intake-sync access`: which logins see which teams.
+ *
+ * Invariant: changes the teams that a login sees, never its roles: without a role a login sees nothing.
+ */
 import { Command } from 'commander'
 import { grantAccess, listAccess, revokeAccess } from '../../analytics/access.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'

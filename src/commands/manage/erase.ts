@@ -1,4 +1,9 @@
-/** `intake-sync erase patient ID`: removes one patient from every table. Only the confirmation question shows the id. */
+/**
+ * `intake-sync erase patient ID`: removes one patient from every table.
+ *
+ * Invariant: without `--yes`, and without a terminal to confirm at, nothing is removed; only the confirmation
+ * question shows the id.
+ */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'

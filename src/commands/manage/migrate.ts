@@ -1,4 +1,8 @@
-/** `intake-sync migrate`: brings the schemas up to date, or reports whether they are. */
+/**
+ * `intake-sync migrate`: brings the schemas up to date, or reports whether they are.
+ *
+ * Invariant: `--status` changes nothing.
+ */
 import { Command } from 'commander'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'

@@ -1,4 +1,9 @@
-/** `intake-sync teams`: lists the teams of the warehouse, and removes one. */
+/**
+ * `intake-sync teams`: lists the teams of the warehouse, and removes one.
+ *
+ * Invariant: a team of the configuration is not removed, and no team without a choice between keeping and deleting
+ * its data.
+ */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Config, readConfig } from '../../config/config.ts'

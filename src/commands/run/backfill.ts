@@ -1,4 +1,9 @@
-/** `intake-sync backfill`: one run over every stream, or over the selected streams. */
+/**
+ * `intake-sync backfill`: one run over every stream, or over the selected streams.
+ *
+ * Invariant: a mistake in the options is reported before anything is opened; `--dry-run` writes nothing and migrates
+ * nothing.
+ */
 import { Command } from 'commander'
 import type { Logger } from 'pino'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'

@@ -1,4 +1,8 @@
-/** `intake-sync replay`: rebuilds `intake` from intake_raw, or drains stored events again. */
+/**
+ * `intake-sync replay`: rebuilds `intake` from intake_raw, or drains stored events again.
+ *
+ * Invariant: sends no request to the service.
+ */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'

@@ -1,4 +1,8 @@
-/** Options that several commands have, and their values: numbers, durations, names of streams. */
+/**
+ * Options that several commands have, and their values: numbers, durations, names of streams.
+ *
+ * Invariant: an invalid value ends the command with exit code 2 and says what to write.
+ */
 import { InvalidArgumentError, Option } from 'commander'
 import { UsageError } from '../../core/errors.ts'
 import type { Stream } from '../../streams/stream.ts'

@@ -1,4 +1,8 @@
-/** Ways to request pages, notations of lists, of `next` and of errors. The rows of a list are the same in all of them. */
+/**
+ * Ways to request pages, notations of lists, of `next` and of errors.
+ *
+ * Invariant: the rows of a list are the same in all of them.
+ */
 
 import type { Page } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'

@@ -1,6 +1,8 @@
 /**
- * Takes rows of the inbox under a row lock that lasts as long as the transaction, so that several processes share one
- * inbox and a process that dies blocks nothing; and settles them in the transaction that commits their effect (law 3).
+ * Takes rows of the inbox, and settles them.
+ *
+ * Invariant: a row is taken under a lock that lasts as long as the transaction, so that several processes share one
+ * inbox and a process that dies blocks nothing; it is settled in the transaction that commits its effect (law 3).
  */
 import { sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'

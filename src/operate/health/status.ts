@@ -1,4 +1,8 @@
-/** Reads the state of each team and stream: counts and times, no data of records. */
+/**
+ * Reads the state of each team and stream.
+ *
+ * Invariant: it consists of counts, times and names of streams; no data of a patient.
+ */
 import { type Kysely, sql } from 'kysely'
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'

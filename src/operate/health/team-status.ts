@@ -1,4 +1,8 @@
-/** Reads the state of each team: inbox, refetches, dead letters of events, silence. Counts and times only. */
+/**
+ * Reads the state of each team: inbox, refetches, dead letters of events, silence.
+ *
+ * Invariant: it consists of counts and times; no data of an event.
+ */
 import { type Kysely, sql } from 'kysely'
 import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify.ts'
 import { isRemoved } from '../../load/teams.ts'

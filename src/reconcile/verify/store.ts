@@ -1,4 +1,8 @@
-/** Stores the result of a verification in intake_ops.verifications: ids and names, no value. */
+/**
+ * Stores the result of a verification in intake_ops.verifications.
+ *
+ * Invariant: it stores ids and names of columns, no value.
+ */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/envelope.ts'
 import { FILES } from '../../streams/catalogue.ts'
