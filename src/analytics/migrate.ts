@@ -11,6 +11,7 @@ import { lockForSession } from '../warehouse/locks.ts'
 import { ensureRoles, migrationFiles } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf, warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import { syncInstruments } from './instruments.ts'
 import { refreshAnalytics } from './refresh.ts'
 import { syncViews } from './views.ts'
 
@@ -48,6 +49,7 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
       await lockMigration(session)
     }
     await syncViews(session.db)
+    await syncInstruments(session.db)
     const stale = await refreshAnalytics(session.db)
     const rekeyed = options.analyticsKey ? await useAnalyticsKey(session.db, options.analyticsKey) : null
     const rolesNote = await ensureRoles(session.db)

@@ -29,6 +29,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   classify: async (context) => (await import('./manage/classify.ts')).classifyCommand(context),
   export: async (context) => (await import('./manage/export.ts')).exportCommand(context),
   dbt: async (context) => (await import('./manage/dbt.ts')).dbtCommand(context),
+  instruments: async (context) => (await import('./manage/instruments.ts')).instrumentsCommand(context),
   access: async (context) => (await import('./manage/access.ts')).accessCommand(context),
   teams: async (context) => (await import('./manage/teams.ts')).teamsCommand(context),
   runs: async (context) => (await import('./inspect/runs.ts')).runsCommand(context),
