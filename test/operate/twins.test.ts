@@ -58,6 +58,11 @@ it('every table without a team belongs to the warehouse, for a stated reason', a
     // Actions of operators, each of whom may act on several teams.
     'intake_ops.audit',
     'intake_ops.erasure_key',
+    // Published questionnaires: of no team's patients.
+    'intake_ops.instrument_bands',
+    'intake_ops.instrument_items',
+    'intake_ops.instrument_points',
+    'intake_ops.instruments',
     // From which the keys of locks follow.
     'intake_ops.lock_secret',
     'intake_ops.migrations',

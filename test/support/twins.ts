@@ -8,6 +8,7 @@
 
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
+import { importInstrument } from '../../src/analytics/instruments.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { DECLARED } from '../../src/emulator/resources/catalogue.ts'
 import type { TeamSource } from '../../src/extract/backfill-options.ts'
@@ -326,12 +327,24 @@ function fillTwin(little: LittleService, name: Name): void {
 
 const MOMENT = (seconds: number) => new Date(Date.UTC(2026, 0, 3, 0, 0, seconds)).toISOString()
 
+/** An instrument of one item that the forms of both ask. */
+async function scorePayers(url: string, names: readonly Name[]): Promise<void> {
+  await using session = await openSession({ url, purpose: 'test' })
+  const definition = {
+    ...{ instrument: 'payer', title: 'Payer', source: 'A test', least_answered: 1, bands: [] },
+    points: Object.fromEntries(names.map((name, points) => [`${name} payer`, points])),
+    items: [{ wordings: names.map((name) => textOf(name, 'payer')) }],
+  }
+  await importInstrument(session.db, JSON.stringify(definition))
+}
+
 /**
  * Every kind of failure and every decision of a person, so that each table has rows of the team. Pending work stays
  * pending: events, dead letters, records to be fetched, alerts.
  */
 export async function troubleTwins(twins: Twins): Promise<void> {
   const { url, north, south, done } = twins
+  await scorePayers(url, [north.name, south.name])
   await done([4], 'backfill')
   for (const { name, teamId, service, store, drain } of [north, south]) {
     await store(...eventsOf(name, 'first'))

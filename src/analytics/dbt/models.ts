@@ -39,6 +39,12 @@ export const RELATIONS: readonly Relation[] = [
   { view: 'packet_progress', row: 'packet', key: null, links: [TO_TEAM] },
   { view: 'message_outcomes', row: 'message', key: ['team_id', 'message_id'], links: [TO_TEAM] },
   { view: 'daily_volume', row: 'day', key: null, links: [TO_TEAM] },
+  {
+    view: 'scores',
+    row: 'score',
+    key: ['team_id', 'response_id', 'instrument'],
+    links: [TO_TEAM, TO_RESPONSE],
+  },
   { view: 'freshness', row: 'stream', key: ['team_id', 'stream'], links: [TO_TEAM] },
 ]
 
@@ -122,6 +128,7 @@ export const MARTS: readonly Mart[] = [
       },
     ],
   },
+  { name: 'scores', about: 'One row per submitted response and instrument.', of: 'scores', extra: [] },
   {
     name: 'days',
     about: 'One row per day and form: responses requested and submitted, messages sent.',
