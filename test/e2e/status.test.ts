@@ -111,6 +111,7 @@ describe('status', () => {
           drift: 0,
         },
         refetches: 1,
+        questions_waiting: [],
         webhooks: {
           verdict: 'unknown',
           reason: 'no webhook is known, and no event has arrived yet',
