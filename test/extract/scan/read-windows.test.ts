@@ -4,6 +4,7 @@ import { type Instant, instantOf, microsOf } from '../../../src/core/time.ts'
 import { readWindows } from '../../../src/extract/scan/read-windows.ts'
 import type { WindowOptions } from '../../../src/extract/scan/window.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
+import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { cursorOf, settleSlice } from '../../../src/load/slice.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
@@ -104,33 +105,47 @@ test('the lookback before the checkpoint and two more days are read, and the new
 })
 
 describe('everything is read instead', () => {
-  test.each<[string, (listed: object[]) => object[], string]>([
-    ['nothing is listed', () => [], 'the service lists nothing for the date filter'],
+  test.each<[string, (listed: object[]) => object[], string, number]>([
+    ['nothing is listed', () => [], 'the service lists nothing for the date filter', 1],
     [
       'the newest record known is not listed',
       (listed) => listed.filter((each) => (each as { id: string }).id !== 'known'),
       'the newest record known is not among what the service lists for the date filter',
+      2,
     ],
     [
       'a record before the window is listed',
       (listed) => [...listed, response('old', 30)],
       'the service does not keep to the date filter',
+      3,
     ],
     [
       'a record without a date is listed',
       (listed) => [response('undated', 0, { submitted_at: null }), ...listed],
       'the service does not keep to the date filter',
+      3,
     ],
-  ])('where %s; each record is counted once', async (_, lie, why) => {
+  ])('where %s; each record is counted once', async (_, lie, why, unchanged) => {
     const known = response('known', 3)
-    rig.service.records.responses = [response('old', 30), response('new', 4), known]
+    const held = response('held', 4)
+    rig.service.records.responses = [
+      response('old', 30),
+      response('new', 4),
+      held,
+      response('erased', 4),
+      known,
+    ]
+    await rig.hold('responses', [held], ago(60))
+    const erasures = await hashesOf(rig.session.db, rig.teamId)
+    await noteErased(rig.session.db, erasures, 'p', [{ stream: 'responses', id: 'erased' }])
     await settled({ newest: known.submitted_at, swept_at: SWEPT })
     filtered(lie)
     const { note, queries, tally } = await read()
     expect(note).toEqual({ text: `${why}; everything was read`, attention: false })
     expect(queries).toEqual([daysBefore(known.submitted_at, 4), null])
-    expect(tally.fetched).toBe(3)
-    expect(await stored()).toEqual(expect.arrayContaining(['known', 'new', 'old']))
+    // What the window loaded is unchanged by then.
+    expect(tally).toMatchObject({ fetched: 5, erased: 1, unchanged })
+    expect(await stored()).toEqual(['held', 'known', 'new', 'old'])
     expect((await checkpoint()) as { swept_at: string }).not.toMatchObject({ swept_at: SWEPT })
   })
 
@@ -168,6 +183,35 @@ test('the newest date stays when --since is later than the checkpoint: records b
   expect(await read({ since })).toMatchObject({ note: NOTHING, queries: [daysBefore(since, 2)] })
   expect(await stored()).toEqual(['new'])
   expect(await checkpoint()).toMatchObject({ newest: known.submitted_at })
+})
+
+test('a list that ends early, before the newest record, does not make the filter untrusted', async () => {
+  const known = response('known', 3)
+  rig.service.records.responses = [response('new', 4), known]
+  await settled({ newest: known.submitted_at, swept_at: SWEPT })
+  rig.service.interfere = ({ url }, reply) => {
+    const at = new URL(url, rig.service.url)
+    const page = Number(at.searchParams.get('page') ?? 1)
+    at.searchParams.set('page', String(page + 1))
+    // The first page, and then empty ones without end.
+    const results = page === 1 ? rig.service.records.responses.slice(0, 1) : []
+    json(reply, { count: 2, next: at.href, previous: null, results })
+    return true
+  }
+  const { note, queries } = await read()
+  expect(queries).not.toContain(null)
+  expect(note.text).not.toContain('everything was read')
+  expect(await checkpoint()).toMatchObject({ newest: known.submitted_at, swept_at: SWEPT, steady: false })
+})
+
+test('a reading of everything whose deletes are withheld is repeated by the next run', async () => {
+  const gone = Array.from({ length: 51 }, (_, at) => response(`gone-${at}`, 30))
+  await rig.hold('responses', gone, ago(60))
+  rig.service.records.responses = [response('known', 3)]
+  const { note } = await read()
+  expect(note).toMatchObject({ text: expect.stringContaining('--allow-mass-delete'), attention: true })
+  expect(await checkpoint()).toMatchObject({ swept_at: null, steady: true })
+  expect((await read()).queries).toEqual([null])
 })
 
 test('a dry run reads the window, and settles nothing', async () => {
