@@ -41,6 +41,11 @@ function open(options: Partial<RefetcherOptions> = {}) {
   })
 }
 
+const hasty = {
+  ...systemClock,
+  sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 20), signal),
+}
+
 /** Makes all pending refetches due. */
 const hurry = () => scene.session.client.query('update intake_ops.refetches set due_at = now()')
 
@@ -225,7 +230,7 @@ test('a failing service is asked again later, without a dead letter', async () =
   }
   {
     await using refetcher = open({
-      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) },
+      clock: hasty,
     })
     while (refetcher.trouble() === null) await systemClock.sleep(10)
     expect(refetcher.trouble()).toContain('500')
@@ -235,8 +240,13 @@ test('a failing service is asked again later, without a dead letter', async () =
     await scene.rows('select failures > 0 as tried, due_at > now() as later from intake_ops.refetches'),
   ).toEqual([{ tried: true, later: true }])
   expect(await scene.rows('select 1 from intake_ops.dead_letters')).toEqual([])
+  await hurry()
+  await using refetcher = open({ clock: hasty })
+  while (refetcher.trouble() === null) await systemClock.sleep(10)
   service.interfere = () => false
-  await refetch()
+  await hurry()
+  await expect.poll(() => refetcher.trouble()).toBeNull()
+  await refetcher.idle()
   expect(await storedPatients()).toMatchObject([{ id: 'p1' }])
 })
 
@@ -248,13 +258,20 @@ test('invalid credentials leave the refetches pending, and are reported', async 
     json(response, { detail: 'Invalid credentials.' }, 403)
     return true
   }
-  await using refetcher = open()
+  let later = 0
+  await using refetcher = open({ clock: { ...systemClock, now: () => systemClock.now() + later } })
   while (refetcher.trouble() === null) await systemClock.sleep(10)
   await refetcher.idle()
   expect(refetcher.trouble()).toMatch(/403/)
   await systemClock.sleep(200)
   expect(service.received.length).toBe(1)
   expect(await scene.asked()).toEqual(['patients p1 partial'])
+  // After a minute they are tried again; once they are accepted there is no trouble.
+  service.interfere = () => false
+  service.records.patients.push(patient('p1'))
+  later = 61_000_000
+  await expect.poll(() => scene.asked()).toEqual([])
+  await expect.poll(() => refetcher.trouble()).toBeNull()
 })
 
 const answering =
@@ -293,11 +310,6 @@ describe('an answer by id', () => {
     deadLetters: await scene.rows('select record_id, reason from intake_ops.dead_letters'),
     forms: (await scene.rows('select id from intake.forms')).length,
   })
-
-  const hasty = {
-    ...systemClock,
-    sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 20), signal),
-  }
 
   test.each([
     ['401', answering(401), 'INTAKE_API_KEY'],
