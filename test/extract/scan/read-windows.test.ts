@@ -127,15 +127,15 @@ describe('everything is read instead', () => {
     ],
   ])('where %s; each record is counted once', async (_, lie, why, unchanged) => {
     const known = response('known', 3)
-    const held = response('held', 4)
+    const same = response('same', 4)
     rig.service.records.responses = [
       response('old', 30),
       response('new', 4),
-      held,
+      same,
       response('erased', 4),
       known,
     ]
-    await rig.hold('responses', [held], ago(60))
+    await rig.hold('responses', [same], ago(60))
     const erasures = await hashesOf(rig.session.db, rig.teamId)
     await noteErased(rig.session.db, erasures, 'p', [{ stream: 'responses', id: 'erased' }])
     await settled({ newest: known.submitted_at, swept_at: SWEPT })
@@ -145,7 +145,7 @@ describe('everything is read instead', () => {
     expect(queries).toEqual([daysBefore(known.submitted_at, 4), null])
     // What the window loaded is unchanged by then.
     expect(tally).toMatchObject({ fetched: 5, erased: 1, unchanged })
-    expect(await stored()).toEqual(['held', 'known', 'new', 'old'])
+    expect(await stored()).toEqual(['known', 'new', 'old', 'same'])
     expect((await checkpoint()) as { swept_at: string }).not.toMatchObject({ swept_at: SWEPT })
   })
 
