@@ -11,11 +11,14 @@ import type { Shared } from './shared.ts'
 
 const EVERY_MS = 2_000
 const MAX_PAGES = 500
+/** A change is announced this often: readings of the last seconds may not show it yet. */
+const ROUNDS = 3
 
 export function serveLive(app: FastifyInstance, { readings, signal, sessions }: Shared): void {
   const pages = new Set<{ write(text: string): void; end(): void; isIn(): boolean }>()
   let seen: string | null = null
   let timer: NodeJS.Timeout | undefined
+  let rounds = 0
 
   async function look(): Promise<void> {
     let now: string
@@ -24,11 +27,12 @@ export function serveLive(app: FastifyInstance, { readings, signal, sessions }: 
     } catch {
       now = 'unreachable'
     }
+    rounds = now === seen || seen === null ? rounds - 1 : ROUNDS
+    seen = now
     for (const page of pages) {
       if (!page.isIn()) page.end()
-      else page.write(now === seen ? ': same\n\n' : 'event: changed\ndata: {}\n\n')
+      else page.write(rounds > 0 ? 'event: changed\ndata: {}\n\n' : ': same\n\n')
     }
-    seen = now
     timer = pages.size === 0 || signal.aborted ? undefined : setTimeout(look, EVERY_MS).unref()
   }
 

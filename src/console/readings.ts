@@ -85,13 +85,15 @@ async function readServer(db: Kysely<Warehouse>): Promise<Server> {
 export interface Remembered<Value> {
   /** A value of the last seconds; waits for one if there is none. Throws if the warehouse cannot be read. */
   get(): Promise<Value>
-  /** The newest value, or null if there is none within `milliseconds`; the reading goes on. */
+  /**
+   * As `get`, for at most `milliseconds`. Then a value of the last minute, or null if there is none; the reading goes on.
+   */
   within(milliseconds: number): Promise<Value | null>
   /** The next `get` reads again: something was changed. */
   forget(): void
 }
 
-/** A value this old is returned while a newer one is being read; an older one is not. */
+/** A page that cannot wait may show a value this old. */
 const STALE_MS = 60_000
 const SHARE = 5
 
@@ -125,28 +127,28 @@ export function remembered<Value>(
     return value
   }
 
+  const ageOf = (value: { readonly at: number }) => now() - value.at
+
   async function get(): Promise<Value> {
-    if (last === null) return await readOnce()
-    const age = now() - last.at
-    if (age <= last.fresh) return last.value
-    if (age > Math.max(STALE_MS, last.fresh * 2)) return await readOnce()
-    const { value } = last
-    readOnce().catch(() => {
-      last = null
-    })
-    return value
+    return last !== null && ageOf(last) <= last.fresh ? last.value : await readOnce()
   }
 
   return {
     get,
     async within(milliseconds) {
+      const before = last
       const value = get()
+      // Nobody may wait for it any more when it fails.
+      value.catch(() => {})
       const late = new AbortController()
+      const patience = clock.sleep(milliseconds, late.signal).then(
+        () => (before !== null && before === last && ageOf(before) < STALE_MS ? before.value : null),
+        () => null,
+      )
       try {
-        return await Promise.race([value, clock.sleep(milliseconds, late.signal).then(() => null)])
+        return await Promise.race([value, patience])
       } finally {
         late.abort()
-        value.catch(() => {})
       }
     },
     forget() {

@@ -29,14 +29,21 @@ it('a value is read once for all callers that wait for it, and again only when i
   pass(900)
   expect([await shared.get(), asked.length]).toEqual(['first', 1])
   pass(200)
-  // The old value is returned at once, and read again for the next.
-  expect([await shared.get(), asked.length]).toEqual(['first', 2])
+  const again = Promise.all([shared.get(), shared.within(60_000)])
+  expect(asked.length).toBe(2)
   asked[1]!.answer('second')
-  await expect.poll(() => shared.get()).toBe('second')
-  pass(61_000)
-  const late = shared.get()
-  asked[2]!.answer('third')
-  expect(await late).toBe('third')
+  expect(await again).toEqual(['second', 'second'])
+})
+
+it('who cannot wait gets a value of the last minute, not an older one', async () => {
+  const { shared, asked, pass } = startScene()
+  const first = shared.get()
+  asked[0]!.answer('first')
+  await first
+  pass(59_000)
+  expect([await shared.within(10), asked.length]).toEqual(['first', 2])
+  pass(2_000)
+  expect([await shared.within(10), asked.length]).toEqual([null, 2])
 })
 
 it('a slow value is read rarely: never for more than a fifth of the time', async () => {
@@ -48,7 +55,7 @@ it('a slow value is read rarely: never for more than a fifth of the time', async
   pass(19_000)
   expect([await shared.get(), asked.length]).toEqual(['slow', 1])
   pass(2_000)
-  expect([await shared.get(), asked.length]).toEqual(['slow', 2])
+  expect([await shared.within(10), asked.length]).toEqual(['slow', 2])
 })
 
 it('after a change, no caller gets a value that was read before it', async () => {

@@ -2,22 +2,40 @@
 ;(() => {
   const WAITING_MS = 1000
   const QUIET_MS = 2000
+  const AT_LEAST_MS = 30_000
   let loaded = 0
   let due = null
 
   const content = () => document.getElementById('content')
 
-  /** Somebody is writing, choosing or reading a preview: the page must not change under their hands. */
+  /** Somebody is on a link, a button or a field of the page: it must not change under their hands. */
   function isBusy() {
     const active = document.activeElement
-    return active?.closest('form') !== null && active?.matches('input, select, textarea') === true
+    return content().contains(active) && active.matches('a, button, input, select, textarea, summary')
   }
 
-  function reload() {
+  /** What a reader has scrolled, opened and focused stays so when the content is replaced. */
+  function remember() {
+    const regions = () => [...content().querySelectorAll('.scroll')]
+    const details = () => [...content().querySelectorAll('details')]
+    const scrolled = regions().map(({ scrollLeft }) => scrollLeft)
+    const open = details().map((each) => each.open)
+    const focused = regions().indexOf(document.activeElement)
+    return () => {
+      for (const [at, each] of regions().entries()) each.scrollLeft = scrolled[at] ?? 0
+      for (const [at, each] of details().entries()) each.open = open[at] ?? false
+      regions()[focused]?.focus({ preventScroll: true })
+    }
+  }
+
+  async function reload() {
     due = null
     if (document.hidden || isBusy()) return later(QUIET_MS)
     loaded = Date.now()
-    window.htmx.ajax('GET', location.href, { target: '#content', select: '#content', swap: 'outerHTML' })
+    const restore = remember()
+    const place = { target: '#content', select: '#content', swap: 'outerHTML' }
+    await window.htmx.ajax('GET', location.href, place).catch(() => {})
+    restore()
   }
 
   function later(milliseconds) {
@@ -82,8 +100,10 @@
     setInterval(drawSamples, QUIET_MS)
     settle()
     if (!content()?.hasAttribute('data-live')) return
-    new EventSource('/live').addEventListener('changed', () => {
+    const changed = () => {
       if (content()?.hasAttribute('data-live')) later(0)
-    })
+    }
+    new EventSource('/live').addEventListener('changed', changed)
+    setInterval(changed, AT_LEAST_MS)
   })
 })()

@@ -1,0 +1,136 @@
+/**
+ * Every screen in every state at two sizes, in a real browser: no error, no request to another host, no violation of
+ * accessibility, nothing wider than the page. A missing browser skips it, and says so.
+ */
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readConfig } from '../../src/config/config.ts'
+import type { Check } from '../../src/operate/doctor/check.ts'
+import { openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+import { LARGE, noBrowser, openBrowser, openPage, reasonWithoutBrowser, SMALL } from './support/browser.ts'
+import { startConsole } from './support/console.ts'
+
+const GOOD: Check = { name: 'disk', status: 'ok', detail: '80 GB free', hint: null }
+const BAD: Check = {
+  name: 'database',
+  status: 'failed',
+  detail: 'no connection is left',
+  hint: 'end sessions',
+}
+
+if (noBrowser) process.stdout.write(`every screen in every state${reasonWithoutBrowser}\n`)
+
+describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
+  let browser: Browser
+  let scene: Scene
+  let empty: Awaited<ReturnType<typeof openWarehouse>>
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+    scene = await openScene()
+    empty = await openWarehouse()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await scene?.[Symbol.asyncDispose]()
+    await empty?.drop()
+  })
+
+  /** Visits every screen, and further pages, at both sizes and in both schemes. */
+  async function inspectAll(
+    url: string,
+    further: readonly string[] = [],
+    check: Check = GOOD,
+  ): Promise<void> {
+    const settings = [{ name: 'DATABASE_URL', value: '(hidden)', from: 'environment' }]
+    const teams = readConfig(scene.env).teams
+    await using console_ = await startConsole(url, { checks: async () => [check], settings, teams })
+    const views = [
+      { viewport: SMALL, colorScheme: 'light' },
+      { viewport: LARGE, colorScheme: 'dark' },
+    ] as const
+    for (const view of views) {
+      const reader = await openPage(browser, console_.link('ada', 'operator'), view)
+      const screens = await reader.page
+        .getByRole('navigation')
+        .getByRole('link')
+        .evaluateAll((links) => links.map((each) => each.getAttribute('href')!))
+      expect(screens.length).toBe(11)
+      for (const path of [...screens, ...further]) {
+        await reader.visit(path)
+        await reader.inspect()
+      }
+      await reader.close()
+    }
+  }
+
+  it('without any data', async () => {
+    await inspectAll(empty.url)
+  })
+
+  it('healthy: loaded and proved equal', async () => {
+    expect((await scene.backfill()).code).toBe(0)
+    expect((await runCommand(['verify'], scene.env)).code).toBe(0)
+    const [patient] = await scene.query<{ id: string }>('select min(id) as id from intake.patients')
+    const record = `/records?team=default&stream=patients&id=${patient!.id}`
+    await inspectAll(scene.url, ['/runs/1', '/streams/default/patients', record])
+  })
+
+  it('broken: dead letters, differences, old events, problems, drift, failed and interrupted runs', async () => {
+    const group = new URLSearchParams({ team: 'default', stream: 'patients', reason: 'has no id' })
+    await scene.query(`
+      insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
+      select team_id, 'patients', 'x-' || n, 'run:1 page:1', 'has no id', decode(md5(n::text), 'hex')
+      from intake.teams, generate_series(1, 250) n`)
+    await scene.query(`
+      insert into intake_ops.problems (team_id, stream, path, reason, count)
+      select team_id, 'patients', 'date_birth', 'is no date', 12 from intake.teams`)
+    await scene.query(`
+      insert into intake_ops.drift (team_id, stream, path, type, count)
+      select team_id, 'patients', 'nickname', 'string', 45 from intake.teams`)
+    await scene.query(`
+      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
+      select team_id, 'e-1', '\\x01', current_date, now() - interval '2 hours', 'updated', 'patient', 'x-1', '{}'
+      from intake.teams`)
+    await scene.query(`
+      update intake_ops.verifications set is_equal = false, different = 2, missing = 1, missing_ids = '{x-1}',
+        different_ids = '[{"id": "x-2", "fields": ["city", "zipcode"]}]' where stream = 'patients'`)
+    await scene.query(`
+      insert into intake_ops.runs (kind, status, options, started_at, finished_at, error)
+      values ('backfill', 'failed', '{"teams": ["default"], "streams": ["patients"]}', now(), now(), 'bad credentials'),
+        ('backfill', 'running', '{"teams": ["default"], "streams": ["patients"]}', now() - interval '1 hour', null, null)`)
+    const [last] = await scene.query<{ run: number; verify: number }>(
+      `select max(run_id)::int as run, (select max(run_id)::int from intake_ops.verifications) as verify from intake_ops.runs`,
+    )
+    const further = [
+      `/dead-letters/group?${group}`,
+      `/dead-letters/preview?action=retry&${group}`,
+      `/dead-letters/preview?action=discard&${group}`,
+      `/verify/${last!.verify}/default/patients`,
+      `/runs/${last!.run}`,
+      '/streams/default/patients',
+      '/records?team=default&stream=patients&id=x-1',
+    ]
+    await inspectAll(scene.url, further, BAD)
+  })
+
+  it('pages that do not exist, a refusal and a warehouse that goes away, without a stack', async () => {
+    const away = await openWarehouse()
+    await using console_ = await startConsole(away.url)
+    const reader = await openPage(browser, console_.link('ada', 'viewer'), {
+      ...{ viewport: SMALL, expectedErrors: /status of (404|403|503)/ },
+    })
+    for (const path of ['/nowhere', '/audit', '/runs/9']) {
+      await reader.visit(path)
+      expect(await reader.page.getByRole('alert').textContent()).toContain('This could not be shown')
+      await reader.inspect()
+    }
+    // The pool closes its idle connections first, so that the database can be dropped.
+    await away.drop().catch(() => {})
+    await reader.visit('/verify')
+    expect(await reader.page.getByRole('main').textContent()).toMatch(/What to do: /)
+    await reader.inspect()
+    await reader.close()
+  })
+})
