@@ -15,7 +15,6 @@ export type {
 export { openClient } from './api/client.ts'
 export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
 export type { Page, Scan, ScanOutcome } from './api/paging/page.ts'
-export { listExports, readExport, streamExport } from './api/resources/exports.ts'
 export {
   getDocument,
   getForm,
@@ -55,7 +54,14 @@ export type {
   TypedPage,
   TypedScan,
 } from './api/resources/resource.ts'
-export { getResponse, listResponses, type ResponseFilters } from './api/resources/responses.ts'
+export {
+  getResponse,
+  listExports,
+  listResponses,
+  type ResponseFilters,
+  readExport,
+  streamExport,
+} from './api/resources/responses.ts'
 export type { FieldProblem } from './api/resources/typed.ts'
 export {
   changeWebhookConfig,
@@ -67,7 +73,6 @@ export {
   replaceWebhookConfig,
   testWebhookConfig,
 } from './api/resources/webhooks.ts'
-export { Export, ExportContent } from './api/shapes/export.ts'
 export { Document, Form, Packet, Question } from './api/shapes/form.ts'
 export {
   Message,
@@ -77,7 +82,7 @@ export {
   type ScheduledMessageChanges,
 } from './api/shapes/message.ts'
 export { Patient, type PatientFields, PatientUpload } from './api/shapes/patient.ts'
-export { Response } from './api/shapes/response.ts'
+export { Export, ExportContent, Response } from './api/shapes/response.ts'
 export {
   CreatedWebhookConfig,
   WebhookConfig,

@@ -5,7 +5,7 @@
  * Invariant: the same options give the same world; after `close` there are no listeners, timers or tasks.
  */
 import { startActivity } from './activity.ts'
-import { ServiceClock } from './clock.ts'
+import { ServiceClock, Timeline } from './clock.ts'
 import { addControlRoutes, addOpenApiRoute, type Control, makeControl } from './control.ts'
 import { Bursts } from './faults/fire.ts'
 import type { Route } from './http/call.ts'
@@ -31,7 +31,6 @@ import {
   EmulatorOptionError,
   type EmulatorOptions,
 } from './options.ts'
-import { Timeline } from './timeline.ts'
 import { Webhooks } from './webhooks/engine.ts'
 import { keyOf } from './world/draw.ts'
 import type { Imported } from './world/seeded/seed.ts'

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { readStamp, ServiceClock, stamp, wallClock } from '../../src/emulator/clock.ts'
-import { Timeline } from '../../src/emulator/timeline.ts'
+import { readStamp, ServiceClock, stamp, Timeline, wallClock } from '../../src/emulator/clock.ts'
 
 let clock: ServiceClock
 let timeline: Timeline

@@ -4,7 +4,7 @@
  * Invariant: answers are those of the emulator's handlers; nothing changes in this service on its own except by its
  * timeline.
  */
-import { ServiceClock } from '../../src/emulator/clock.ts'
+import { ServiceClock, Timeline } from '../../src/emulator/clock.ts'
 import type { Call, Handler, Route } from '../../src/emulator/http/call.ts'
 import { render } from '../../src/emulator/http/render.ts'
 import { FORM_ROUTES } from '../../src/emulator/http/resources/forms.ts'
@@ -14,7 +14,6 @@ import { RESPONSE_ROUTES } from '../../src/emulator/http/resources/responses.ts'
 import type { Team } from '../../src/emulator/http/teams.ts'
 import { shapeNamed } from '../../src/emulator/shapes/catalogue.ts'
 import type { Shape } from '../../src/emulator/shapes/shape.ts'
-import { Timeline } from '../../src/emulator/timeline.ts'
 import type { Sizes } from '../../src/emulator/world/seeded/seed.ts'
 import type { Row, Table } from '../../src/emulator/world/table.ts'
 import { World } from '../../src/emulator/world/world.ts'

@@ -12,9 +12,11 @@ const OWN = ['streams/', 'api/resources/', 'api/shapes/', 'api/paths.ts', 'emula
 /** Code about the content of certain streams, each with the reason why no declaration could say it. */
 const ABOUT: Readonly<Record<string, string>> = {
   'analytics/': 'classification and wide views are about the questions of forms and the answers to them',
+  'commands/analysts/': 'instruments are scored from the questions of forms',
   'commands/demo/': 'a tour of the emulator’s data, which it queries by name',
   'commands/manage/patients.ts': 'the service’s batch upload, which exists for patients only',
   'commands/run/emulator.ts': 'the options of the emulator',
+  'console/pages/insights.ts': 'charts of forms, over the analysts’ views',
   'commands/manage/classify-actions.ts': 'prints the questions of forms',
   'commands/manage/erase.ts': 'the command is called `erase patient`',
   'load/exports/': 'the format and the tables of the files of exports',

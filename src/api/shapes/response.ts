@@ -1,6 +1,6 @@
 /**
  * A response with its answers, matrix cells, files and e-signatures (specification, section 2.4, which shows no more
- * than `is_skipped`).
+ * than `is_skipped`), and exports of responses (sections 2.5 and 4.5, which show neither).
  */
 import { z } from 'zod'
 import { Id, identified, Optional, Reference } from './record.ts'
@@ -98,3 +98,27 @@ export const Response = z.looseObject({
 })
 
 export type Response = z.infer<typeof Response>
+
+/** An entry of the list of exports. */
+export const Export = z.looseObject({
+  ...identified,
+  name: Optional,
+  form: Reference,
+  form_id: Id.nullish(),
+  form_name: Optional,
+  created_at: Optional,
+})
+
+export type Export = z.infer<typeof Export>
+
+/** One client's row, keyed by column title: of columns with the same title, one only is there. */
+const Row = z.record(z.string(), z.unknown())
+
+/** What `type=json` may answer. Titles repeat, so only `raw_text` and `download_file` surely hold every column. */
+export const ExportContent = z.union([
+  z.array(Row),
+  z.looseObject({ headers: z.array(z.string()), rows: z.array(z.union([Row, z.array(z.unknown())])) }),
+  z.looseObject({ data: z.array(Row) }),
+])
+
+export type ExportContent = z.infer<typeof ExportContent>

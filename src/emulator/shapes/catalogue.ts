@@ -4,12 +4,11 @@
  * Invariant: `random` is a function of the seed and takes at most one shape of each matter.
  */
 import { Draw, keyOf } from '../world/draw.ts'
-import { FORMS, MESSAGES } from './forms.ts'
+import { FORMS, MESSAGES, WEBHOOKS } from './forms.ts'
 import { ENVELOPES, FAILURES, PAGES } from './pages.ts'
 import { IDS, RECORDS, REFERENCES } from './records.ts'
 import { EXPORTS, RESPONSES } from './responses.ts'
 import { combine, groupBy, type Shape, type ShapePart } from './shape.ts'
-import { WEBHOOKS } from './webhooks.ts'
 
 const PARTS: Readonly<Record<string, ShapePart>> = {
   ...ENVELOPES,

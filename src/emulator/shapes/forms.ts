@@ -1,4 +1,4 @@
-/** Alternative notations of forms, packets, documents and messages. */
+/** Alternative notations of forms, packets, documents, messages and events. Signatures cover the bytes that are sent. */
 import type { JsonRecord } from '../http/answer.ts'
 import { groupBy, type ShapePart, without, withQuestions } from './shape.ts'
 
@@ -147,3 +147,36 @@ function reversed(id: string): string {
   const hex = [...id.replaceAll('-', '')].reverse().join('')
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
+
+/** Changes the `data` of `deleted` events. */
+const onDeletion = (write: (data: JsonRecord) => JsonRecord | null) => (envelope: JsonRecord) =>
+  envelope.event_type === 'deleted' ? { ...envelope, data: write(envelope.data as JsonRecord) } : envelope
+
+/** Notations of events and delivery records. */
+export const WEBHOOKS = {
+  'deleted-id': {
+    matter: 'deleted-data',
+    summary: 'the data of a `deleted` event is only the id',
+    event: onDeletion((data) =>
+      Object.fromEntries(Object.entries(data).filter(([name]) => name === 'id' || name === 'uid')),
+    ),
+  },
+  'deleted-empty': {
+    matter: 'deleted-data',
+    summary: 'the data of a `deleted` event is {}',
+    event: onDeletion(() => ({})),
+  },
+  'deleted-null': {
+    matter: 'deleted-data',
+    summary: 'the data of a `deleted` event is null',
+    event: onDeletion(() => null),
+  },
+  'event-record-envelope-id': {
+    matter: 'event-records',
+    summary: 'the id of a webhook event record is that of the envelope, so that attempts share it',
+    record: (record, { resource }) =>
+      resource === 'events' && typeof record.event_id === 'string'
+        ? { ...record, id: record.event_id }
+        : record,
+  },
+} satisfies Record<string, ShapePart>

@@ -4,10 +4,9 @@
  * Invariant: two worlds never share an id, since every id space is keyed by seed, environment and team; every change
  * at run time is reported to every subscriber after it can be read.
  */
-import { type ServiceClock, stamp } from '../clock.ts'
+import { type ServiceClock, stamp, type Timeline } from '../clock.ts'
 import { DECLARED } from '../resources/catalogue.ts'
 import type { DeclaredRow } from '../resources/declared.ts'
-import type { Timeline } from '../timeline.ts'
 import { type Key, keyOf } from './draw.ts'
 import { IdSpace } from './id-space.ts'
 import type { Document, Form, Message, Packet, PacketResponse, Patient, Response } from './records.ts'

@@ -6,7 +6,7 @@
  * equals the known file, or two downloads agree.
  */
 import { ApiError } from '../../api/errors.ts'
-import { streamExport } from '../../api/resources/exports.ts'
+import { streamExport } from '../../api/resources/responses.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Spooled } from '../../load/exports/spool.ts'

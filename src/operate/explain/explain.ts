@@ -9,7 +9,7 @@
 import { canonicalText } from '../../core/canonical.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { isObject, type JsonObject, parseText } from '../../core/json.ts'
-import { parseInstant } from '../../core/time.ts'
+import { type Instant, parseInstant } from '../../core/time.ts'
 import { readEvent } from '../../ingest/drain/read-event.ts'
 import { erasedAmong, hashesOf } from '../../load/erasures.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
@@ -17,7 +17,6 @@ import { stampsDecide } from '../../streams/stream.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { StoredDeadLetter } from '../dead-letters/read.ts'
-import { type Decision, decide, type Ranked } from './decide.ts'
 import {
   type Key,
   type Refetch,
@@ -204,4 +203,37 @@ function unknownRecord({ stream }: Key): IntakeError {
     verdict: 'stop',
     hint: 'check the stream, the id and --team',
   })
+}
+
+export interface Ranked {
+  readonly version: Instant
+  readonly observedAt: Instant
+  readonly deleted: boolean
+  readonly hash: string
+  /** The record's `updated_at`; given only for streams that it orders (`stampsDecide`). */
+  readonly updatedAt?: Instant | null
+}
+
+export type Decision =
+  | 'later version'
+  | 'updated later'
+  | 'tombstone at the same version'
+  | 'read later'
+  | 'content hash'
+  | 'the same state'
+
+/**
+ * Whether `a` wins over another state, and by which criterion: the first of these that differs: version, tombstone, time
+ * of reading, content hash. For streams whose own `updated_at` decides, `updated_at` replaces the version.
+ */
+export function decide(a: Ranked, b: Ranked): { readonly wins: boolean; readonly by: Decision } {
+  const byStamps = !a.deleted && !b.deleted && a.updatedAt != null && b.updatedAt != null
+  if (byStamps && a.updatedAt !== b.updatedAt)
+    return { wins: a.updatedAt! > b.updatedAt!, by: 'updated later' }
+  if (!byStamps && a.version !== b.version) return { wins: a.version > b.version, by: 'later version' }
+  if (a.deleted !== b.deleted) return { wins: a.deleted, by: 'tombstone at the same version' }
+  if (a.observedAt !== b.observedAt) return { wins: a.observedAt > b.observedAt, by: 'read later' }
+  return a.hash === b.hash
+    ? { wins: true, by: 'the same state' }
+    : { wins: a.hash > b.hash, by: 'content hash' }
 }
