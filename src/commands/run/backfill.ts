@@ -94,7 +94,7 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     version: context.version,
     onProgress: progress.update,
   })
-  if (!dry) await removeExpired(warehouse.url, config, logger)
+  if (!dry) await removeExpired(warehouse.url, { ...config, teams: teams.map(({ name }) => name) }, logger)
   return summary
 }
 
@@ -102,7 +102,11 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
 const PRUNE_MS = 60_000
 
 /** Installations without `serve` have no other clean-up. The next run retries a removal that fails. */
-async function removeExpired(url: string, config: Config, logger: Logger): Promise<void> {
+async function removeExpired(
+  url: string,
+  config: Omit<Config, 'teams'> & { readonly teams: readonly string[] },
+  logger: Logger,
+): Promise<void> {
   const now = new Date()
   try {
     await removeSettledBodies(url, { days: config.inboxDays, now })

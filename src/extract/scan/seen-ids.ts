@@ -139,15 +139,25 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
     },
     async missing(place, since, limit) {
       await flush()
+      // First the ids alone, which the index of keys contains: of the records themselves, only absent ones are read.
       const { rows } = await sql<{ id: string; total: string }>`
+        with absent as materialized (
+          select stored.id from intake_raw.records stored
+          where stored.team_id = ${place.teamId} and stored.stream = ${place.stream}
+            and not exists (select from pg_temp.seen where seen.id = stored.id)
+        )
         select current.id, count(*) over () as total
-        from intake_raw.records current
-        where current.team_id = ${place.teamId} and current.stream = ${place.stream} and not current.deleted
+        from absent
+        cross join lateral (
+          select * from intake_raw.records stored
+          where stored.team_id = ${place.teamId} and stored.stream = ${place.stream} and stored.id = absent.id
+          offset 0
+        ) current
+        where not current.deleted
           and (current.observed_at < ${since} or current.observed_at > ${since}::timestamptz + interval '1 day'
             or exists (select from ${sql.table(`intake.${place.table}`)} written
                        where written.team_id = current.team_id and written.id = current.id
                          and written._loaded_at < ${began[0]!.at}::timestamptz))
-          and not exists (select from pg_temp.seen where seen.id = current.id)
         order by current.id
         limit ${limit}`.execute(session.db)
       return { count: Number(rows[0]?.total ?? 0), ids: rows.map((row) => row.id) }

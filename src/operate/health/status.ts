@@ -72,9 +72,16 @@ async function readStreams(db: Kysely<Warehouse>): Promise<readonly Omit<StreamS
       from intake.teams team
       cross join unnest(${ALL_STREAMS.map((stream) => stream.name)}::text[]) with ordinality as stream (name, place)
       cross join lateral (
-        select count(*) filter (where not deleted) as live, count(*) filter (where deleted) as deleted, max(version) as newest
-        from intake_raw.records record
-        where record.team_id = team.team_id and record.stream = stream.name
+        select coalesce(sum(live), 0) as live, coalesce(sum(deleted), 0) as deleted,
+          case
+            when bool_or(is_stale) then (
+              select max(version) from intake_raw.records record
+              where record.team_id = team.team_id and record.stream = stream.name
+            )
+            else max(newest)
+          end as newest
+        from intake_ops.record_counts
+        where record_counts.team_id = team.team_id and record_counts.stream = stream.name
       ) counted
       left join lateral (
         select run.started_at, part.status

@@ -15,6 +15,7 @@ import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { identitiesIn } from '../erase/identities.ts'
+import { sumUpCounts } from '../health/counts.ts'
 
 export interface Retention {
   /** Null: for ever. */
@@ -25,6 +26,8 @@ export interface Retention {
 
 export interface PruneOptions extends Retention {
   readonly url: string
+  /** Teams whose counts are summed up; default: all. */
+  readonly teams?: readonly string[]
   readonly now: Date
   /** No portion begins later than this after the first; the next call goes on. */
   readonly forMs: number
@@ -45,7 +48,8 @@ const PORTION = 1_000
 const KEPT_RUNS = 2
 const LOCK_TIMEOUT_MS = 1_000
 
-export async function prune({ url, historyDays, runDays, now, forMs }: PruneOptions): Promise<Pruned> {
+export async function prune(options: PruneOptions): Promise<Pruned> {
+  const { url, historyDays, runDays, now, forMs, teams = null } = options
   const pruned: Pruned = { history: 0, runs: 0, deadLetters: 0, ticks: 0, deliveries: 0 }
   await using session = await openSession({ url, purpose: 'retention', lockTimeoutMs: LOCK_TIMEOUT_MS })
   const { db } = session
@@ -57,6 +61,7 @@ export async function prune({ url, historyDays, runDays, now, forMs }: PruneOpti
     }
   }
   try {
+    await sumUpCounts(db, teams)
     if (historyDays !== null) await all('history', () => pruneHistory(db, daysBefore(now, historyDays)))
     if (runDays === null) return pruned
     const before = daysBefore(now, runDays)

@@ -23,8 +23,8 @@ export async function listTeams(url: string): Promise<readonly ListedTeam[]> {
   try {
     const { rows } = await sql<ListedTeam>`
       select team.name, team.team_id, team.environment,
-        (select count(*)::int from intake_raw.records record
-          where record.team_id = team.team_id and not record.deleted) as rows,
+        (select coalesce(sum(live), 0)::int from intake_ops.record_counts counts
+          where counts.team_id = team.team_id) as rows,
         (select count(*)::int from intake_raw.inbox event
           where event.team_id = team.team_id and event.status = 'pending') as pending_events,
         (select to_json(max(run.started_at)) #>> '{}'
