@@ -130,6 +130,7 @@ describe('test/ mirrors src/', () => {
       'canary',
       'compat',
       'conformance',
+      'attack',
       'crash',
       'e2e',
       'fuzz',

@@ -24,6 +24,9 @@ const MIN_BUFFER = 4 * 1024
 /** Parts that may have any size, and the least mean size, in bytes, of a body with more parts. */
 const PARTS = 2_000
 const MIN_MEAN = 64
+/** Bytes of a discarded body that are read at once, and the pause after each further part (of 64 KiB at most). */
+const UNHURRIED = 128 * 1024
+const HINDER_MS = 50
 /** How often rates are looked at. */
 const LOOK_MS = 250
 
@@ -83,6 +86,7 @@ export function openBodies(
         request.on('data', (part: Buffer) => {
           const before = length
           length += part.length
+          if (length > UNHURRIED && (buffer === null || reservation === null)) hinder(request)
           // The result is known: the rest is read and discarded.
           if (buffer === null) return
           parts += 1
@@ -118,6 +122,12 @@ export function openBodies(
       })
     },
   }
+}
+
+/** Reads the rest of a body that is discarded at a megabyte a second: reading costs as much as storing. */
+function hinder(request: IncomingMessage): void {
+  request.pause()
+  setTimeout(() => request.resume(), HINDER_MS)
 }
 
 function roomFor(length: number, declared: number, most: number): number {

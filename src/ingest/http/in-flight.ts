@@ -3,7 +3,7 @@
  *
  * Invariant: the sums never exceed their limits, and are 0 when every request was answered; so memory is bounded
  * whatever is sent, and however slowly. Bodies whose signature is not checked yet have half of the bytes, and those of one
- * peer a third; where that is used up, the oldest that has been arriving for a second makes room. The rest is left to
+ * peer a little less; where that is used up, the oldest that has been arriving for a second makes room. The rest is left to
  * events that are signed. Large bodies leave a quarter of the bytes to small ones. Where there are several teams, each
  * leaves a quarter of everything to the others, so that requests for one team do not shut out another.
  */
@@ -17,7 +17,7 @@ const SHARE_OF_LARGE = 0.75
 const SHARE_OF_A_TEAM = 0.75
 /** Share of the bytes for bodies whose signature is not checked, and for those of one peer. */
 const SHARE_OF_UNCHECKED = 0.5
-const SHARE_OF_A_PEER = 1 / 3
+const SHARE_OF_A_PEER = 0.45
 /** What a request that waits costs besides its body. */
 const REQUEST_BYTES = 4 * 1024
 

@@ -35,7 +35,7 @@ export interface IngestLimits {
 export const LIMITS: IngestLimits = {
   body: 5_242_880,
   eventsInFlight: 10_000,
-  bytesInFlight: 32 * 1024 * 1024,
+  bytesInFlight: 64 * 1024 * 1024,
   connections: 4_000,
   connectionsOfPeer: 1_000,
   headersMs: 5_000,

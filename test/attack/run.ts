@@ -1,0 +1,234 @@
+/**
+ * `npm run attack -- [--seconds 10] [--only NAME]`: attacks a fresh installation, as docs/security.md describes, while signed
+ * events are sent from the same address. Prints, for each attack, how many were accepted, their p99 and the memory of
+ * `serve`. Exit 1 where an attack succeeds.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SIGNATURE_HEADER, sign } from '../../src/core/signature.ts'
+import { builtFile } from '../support/built.ts'
+import { cleanUp, openEmbedded, temporaryDirectory } from '../support/embedded-fixture.ts'
+import { whenInterrupted } from '../support/interruption.ts'
+import { withSession } from '../support/sessions.ts'
+import { readWords, wholeNumber } from '../support/words.ts'
+import { BYSTANDERS } from './bystanders.ts'
+import { eventOf, post, send } from './traffic.ts'
+
+const USAGE = `npm run attack -- [--seconds 10] [--only NAME]
+
+  --seconds N  how long each attack on the endpoint lasts
+  --only NAME  one attack on the endpoint`
+
+/** Each attack with what it does. */
+const ATTACKS = {
+  none: 'no attack',
+  declared: '600 connections declare 64 KiB and send a byte a second',
+  idle: '4,000 connections send nothing',
+  heads: '1,000 connections never end their head',
+  trickle: '300 connections send 5 MB at 40 KB/s',
+  large: '30 connections send 5 MB that nobody signed',
+  forged: '64 connections send wrong signatures',
+  elsewhere: '64 connections ask for unknown teams',
+  garbage: '64 connections send no HTTP',
+  nested: 'signed bodies of 5 MB of nested arrays',
+} as const
+
+const MIN_ACCEPTED = 0.99
+const MAX_P99_MS = 1_000
+const MAX_MEGABYTES = 300
+const MAX_HEALTH_MS = 1_000
+const PER_SECOND = 40
+
+const { values } = readWords(USAGE, { seconds: { type: 'string' }, only: { type: 'string' } })
+const seconds = wholeNumber('--seconds', values.seconds ?? '10')
+const SECRET = 'a secret of the attacked installation'
+const faults: string[] = []
+const say = (line: string) => void process.stdout.write(`${line}\n`)
+
+const folder = temporaryDirectory()
+const dataDir = join(folder, 'data')
+mkdirSync(dataDir)
+const server = await openEmbedded({ dataDir })
+const ended = async () => {
+  serve?.kill('SIGTERM')
+  await server.stop()
+  await cleanUp()
+}
+whenInterrupted(ended)
+const env = {
+  PATH: process.env.PATH,
+  ...{ DATABASE_URL: server.url, INTAKE_WEBHOOK_SECRETS: SECRET, LOG_LEVEL: 'error', INTAKE_CRON: 'off' },
+  ...{ INTAKE_WEBHOOK_PORT: '0', INTAKE_ADMIN_PORT: '0', INTAKE_DATA_DIR: join(folder, 'none') },
+}
+const cli = builtFile('cli.js')
+const serve = spawn(process.execPath, ['--max-semi-space-size=4', cli, 'serve', '--json'], {
+  ...{ env, cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] },
+})
+const lines: string[] = []
+for await (const line of createInterface({ input: serve.stdout! })) {
+  lines.push(line)
+  if (line === '}') break
+}
+const { webhooks, admin } = JSON.parse(lines.join('\n')) as { webhooks: string; admin: string }
+
+const rows = async <Row extends object>(text: string, given: unknown[] = []) =>
+  await withSession(server.url, async (client) => (await client.query<Row>(text, given)).rows)
+
+/** Resident memory in MB, and the longest that /healthz took in ms, until it is stopped. */
+function watch() {
+  const worst = { megabytes: 0, health: 0 }
+  let isOn = true
+  const looks = (async () => {
+    while (isOn) {
+      const status = readFileSync(`/proc/${serve.pid}/status`, 'utf8')
+      worst.megabytes = Math.max(worst.megabytes, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024)
+      const begun = performance.now()
+      const answer = await fetch(`${admin}/healthz`).catch(() => null)
+      worst.health = Math.max(worst.health, answer?.ok ? performance.now() - begun : Number.POSITIVE_INFINITY)
+      await sleep(50)
+    }
+  })()
+  return async () => {
+    isOn = false
+    await looks
+    return worst
+  }
+}
+
+function attack(kind: string) {
+  const program = join(import.meta.dirname, 'attacker.ts')
+  const words = ['--import', 'tsx', program, kind, webhooks, String(seconds + 2)]
+  const child = spawn(process.execPath, words, {
+    ...{ env: { ...process.env, ATTACK_SECRET: SECRET }, stdio: ['ignore', 'pipe', 'inherit'] },
+  })
+  const answers: string[] = []
+  createInterface({ input: child.stdout! }).on('line', (line) => void answers.push(line))
+  return { answers, ended: once(child, 'exit') }
+}
+
+async function attackEndpoint(kind: keyof typeof ATTACKS): Promise<void> {
+  const stop = watch()
+  const attacker = kind === 'none' ? null : attack(kind)
+  await sleep(attacker === null ? 0 : 2_000)
+  const { accepted, sent, p99, refused } = await send(webhooks, SECRET, PER_SECOND, seconds)
+  await attacker?.ended
+  const { megabytes, health } = await stop()
+  const share = accepted / sent
+  const bad = [
+    share < MIN_ACCEPTED ? `accepted ${JSON.stringify(refused)}` : '',
+    p99 > MAX_P99_MS ? 'p99' : '',
+    megabytes > MAX_MEGABYTES ? 'memory' : '',
+    health > MAX_HEALTH_MS ? 'healthz' : '',
+    attacker?.answers.some((status) => status !== '200') ? `answers ${[...new Set(attacker.answers)]}` : '',
+  ].filter((each) => each !== '')
+  const figures = [
+    `${(share * 100).toFixed(1)} %`.padStart(8),
+    `${p99.toFixed(0)} ms`.padStart(8),
+    `${megabytes.toFixed(0)} MB`.padStart(7),
+    `${health.toFixed(0)} ms`.padStart(8),
+  ]
+  say(
+    `${ATTACKS[kind].padEnd(58)} ${figures.join(' ')}${bad.length === 0 ? '' : `  WRONG: ${bad.join(', ')}`}`,
+  )
+  for (const each of bad) faults.push(`${ATTACKS[kind]}: ${each}`)
+}
+
+const report = (name: string, succeeded: readonly string[]) => {
+  say(`${name.padEnd(58)} ${succeeded.length === 0 ? 'refused' : `WRONG: ${succeeded.join('; ')}`}`)
+  for (const each of succeeded) faults.push(`${name}: ${each}`)
+}
+
+/** Every event before garbage on its connection is answered 200. */
+async function garbageAfterEvents(): Promise<readonly string[]> {
+  const { hostname, port } = new URL(webhooks)
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, async (_, at) => {
+      const body = eventOf(`garbage-${at}`)
+      const socket = connect(Number(port), hostname)
+      let received = ''
+      socket.on('data', (part) => {
+        received += String(part)
+      })
+      socket.on('error', () => {})
+      socket.write(
+        `POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: ${body.length}\r\n${SIGNATURE_HEADER}: ${sign(body, SECRET)}\r\n\r\n${body}\0garbage\r\n\r\n`,
+      )
+      await once(socket, 'close')
+      return received.startsWith('HTTP/1.1 200')
+    }),
+  )
+  const lost = answers.filter((isAnswered) => !isAnswered).length
+  return lost === 0 ? [] : [`${lost} of ${answers.length} events were not answered 200`]
+}
+
+/** Wrong signatures open no sessions: those of the ingester are as before. */
+async function sessionsOfForgeries(): Promise<readonly string[]> {
+  const sessions = () =>
+    rows<{ pid: number }>(
+      `select pid from pg_stat_activity where datname = current_database()
+         and application_name like 'intake-sync%' order by pid`,
+    )
+  await post(webhooks, Buffer.from('{}'), 'wrong')
+  const before = new Set((await sessions()).map(({ pid }) => pid))
+  for (let at = 0; at < 20; at += 1)
+    await Promise.all(Array.from({ length: 50 }, () => post(webhooks, Buffer.from('{}'), 'wrong')))
+  const more = (await sessions()).filter(({ pid }) => !before.has(pid)).length
+  // One of the drain or of a probe may have been renewed.
+  return more > 1 ? [`${more} new sessions`] : []
+}
+
+/** A signed event becomes a row, and the database migrates, within ten seconds. */
+async function work(): Promise<void> {
+  const id = `worked-${Math.random()}`
+  const status = await post(webhooks, eventOf(id), SECRET)
+  if (status !== 200) throw new Error(`an event was answered ${status}`)
+  execFileSync(process.execPath, [cli, 'migrate'], { env, cwd: folder, timeout: 30_000, stdio: 'ignore' })
+  for (const end = Date.now() + 10_000; ; await sleep(100)) {
+    const pending = await rows(`select from intake_raw.inbox where record_id = $1 and status = 'pending'`, [
+      id,
+    ])
+    if (pending.length === 0) return
+    if (Date.now() > end) throw new Error('an event was not drained in ten seconds')
+  }
+}
+
+function insecureDatabase(): readonly string[] {
+  const words = [cli, 'status']
+  try {
+    execFileSync(process.execPath, words, {
+      ...{ env: { ...env, DATABASE_URL: 'postgres://u:p@db.example.com/w?sslmode=require' }, cwd: folder },
+      stdio: 'ignore',
+    })
+  } catch (error) {
+    return (error as { status?: number }).status === 2 ? [] : ['not refused with exit 2']
+  }
+  return ['accepted']
+}
+
+say(
+  `${'attack'.padEnd(58)} ${'accepted'.padStart(8)} ${'p99'.padStart(8)} ${'memory'.padStart(7)} ${'healthz'.padStart(8)}`,
+)
+for (const kind of Object.keys(ATTACKS) as (keyof typeof ATTACKS)[])
+  if (values.only === undefined || values.only === kind) await attackEndpoint(kind)
+if (values.only === undefined) {
+  report('garbage after a valid event', await garbageAfterEvents())
+  report('wrong signatures open sessions', await sessionsOfForgeries())
+  for (const [name, run] of Object.entries(BYSTANDERS)) report(name, await run({ url: server.url, work }))
+  report('a remote database without verification', insecureDatabase())
+  await work()
+  const nested = await rows<{ open: number }>(
+    `select count(*)::int as open from intake_raw.inbox where octet_length(body) > 1000000 and status <> 'dead'`,
+  )
+  report('nested bodies become dead letters', nested[0]!.open === 0 ? [] : [`${nested[0]!.open} are not`])
+}
+serve.kill('SIGTERM')
+await once(serve, 'exit')
+await server.stop()
+await cleanUp()
+say(faults.length === 0 ? 'no attack succeeded' : `${faults.length} attacks succeeded`)
+process.exitCode = faults.length === 0 ? 0 : 1
