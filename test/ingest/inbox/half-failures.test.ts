@@ -58,6 +58,35 @@ async function storeMany(inbox: Awaited<ReturnType<typeof openInbox>>): Promise<
   return outcomes
 }
 
+it('a failure that is not of the connection is trouble for five seconds, or until events are stored again', async () => {
+  const database = await createTestDatabase()
+  const { recorded: _, watch, logger } = openRecorder()
+  let later = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + later }
+  const inbox = await openInbox({
+    ...{ url: database.url, clock, logger, watch, onStored: () => {}, limits: PATIENT },
+  })
+  onTestFinished(async () => {
+    await inbox.close()
+    await database.drop()
+  })
+  const fail = async () => {
+    await query(database.url, 'alter table intake_raw.inbox rename to elsewhere')
+    await expect(inbox.store(event())).rejects.toThrow()
+    await query(database.url, 'alter table intake_raw.elsewhere rename to inbox')
+  }
+  await fail()
+  expect(inbox.trouble()).not.toBeNull()
+  later = 4_000_000
+  expect(inbox.trouble()).not.toBeNull()
+  later = 60_000_000
+  expect(inbox.trouble()).toBeNull()
+  await fail()
+  expect(inbox.trouble()).not.toBeNull()
+  expect(await inbox.store(event())).toBe('stored')
+  expect(inbox.trouble()).toBeNull()
+})
+
 it('one that cannot reconnect leaves the work to the other, and returns when it can', async () => {
   const { url, inbox, recorded, writers, allow, end } = await openScene(10)
   await inbox.store(event())

@@ -98,6 +98,13 @@ test('rows that name the patient by external id, or by name and address, are rem
   expect(await bytes()).not.toMatch(/EHR-1|another number|another spelling/)
 })
 
+test('rows without a name or an address are of nobody, whatever the patient leaves empty', async () => {
+  await patient('p-1', { first_name: '', last_name: 'Lee', email: '' })
+  await load('17,,Lee,,,,False,another Lee\np-1,,Lee,,,,False,own')
+  expect(await erased('p-1')).toMatchObject({ exportRows: 1 })
+  expect(await rows()).toEqual(['1 17 another Lee'])
+})
+
 test('a file that cannot be read is not kept as bytes once a patient was erased', async () => {
   await patient('p-1', { first_name: 'Ann' })
   await scene.session.client.query(

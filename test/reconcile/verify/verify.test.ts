@@ -264,21 +264,28 @@ it('erased records are not reported as missing', async () => {
   expect((await verify('--streams', 'exports')).code).toBe(0)
 })
 
-it('deletes nothing beyond the guard, and reports it', async () => {
-  await scene.query(
-    `insert into intake.packets (team_id, id, name, _version, _origin)
-     select 1, 'packet ' || n, 'x', now(), 'hand' from generate_series(1, 60) n`,
-  )
+it('deletes nothing beyond the guard, and reports it; fifty records are within it', async () => {
+  const add = (count: number) =>
+    scene.query(
+      `insert into intake.packets (team_id, id, name, _version, _origin)
+       select 1, $1 || ' packet ' || n, 'x', now(), 'hand' from generate_series(1, $1::int) n`,
+      [count],
+    )
+  await add(51)
   const guarded = await verify('--repair', '--streams', 'packets')
   expect(guarded.code).toBe(4)
   expect(documentOf(guarded).streams.packets).toMatchObject({
     repaired: 0,
     note: expect.stringContaining('--allow-mass-delete'),
   })
-  expect(documentOf(guarded).streams.packets!.extra).toHaveLength(60)
+  expect(documentOf(guarded).streams.packets!.extra).toHaveLength(51)
   const done = await verify('--repair', '--allow-mass-delete', '--streams', 'packets')
   expect(done.code, done.output).toBe(0)
-  expect(documentOf(done).streams.packets!.repaired).toBe(60)
+  expect(documentOf(done).streams.packets!.repaired).toBe(51)
+  await add(50)
+  const few = await verify('--repair', '--streams', 'packets')
+  expect(few.code, few.output).toBe(0)
+  expect(documentOf(few).streams.packets!.repaired).toBe(50)
 })
 
 it('a repair of a stream that another run locks is rejected; a comparison is not', async () => {

@@ -1,0 +1,91 @@
+/** Rows of the inbox: which are taken within a bound of bytes, and that only pending ones are settled. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import {
+  type InboxRow,
+  isAnyDue,
+  isFull,
+  postpone,
+  settle,
+  TAKE_SHARES,
+  takeDue,
+  takeThese,
+} from '../../../src/ingest/drain/inbox-rows.ts'
+import { openScene, patientEvent, type Scene } from './scene.ts'
+
+let scene: Scene
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene[Symbol.asyncDispose]())
+beforeEach(() => scene.rows('truncate intake_raw.inbox'))
+
+async function stored(count: number): Promise<readonly InboxRow[]> {
+  const ids = Array.from({ length: count }, (_, at) => `p${at}`)
+  await scene.store(ids.map((id) => patientEvent(id, 1)))
+  return await takeDue(scene.session, [scene.teamId], count)
+}
+const state = () =>
+  scene.rows(
+    'select record_id as id, status, attempts, due_at is not null as later from intake_raw.inbox order by seq',
+  )
+const ids = (rows: readonly InboxRow[]) => rows.map(({ recordId }) => recordId)
+
+describe('of three pending events of a hundred bytes', () => {
+  it.each([
+    [0, []],
+    [100, ['p0']],
+    [101, ['p0', 'p1']],
+    [200, ['p0', 'p1']],
+    [201, ['p0', 'p1', 'p2']],
+  ])('within %i bytes are taken those that begin before the bound', async (bytes, taken) => {
+    await stored(3)
+    await scene.rows(`update intake_raw.inbox set body = convert_to(repeat('x', 100), 'UTF8')`)
+    const { rows } = await scene.session.client.query<InboxRow>(TAKE_SHARES, [
+      [scene.teamId],
+      ['0'],
+      9,
+      bytes,
+    ])
+    expect(ids(rows)).toEqual(taken)
+  })
+})
+
+it.each([
+  [2, 3, 1, false],
+  [3, 3, 1, true],
+  [4, 3, 1, true],
+  [2, 9, 3_999_999, false],
+  [2, 9, 4_000_000, true],
+  [1, 9, 8_000_000, true],
+])('a batch of %i rows, of %i at most, with %i bytes each is full: %s', (count, most, bytes, full) => {
+  const body = { length: bytes } as Buffer
+  expect(
+    isFull(
+      Array.from({ length: count }, () => ({ body }) as InboxRow),
+      most,
+    ),
+  ).toBe(full)
+})
+
+it('events that were settled meanwhile are not taken, settled or postponed again', async () => {
+  const rows = await stored(3)
+  await settle(scene.session, [rows[0]!], 'done')
+  await settle(scene.session, [rows[1]!], 'dead')
+  const seqs = rows.map(({ seq }) => seq)
+  expect(ids(await takeThese(scene.session, seqs))).toEqual(['p2'])
+  for (const row of rows.slice(0, 2)) await postpone(scene.session, row, 60_000)
+  expect(await settle(scene.session, rows.slice(0, 2), 'dead')).toEqual([])
+  expect(await state()).toEqual([
+    { id: 'p0', status: 'done', attempts: 0, later: false },
+    { id: 'p1', status: 'dead', attempts: 0, later: false },
+    { id: 'p2', status: 'pending', attempts: 0, later: false },
+  ])
+  expect(await isAnyDue(scene.session, [scene.teamId])).toBe(true)
+  await postpone(scene.session, rows[2]!, 60_000)
+  expect((await state())[2]).toEqual({ id: 'p2', status: 'pending', attempts: 1, later: true })
+  expect(await isAnyDue(scene.session, [scene.teamId, scene.teamId + 1])).toBe(false)
+  expect(await takeDue(scene.session, [scene.teamId], 9)).toEqual([])
+  // Settled at last, an event is due no more.
+  expect(await settle(scene.session, [rows[2]!], 'done')).toMatchObject([{ seq: rows[2]!.seq }])
+  expect((await state())[2]).toMatchObject({ status: 'done', later: false })
+})
