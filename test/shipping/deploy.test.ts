@@ -53,9 +53,18 @@ describe('systemd', () => {
     expect(settings.get('ProtectSystem')).toBe('strict')
     expect(settings.get('CapabilityBoundingSet')).toBe('')
     expect(settings.get('UMask')).toBe('0077')
+    expect(settings.get('LimitCORE')).toBe('0')
+    expect(settings.get('MemoryMax')).toBe('512M')
     expect(settings.get('TimeoutStopSec')).toBe('2min')
     // Node compiles as it runs.
     expect(settings.has('MemoryDenyWriteExecute')).toBe(false)
+  })
+
+  test('only the unit that migrates has the login of the owner, and it runs before the others', () => {
+    const owners = services.filter((name) => read(`systemd/${name}`).includes('database_url_owner'))
+    expect(owners).toEqual(['intake-sync-migrate.service'])
+    for (const name of services.filter((each) => !owners.includes(each)))
+      expect(valuesOf(name, 'After')[0]).toContain('intake-sync-migrate.service')
   })
 
   test('the timer starts a unit that is there, at the hour of the default schedule', () => {
@@ -163,6 +172,7 @@ describe('kubernetes', () => {
     expect(manifests.map(({ apiVersion, kind }) => `${apiVersion} ${kind}`)).toEqual([
       ...[
         'v1 ConfigMap',
+        'networking.k8s.io/v1 NetworkPolicy',
         'apps/v1 Deployment',
         'v1 Service',
         'policy/v1 PodDisruptionBudget',
@@ -218,6 +228,28 @@ describe('kubernetes', () => {
       expect(template.metadata.labels).toMatchObject({ 'app.kubernetes.io/name': 'intake-sync' })
     },
   )
+
+  test.each(pods)('only the init container of the %s has the login of the owner', (_, template) => {
+    const [migrating, ...others] = template.spec.initContainers as Container[]
+    expect([migrating!.args, others]).toEqual([['migrate'], []])
+    expect(migrating!.env).toEqual([
+      { name: 'DATABASE_URL_FILE', value: '/run/secrets/owner/database_url_owner' },
+    ])
+    expect(migrating!.envFrom).toBeUndefined()
+    expect(migrating!.securityContext).toEqual(template.spec.containers[0].securityContext)
+    for (const { volumeMounts } of template.spec.containers as Container[])
+      expect(volumeMounts.map(({ name }) => name)).not.toContain('owner')
+  })
+
+  test('a pod is reached for webhooks and by the monitor only, and reaches names, Postgres and the service', () => {
+    const { podSelector, ingress, egress, policyTypes } = ofKind('NetworkPolicy').spec
+    for (const [, template] of pods) expect(template.metadata.labels).toMatchObject(podSelector.matchLabels)
+    expect(policyTypes).toEqual(['Ingress', 'Egress'])
+    const portsOf = (rules: readonly { ports: readonly { port: unknown }[] }[]) =>
+      rules.flatMap(({ ports }) => ports.map(({ port }) => port))
+    expect(portsOf(ingress)).toEqual(['webhooks', 'admin'])
+    expect(portsOf(egress)).toEqual([53, 53, 5432, 443])
+  })
 
   test('the ingester is asked where it answers, and takes webhooks while one of two is replaced', () => {
     const { spec } = deployment
