@@ -15,6 +15,7 @@ import { refreshWideViews } from './wide-views.ts'
 /** Null, or why the views are not as new as the tables. */
 export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | null> {
   try {
+    await sql`select intake_raw.restart_changes()`.execute(db)
     await noteQuestions(db)
     if ((await syncViews(db)).length > 0) await ensureRoles(db)
     await refreshWideViews(db)

@@ -7,10 +7,10 @@
 import { ALL_STREAMS, PERSONS } from '../streams/catalogue.ts'
 import type { Analysts, Stream } from '../streams/stream.ts'
 
-/** Stands in a file of sql/views for one line per stream that analysts see. */
+/** Stands in a file of sql/views for the newest time and the last event of each stream that analysts see. */
 const EACH_STREAM = /^ *-- each stream:.*$/m
 
-/** `text` with the newest time and the last event of each stream in place of its line `-- each stream:`. */
+/** `text` with what follows from the streams in place of its comments: a line `-- each stream:`, or a list of names. */
 export function withStreams(text: string): string {
   const lines = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing').map(
     (stream) =>
@@ -18,7 +18,11 @@ export function withStreams(text: string): string {
     max(_loaded_at) filter (where _origin like 'event:%') as last_event_at
   from intake.${stream.table} x where x.team_id = t.team_id`,
   )
-  return text.replace(EACH_STREAM, () => lines.join('\n  union all\n'))
+  const names = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing').map(({ name }) => `'${name}'`)
+  return text
+    .replace(EACH_STREAM, () => lines.join('\n  union all\n'))
+    .replaceAll('/* the streams of analysts */', names.join(', '))
+    .replaceAll('/* the stream of persons */', `'${PERSONS.name}'`)
 }
 
 /** A record's own time, where it has one that is not ahead; a tombstone has only its version. */

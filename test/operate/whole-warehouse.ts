@@ -10,7 +10,8 @@ export async function wholeWarehouse(url: string): Promise<Record<string, readon
      order by 1`,
   )
   const text = tables.map(
-    ({ name }) => `select '${name}' as name, (to_jsonb(t) - '_loaded_at')::text as line from ${name} t`,
+    ({ name }) =>
+      `select '${name}' as name, (to_jsonb(t) - '_loaded_at' - 'change_seq' - 'changed_at')::text as line from ${name} t`,
   )
   const rows = await query<{ name: string; line: string }>(url, `${text.join(' union all ')} order by 1, 2`)
   const lines: Record<string, string[]> = Object.fromEntries(tables.map(({ name }) => [name, []]))

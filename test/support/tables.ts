@@ -18,7 +18,7 @@ export async function dumpStream(
     lines.push(...rows.map((row) => `${table} ${row.line}`))
   }
   const { rows } = await session.client.query<{ line: string }>(
-    `select (to_jsonb(t) - 'team_id')::text as line from intake_raw.records t where team_id = $1 and stream = $2 order by 1`,
+    `select (to_jsonb(t) - 'team_id' - 'change_seq' - 'changed_at')::text as line from intake_raw.records t where team_id = $1 and stream = $2 order by 1`,
     [teamId, stream.name],
   )
   return [...lines, ...rows.map((row) => `records ${row.line}`)]

@@ -362,6 +362,11 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     )
     await query(
       url,
+      "insert into intake_raw.removed_records (team_id, stream, key) values ($1, 'patients', 'of an erased patient')",
+      [teamId],
+    )
+    await query(
+      url,
       "insert into intake_ops.removed_events (team_id, event_hash) values ($1, 'of an event')",
       [teamId],
     )

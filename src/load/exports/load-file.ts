@@ -7,6 +7,7 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
+import { sql } from 'kysely'
 import type pg from 'pg'
 import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -68,6 +69,7 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     }
     await joinProblems(db, taken.teamId, file.exportId)
     await matchQuestions(db, taken.teamId, file.exportId)
+    await noteChange(db, taken, file.exportId)
     const findings = { problems: problems.count, problemsAt: problems.at, driftAt: new Map<string, number>() }
     await recordFindings(db, taken.stream, findings)
     await assertOwned(db, taken)
@@ -77,6 +79,17 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     await client.query('rollback').catch(() => {})
     throw error
   }
+}
+
+/** The rows of an export change although its record does not: the change feed reports the export. */
+async function noteChange(
+  db: Session['db'],
+  { teamId, stream }: TakenSlice,
+  exportId: string,
+): Promise<void> {
+  await sql`
+    update intake_raw.records set change_seq = default, changed_at = default
+    where team_id = ${teamId} and stream = ${stream} and id = ${exportId}`.execute(db)
 }
 
 const INVALID_PARAMETER = '22023'

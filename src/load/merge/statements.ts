@@ -187,7 +187,8 @@ function merge(
       insert into ${table} as current (${refs(columns)})
       select ${incoming} from ${stage} incoming join judged using (team_id, id) where judged.wins
       order by incoming.team_id, incoming.stream, incoming.id
-      on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3), byStamps ? ['current', 'version'] : null)}
+      on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3), byStamps ? ['current', 'version'] : null)},
+        change_seq = default, changed_at = default
       where ${supersedes('excluded', byStamps)}
       returning team_id, id, xmax <> 0 as replaced
     ),

@@ -12,7 +12,7 @@ export async function liveRows(
   leaveOut: readonly string[] = [],
 ): Promise<Record<string, readonly string[]>> {
   const columns = [...CIRCUMSTANCES, ...leaveOut]
-  const raw = ['version', 'observed_at', 'origin', ...columns]
+  const raw = ['version', 'observed_at', 'origin', 'change_seq', 'changed_at', ...columns]
   const names = [
     ...STREAMS.flatMap(({ table, children }) => [table, ...children.map((child) => child.table)]),
   ]
@@ -66,7 +66,7 @@ export async function everyTable(url: string, team: string): Promise<Record<stri
     `select 'records', (to_jsonb(t) - $1::text[])::text from intake_raw.records t, own where t.team_id = own.id and not deleted`,
   )
   const text = `with own as materialized (select team_id as id from intake.teams where name = $2) ${parts.join(' union all ')} order by 1, 2`
-  const volatile = [...CIRCUMSTANCES, 'version', 'observed_at', 'origin']
+  const volatile = [...CIRCUMSTANCES, 'version', 'observed_at', 'origin', 'change_seq', 'changed_at']
   const tables: Record<string, string[]> = Object.fromEntries(names.map(({ name }) => [name, []]))
   for (const { name, line } of await query<{ name: string; line: string }>(url, text, [volatile, team])) {
     tables[name] ??= []
