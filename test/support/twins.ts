@@ -416,6 +416,15 @@ export async function troubleTwins(twins: Twins): Promise<void> {
   await alertTwins(twins, [north.name, south.name])
   for (const { name, teamId, store } of [north, south]) {
     await store(...eventsOf(name, 'second', 60))
+    for (const [table, columns, values] of [
+      ['delivery_checks', 'event_id', "'not found'"],
+      ['delivery_configs', 'first_at, last_at', "'2001-01-01', '2001-01-01'"],
+    ])
+      await query(
+        url,
+        `insert into intake_ops.${table} (team_id, config_id, ${columns}) values ($1, 'w', ${values}) on conflict do nothing`,
+        [teamId],
+      )
     await query(
       url,
       `insert into intake_ops.refetches (team_id, stream, id, reason, origin, due_at)

@@ -13,6 +13,7 @@ import { UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
 import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
+import { settleDeliveries } from '../../operate/health/silence-signs.ts'
 import { prune } from '../../operate/serve/retention.ts'
 import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
@@ -111,6 +112,7 @@ async function removeExpired(
   try {
     await removeSettledBodies(url, { days: config.inboxDays, now })
     await prune({ ...config, url, now, forMs: PRUNE_MS })
+    await settleDeliveries(url, config.inboxDays, config.teams)
   } catch (error) {
     logger.warn({ code: warehouseError(error).code }, 'expired rows could not be removed')
   }

@@ -5,9 +5,10 @@
  * Invariant: a delivery counts as missing only if its configuration sends to this warehouse: its secret is stored here,
  * or one of its events reached the inbox. Configurations of other receivers are ignored.
  */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import { openSession } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Signs } from './silence.ts'
 
@@ -100,21 +101,21 @@ interface Deliveries {
   readonly gone: number
 }
 
-async function readDeliveries(
-  db: Kysely<Warehouse>,
-  ids: readonly number[],
-  inboxDays: number,
-): Promise<readonly Deliveries[]> {
-  const { rows } = await sql<Deliveries>`
-    with deliveries as materialized (
+/** Events that have to be looked for (intake_ops.delivery_checks), each with its attempts, and whether it was received. */
+function checkedEvents(ids: readonly number[], inboxDays: number): RawBuilder<unknown> {
+  return sql`
+    deliveries as materialized (
       select delivery.team_id, delivery.webhook_config_id as config_id, delivery.event_id,
         min(delivery.created_at) as first_at,
         bool_or(coalesce(delivery.response_status_code between 200 and 299,
           delivery.status ~* '^(succe|deliver|ok)', false)) as is_delivered,
         coalesce(max(delivery.next_retry_at) > now(), false) as is_retried
-      from intake.webhook_deliveries delivery
-      where delivery.team_id = any (${ids}::smallint[])
-        and delivery._deleted_at is null and delivery.event_id is not null
+      from intake_ops.delivery_checks listed
+      join intake.webhook_deliveries delivery
+        on delivery.team_id = listed.team_id and delivery.webhook_config_id = listed.config_id
+          and delivery.event_id = listed.event_id
+      where listed.team_id = any (${[...ids]}::smallint[])
+        and delivery._deleted_at is null
         and delivery.created_at > now() - make_interval(days => ${inboxDays}::int)
       group by 1, 2, 3
     ), listed as materialized (
@@ -127,12 +128,64 @@ async function readDeliveries(
           and removed.event_hash = sha256(convert_to(deliveries.event_id, 'UTF8'))
       ) as is_received
       from deliveries
-    ), ours as materialized (
+    )`
+}
+
+/** Configurations that send to this warehouse, and since when. */
+function ownConfigurations(ids: readonly number[], inboxDays: number): RawBuilder<unknown> {
+  return sql`
+    ours as materialized (
       select team_id, config_id, created_at as since from intake_ops.webhook_secrets
-      where team_id = any (${ids}::smallint[]) and retired_at is null
+      where team_id = any (${[...ids]}::smallint[]) and retired_at is null
+      union all
+      select team_id, config_id, first_at from intake_ops.delivery_configs
+      where team_id = any (${[...ids]}::smallint[]) and last_at > now() - make_interval(days => ${inboxDays}::int)
       union all
       select team_id, config_id, min(first_at) from listed where is_received group by 1, 2
-    ), missing as (
+    )`
+}
+
+/**
+ * Settles the check of deliveries: events that were received, have expired, or are of other receivers need not be looked
+ * for again. `teams`: of these only, by name; null: of all.
+ */
+export async function settleDeliveries(
+  url: string,
+  inboxDays: number,
+  teams: readonly string[] | null = null,
+): Promise<void> {
+  await using session = await openSession({ url, purpose: 'check of deliveries' })
+  const { db } = session
+  const { rows } = await sql<{ team_id: number }>`
+    select team_id from intake.teams where ${teams}::text[] is null or name = any(${teams}::text[]) order by 1`.execute(
+    db,
+  )
+  for (const { team_id } of rows) {
+    await sql`
+      with ${checkedEvents([team_id], inboxDays)}, ${ownConfigurations([team_id], inboxDays)}, received as (
+        insert into intake_ops.delivery_configs as known (team_id, config_id, first_at, last_at)
+        select team_id, config_id, min(first_at), max(first_at) from listed where is_received group by 1, 2 order by 1, 2
+        on conflict (team_id, config_id) do update
+          set first_at = least(known.first_at, excluded.first_at), last_at = greatest(known.last_at, excluded.last_at)
+      )
+      delete from intake_ops.delivery_checks checked
+      where team_id = ${team_id} and not exists (
+        select from listed
+        where listed.config_id = checked.config_id and listed.event_id = checked.event_id and not listed.is_received
+          and (listed.first_at > now() - interval '1 day' or exists (
+            select from ours where ours.config_id = listed.config_id and ours.since <= listed.first_at
+          ))
+      )`.execute(db)
+  }
+}
+
+async function readDeliveries(
+  db: Kysely<Warehouse>,
+  ids: readonly number[],
+  inboxDays: number,
+): Promise<readonly Deliveries[]> {
+  const { rows } = await sql<Deliveries>`
+    with ${checkedEvents(ids, inboxDays)}, ${ownConfigurations(ids, inboxDays)}, missing as (
       select listed.team_id,
         count(*) filter (where is_delivered)::int as delivered_missing,
         count(*) filter (where not is_delivered and not is_retried)::int as failed_missing

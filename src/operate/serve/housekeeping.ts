@@ -10,6 +10,7 @@ import { keepInboxDays } from '../../ingest/inbox/days.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { dropOldCounts } from '../health/received.ts'
+import { settleDeliveries } from '../health/silence-signs.ts'
 import { prune, type Retention } from './retention.ts'
 
 const HOUR_MS = 3_600_000
@@ -53,6 +54,7 @@ async function runHousekeeping({ url, inboxDays, retention, logger }: Housekeepi
     const bodies = await removeSettledBodies(url, age)
     if (bodies > 0) logger.info({ bodies }, 'old bodies of dead letters removed')
     await dropOldCounts(url)
+    await settleDeliveries(url, inboxDays)
     if (retention === undefined) return
     const pruned = await prune({ ...retention, url, now: age.now, forMs: PRUNE_MS })
     if (Object.values(pruned).some((count) => count > 0)) logger.info(pruned, 'expired rows removed')

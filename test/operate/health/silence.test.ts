@@ -1,6 +1,7 @@
 /** Webhooks that stop are detected: expected events are compared with received ones. */
 import { describe, expect, it } from 'vitest'
 import { judgeSilence, type Signs } from '../../../src/operate/health/silence.ts'
+import { settleDeliveries } from '../../../src/operate/health/silence-signs.ts'
 import { readWebhooks } from '../../../src/operate/health/team-status.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
@@ -92,6 +93,7 @@ async function openTeam() {
   )
   return {
     run,
+    url: warehouse.url,
     /** This many events per hour, over these hours before now. */
     heard: (from: number, to: number, events: number) =>
       run(
@@ -124,6 +126,9 @@ async function openTeam() {
     async verdict() {
       await using session = await openSession({ url: warehouse.url, purpose: 'test' })
       const [status] = await readWebhooks(session.db, { inboxDays: 30 })
+      // Settling the check changes no result.
+      await settleDeliveries(warehouse.url, 30)
+      expect(await readWebhooks(session.db, { inboxDays: 30 })).toEqual([status])
       return status!
     },
     [Symbol.asyncDispose]: () => warehouse.drop(),
@@ -197,6 +202,39 @@ describe('a warehouse', () => {
     await team.listed('came', 'c-1', 200, '2 hours')
     await team.received('came')
     expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
+  })
+
+  it('looks again for what is missing only, however many deliveries arrived, are old, or go to others', async () => {
+    await using team = await openTeam()
+    await team.heard(24 * 10, 0, 5)
+    const many = (names: string, config: string, ago: string) =>
+      team.run(
+        `insert into intake.webhook_deliveries
+           (team_id, id, event_id, webhook_config_id, status, response_status_code, created_at, _version, _origin)
+         select team_id, gen_random_uuid(), $1 || number, $2, 'x', 200, now() - $3::interval, now(), 'test'
+         from intake.teams, generate_series(1, 300) as number`,
+        [names, config, ago],
+      )
+    await many('came ', 'c-1', '2 hours')
+    await team.run(
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
+       select team_id, event_id, '\\x00', current_date, now(), '{}', 'done' from intake.webhook_deliveries`,
+    )
+    await many('old ', 'c-1', '45 days')
+    await many('to others ', 'c-9', '2 days')
+    await team.listed('missing', 'c-1', 200, '1 hour')
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
+    expect(await query(team.url, 'select event_id from intake_ops.delivery_checks')).toEqual([
+      { event_id: 'missing' },
+    ])
+    // An attempt that is listed later is looked for.
+    await team.received('missing')
+    await team.listed('missing', 'c-1', 200, '1 minute')
+    await team.listed('new', 'c-1', 200, '1 minute')
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
+    expect(await query(team.url, 'select event_id from intake_ops.delivery_checks')).toEqual([
+      { event_id: 'new' },
+    ])
   })
 
   it('detects a configuration that was disabled or deleted', async () => {
