@@ -5,10 +5,9 @@ import { instantOf } from '../../src/core/time.ts'
 import { json } from '../api/support/service.ts'
 import { withoutPauses } from '../e2e/support/impatient.ts'
 import { littlePatient, littlePatients, startLittleService } from '../e2e/support/little-service.ts'
-import { documentOf, openWarehouse, query } from '../e2e/support/scene.ts'
+import { connect, documentOf, openWarehouse, query } from '../e2e/support/scene.ts'
 import { noonPlus, openClinicDrain, patientEvent } from '../ingest/drain/scene.ts'
 import { eventOf, known, openScene, post, SECRET } from '../ingest/support/ingest.ts'
-import { openRaw } from '../ingest/support/raw.ts'
 import { runCommand } from '../support/run-command.ts'
 
 withoutPauses()
@@ -156,13 +155,14 @@ it('a fault has the status of the side that must fix it, and not 400 for all', a
   for (const text of ['', '{', 'null', '{"event_type":"deleted","source":"patient","data":{}}'])
     expect(await status(url, Buffer.from(text))).toBe(200)
   // Faults of ours: to be sent again, with the time to wait.
-  const silentOnes = [await openRaw(url), await openRaw(url)]
-  for (const raw of silentOnes)
-    raw.write('POST /webhooks HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n')
+  const blocker = await connect(scene.url)
+  await blocker.query('begin; lock table intake_raw.inbox')
+  const stored = [post(url, eventOf()), post(url, eventOf())]
   await expect.poll(() => scene.ingester.inFlight.events).toBe(2)
   const crowded = await post(url, eventOf())
   expect(crowded.status).toBe(503)
-  for (const raw of silentOnes) await raw[Symbol.asyncDispose]()
+  await blocker.end()
+  await Promise.all(stored)
   await expect.poll(() => scene.ingester.inFlight.events).toBe(0)
   await query(scene.url, 'alter table intake_raw.inbox rename to away')
   const away = await post(url, eventOf())
