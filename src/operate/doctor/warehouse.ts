@@ -34,6 +34,7 @@ export async function checkWarehouse(url: string): Promise<WarehouseChecks> {
   const schema = await schemaCheck(url)
   const checks = [
     await serverCheck(session),
+    await transportCheck(session, url),
     await pooledCheck(session, second),
     await encodingCheck(session),
     await writeCheck(session),
@@ -43,6 +44,30 @@ export async function checkWarehouse(url: string): Promise<WarehouseChecks> {
   if (migrated)
     checks.push(await privilegeCheck(session), await rolesCheck(session), await questionsCheck(session))
   return { checks, session, migrated }
+}
+
+async function transportCheck({ db }: Session, url: string): Promise<Check> {
+  const { rows } = await sql<Transport>`
+    select ssl.version as "tls", coalesce(
+        activity.client_addr <<= '127.0.0.0/8' or activity.client_addr = '::1', true) as "isLocal"
+    from pg_stat_activity activity left join pg_stat_ssl ssl on ssl.pid = activity.pid and ssl.ssl
+    where activity.pid = pg_backend_pid()`.execute(db)
+  return judgeTransport(rows[0]!, /[?&]sslmode=verify-(?:full|ca)(?:&|$)/.test(url))
+}
+
+export interface Transport {
+  /** Version of TLS; null without. */
+  readonly tls: string | null
+  /** Over loopback or a Unix socket. */
+  readonly isLocal: boolean
+}
+
+export function judgeTransport({ tls, isLocal }: Transport, isVerified: boolean): Check {
+  const name = 'database transport'
+  if (tls !== null && isVerified) return ok(name, `${tls}, and the server is verified`)
+  if (isLocal) return ok(name, 'within this machine')
+  const what = tls === null ? 'not encrypted' : `${tls}, but the server is not verified`
+  return warning(name, what, 'set sslmode=verify-full in DATABASE_URL, unless the network is private')
 }
 
 async function serverCheck({ db }: Session): Promise<Check> {

@@ -74,6 +74,7 @@ test('without a fault, nothing is reported and the exit code is 0', async () => 
       'node',
       'configuration',
       'database',
+      'database transport',
       'database sessions',
       'database encoding',
       'database writes',
