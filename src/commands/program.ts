@@ -39,6 +39,10 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   receipt: async (context) => (await import('./manage/receipt.ts')).receiptCommand(context),
   config: async (context) => (await import('./manage/config.ts')).configCommand(context),
   doctor: async (context) => (await import('./inspect/doctor.ts')).doctorCommand(context),
+  completion: async (context) =>
+    (await import('./manage/completion.ts')).completionCommand(context, () =>
+      Promise.all(Object.values(COMMANDS).map((open) => open(context))),
+    ),
   emulator: async (context) => (await import('./run/emulator.ts')).emulatorCommand(context),
   demo: async (context) => (await import('./demo/demo.ts')).demoCommand(context),
 }
