@@ -38,7 +38,7 @@ interface Word {
   readonly description: string
 }
 
-/** What can follow the words of `path`. */
+/** The words that may follow those of `path`. */
 interface Place {
   /** Names of commands, with a blank between two; empty at the start. */
   readonly path: string

@@ -1,27 +1,39 @@
 /**
  * `intake-sync migrate`: brings the schemas up to date, or reports whether they are.
  *
- * Invariant: `--status` changes nothing.
+ * Invariant: `--status` and `--plan` change nothing.
  */
 import { Command } from 'commander'
 import { migrate, migrationStatus } from '../../analytics/migrate.ts'
+import { type PlannedStatement, planMigration } from '../../analytics/plan.ts'
 import { readConfig } from '../../config/config.ts'
 import { type Context, ExitCode, openWarehouse, printJson, requireWarehouse } from '../context.ts'
+import { fittedTable, paragraph } from '../terminal/terminal.ts'
 
 export function migrateCommand(context: Context): Command {
   return new Command('migrate')
     .description('bring the schemas of the warehouse up to date')
     .option('--status', 'list applied and pending migrations, change nothing; exit 0 up to date, 4 behind')
+    .option(
+      '--plan',
+      'print the pending statements with their locks and the rows of the tables; change nothing',
+    )
     .option('--json', 'print one JSON document')
-    .action(async (options: { status?: true; json?: true }) => {
+    .action(async (options: { status?: true; plan?: true; json?: true }) => {
       const config = readConfig(context.env)
-      const open = options.status ? requireWarehouse : openWarehouse
+      const open = options.status || options.plan ? requireWarehouse : openWarehouse
       await using warehouse = await open(context, config)
       if (options.status) {
         const status = await migrationStatus(warehouse.url)
         if (options.json) printJson(context, { up_to_date: status.pending.length === 0, ...status })
         else context.stdout.write(statusText(status))
         if (status.pending.length > 0) throw new ExitCode(4)
+        return
+      }
+      if (options.plan) {
+        const plan = await planMigration(warehouse.url)
+        if (options.json) printJson(context, { statements: plan })
+        else context.stdout.write(planText(context, plan))
         return
       }
       const { migrated, applied, rolesNote, notes } = await migrate(warehouse.url, config)
@@ -31,6 +43,29 @@ export function migrateCommand(context: Context): Command {
       else if (migrated.length === 0) context.stdout.write('up to date\n')
       else context.stdout.write(`${migrated.map((name) => `applied ${name}`).join('\n')}\nup to date\n`)
     })
+}
+
+/** Statements that touch nothing that is there are counted only. */
+function planText(context: Context, plan: readonly PlannedStatement[]): string {
+  if (plan.length === 0) return 'up to date\n'
+  const names = [...new Set(plan.map(({ migration }) => migration))]
+  const rows = plan
+    .filter(({ lock }) => lock !== 'none')
+    .map(({ migration, lock, table, rows: count, is_long, statement }) => [
+      migration.slice(0, 4),
+      lock,
+      table ?? '-',
+      count === null ? '-' : `${count}${is_long ? ', all read or written' : ''}`,
+      statement.length > 80 ? `${statement.slice(0, 79)}…` : statement,
+    ])
+  const head = ['', 'lock', 'on', 'rows', 'statement']
+  const others = plan.length - rows.length
+  return [
+    `${paragraph(context, `${names.length} migration(s), all in one transaction: ${names.join(', ')}`, 0)}\n`,
+    rows.length === 0 ? '' : `${fittedTable(context, [head, ...rows], 4)}\n`,
+    paragraph(context, `${others} statement(s) lock no table that is there.`, 0),
+    paragraph(context, 'After them, views whose definition changed are made again.', 0),
+  ].join('')
 }
 
 function statusText({
