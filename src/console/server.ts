@@ -24,6 +24,7 @@ import { guard, openSessions, Refusal, type Role, type Visitor } from './access.
 import { HEADERS, serveAssets } from './assets.ts'
 import * as format from './format.ts'
 import { serveLive } from './live.ts'
+import { serveBreaking } from './pages/break.ts'
 import { serveDeadLetters } from './pages/dead-letters.ts'
 import { serveInbox } from './pages/inbox.ts'
 import { serveInsights } from './pages/insights.ts'
@@ -98,6 +99,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
       const visitor: Visitor | null = request.visitor
       const page = {
         ...{ title, assets, visitor, waits, version: options.version, path: request.url.split('?')[0] },
+        canBreak: (options.breakages ?? []).length > 0,
         // The answer to a form cannot be loaded again.
         isLive: visitor !== null && request.method === 'GET' && status === 200,
         token: visitor === null ? '' : sessions.formToken(visitor),
@@ -148,7 +150,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
 
 const PARTS = [
   ...[serveVisits, servePages, serveLive, serveInbox, serveDeadLetters, serveRecords, serveVerify],
-  serveInsights,
+  ...[serveInsights, serveBreaking],
 ]
 
 const NOT_FOUND: Page = {

@@ -14,6 +14,23 @@ export interface Setting {
   readonly from: string
 }
 
+/** Something that the demo can break. */
+export interface Breakage {
+  readonly name: string
+  readonly title: string
+  /** By what it heals, in words. */
+  readonly heals: string
+  readonly run: () => Promise<Damage>
+}
+
+export interface Damage {
+  /** What is broken now. */
+  readonly text: string
+  /** Begins what heals it; resolves where that is nothing of ours. */
+  readonly heal: () => Promise<void>
+  readonly isHealed: () => Promise<boolean>
+}
+
 export interface ConsoleOptions {
   /** Connection string of a migrated warehouse. */
   readonly url: string
@@ -35,6 +52,8 @@ export interface ConsoleOptions {
   readonly checks: (signal: AbortSignal) => Promise<readonly Check[]>
   /** Prints a one-time link where only the person who runs the process sees it. */
   readonly onLink: (link: string, role: Role) => void
+  /** Only for the demo. Default: none. */
+  readonly breakages?: readonly Breakage[]
   readonly clock: Clock
   readonly random: () => number
   readonly logger: Logger

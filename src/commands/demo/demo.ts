@@ -22,6 +22,7 @@ import { type Context, ExitCode, openLogger, printJson } from '../context.ts'
 import { backfillDocument } from '../run/backfill-report.ts'
 import { openProgress } from '../run/progress.ts'
 import { type AnalystResults, queryAsAnalyst } from './analyst.ts'
+import { openDemoConsole } from './breaking.ts'
 import { type LiveChange, openLive, watchChanges } from './live.ts'
 import { advanceWorld, countRecords, DEMO_TEAM, demoTeam, startDemoService } from './service.ts'
 import * as say from './text.ts'
@@ -89,7 +90,9 @@ async function runDemo(context: Context, options: Options): Promise<void> {
   if (options.json) printJson(context, document(results, options.stay === true, places))
   print(`All results are as expected, after ${seconds.toFixed(1)} s.\n\n`)
   if (!options.stay) return print(say.overlongDirectoryText(places))
-  print(say.stayText(places))
+  const load = () => loadAll(context, server.url, service)
+  await using page = await openDemoConsole({ context, url: server.url, service, places, logger, load })
+  print(say.stayText(places, page))
   await untilAborted(context.signal)
 }
 

@@ -15,6 +15,9 @@ const PATIENTS = 3_000
 /** Milliseconds that every answer takes, as over a network. */
 const LATENCY_MS = 30
 
+/** Of the service, as long as nobody breaks it. */
+export const DEMO_FAULTS = `slow=${LATENCY_MS}`
+
 /** The form whose question is reworded, and which the queries show. */
 export const REWORDED_FORM = 'Insurance'
 
@@ -26,7 +29,7 @@ export interface ChangesMade {
 }
 
 export function startDemoService(): Promise<Emulator> {
-  return startEmulator({ port: 0, seed: 1, patients: PATIENTS, faults: `slow=${LATENCY_MS}` })
+  return startEmulator({ port: 0, seed: 1, patients: PATIENTS, faults: DEMO_FAULTS })
 }
 
 /** The team that the demo loads: the first one of production. */

@@ -102,9 +102,16 @@ export function overlongDirectoryText({ dataDir }: DemoPlaces): string {
 }
 
 /** Next steps while warehouse and service keep running. */
-export function stayText({ dataDir, directory, port, variables, webhooks, admin }: DemoPlaces): string {
+export function stayText(
+  { dataDir, directory, port, variables, webhooks, admin }: DemoPlaces,
+  page: { readonly url: string; readonly link: string },
+): string {
   return [
     'Warehouse and service run until Ctrl-C; changes at the service appear in the tables at once.',
+    'The console shows all of it, and can break it. This link logs you in, once:',
+    '',
+    `  ${page.link}`,
+    '',
     `Webhooks are received at ${webhooks}, health and metrics are at ${admin}. From another terminal:`,
     '',
     '  # SQL with another client; the password stays in its file',

@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Config, readConfig } from '../../config/config.ts'
 import { openConsole } from '../../console/server.ts'
+import type { Breakage } from '../../console/shared.ts'
 import { systemClock } from '../../core/clock.ts'
 import { type Context, openLogger, openWarehouse, printJson } from '../context.ts'
 import { allChecks } from '../inspect/doctor.ts'
@@ -63,13 +64,14 @@ interface Place {
   readonly port?: number
   /** URL of the admin server of this process. */
   readonly admin?: string
+  readonly breakages?: readonly Breakage[]
 }
 
 /** Opens the console that the configuration describes. */
 export async function openConfiguredConsole(
   context: Context,
   config: Config,
-  { url, logger, port: chosen = config.consolePort, admin = adminOf(config) }: Place,
+  { url, logger, port: chosen = config.consolePort, admin = adminOf(config), breakages = [] }: Place,
 ): Promise<OpenedConsole> {
   const login = loginName()
   const opened = await openConsole({
@@ -81,6 +83,7 @@ export async function openConfiguredConsole(
     settings: shownSettings(context),
     checks: (signal) => allChecks({ ...context, signal }),
     onLink: (link) => context.stdout.write(`log in, once: ${link}\n`),
+    breakages,
     clock: systemClock,
     random: Math.random,
     version: context.version,
