@@ -24,7 +24,7 @@ export interface Breakage {
 }
 
 export interface Damage {
-  /** What is broken now. */
+  /** The damage, in words. */
   readonly text: string
   /** Begins what heals it; resolves where that is nothing of ours. */
   readonly heal: () => Promise<void>
