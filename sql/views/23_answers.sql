@@ -10,17 +10,30 @@ select a.team_id, a.response_id, a.position, a.value_position,
   case
     when a.value_text <> '' then true
     when q.kind in ('choice', 'number', 'checkbox', 'date', 'text', 'none') then false
+    when q.kind = 'signature' then exists (
+      select from intake.response_signatures s
+      where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id
+        and (s.has_image or s.signed_at is not null or s.signer_name <> '')
+    )
+    when q.kind = 'file' then exists (
+      select from intake.response_files s
+      where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id
+    )
+    when q.kind = 'matrix' then exists (
+      select from intake.response_matrix_cells s
+      where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id and s.value_text <> ''
+    )
     else exists (
-        select from intake.response_signatures s
-        where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id
-          and (s.has_image or s.signed_at is not null or s.signer_name <> '')
-      ) or exists (
-        select from intake.response_files s
-        where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id
-      ) or exists (
-        select from intake.response_matrix_cells s
-        where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id and s.value_text <> ''
-      )
+      select from intake.response_signatures s
+      where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id
+        and (s.has_image or s.signed_at is not null or s.signer_name <> '')
+    ) or exists (
+      select from intake.response_files s
+      where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id
+    ) or exists (
+      select from intake.response_matrix_cells s
+      where s.team_id = a.team_id and s.response_id = a.response_id and s.question_id = a.question_id and s.value_text <> ''
+    )
   end as is_answered,
   case when own.shows <> 'nothing' and q.kind = 'choice' and a.value_text = any (q.choices) then a.value_text end as choice,
   case when (own.shows = 'everything' and q.kind <> 'date') or (own.shows = 'structured' and q.kind = 'number')

@@ -230,6 +230,18 @@ describe('answers', () => {
     expect((await of('smoker')).map(({ boolean }) => boolean)).toEqual([true, null])
   })
 
+  it('have the choices that were offered in a view of their own, in order, also those that nobody selected', async () => {
+    const offered = `select choice, position, question_position from intake_analytics.choices
+      where question_id = 'payer' order by position`
+    expect(await analyst.rows(offered)).toEqual(
+      ['PPO', 'HMO', 'Other'].map((choice, at) => ({ choice, position: at + 1, question_position: 6 })),
+    )
+    const [taken] = await analyst.rows(
+      `select count(*)::int as times from intake_analytics.answers where question_id = 'payer' and choice = 'Other'`,
+    )
+    expect(taken).toEqual({ times: 0 })
+  })
+
   it('are hidden otherwise, while the type of the question stays visible', async () => {
     for (const question of ['name', 'story', 'born']) {
       for (const row of await of(question)) expect(row).toEqual({ ...nothing, is_shown: false })
