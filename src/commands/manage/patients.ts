@@ -14,6 +14,8 @@ import { IntakeError, UsageError } from '../../core/errors.ts'
 import { type Context, detailOf, ExitCode, oneTeam, openService, printJson } from '../context.ts'
 import { openProgress } from '../run/progress.ts'
 import { parseDuration } from '../terminal/options.ts'
+import { printable } from '../terminal/printable.ts'
+import { readColumns } from './upload-columns.ts'
 import { type UploadState, uploadDocument, uploadState, uploadText, verdictOn } from './upload-progress.ts'
 
 export function patientsCommand(context: Context): Command {
@@ -26,6 +28,7 @@ export function patientsCommand(context: Context): Command {
         .argParser(parseDuration)
         .default(1800, '30m'),
     )
+    .option('--map <file>', 'a JSON object that renames columns: {"Given name": "first_name"}')
     .option('--json', 'print one JSON document')
     .addHelpText('after', HELP)
     .action((file: string, options: UploadOptions) => uploadFile(context, file, options))
@@ -49,6 +52,7 @@ interrupted while the upload continues at the service.`
  */
 export interface UploadOptions {
   readonly team?: string
+  readonly map?: string
   /** Seconds. */
   readonly timeout: number
   readonly json?: true
@@ -65,7 +69,17 @@ const MISSES = 3
 export async function uploadFile(context: Context, path: string, options: UploadOptions): Promise<void> {
   const config = readConfig(context.env)
   const team = oneTeam(config, options.team)
-  const file = { name: basename(path), bytes: await bytesOf(path) }
+  const { bytes, missing, unknown } = readColumns(await bytesOf(path), options.map)
+  if (unknown.length > 0 && !options.json)
+    context.stdout.write(`columns that the service may not know: ${unknown.map(printable).join(', ')}\n`)
+  if (missing.length > 0) {
+    throw new UsageError(
+      `FILE has no column ${missing.join(' and ')}, and ${unknown.length} that the service may not know`,
+      'rename them in its first line, or with --map FILE.json; nothing was sent',
+      'FILE',
+    )
+  }
+  const file = { name: basename(path), bytes }
   const { state, note } = await sendAndFollow(context, config, team, file, options)
   if (options.json) printJson(context, uploadDocument(state, note))
   else context.stdout.write(uploadText(state, note))

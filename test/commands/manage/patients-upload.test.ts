@@ -274,3 +274,43 @@ it.each([
   expect(run.stderr).toContain(named)
   expect(service.received).toEqual([])
 })
+
+describe('columns', () => {
+  const write = (name: string, text: string) => {
+    const path = join(folder, name)
+    writeFileSync(path, text)
+    return path
+  }
+  const foreign = `\ufeffVorname,"Nach\nname",email\r\n${CANARY},"B, C",x\r\n`
+
+  it('without those that the service requires nothing is sent, and the error quotes nothing of the file', async () => {
+    const path = write('foreign.csv', foreign)
+    const { code, stdout, stderr } = await runCommand(['patients', 'upload', path], env)
+    expect([code, service.received]).toEqual([2, []])
+    expect(stderr).toContain(
+      'FILE has no column first_name and last_name, and 2 that the service may not know',
+    )
+    expect(stderr).not.toMatch(/Vorname|Nach/)
+    expect(stdout).toContain('may not know: Vorname, Nach')
+  })
+
+  it('are renamed by --map, and every row is sent byte for byte', async () => {
+    first = [done, 200]
+    const path = write('foreign.csv', foreign)
+    const map = write('map.json', JSON.stringify({ Vorname: 'first_name', 'Nach\nname': 'last_name' }))
+    const { code } = await runCommand(['patients', 'upload', path, '--map', map], env)
+    expect(code).toBe(0)
+    expect(String(asked('POST')[0]!.body)).toContain(
+      `\r\n\r\nfirst_name,last_name,email\n${CANARY},"B, C",x\r\n`,
+    )
+  })
+
+  it.each(['{', '[]', '{"Name": "x"}', '{"first_name": 1}'])('--map %s is wrong usage', async (text) => {
+    const { code, stderr } = await runCommand(
+      ['patients', 'upload', file, '--map', write('map.json', text)],
+      env,
+    )
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--map')])
+    expect(service.received).toEqual([])
+  })
+})
