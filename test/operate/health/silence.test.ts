@@ -104,7 +104,7 @@ async function openTeam() {
         [from, to, events],
       ),
     listed: (
-      event: string,
+      event: string | null,
       config: string,
       code: number | null,
       ago: string,
@@ -125,11 +125,11 @@ async function openTeam() {
       ),
     async verdict() {
       await using session = await openSession({ url: warehouse.url, purpose: 'test' })
-      const [status] = await readWebhooks(session.db, { inboxDays: 30 })
+      const statuses = await readWebhooks(session.db, { inboxDays: 30 })
       // Settling the check changes no result.
       await settleDeliveries(warehouse.url, 30)
-      expect(await readWebhooks(session.db, { inboxDays: 30 })).toEqual([status])
-      return status!
+      expect(await readWebhooks(session.db, { inboxDays: 30 })).toEqual(statuses)
+      return statuses.find((status) => status.team === 'default')!
     },
     [Symbol.asyncDispose]: () => warehouse.drop(),
   }
@@ -172,6 +172,7 @@ describe('a warehouse', () => {
     await team.listed('to another receiver', 'c-9', 200, '1 hour')
     await team.listed('before our time', 'c-1', 200, '25 days')
     await team.listed('tried again soon', 'c-1', 500, '1 hour', '10 minutes')
+    await team.listed(null, 'c-1', 200, '1 hour')
     expect(await team.verdict()).toMatchObject({ verdict: 'ok', deliveries_missing: 0, deliveries_failed: 0 })
     await team.listed('acknowledged by whom?', 'c-1', 200, '1 hour')
     await team.listed('given up', 'c-1', null, '3 hours')
@@ -182,6 +183,56 @@ describe('a warehouse', () => {
     expect(reason).toBe(
       '1 event that the service lists as delivered did not reach the inbox; the service could not deliver 1 event',
     )
+  })
+
+  it('expects no event that is older than the inbox keeps', async () => {
+    await using team = await openTeam()
+    await team.run("update intake_ops.webhook_secrets set created_at = now() - interval '60 days'")
+    await team.listed('removed by its age', 'c-1', 200, '30 days 1 hour')
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 0 })
+    await team.listed('lost', 'c-1', 200, '29 days')
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
+  })
+
+  it('judges a team by its own events, deliveries, configurations and runs, though another has the same ids', async () => {
+    await using team = await openTeam()
+    await team.listed('lost', 'c-1', 200, '1 hour')
+    await team.listed('given up', 'c-1', 503, '1 hour')
+    await team.listed('to another receiver', 'c-9', 200, '1 hour')
+    for (const ago of ['2 days', '1 hour'])
+      await team.run(
+        `with run as (
+           insert into intake_ops.runs (kind, status, started_at, finished_at)
+           values ('backfill', 'succeeded', now() - $1::interval, now() - $1::interval) returning run_id
+         )
+         insert into intake_ops.run_streams (run_id, team_id, stream, status, changed)
+         select run_id, team_id, 'patients', 'succeeded', 6 from run, intake.teams`,
+        [ago],
+      )
+    const alone = await team.verdict()
+    expect(alone).toMatchObject({ verdict: 'silent', deliveries_missing: 1, deliveries_failed: 1 })
+    expect(alone.reason).toMatch(/found 6 changes/)
+    const other = `(select team_id from intake.teams where name = 'other')`
+    for (const statement of [
+      `insert into intake.teams (name) values ('other')`,
+      // It received these events, or removed them.
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
+       select ${other}, id, '\\x00', current_date, now(), '{}', 'done' from unnest('{lost,to another receiver}'::text[]) id`,
+      `insert into intake_ops.removed_events (team_id, event_hash)
+       values (${other}, sha256(convert_to('given up', 'UTF8')))`,
+      `insert into intake_ops.events_received (team_id, hour, events, last_at)
+       select ${other}, date_trunc('hour', now()) - make_interval(hours => ago), 50, now() from generate_series(0, 300) ago`,
+      // Its configurations: one of the same id that is gone, one to which events of the first were sent.
+      `insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+       select ${other}, id, '\\x00', now() - interval '20 days' from unnest('{c-1,c-9}'::text[]) id`,
+      `insert into intake.webhook_configs (team_id, id, is_active, created_at, _deleted_at, _version, _origin)
+       values (${other}, 'c-1', null, null, now(), now(), 'test')`,
+      `with run as (insert into intake_ops.runs (kind, status) values ('backfill', 'succeeded') returning run_id)
+       insert into intake_ops.run_streams (run_id, team_id, stream, status, changed)
+       select run_id, ${other}, 'patients', 'succeeded', 900 from run`,
+    ])
+      await team.run(statement)
+    expect(await team.verdict()).toEqual(alone)
   })
 
   it('counts an event that was removed with a patient as received, for ever', async () => {
@@ -245,7 +296,20 @@ describe('a warehouse', () => {
       verdict: 'silent',
       reason: expect.stringMatching(/disabled/),
     })
-    await team.run('update intake.webhook_configs set _deleted_at = now(), is_active = null')
+    // Another configuration of the team sends elsewhere, though another team's of that id sends to us.
+    await team.run(
+      `insert into intake.webhook_configs (team_id, id, is_active, _version, _origin)
+       select team_id, 'c-9', true, now(), 'test' from intake.teams`,
+    )
+    await team.run(
+      `with other as (insert into intake.teams (name) values ('other') returning team_id)
+       insert into intake_ops.webhook_secrets (team_id, config_id, secret) select team_id, 'c-9', '\\x00' from other`,
+    )
+    expect(await team.verdict()).toMatchObject({
+      verdict: 'silent',
+      reason: expect.stringMatching(/disabled/),
+    })
+    await team.run(`update intake.webhook_configs set _deleted_at = now(), is_active = null where id = 'c-1'`)
     expect(await team.verdict()).toMatchObject({
       verdict: 'silent',
       reason: expect.stringMatching(/no longer exists/),
