@@ -16,7 +16,7 @@ const headOf = (length: number, signature = FORGED, path = '/webhooks') =>
   `POST ${path} HTTP/1.1\r\nHost: here\r\n${SIGNATURE_HEADER}: ${signature}\r\nContent-Length: ${length}\r\n\r\n`
 
 /** Keeps `count` connections busy with `work` until the time is over; whatever ends one, another takes its place. */
-async function keep(count: number, work: (socket: Socket) => Promise<void>): Promise<void> {
+async function keep(count: number, work: (socket: Socket) => Promise<void>, pauseMs = 250): Promise<void> {
   await Promise.all(
     Array.from({ length: count }, async () => {
       while (!isOver()) {
@@ -26,7 +26,7 @@ async function keep(count: number, work: (socket: Socket) => Promise<void>): Pro
         const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
         await Promise.race([work(socket), closed, sleep(until - performance.now())])
         socket.destroy()
-        await sleep(250)
+        await sleep(pauseMs)
       }
     }),
   )
@@ -64,7 +64,7 @@ const NESTED = [
 
 const ATTACKS: Readonly<Record<string, () => Promise<void>>> = {
   declared: () => keep(600, (socket) => dribble(socket, headOf(65_536), 1_000, 'x')),
-  idle: () => keep(4_000, lingering),
+  idle: () => keep(4_000, lingering, 2_000),
   heads: () => keep(1_000, (socket) => dribble(socket, 'POST /webhooks HTTP/1.1\r\n', 500, 'X: y\r\n')),
   forged: () => keep(64, (socket) => ask(socket, () => `${headOf(2)}{}`)),
   large: () =>

@@ -7,6 +7,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { availableParallelism, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -210,6 +211,9 @@ function insecureDatabase(): readonly string[] {
   return ['accepted']
 }
 
+const busy = loadavg()[0]! / availableParallelism()
+if (busy > 0.5)
+  say(`the machine is busy (load ${busy.toFixed(1)} a core): times say more about it than about intake-sync`)
 say(
   `${'attack'.padEnd(58)} ${'accepted'.padStart(8)} ${'p99'.padStart(8)} ${'memory'.padStart(7)} ${'healthz'.padStart(8)}`,
 )
