@@ -26,6 +26,7 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     [['status', '--max-age', '3x'], "'3x' is invalid. Use a duration such as 26h, 90m or 2d, or"],
     [['dead-letters', 'list', '--stream', 'form'], 'did you mean forms?'],
     [['explain', 'patient', '1'], 'did you mean patients?'],
+    [['wait', 'patient'], 'did you mean patients?'],
     [['migrate', '--down'], '--down'],
     [[], 'Usage:'],
   ])('%j', async (words, named) => {

@@ -10,7 +10,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, printJson, requireWarehouse } from '../context.ts'
-import { parseDuration } from '../terminal/options.ts'
+import { parseDuration, requireStream } from '../terminal/options.ts'
 
 interface Options {
   readonly since?: string
@@ -45,6 +45,11 @@ Exit 1 if the time was over first. The same over HTTP, on the admin address of
 serve: GET /wait?stream=…&id=…&since=…&timeout=30&team=… answers 200 or 504.`
 
 async function run(context: Context, name: string, id: string | undefined, options: Options): Promise<void> {
+  requireStream(
+    name,
+    ALL_STREAMS.map((stream) => stream.name),
+    'STREAM',
+  )
   const wanted: Wanted = {
     stream: streamNamed(name),
     id: id ?? null,

@@ -1,7 +1,7 @@
 /**
  * The admin server: /healthz, /readyz, /metrics and /wait.
  *
- * Invariant: /healthz waits for nothing; /wait for as long as it is asked to. The others respond within two seconds,
+ * Invariant: /healthz waits for nothing; /wait for as long as requested. The others respond within two seconds,
  * even if the warehouse hangs. No response contains data of a record, a secret or a connection string.
  */
 import fastify from 'fastify'
@@ -33,7 +33,7 @@ export interface AdminOptions {
 /** `GET /wait` is for scripts on the machine; more of them is a mistake. */
 const MAX_WAITING = 20
 const WAIT_USAGE =
-  'Ask as ?stream=patients&since=2026-01-05T02:11:09Z, with id, team and timeout (seconds, at most 300).'
+  'Use ?stream=patients&since=2026-01-05T02:11:09Z, with id, team and timeout (seconds, at most 300).'
 
 const waitQuery = z.object({
   stream: z.string(),
@@ -80,21 +80,22 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   app.get('/healthz', async () => ({ status: 'ok' }))
   app.get('/readyz', async ({ query }, reply) => {
     const { part = 'ingest' } = query as { readonly part?: unknown }
-    const asked = PARTS.find((each) => each === part)
-    if (asked === undefined) return reply.code(400).send({ detail: `part is one of ${PARTS.join(', ')}.` })
-    const reasons = await options.reasons(asked)
+    const requested = PARTS.find((each) => each === part)
+    if (requested === undefined)
+      return reply.code(400).send({ detail: `part is one of ${PARTS.join(', ')}.` })
+    const reasons = await options.reasons(requested)
     return reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
   })
   let waiting = 0
   app.get('/wait', async (request, reply) => {
-    const asked = waitQuery.safeParse(request.query)
-    if (!asked.success) return reply.code(400).send({ detail: WAIT_USAGE })
+    const requested = waitQuery.safeParse(request.query)
+    if (!requested.success) return reply.code(400).send({ detail: WAIT_USAGE })
     if (waiting >= MAX_WAITING) return reply.code(503).send({ detail: 'Too many requests are waiting.' })
     waiting += 1
     const left = new AbortController()
     reply.raw.once('close', () => left.abort())
     try {
-      const waited = await options.wait(asked.data, left.signal)
+      const waited = await options.wait(requested.data, left.signal)
       return await reply.code(waited.reached ? 200 : 504).send(waited)
     } catch (error) {
       const { message, hint } = warehouseError(error)
