@@ -38,7 +38,7 @@ export interface EmulatorOptions {
   readonly timeScale?: number
   readonly importPatients?: string
   readonly importQuestionnaires?: string
-  readonly importSurvey?: string
+  readonly importSurvey?: string | readonly string[]
   /** Lets webhooks leave this machine; without it they go to loopback alone. */
   readonly allowRemoteWebhooks?: boolean
   /** Real milliseconds that a receiver of webhooks has for its answer (10,000). */
@@ -61,7 +61,7 @@ export interface CompleteOptions {
   readonly timeScale: number
   readonly importPatients: string | undefined
   readonly importQuestionnaires: string | undefined
-  readonly importSurvey: string | undefined
+  readonly importSurvey: readonly string[]
   readonly allowRemoteWebhooks: boolean
   readonly webhookTimeoutMs: number
   readonly clock: Clock
@@ -91,7 +91,7 @@ export function completeOptions(options: EmulatorOptions): CompleteOptions {
     timeScale: positive('time-scale', options.timeScale ?? 1, false),
     importPatients: filled('import-patients', options.importPatients),
     importQuestionnaires: filled('import-questionnaires', options.importQuestionnaires),
-    importSurvey: filled('import-survey', options.importSurvey),
+    importSurvey: [options.importSurvey ?? []].flat().map((path) => filled('import-survey', path)!),
     allowRemoteWebhooks: options.allowRemoteWebhooks ?? false,
     webhookTimeoutMs: whole('webhook-timeout-ms', options.webhookTimeoutMs ?? 10_000, 1, 600_000),
     clock: options.clock ?? wallClock,

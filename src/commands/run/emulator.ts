@@ -35,7 +35,7 @@ interface Flags {
   json?: true
   importPatients?: string
   importQuestionnaires?: string
-  importSurvey?: string
+  importSurvey?: readonly string[]
   allowRemoteWebhooks?: true
 }
 
@@ -59,7 +59,11 @@ export function emulatorCommand(context: Surroundings = process): Command {
     .option('--time-scale <factor>', 'speed of the service’s clock (1)')
     .option('--import-patients <file>', 'patients from a CSV or JSON file')
     .option('--import-questionnaires <dir>', 'forms from FHIR Questionnaires, JSON or YAML')
-    .option('--import-survey <file>', 'a form, its clients and their answers from a CSV survey')
+    .option(
+      '--import-survey <file>',
+      'a form, its clients and their answers from a CSV survey; may be repeated',
+      (file: string, before: readonly string[] = []) => [...before, file],
+    )
     .option('--allow-remote-webhooks', 'send webhooks to other machines, wherever a configuration points')
     .option('--json', 'print one JSON document')
     .action((flags: Flags) => run(flags, context))

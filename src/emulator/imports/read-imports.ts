@@ -9,7 +9,7 @@ import type { Imported } from '../world/seeded/seed.ts'
 import { importPatients } from './patients.ts'
 import { type ImportedForms, importQuestionnaires } from './questionnaire.ts'
 import { reasonOf } from './read-text.ts'
-import { importSurvey } from './survey.ts'
+import { type ImportedSurvey, importSurvey } from './survey.ts'
 
 export interface ImportReport {
   readonly patients: number
@@ -28,24 +28,28 @@ const NO_FORMS: ImportedForms = { forms: [], questions: 0, skipped: [], failed: 
 export interface ImportFiles {
   readonly importPatients: string | undefined
   readonly importQuestionnaires: string | undefined
-  readonly importSurvey: string | undefined
+  readonly importSurvey: readonly string[]
 }
 
 export async function readImports(files: ImportFiles): Promise<{ imported: Imported; report: ImportReport }> {
   const people = (await named('import-patients', files.importPatients, importPatients)) ?? []
   const { forms, questions, skipped, failed } =
     (await named('import-questionnaires', files.importQuestionnaires, importQuestionnaires)) ?? NO_FORMS
-  const survey = await named('import-survey', files.importSurvey, importSurvey)
-  const imported: Imported = {
-    patients: [...people, ...(survey?.clients ?? [])],
-    forms: survey === undefined ? forms : [survey.form, ...forms],
-    surveys: survey === undefined ? [] : [{ form: 0, firstPatient: people.length, rows: survey.rows }],
+  const patients = [...people]
+  const read: ImportedSurvey[] = []
+  const surveys: Imported['surveys'][number][] = []
+  for (const path of files.importSurvey) {
+    const survey = (await named('import-survey', path, importSurvey))!
+    surveys.push({ form: read.length, firstPatient: patients.length, rows: survey.rows })
+    patients.push(...survey.clients)
+    read.push(survey)
   }
+  const imported: Imported = { patients, forms: [...read.map(({ form }) => form), ...forms], surveys }
   const report = {
     patients: imported.patients.length,
     forms: imported.forms.length,
-    questions: questions + (survey?.questions ?? 0),
-    responses: survey?.rows.length ?? 0,
+    questions: read.reduce((sum, survey) => sum + survey.questions, questions),
+    responses: read.reduce((sum, survey) => sum + survey.rows.length, 0),
     skipped,
     failed,
   }

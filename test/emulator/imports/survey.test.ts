@@ -276,3 +276,14 @@ describe('an imported survey', () => {
     expect((error as Error).message).toMatch(reason)
   })
 })
+
+it('several surveys are imported, each with its own form, clients and answers', async () => {
+  const first = written('Name,Mood\nAda,good\nBob,bad\n', 'First.csv')
+  const second = written('Pain,Sleep\n3,well\n', 'Second.csv')
+  await using emulator = await startEmulator({ port: 0, patients: 3, importSurvey: [first, second] })
+  expect(emulator.imported).toMatchObject({ forms: 2, questions: 4, responses: 3 })
+  const caller = callerOf(emulator)
+  const cells = async (form: string) => (await exported(caller, form)).rows.flat()
+  expect(await cells('First')).toEqual(expect.arrayContaining(['Ada', 'good', 'Bob', 'bad']))
+  expect(await cells('Second')).toEqual(expect.arrayContaining(['3', 'well']))
+})
