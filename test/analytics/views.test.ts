@@ -484,6 +484,27 @@ describe('freshness', () => {
   })
 })
 
+it('a reported packet counts a response that its logic left out as skipped, and not as submitted', async () => {
+  await query(
+    warehouse.url,
+    `with packet as (
+       insert into intake.packet_responses (team_id, id, packet_id, is_submitted, _version, _origin)
+       values (1, 'reported', 'reported', true, now(), 'test')
+     ), member as (
+       insert into intake.packet_response_members (team_id, packet_response_id, position, response_id)
+       values (1, 'reported', 1, 'reported 1'), (1, 'reported', 2, 'reported 2')
+     )
+     insert into intake.responses (team_id, id, form_id, is_submitted, is_skipped, created_at, _version, _origin)
+     select 1, 'reported ' || place, 'left', true, place = 2, '2026-03-01T00:00:00Z', now(), 'test'
+     from generate_series(1, 2) place`,
+  )
+  const progress = await analyst.rows(
+    `select responses::int, submitted::int, skipped::int from intake_analytics.packet_progress where packet_id = 'reported'`,
+  )
+  expect(progress).toEqual([{ responses: 2, submitted: 1, skipped: 1 }])
+  await query(warehouse.url, `delete from intake.responses where form_id = 'left'`)
+})
+
 describe('message outcomes', () => {
   it('of a message for a form count no response to that form in a packet', async () => {
     await query(
@@ -507,6 +528,31 @@ describe('message outcomes', () => {
     expect(await outcome()).toEqual([{ response_id: 'of 2', is_answered: true }])
     await query(warehouse.url, `delete from intake.responses where id = 'of 2'`)
     expect(await outcome()).toEqual([{ response_id: null, is_answered: false }])
+  })
+
+  it('count a response to the last message before it, and of its own patient', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake.messages (team_id, id, patient_id, form_id, sent_at, _version, _origin)
+       select 1, 'reminder ' || place, 'reminded', 'g', sent_at, now(), 'test'
+       from unnest(array['2026-02-01T00:00:00Z', '2026-02-05T00:00:00Z', '2026-02-09T00:00:00Z']::timestamptz[])
+         with ordinality as each (sent_at, place)`,
+    )
+    await query(
+      warehouse.url,
+      `insert into intake.responses (team_id, id, patient_id, form_id, is_submitted, created_at, _version, _origin)
+       values (1, 'of another', 'another', 'g', true, '2026-02-02T00:00:00Z', now(), 'test'),
+         (1, 'of the reminded', 'reminded', 'g', true, '2026-02-06T00:00:00Z', now(), 'test')`,
+    )
+    const outcomes = await analyst.rows(
+      `select message_id, response_id from intake_analytics.message_outcomes where message_id like 'reminder %' order by 1`,
+    )
+    expect(outcomes).toEqual([
+      { message_id: 'reminder 1', response_id: null },
+      { message_id: 'reminder 2', response_id: 'of the reminded' },
+      { message_id: 'reminder 3', response_id: null },
+    ])
+    await query(warehouse.url, `delete from intake.responses where form_id = 'g'`)
   })
 })
 
