@@ -95,6 +95,8 @@ export interface Remembered<Value> {
 
 /** A page that cannot wait may show a value this old. */
 const STALE_MS = 60_000
+/** A page that has such a value waits no longer than this for a newer one. */
+const SHORT_MS = 120
 const SHARE = 5
 
 export function remembered<Value>(
@@ -141,10 +143,13 @@ export function remembered<Value>(
       // Nobody may wait for it any more when it fails.
       value.catch(() => {})
       const late = new AbortController()
-      const patience = clock.sleep(milliseconds, late.signal).then(
-        () => (before !== null && before === last && ageOf(before) < STALE_MS ? before.value : null),
-        () => null,
-      )
+      const isUsable = before !== null && ageOf(before) < STALE_MS
+      const patience = clock
+        .sleep(isUsable ? Math.min(milliseconds, SHORT_MS) : milliseconds, late.signal)
+        .then(
+          () => (isUsable && before === last ? before.value : null),
+          () => null,
+        )
       try {
         return await Promise.race([value, patience])
       } finally {
