@@ -25,3 +25,50 @@ export const systemClock: Clock = {
       signal?.addEventListener('abort', onAbort, { once: true })
     }),
 }
+
+/**
+ * A signal that aborts after a time, or with another signal. Garbage collection never prevents the abort, and `release`
+ * leaves no timer and no listener.
+ *
+ * Not AbortSignal.any: on Node 20 it keeps every short-lived signal alive as long as the run's own, and refers to those of
+ * AbortSignal.timeout so weakly that a collection can remove them before their time.
+ */
+export interface Deadline extends Disposable {
+  readonly signal: AbortSignal
+  /** True if the time ran out before any of the other signals aborted. */
+  isOver(): boolean
+  /** Cancels the timer; the other signals still abort this one. */
+  stop(): void
+  /** Cancels the timer and removes all listeners. Idempotent. */
+  release(): void
+}
+
+/** `milliseconds` must not exceed the maximum of Node's timers, about 24 days. */
+export function deadlineIn(
+  milliseconds: number,
+  signals: readonly AbortSignal[],
+  reason: () => unknown = timedOut,
+): Deadline {
+  const abort = new AbortController()
+  let over = false
+  const timer = setTimeout(() => {
+    over = !abort.signal.aborted
+    abort.abort(reason())
+  }, milliseconds)
+  const relays = signals.map((signal) => {
+    const relay = () => abort.abort(signal.reason)
+    if (signal.aborted) relay()
+    else signal.addEventListener('abort', relay, { once: true })
+    return () => signal.removeEventListener('abort', relay)
+  })
+  const stop = () => clearTimeout(timer)
+  const release = () => {
+    stop()
+    for (const unlisten of relays) unlisten()
+  }
+  return { signal: abort.signal, isOver: () => over, stop, release, [Symbol.dispose]: release }
+}
+
+function timedOut(): Error {
+  return new DOMException('the time is up', 'TimeoutError')
+}

@@ -18,7 +18,7 @@ import { IntakeError } from '../core/errors.ts'
 import { prepareBinaries } from './binaries.ts'
 import { findHome, type Home } from './home.ts'
 import { initialise, ROLE, readPassword } from './initialise.ts'
-import { withLock } from './lock.ts'
+import { withLock } from './process-identity.ts'
 import { type Attachment, attach, notStarted, readAddress, startSupervisor } from './supervise.ts'
 
 export interface EmbeddedOptions {

@@ -4,7 +4,7 @@
  *
  * Invariant: the same options give the same world; after `close` there are no listeners, timers or tasks.
  */
-import { startActivity } from './activity.ts'
+import { startActivity } from './clinic/changes.ts'
 import { ServiceClock, Timeline } from './clock.ts'
 import { addControlRoutes, addOpenApiRoute, type Control, makeControl } from './control.ts'
 import { Bursts } from './faults/fire.ts'

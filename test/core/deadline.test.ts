@@ -1,7 +1,7 @@
 /** Signals that abort after a time, or with another signal. */
 import { getEventListeners, once } from 'node:events'
 import { expect, test } from 'vitest'
-import { deadlineIn } from '../../src/core/deadline.ts'
+import { deadlineIn } from '../../src/core/clock.ts'
 import { collecting } from '../support/garbage.ts'
 
 const LONG_MS = 600_000

@@ -39,7 +39,7 @@ export const PARTS: readonly Part[] = [
     name: 'core',
     groups: [
       mirrored('core', [
-        ...['clock', 'deadline', 'errors', 'fair-queue', 'identifiers', 'notifier'],
+        ...['clock', 'errors', 'fair-queue', 'identifiers', 'notifier'],
         ...['secret-box', 'signature', 'which-team'],
       ]),
       mirrored('core', ['json']),

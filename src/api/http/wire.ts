@@ -6,7 +6,7 @@
  */
 import type { Readable } from 'node:stream'
 import { Pool } from 'undici'
-import { deadlineIn } from '../../core/deadline.ts'
+import { deadlineIn } from '../../core/clock.ts'
 import { BodyFault, unpack } from './encodings.ts'
 
 export interface Timeouts {

@@ -1,10 +1,12 @@
 /**
- * The changes of background activity.
+ * Background activity: creates and deletes patients, sends, answers, archives and edits forms and packets, at a rate.
  *
  * Invariant: a change that finds nothing to do returns false and does nothing; each change follows the service's rules.
+ * The n-th change depends only on the seed and the state of the world; nothing changes after `signal` aborts.
  */
+import type { Clock } from '../clock.ts'
 import { NO_FIELDS } from '../http/resources/patient-body.ts'
-import type { Draw } from '../world/draw.ts'
+import { Draw, keyOf } from '../world/draw.ts'
 import type { PacketResponse, Response } from '../world/records.ts'
 import { makePatient } from '../world/seeded/make-patient.ts'
 import type { Row, Table } from '../world/table.ts'
@@ -178,3 +180,45 @@ export const CHANGES: readonly (readonly [weight: number, change: Change])[] = [
   [2, reword],
   [1, rewrite],
 ]
+
+/** Changes `world` `rate` times a second until `signal` aborts. */
+export function startActivity(
+  world: World,
+  rate: number,
+  seed: string,
+  clock: Clock,
+  signal: AbortSignal,
+): void {
+  const key = keyOf(seed, 'activity')
+  const start = clock.now()
+  let done = 0
+  const run = async () => {
+    while (!signal.aborted) {
+      await clock.sleep(Math.max(10, 1000 / rate), signal)
+      const due = Math.floor(((clock.now() - start) / 1_000_000) * rate)
+      for (; done < due && !signal.aborted; done += 1) changeSomething(world, new Draw(key, done))
+    }
+  }
+  void run()
+}
+
+/** Kinds of change to try before this change is skipped. */
+const TRIES = 8
+
+/** Makes one change, chosen by `draw`. */
+export function changeSomething(world: World, draw: Draw): void {
+  for (let left = TRIES; left > 0; left -= 1) {
+    if (drawn(draw)(world, draw)) return
+  }
+}
+
+const TOTAL = CHANGES.reduce((sum, [weight]) => sum + weight, 0)
+
+function drawn(draw: Draw): Change {
+  let place = draw.below(TOTAL)
+  for (const [weight, change] of CHANGES) {
+    if (place < weight) return change
+    place -= weight
+  }
+  return CHANGES[0]![1]
+}

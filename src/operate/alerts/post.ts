@@ -5,7 +5,7 @@
  * contains the URL, because its path may be a secret.
  */
 import { Agent, request } from 'undici'
-import { deadlineIn } from '../../core/deadline.ts'
+import { deadlineIn } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { SIGNATURE_HEADER, sign } from '../../core/signature.ts'
 import { type AlertRow, type Status, statusToPost } from './alert-rows.ts'

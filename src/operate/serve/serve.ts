@@ -16,8 +16,14 @@ import { type AlertWatch, openAlerts } from '../alerts/round.ts'
 import { openGauges } from '../health/gauges.ts'
 import { type Metrics, openMetrics } from '../health/registry.ts'
 import { openAdmin, type Part, reasonsNotReady, type Trouble, waitOver } from './admin.ts'
-import { openHousekeeping } from './housekeeping.ts'
-import { type IngestTeamSource, openDraining, openReceiving, type ServeOptions, type Use } from './parts.ts'
+import {
+  type IngestTeamSource,
+  openDraining,
+  openHousekeeping,
+  openReceiving,
+  type ServeOptions,
+  type Use,
+} from './parts.ts'
 import { openSchedule } from './schedule.ts'
 
 export interface Serving extends AsyncDisposable {

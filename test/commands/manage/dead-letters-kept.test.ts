@@ -1,7 +1,7 @@
 /** Content of dead letters is kept as long as it may be needed; each body of an event is separate. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
-import { openHousekeeping } from '../../../src/operate/serve/housekeeping.ts'
+import { openHousekeeping } from '../../../src/operate/serve/parts.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openScene, type Scene, silent } from '../../ingest/drain/scene.ts'
 import { runCommand } from '../../support/run-command.ts'

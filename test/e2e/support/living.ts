@@ -5,7 +5,7 @@
  * Invariant: after `still`, nothing at the service changes on its own.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { changeSomething } from '../../../src/emulator/activity.ts'
+import { changeSomething } from '../../../src/emulator/clinic/changes.ts'
 import type { Emulator } from '../../../src/emulator/server.ts'
 import type { Webhooks } from '../../../src/emulator/webhooks/engine.ts'
 import { DEFAULTS } from '../../../src/emulator/webhooks/webhook-configs.ts'
