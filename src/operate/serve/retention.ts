@@ -72,7 +72,7 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
       for (const { name, table } of LOGS) {
         const log = { teamId: team_id, stream: name, table }
         await markPruned(db, log, before)
-        await all('deliveries', () => pruneLog(db, log, before))
+        await all('deliveries', () => pruneLog(db, log))
       }
     }
     return pruned
@@ -195,7 +195,10 @@ interface Log {
   readonly table: string
 }
 
-/** Where entries expired. First, so that a run in progress does not load again what goes. */
+/**
+ * Notes the time up to which entries expired: those older than `before` that the warehouse stored before then too, so that a
+ * first load is whole whatever its age. First, so that a run in progress does not load again what goes.
+ */
 async function markPruned(
   db: Kysely<Warehouse>,
   { teamId, stream, table }: Log,
@@ -203,30 +206,25 @@ async function markPruned(
 ): Promise<void> {
   await sql`
     insert into intake_ops.pruned_logs as known (team_id, stream, before)
-    select ${teamId}, ${stream}, ${before}
-    where exists (select from ${sql.table(`intake.${table}`)} where ${isExpired(teamId, before)})
+    select ${teamId}, ${stream}, max(_version) + interval '1 microsecond' from ${sql.table(`intake.${table}`)}
+    where team_id = ${teamId} and _version < ${before} and _loaded_at < ${before} and _version > ${sql.lit(MIN_ENTRY_TIME)}
+    having max(_version) is not null
     on conflict (team_id, stream) do update set before = excluded.before where known.before < excluded.before`.execute(
     db,
   )
 }
 
-/** The version of an entry is its own time. */
-function isExpired(teamId: number, before: string): RawBuilder<boolean> {
-  return sql`team_id = ${teamId} and _version < ${before} and _version > ${sql.lit(MIN_ENTRY_TIME)}`
-}
-
-async function pruneLog(
-  db: Kysely<Warehouse>,
-  { teamId, stream, table }: Log,
-  before: string,
-): Promise<number> {
+async function pruneLog(db: Kysely<Warehouse>, { teamId, stream, table }: Log): Promise<number> {
   return await db.transaction().execute(async (transaction) => {
     // In the order of a load: `records` first.
     const { rows } = await sql<{ id: string }>`
       select id from intake_raw.records
       where team_id = ${teamId} and stream = ${stream} and id = any(array(
         select id from ${sql.table(`intake.${table}`)}
-        where ${isExpired(teamId, before)} order by _version limit ${PORTION}
+        where team_id = ${teamId} and _version > ${sql.lit(MIN_ENTRY_TIME)} and _version < (
+          select before from intake_ops.pruned_logs where team_id = ${teamId} and stream = ${stream}
+        )
+        order by _version limit ${PORTION}
       ))
       order by id for update skip locked`.execute(transaction)
     const ids = rows.map(({ id }) => id)

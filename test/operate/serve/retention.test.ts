@@ -228,6 +228,9 @@ describe('of deliveries', () => {
     expect(await count()).toEqual({ rows: 6, records: 6 })
     const now = new Date(Date.parse('2026-01-03T12:00:00Z') + 400 * DAY)
     const options = { url: service.url, now, historyDays: null, forMs: 60_000 }
+    // What was first read today is kept from today, whatever its age.
+    expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 0 })
+    await service.query('update intake.webhook_deliveries set _loaded_at = created_at')
     expect(await prune({ ...options, runDays: 500 })).toMatchObject({ deliveries: 0 })
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 2 })
     await service.query(`update intake.webhook_deliveries set _version = created_at where id = 'delivery-2'`)
