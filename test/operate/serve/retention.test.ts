@@ -228,7 +228,7 @@ describe('of deliveries', () => {
     expect(await count()).toEqual({ rows: 6, records: 6 })
     const now = new Date(Date.parse('2026-01-03T12:00:00Z') + 400 * DAY)
     const options = { url: service.url, now, historyDays: null, forMs: 60_000 }
-    // What was first read today is kept from today, whatever its age.
+    // Entries first read today are kept from today, whatever their age.
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 0 })
     await service.query('update intake.webhook_deliveries set _loaded_at = created_at')
     expect(await prune({ ...options, runDays: 500 })).toMatchObject({ deliveries: 0 })
