@@ -19,7 +19,7 @@ create table intake_ops.delivery_configs (
   last_at   timestamptz not null,
   primary key (team_id, config_id)
 );
-comment on table intake_ops.delivery_configs is 'Webhook configurations of which events were found in the inbox: they send to this warehouse.';
+comment on table intake_ops.delivery_configs is 'Webhook configurations whose events were found in the inbox: they send to this warehouse.';
 comment on column intake_ops.delivery_configs.team_id is 'The team.';
 comment on column intake_ops.delivery_configs.config_id is 'The webhook configuration.';
 comment on column intake_ops.delivery_configs.first_at is 'When the first of these events was delivered.';

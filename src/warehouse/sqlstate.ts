@@ -156,11 +156,13 @@ export function warehouseError(error: unknown): IntakeError {
   return internalError(error)
 }
 
-/** The sessions that have a lock, as intake_ops.take_lock reports them. */
+/** The sessions that have a lock, as intake_ops.take_lock reports them; other details may quote a row. */
 function holders(error: unknown): string {
-  const { code, detail } = error as { code?: unknown; detail?: unknown }
-  return code === SQLSTATE.lockNotAvailable && typeof detail === 'string' ? `: ${detail}` : ''
+  const { message, detail } = error as { message?: unknown; detail?: unknown }
+  return message === LOCK_TAKEN && typeof detail === 'string' ? `: ${detail}` : ''
 }
+
+const LOCK_TAKEN = 'a lock is taken'
 
 /** A defect: only its kind and place, since its message may quote a record. */
 function internalError(error: unknown): IntakeError {

@@ -67,5 +67,5 @@ test('a cell is escaped for COPY wherever its record holds what has to be', () =
   const { children } = linesOf(responses, batch('x', 2))
   const [answers, cells] = children.map((child) => String(child).split('\n'))
   expect(answers![0]).toContain('x\\n"text text')
-  expect(cells!.map((line) => line.split('\t').at(-1))).toEqual(['a\\\\b', 'plain', ''])
+  expect(cells!.map((line) => line.split('\t').at(-2))).toEqual(['a\\\\b', 'plain', undefined])
 })
