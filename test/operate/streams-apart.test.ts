@@ -158,6 +158,8 @@ beforeAll(async () => {
        insert into intake_ops.alerts (team_id, cause, stream, figures) select $1, 'drift', name, '{}' from stream
      ), pruned as (
        insert into intake_ops.pruned_logs (team_id, stream, before) select $1, name, '2001-01-01' from stream
+     ), removed as (
+       insert into intake_raw.removed_records (team_id, stream, key) select $1, name, 'gone' from stream
      ), problems as (
        insert into intake_ops.problems (team_id, stream, path, reason) select $1, name, 'more', 'planted' from stream
      )
