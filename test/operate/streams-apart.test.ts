@@ -180,7 +180,8 @@ async function conditionsOfOthers({ name, table, children, source }: (typeof ALL
   const withStream = await scene.rows<{ name: string; is_view: boolean }>(
     `select format('%I.%I', n.nspname, c.relname) as name, c.relkind = 'v' as is_view
      from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
-     where n.nspname ~ '^intake' and a.attname = 'stream' and not c.relispartition and c.relkind in ('r', 'p', 'v')`,
+     where n.nspname ~ '^intake' and a.attname = 'stream' and not c.relispartition and c.relkind in ('r', 'p', 'v')
+       and c.relname <> 'changes'`,
   )
   const tables = (await relations(scene.url, true)).filter(
     (each) => each.name.startsWith('intake.') && !each.is_view && each.name !== 'intake.teams',
