@@ -29,7 +29,7 @@ it('runs to its end: a webhook that is received, a backfill, a verification afte
     rmSync(folder, { recursive: true })
     await warehouse.drop()
   })
-  writeFileSync(join(folder, 'database_url'), warehouse.url)
+  for (const name of ['database_url', 'database_url_owner']) writeFileSync(join(folder, name), warehouse.url)
   writeFileSync(join(folder, 'encryption_key'), randomBytes(32).toString('base64'))
   const text = readFileSync(resolve(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
     .replaceAll('4010', String(service))
