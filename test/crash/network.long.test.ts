@@ -71,7 +71,8 @@ describe('no acknowledged event is missing, without intervention, when the conne
         const refused = sender.counts.unavailable
         for (let round = 0; round < 3; round++) await goesOn(sender)
         expect(sender.counts.unavailable).toBe(refused)
-        for (const each of [ingester, drain]) expect((await each.get('/readyz')).status).toBe(200)
+        expect((await ingester.get('/readyz')).status).toBe(200)
+        expect((await drain.get('/readyz?part=drain')).status).toBe(200)
       } finally {
         warehouse.become({ kind: 'good' })
       }

@@ -66,7 +66,7 @@ export async function openTroubled(stage: Stage): Promise<Troubled> {
     until(
       'both are ready',
       async () => {
-        const answers = await Promise.all([ingester, drain].map((each) => each.get('/readyz')))
+        const answers = await Promise.all([ingester.get('/readyz'), drain.get('/readyz?part=drain')])
         return answers.every(({ status }) => status === 200)
       },
       PATIENCE_MS,
@@ -109,12 +109,16 @@ async function countIn(url: string, statement: string): Promise<number> {
   return row!.events
 }
 
-/** Waits until /readyz is 503 with a reason that contains `words`; it must answer in any case. */
-export async function unready(serving: ServingProcess, words: RegExp): Promise<void> {
+/** Waits until the part is not ready (503) with a reason that contains `words`; it must answer in any case. */
+export async function unready(
+  serving: ServingProcess,
+  words: RegExp,
+  part: 'ingest' | 'drain' = 'ingest',
+): Promise<void> {
   await until(
-    `/readyz says ${words}`,
+    `/readyz?part=${part} says ${words}`,
     async () => {
-      const { status, text } = await serving.get('/readyz')
+      const { status, text } = await serving.get(`/readyz?part=${part}`)
       return status === 503 && words.test(text)
     },
     PATIENCE_MS,

@@ -71,7 +71,7 @@ describe('no acknowledged event is missing, without intervention, and the fault 
     const [heard, drainHeard] = [listenTo(ingester), listenTo(drain)]
     await through(async (sender) => {
       const comeBack = await stage.leave()
-      await Promise.all([unready(ingester, /"ingest: /), unready(drain, /"drain: /)])
+      await Promise.all([unready(ingester, /"ingest: /), unready(drain, /"drain: /, 'drain')])
       const [acknowledged, refused] = [sender.acknowledged.size, sender.counts.unavailable]
       await sleep(AWAY_MS)
       expect(sender.acknowledged.size).toBe(acknowledged)
@@ -157,7 +157,7 @@ describe('no acknowledged event is missing, without intervention, and the fault 
         await heard('events are answered 503: ')
         await drainHeard('events are not drained: ')
         await unready(ingester, /the warehouse has no connection left/)
-        await unready(drain, /drain: the warehouse has no connection left/)
+        await unready(drain, /drain: the warehouse has no connection left/, 'drain')
       }),
     )
   })
@@ -182,6 +182,7 @@ describe('no acknowledged event is missing, without intervention, and the fault 
         await unready(
           drain,
           /drain: (?:a batch of events is under way for|a table of the warehouse is locked)/,
+          'drain',
         )
         await heard('events are not drained: a table of the warehouse is locked by another session')
         expect((await ingester.get('/readyz')).status).toBe(200)
@@ -202,7 +203,8 @@ describe('no acknowledged event is missing, without intervention, and the fault 
         expect(performance.now() - begun).toBeGreaterThan(100)
         for (let round = 0; round < 5; round++) await goesOn(sender)
         expect(sender.counts.unavailable).toBe(refused)
-        for (const each of [ingester, drain]) expect((await each.get('/readyz')).status).toBe(200)
+        expect((await ingester.get('/readyz')).status).toBe(200)
+        expect((await drain.get('/readyz?part=drain')).status).toBe(200)
       } finally {
         await set('commit_siblings = default', 'commit_delay = default')
       }
