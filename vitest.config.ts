@@ -9,7 +9,7 @@ export const settings = {
   // What is waited for ends the waiting when it comes: one second, the default, is a bet on the machine.
   expect: { poll: { timeout: 60_000 } },
   pool: 'forks' as const,
-  maxWorkers: 2,
+  maxWorkers: 3,
 }
 
 export const globalSetup = ['test/support/global-setup.ts']

@@ -3,5 +3,11 @@ import { globalSetup, settings } from './vitest.config.ts'
 
 /** `npm run test:long`: processes that are killed, schedules that come round, every shape under every fault. */
 export default defineConfig({
-  test: { ...settings, globalSetup, include: ['test/**/*.long.test.ts'], exclude: ['node_modules/**'] },
+  test: {
+    ...settings,
+    maxWorkers: 2,
+    globalSetup,
+    include: ['test/**/*.long.test.ts'],
+    exclude: ['node_modules/**'],
+  },
 })
