@@ -28,7 +28,7 @@ it('prints an address and a link that logs in, and ends with 0 on SIGTERM', asyn
   const health = await fetch(`${url}/health`, { headers: { cookie } })
   const text = await health.text()
   expect(text).toContain('INTAKE_CONSOLE_PORT')
-  expect(text).not.toContain(new URL(warehouse.url).password)
+  expect(text).not.toContain(new URL(warehouse.url).password || 'no server of these tests has this password')
   running.process.kill('SIGTERM')
   const ended = await running.ended
   expect(ended.code).toBe(0)
