@@ -28,7 +28,7 @@ const MIXTURE = [
 ]
 /** Some seconds: a few seeds. */
 const SIMULATION = ['test/simulate/simulate.test.ts']
-const CLOCKS = ['test/extract/clocks-apart.test.ts']
+const CLOCKS = ['test/extract/clocks-apart.long.test.ts']
 const ENDPOINT = ['test/ingest/http/endpoint.test.ts', 'test/ingest/inbox/inbox.test.ts']
 const PAGES = ['test/api/paging/pages.test.ts', 'test/probes/pages.test.ts']
 const RATE = ['test/api/budget/limit.test.ts', 'test/api/budget/limiter.test.ts', 'test/api/client.test.ts']
@@ -919,28 +919,28 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/extract/conflicts/fetch-by-id.ts',
     from: "code !== 'throttled' ? 'later' : 'stop'",
     to: "code !== 'throttled' ? 'dead' : 'stop'",
-    tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.test.ts'],
+    tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.long.test.ts'],
   },
   {
     bug: 'a path that does not exist (405) leaves dead letters',
     file: 'src/extract/conflicts/fetch-by-id.ts',
     from: "if (verdict === 'dead_letter') return 'dead'",
     to: "if (verdict === 'dead_letter' || code === 'not_allowed') return 'dead'",
-    tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.test.ts'],
+    tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.long.test.ts'],
   },
   {
     bug: 'hundreds of requests go on after one that stops the stream',
     file: 'src/extract/conflicts/fetch-by-id.ts',
     from: '      stop.abort(error)\n',
     to: '',
-    tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.test.ts'],
+    tests: ['test/extract/conflicts/fetch-by-id.test.ts', 'test/e2e/by-id.long.test.ts'],
   },
   {
     bug: 'the cursor passes records that could not be fetched, and nobody asks for them again',
     file: 'src/extract/conflicts/settle-conflicts.ts',
     from: 'if (ids.length === 0) return',
     to: 'if (ids.length >= 0) return',
-    tests: ['test/e2e/by-id.test.ts'],
+    tests: ['test/e2e/by-id.long.test.ts'],
   },
   {
     bug: 'failures of the service give a record up, as answers do',
@@ -1164,14 +1164,14 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/embedded/server.ts',
     from: '          attachment = next\n          keep()\n',
     to: '          attachment = next\n',
-    tests: ['test/embedded/supervisor.test.ts'],
+    tests: ['test/embedded/supervisor.long.test.ts'],
   },
   {
     bug: 'a server that was taken over stops under the users who come back',
     file: 'src/embedded/supervisor.ts',
     from: '  if (findPostmaster(home) !== undefined) keptUntil = performance.now() + RETURN_MILLISECONDS\n',
     to: '',
-    tests: ['test/embedded/supervisor.test.ts'],
+    tests: ['test/embedded/supervisor.long.test.ts'],
   },
   {
     bug: 'of two requests for one record in a batch the first says how new the answer has to be',
@@ -1348,7 +1348,7 @@ export const MUTATIONS: readonly Mutation[] = [
 `,
     to: `    if (await server.ready) {
 `,
-    tests: ['test/embedded/supervisor.test.ts'],
+    tests: ['test/embedded/supervisor.long.test.ts'],
   },
   {
     bug: 'the drain is woken only when every dead letter was an event',

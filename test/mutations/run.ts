@@ -111,6 +111,13 @@ interface Report {
 
 /** Runs these test files in the copy: the first that failed, or null. */
 async function failureOf(tests: readonly string[]): Promise<string | null> {
+  const isLong = (test: string) => test.endsWith('.long.test.ts')
+  const [short, long] = [tests.filter((test) => !isLong(test)), tests.filter(isLong)]
+  const first = short.length === 0 ? null : await failureIn(short, [])
+  return first ?? (long.length === 0 ? null : await failureIn(long, ['--config=vitest.long.config.ts']))
+}
+
+async function failureIn(tests: readonly string[], options: readonly string[]): Promise<string | null> {
   const output = join(copy, 'node_modules.report.json')
   rmSync(output, { force: true })
   const { status, stdout, stderr } = await runProgram(
@@ -118,6 +125,7 @@ async function failureOf(tests: readonly string[]): Promise<string | null> {
     [
       'node_modules/vitest/vitest.mjs',
       'run',
+      ...options,
       '--bail=1',
       '--reporter=json',
       `--outputFile=${output}`,
