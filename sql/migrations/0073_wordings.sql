@@ -55,7 +55,7 @@ create function intake_ops.shown_of(
   end;
 comment on function intake_ops.shown_of(text, text, text, boolean, text, text) is 'How much analysts see of one answer: as its question''s terms say if it answers the wording that they are about; of a former wording, what a person decided about that, and the choices that the form offers or offered.';
 
--- A question that stands in a form twice with two texts or types is two questions, of which nothing is shown. A choice
+-- A question that a form has twice, with two texts or types, is two questions; no answer to either is shown. A choice
 -- question that was shown by its type goes on showing its choices when it is reworded: these are texts of the form.
 create or replace function intake_raw.terms_of(of_team smallint, of_form text) returns setof intake_raw.question_terms
   language sql stable as $$
@@ -189,12 +189,12 @@ begin
   for form in select distinct team_id, form_id from touched order by team_id, form_id loop
     perform from intake_raw.question_terms t
     where t.team_id = form.team_id and t.form_id = form.form_id order by t.question_id for update;
-    insert into intake_raw.question_terms as held select * from intake_raw.terms_of(form.team_id, form.form_id)
+    insert into intake_raw.question_terms as stored select * from intake_raw.terms_of(form.team_id, form.form_id)
     on conflict (team_id, form_id, question_id) do update
       set position = excluded.position, question_text = excluded.question_text, question_type = excluded.question_type,
         kind = excluded.kind, decided_by = excluded.decided_by, shows = excluded.shows, is_asked = excluded.is_asked,
         choices = excluded.choices, is_reworded = excluded.is_reworded, waits = excluded.waits
-      where held is distinct from excluded;
+      where stored is distinct from excluded;
   end loop;
   if tg_table_name = 'form_questions' and tg_op <> 'DELETE' then
     perform intake_raw.match_columns(team_id, null, array_agg(distinct form_id), 'intake.export_columns', 'intake.exports')
@@ -205,10 +205,10 @@ end
 $$;
 
 -- A question that waits is recognized as one.
-insert into intake_raw.question_terms as held
+insert into intake_raw.question_terms as stored
 select terms.*
 from (select distinct team_id, form_id from intake_raw.question_terms) form
 cross join lateral intake_raw.terms_of(form.team_id, form.form_id) terms
 on conflict (team_id, form_id, question_id) do update
   set shows = excluded.shows, decided_by = excluded.decided_by, is_reworded = excluded.is_reworded, waits = excluded.waits
-  where held is distinct from excluded;
+  where stored is distinct from excluded;

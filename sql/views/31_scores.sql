@@ -3,7 +3,7 @@
 -- count as none.
 create or replace view intake_analytics.scores with (security_barrier = true) as
 with items as materialized (
-  select i.team_id, i.form_id, i.question_id, q.shows, q.kind, q.question_text, q.is_reworded, q.choices, i.instrument, i.item
+  select i.team_id, i.form_id, i.question_id, q.shows, q.kind, q.question_type, q.question_text, q.is_reworded, q.choices, i.instrument, i.item
   from intake_analytics.instrument_questions i
   join intake_raw.question_terms q using (team_id, form_id, question_id)
 ), forms as materialized (
@@ -21,7 +21,7 @@ with items as materialized (
   left join intake_ops.classifications former
     on former.team_id = items.team_id and former.form_id = items.form_id and former.question_id = items.question_id
     and former.wording = case when a.question_text is distinct from items.question_text
-      then intake_ops.wording('single_choice', a.question_text) end
+      then intake_ops.wording(items.question_type, a.question_text) end
     and former.decided_by = 'person'
   join intake_ops.instrument_points p
     on p.instrument = items.instrument and p.item = items.item and p.choice = intake_ops.plain_wording(a.value_text)

@@ -56,7 +56,7 @@ export function databaseOf(client: pg.ClientBase): Kysely<Warehouse> {
   return new Kysely<Warehouse>({ dialect: new Dialect({ pool: pool as unknown as pg.Pool }) })
 }
 
-/** Its migrator takes no lock: any login could take it, and analytics/migrate takes one that none can. */
+/** Without the migrator's own advisory lock, which any login could take. `migrate` takes a private one (analytics/migrate). */
 class Dialect extends PostgresDialect {
   override createAdapter(): PostgresAdapter {
     const adapter = new PostgresAdapter()

@@ -51,14 +51,14 @@ function questionsOf(name: string): readonly Asked[] {
   }))
 }
 
-async function addForm(id: string, questions: readonly Asked[]): Promise<void> {
+async function addForm(id: string, questions: readonly Asked[], type = 'single_choice'): Promise<void> {
   await query(
     warehouse.url,
     [
       `insert into intake.forms (team_id, id, name, _version, _origin, _loaded_at, _hash) values (1, '${id}', '${id}', ${META})`,
       ...questions.flatMap(({ text, choices }, place) => [
         `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
-         values (1, '${id}', ${place + 1}, 'q${place + 1}', 'single_choice', ${literal(text)})`,
+         values (1, '${id}', ${place + 1}, 'q${place + 1}', '${type}', ${literal(text)})`,
         ...choices.map(
           (choice, at) =>
             `insert into intake.question_choices (team_id, form_id, question_position, position, question_id, choice_id, text)
@@ -204,6 +204,31 @@ describe('a score', () => {
     expect(await runCommand(hide, { DATABASE_URL: warehouse.url })).toMatchObject({ code: 0 })
     expect(await scores('phq-2')).toMatchObject([{ items_answered: 1, score: null }])
   })
+
+  it.each(['single_choice', 'dropdown'])(
+    'does not count an answer to a former wording that a person hid: %s',
+    async (type) => {
+      const questions = questionsOf('phq-2')
+      const decide = async (shown: string) => {
+        const words = ['classify', 'set', 'q1', shown, '--form', 'form']
+        expect(await runCommand(words, { DATABASE_URL: warehouse.url })).toMatchObject({ code: 0 })
+      }
+      await addForm('form', questions, type)
+      await respond('before', 'form', questions, chosen('23'))
+      await decide('hidden')
+      const reworded = questions.map(({ text, choices }) => ({ text: text.replace('?', '!'), choices }))
+      await query(
+        warehouse.url,
+        `update intake.form_questions set text = ${literal(reworded[0]!.text)} where question_id = 'q1'`,
+      )
+      await decide('structured')
+      await respond('now', 'form', [reworded[0]!, questions[1]!], chosen('23'))
+      expect(await scores('phq-2')).toMatchObject([
+        { response_id: 'before', items_answered: 1, score: null },
+        { response_id: 'now', items_answered: 2, score: '5' },
+      ])
+    },
+  )
 })
 
 describe('instruments', () => {

@@ -25,8 +25,8 @@ const MIN_BUFFER = 4 * 1024
 const PARTS = 2_000
 const MIN_MEAN = 64
 /** Bytes of a discarded body that are read at once, and the pause after each further part (of 64 KiB at most). */
-const UNHURRIED = 128 * 1024
-const HINDER_MS = 50
+const FREE_BYTES = 128 * 1024
+const PAUSE_MS = 50
 /** How often rates are looked at. */
 const LOOK_MS = 250
 
@@ -86,7 +86,7 @@ export function openBodies(
         request.on('data', (part: Buffer) => {
           const before = length
           length += part.length
-          if (length > UNHURRIED && (buffer === null || reservation === null)) hinder(request)
+          if (length > FREE_BYTES && (buffer === null || reservation === null)) slowDown(request)
           // The result is known: the rest is read and discarded.
           if (buffer === null) return
           parts += 1
@@ -125,9 +125,9 @@ export function openBodies(
 }
 
 /** Reads the rest of a body that is discarded at a megabyte a second: reading costs as much as storing. */
-function hinder(request: IncomingMessage): void {
+function slowDown(request: IncomingMessage): void {
   request.pause()
-  setTimeout(() => request.resume(), HINDER_MS)
+  setTimeout(() => request.resume(), PAUSE_MS)
 }
 
 function roomFor(length: number, declared: number, most: number): number {
