@@ -112,7 +112,8 @@ describe('an analyst', () => {
   it('finds no id of a patient, no full ZIP code and no day of birth', async () => {
     const seen = await everything(analyst, 'intake_analytics')
     expect(seen).not.toMatch(/in a (small|large) area|of ninety|unborn/)
-    expect(seen).not.toMatch(/"patient": "p"|03601|10001|90210|1980-02-29|1950-06-15/)
+    // Quoted, as texts are: a time's microseconds and a hash may hold the same digits.
+    expect(seen).not.toMatch(/"patient": "p"|"(03601|10001|90210)|1980-02-29|1950-06-15/)
   })
 
   it('finds the canary in no error, whatever the query', async () => {

@@ -309,7 +309,9 @@ describe('after a question was decided on, reworded and decided on again', () =>
     for (const [view, rows] of await rowsOfViews()) {
       for (const row of rows) {
         if (sourceOf(view, row)?.form === 'visible') continue
-        expect(JSON.stringify(row), view).not.toMatch(/former (words|cell)|5551234567|1987/)
+        // Not in times, hashes and change numbers, whose digits are not those of an answer.
+        const texts = JSON.stringify(row).replace(/\d{4}-\d\d-\d\dT[\d:.+]*|[\da-f]{64}|"seq":\d+/g, '')
+        expect(texts, view).not.toMatch(/former (words|cell)|5551234567|1987/)
       }
     }
     const [most] = await analyst.rows(
