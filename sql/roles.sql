@@ -22,18 +22,30 @@ grant usage on schema intake, intake_raw, intake_ops, intake_analytics to intake
 grant select, insert, update, delete, truncate on all tables in schema intake, intake_raw, intake_ops to intake_loader;
 grant usage, select on all sequences in schema intake, intake_raw, intake_ops to intake_loader;
 grant execute on all functions in schema intake_raw, intake_ops to intake_loader;
-grant select on all tables in schema intake_analytics to intake_loader;
+grant usage on schema intake_exports to intake_loader;
+grant select on all tables in schema intake_analytics, intake_exports to intake_loader;
 
-grant usage on schema intake_analytics to intake_analyst;
-grant select on all tables in schema intake_analytics to intake_analyst;
+grant usage on schema intake_analytics, intake_exports to intake_analyst;
+grant select on all tables in schema intake_analytics, intake_exports to intake_analyst;
 
-grant usage on schema intake, intake_analytics to intake_clinical;
-grant select on all tables in schema intake, intake_analytics to intake_clinical;
+grant usage on schema intake, intake_analytics, intake_exports to intake_clinical;
+grant select on all tables in schema intake, intake_analytics, intake_exports to intake_clinical;
 
 -- The key is for views, which run as their owner; the loader writes it, when it is configured.
 grant execute on function intake_ops.teams_of(text) to intake_loader, intake_analyst, intake_clinical;
 grant execute on function intake_ops.hmac_pad(bytea, int) to intake_loader;
 grant select on intake.questions to intake_loader;
+
+-- Settings of a role are not those of its members: intake-sync access grant gives each login the same.
+do $$
+begin
+  execute format('alter role intake_analyst in database %I set search_path = intake_analytics, public', current_database());
+  execute format(
+    'alter role intake_clinical in database %I set search_path = intake, intake_analytics, public', current_database());
+exception
+  when insufficient_privilege then null;
+end
+$$;
 
 -- Who may connect to a database that is the warehouse's own: these roles, not everybody. Its owner decides; where other
 -- schemas live in it, their users keep what they have.

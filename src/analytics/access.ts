@@ -7,6 +7,7 @@
 import { type Kysely, sql } from 'kysely'
 import { UsageError } from '../core/errors.ts'
 import { selectTeams } from '../core/which-team.ts'
+import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { readTeams, type WarehouseTeam } from '../warehouse/teams.ts'
 
@@ -24,6 +25,8 @@ export interface Granted {
   readonly changed: boolean
   /** Whether the login has a role that can read any table. */
   readonly hasRole: boolean
+  /** The search path that the login was given in this database; null if it has one of its own, or it could not be set. */
+  readonly searchPath: string | null
 }
 
 export async function grantAccess(db: Kysely<Warehouse>, login: string, team: string): Promise<Granted> {
@@ -46,7 +49,38 @@ export async function grantAccess(db: Kysely<Warehouse>, login: string, team: st
     on conflict (login, team_id) do update set login_oid = excluded.login_oid, granted_at = excluded.granted_at
       where stored.login_oid is distinct from excluded.login_oid
     returning login`.execute(db)
-  return { changed: rows.length > 0, hasRole: roles[0].has_role }
+  return { changed: rows.length > 0, hasRole: roles[0].has_role, searchPath: await giveSearchPath(db, login) }
+}
+
+/**
+ * A role's settings are not those of its members, so each login gets the path of its role: `\d` then lists the views that
+ * matter. A login that writes, a superuser, and one with a path of its own in this database are left as they are.
+ */
+async function giveSearchPath(db: Kysely<Warehouse>, login: string): Promise<string | null> {
+  const { rows } = await sql<{ database: string; path: string }>`
+    select current_database() as database,
+      case when pg_has_role(login.oid, 'intake_clinical', 'member') then 'intake, intake_analytics, public'
+        else 'intake_analytics, public' end as path
+    from pg_roles login
+    where login.rolname = ${login} and login.rolcanlogin and not login.rolsuper
+      and (pg_has_role(login.oid, 'intake_analyst', 'member') or pg_has_role(login.oid, 'intake_clinical', 'member'))
+      and not pg_has_role(login.oid, 'intake_loader', 'member')
+      and not exists (
+        select from pg_db_role_setting own cross join unnest(own.setconfig) as setting
+        where own.setrole = login.oid and setting like 'search_path=%'
+          and own.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+      )`.execute(db)
+  const [own] = rows
+  if (own === undefined) return null
+  try {
+    await sql`alter role ${sql.id(login)} in database ${sql.id(own.database)} set search_path = ${sql.raw(own.path)}`.execute(
+      db,
+    )
+    return own.path
+  } catch (error) {
+    if (sqlstateOf(error) === SQLSTATE.insufficientPrivilege) return null
+    throw error
+  }
 }
 
 /** False when there was nothing to revoke. The login may be gone already. */

@@ -63,7 +63,7 @@ async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): 
   try {
     // The wide views of exports are built on ours, and made again with them (wide-views.ts).
     const { rows: wide } = await sql<{ view: string }>`
-      select 'intake_analytics.' || view_name as view from intake_raw.wide_views where kind = 'export'`.execute(
+      select 'intake_exports.' || view_name as view from intake_raw.wide_views where kind = 'export'`.execute(
       db,
     )
     for (const { view } of [...wide, ...files.toReversed()])

@@ -16,7 +16,7 @@ export interface Subject {
   readonly signature: string
 }
 
-export const SCHEMAS = { form: 'intake', export: 'intake_analytics' } as const
+export const SCHEMAS = { form: 'intake', export: 'intake_exports' } as const
 
 export async function changedSubjects(db: Kysely<Warehouse>): Promise<readonly Subject[]> {
   const { rows } = await sql<Subject>`
@@ -47,7 +47,7 @@ export async function changedSubjects(db: Kysely<Warehouse>): Promise<readonly S
     left join intake.forms f on s.kind = 'form' and f.team_id = s.team_id and f.id = s.subject_id
     left join intake.exports e on s.kind = 'export' and e.team_id = s.team_id and e.id = s.subject_id
     where v.signature is distinct from s.signature
-      or to_regclass(format('%I.%I', case s.kind when 'form' then 'intake' else 'intake_analytics' end, v.view_name)) is null
+      or to_regclass(format('%I.%I', case s.kind when 'form' then 'intake' else 'intake_exports' end, v.view_name)) is null
     order by s.team_id, s.kind desc, name, s.subject_id`.execute(db)
   return rows
 }

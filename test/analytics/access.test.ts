@@ -70,6 +70,42 @@ describe('with one team', () => {
   })
 })
 
+describe('the search path', () => {
+  const LISTED = `select string_agg(c.relname, ' ' order by c.relname) as names from pg_class c
+    where pg_table_is_visible(c.oid) and c.relkind in ('r', 'p', 'v', 'm') and c.relnamespace <> 'pg_catalog'::regnamespace`
+
+  it('of a login is that of its role, once it was granted a team: \\d lists the views that matter, no wide one', async () => {
+    const path = { analyst: 'intake_analytics, public', clinician: 'intake, intake_analytics, public' }
+    expect((await analyst.rows<{ names: string | null }>(LISTED))[0]!.names ?? '').not.toContain('answers')
+    for (const [login, given] of [
+      [analyst, path.analyst],
+      [clinician, path.clinician],
+    ] as const) {
+      const granted = await access('grant', login.name, 'default', '--json')
+      expect(granted.document).toMatchObject({ search_path: given })
+      expect(await login.rows('show search_path')).toEqual([{ search_path: given }])
+    }
+    const [listed] = await analyst.rows<{ names: string }>(LISTED)
+    expect(listed!.names).toMatch(/^answers .*\bexport_answers\b.*\bpatients\b.*\bresponses\b/)
+    expect(listed!.names.split(' ').length).toBeLessThan(20)
+    expect(listed!.names).not.toMatch(/export_(?!answers\b)/)
+    expect(await analyst.rows('select distinct team_id from patients')).toEqual([{ team_id: 1 }])
+    expect(
+      await query(scene.url, `select from pg_views where schemaname = 'intake_exports'`),
+    ).not.toHaveLength(0)
+  })
+
+  it('of a login that has one of its own stays', async () => {
+    const own = await makeLogin(scene.url, 'intake_analyst')
+    await query(scene.url, `alter role ${own.name} set search_path = mine`)
+    expect((await access('grant', own.name, 'default', '--json')).document).toMatchObject({
+      search_path: null,
+    })
+    expect(await own.rows('show search_path')).toEqual([{ search_path: 'mine' }])
+    await query(scene.url, 'delete from intake_ops.access')
+  })
+})
+
 describe('with several teams', () => {
   beforeAll(loadOther)
 
@@ -188,7 +224,7 @@ describe('with several teams', () => {
       }
       const exported = await client.query<{ name: string }>(
         `select c.oid::regclass::text as name from pg_class c
-         where relnamespace = 'intake_analytics'::regnamespace and relname like 'export\\_%' and relname <> 'export_answers'`,
+         where relnamespace = 'intake_exports'::regnamespace`,
       )
       expect(exported.rows.length).toBeGreaterThan(3)
       for (const { name } of exported.rows) {

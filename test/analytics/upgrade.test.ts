@@ -6,7 +6,7 @@ import { openScene, openWarehouse, query } from '../e2e/support/scene.ts'
 import { cleanUp, temporaryDirectory } from '../support/embedded-fixture.ts'
 
 const VIEWS = `select format('%I.%I', schemaname, viewname) as name, definition from pg_views
-  where schemaname in ('intake', 'intake_analytics') order by 1`
+  where schemaname in ('intake', 'intake_analytics', 'intake_exports') order by 1`
 const MADE = 'select name, hash, made_at from intake_ops.view_files order by 1'
 
 describe('views', () => {
@@ -43,7 +43,7 @@ describe('views', () => {
     await using scene = await openScene({ patients: 5, responses: 20, forms: 2, packets: 0, documents: 0 })
     expect((await scene.backfill()).code).toBe(0)
     const before = await query<{ name: string }>(scene.url, VIEWS)
-    expect(before.filter(({ name }) => name.startsWith('intake_analytics.export_')).length).toBeGreaterThan(1)
+    expect(before.filter(({ name }) => name.startsWith('intake_exports.export_')).length).toBeGreaterThan(1)
     await query(scene.url, 'drop view intake_analytics.teams')
     await query(scene.url, 'create view intake_analytics.teams as select name, team_id from intake.teams')
     await query(scene.url, `update intake_ops.view_files set hash = '' where name ~ 'teams'`)

@@ -358,7 +358,7 @@ describe.skipIf(realDataMissing)(`of public questionnaires and a survey${reasonW
     })
     expect((await scene.backfill()).code).toBe(0)
     const views = await scene.query<{ kind: string; name: string; made_at: Date }>(
-      `select kind, format('%I.%I', case kind when 'form' then 'intake' else 'intake_analytics' end, view_name) as name, made_at
+      `select kind, format('%I.%I', case kind when 'form' then 'intake' else 'intake_exports' end, view_name) as name, made_at
        from intake_raw.wide_views order by 1, 2`,
     )
     const [asked] = await scene.query<{ forms: number; exports: number }>(

@@ -279,8 +279,8 @@ describe('after a question was decided on, reworded and decided on again', () =>
   it('none but the choices of the form shows an answer to a wording that was shown by its type', async () => {
     expect(await shownColumns((form, time) => form === 'by_type' && time === 'before')).toEqual([
       'intake_analytics.answers choice',
-      'intake_analytics.export former_single_choice',
       'intake_analytics.export_answers choice',
+      'intake_exports.export former_single_choice',
     ])
   })
 

@@ -136,9 +136,14 @@ describe('migrate of a warehouse that version 0.1 left', () => {
     const analyst = await makeLogin(warehouse.url, 'intake_analyst')
     const views = await query<{ name: string }>(
       warehouse.url,
-      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname = 'intake_analytics' order by 1`,
+      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname in ('intake_analytics', 'intake_exports') order by 1`,
     )
     expect(views.length).toBeGreaterThan(20)
+    // The wide views of exports moved; export_answers did not.
+    expect(views.filter(({ name }) => /^intake_exports\.export_/.test(name)).length).toBeGreaterThan(5)
+    expect(views.filter(({ name }) => /^intake_analytics\.export_/.test(name))).toEqual([
+      { name: 'intake_analytics.export_answers' },
+    ])
     const looks = views.map(({ name }) => `select * from ${name}`)
     expect(await analyst.endings(looks)).toEqual(views.map(() => null))
     expect(await analyst.endings(['select from intake.patients'])).toEqual(['42501'])

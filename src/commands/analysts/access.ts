@@ -24,13 +24,13 @@ export function accessCommand(context: Context): Command {
     .argument('<team>', 'the team: see access list')
     .action((login: string, team: string, { json }: Options) =>
       withSession(context, async ({ db }) => {
-        const { changed, hasRole } = await grantAccess(db, login, team)
+        const { changed, hasRole, searchPath } = await grantAccess(db, login, team)
         if (!hasRole) {
           context.stderr.write(
             'note: the login has neither intake_analyst nor intake_clinical: grant it one of them\n',
           )
         }
-        if (json) printJson(context, { login, team, changed })
+        if (json) printJson(context, { login, team, changed, search_path: searchPath })
         else context.stdout.write(changed ? 'granted\n' : 'already granted\n')
       }),
     )
@@ -95,4 +95,5 @@ The role intake_analyst lets a login read the views of intake_analytics; the
 role intake_clinical adds the tables of intake. Grant the roles in SQL. With
 one team in the warehouse, the roles suffice. With several, a login sees only
 the teams granted here; the owner of the tables and members of intake_loader
-see all teams.`
+see all teams. grant also gives a login its role's search_path in this
+database, unless it has one, so that \\d lists the views that matter.`
