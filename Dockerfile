@@ -1,8 +1,7 @@
-# syntax=docker/dockerfile:1
 # intake-sync as a container: runs as the user "node", writes only to /tmp, and uses the Postgres that DATABASE_URL (or
 # DATABASE_URL_FILE) names. The embedded Postgres is not included.
 
-FROM node:24-bookworm-slim AS build
+FROM node:24-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20 AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
@@ -11,7 +10,7 @@ COPY scripts scripts
 COPY src src
 RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 
-FROM node:24-bookworm-slim
+FROM node:24-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
 ENV NODE_ENV=production
 WORKDIR /app
 COPY package.json ./

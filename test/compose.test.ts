@@ -1,5 +1,5 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
@@ -29,6 +29,8 @@ interface Service {
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
   readonly healthcheck?: unknown
   readonly stop_grace_period?: string
+  readonly ulimits?: unknown
+  readonly mem_limit?: string
 }
 
 interface Compose {
@@ -39,6 +41,7 @@ interface Compose {
 }
 
 const compose = parse(read('docker-compose.yml'), { merge: true }) as Compose
+const { version } = JSON.parse(read('package.json')) as { version: string }
 const services = Object.entries(compose.services)
 const CONDITIONS = ['service_started', 'service_healthy', 'service_completed_successfully']
 
@@ -106,6 +109,43 @@ describe('docker-compose.yml', () => {
       await expectCommand(service.command!)
       expectVariables(Object.keys(service.environment ?? {}))
     }
+  })
+
+  test('every image of others is pinned by its digest, here and in what else is shipped', () => {
+    const files = readdirSync(join(root, 'docs/deploy'), { recursive: true, encoding: 'utf8' })
+      .map((name) => `docs/deploy/${name}`)
+      .filter((name) => /\.ya?ml$|Dockerfile/.test(name))
+    const images = ['docker-compose.yml', 'Dockerfile', ...files].flatMap((name) =>
+      [...read(name).matchAll(/^\s*(?:- )?(?:image:|FROM|# syntax=)\s*(\S+)/gm)].map((each) => each[1]!),
+    )
+    const ours = images.filter((each) => each === `intake-sync:${version}`)
+    const others = images.filter((each) => !ours.includes(each))
+    expect(ours.length).toBeGreaterThan(4)
+    expect(others.length).toBeGreaterThan(2)
+    for (const image of others) expect(image).toMatch(/^[\w./:-]+:[\w.-]+@sha256:[0-9a-f]{64}$/)
+    // No tag has two digests.
+    expect(new Set(others.map((each) => each.split('@')[0])).size).toBe(new Set(others).size)
+  })
+
+  test('no container of ours leaves a core file, or takes more memory than it needs', () => {
+    for (const [name, service] of services) {
+      expect([name, service.ulimits]).toEqual([name, { core: 0 }])
+      if (service.image?.startsWith('intake-sync')) expect([name, service.mem_limit]).toEqual([name, '512m'])
+    }
+  })
+
+  test('only what migrates has the login of the owner; what runs all the time has that of intake_loader', () => {
+    const owners = services.filter(([, each]) => each.secrets?.includes('database_url_owner'))
+    expect(owners.filter(([, each]) => each.profiles === undefined).map(([name]) => name)).toEqual([
+      'migrate',
+    ])
+    // A rehearsal migrates its own database, which is gone afterwards.
+    for (const [, each] of owners) expect(each.profiles ?? ['emulator']).toEqual(['emulator'])
+    for (const name of ['ingester', 'nightly', 'backfill'])
+      expect(compose.services[name]!.environment!.DATABASE_URL_FILE).toBe('/run/secrets/database_url')
+    const script = read('docs/deploy/postgres-logins.sh')
+    expect(script).toContain("create role intake_serve login password :'password' in role intake_loader;")
+    expect(script).not.toContain('superuser')
   })
 
   test('a serving container has a health check at its own address, and time to end', () => {
@@ -185,7 +225,7 @@ describe('Dockerfile', () => {
   test('ends as an ordinary user in the exec form, on one pinned major of Node', () => {
     const images = steps.flatMap((line) => /^FROM (\S+)/.exec(line)?.[1] ?? [])
     expect(new Set(images).size).toBe(1)
-    expect(images[0]).toMatch(/^node:\d+-\w+-slim$/)
+    expect(images[0]).toMatch(/^node:\d+-\w+-slim@sha256:[0-9a-f]{64}$/)
     expect(steps.findLast((line) => line.startsWith('USER'))).toBe('USER node')
     expect(steps).toContain('ENTRYPOINT ["intake-sync"]')
     expect(steps).toContain('STOPSIGNAL SIGTERM')

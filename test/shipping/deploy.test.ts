@@ -103,6 +103,7 @@ describe('crontab', () => {
       expect(user).toBe('intake-sync')
       // cron ends a command at a percent sign.
       expect(command).not.toContain('%')
+      expect(command).toMatch(/^ulimit -c 0; /)
       expect(spawnSync('sh', ['-n', '-c', command!]).status).toBe(0)
       await expectCommand(wordsAfterCli(command!))
     }

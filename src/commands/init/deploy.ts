@@ -38,6 +38,9 @@ Environment=${word(`INTAKE_ENV_FILE=${file}`)}
 WorkingDirectory=${dirname(file)}
 Restart=on-failure
 RestartPreventExitStatus=2
+UMask=0077
+NoNewPrivileges=yes
+LimitCORE=0
 
 [Install]
 WantedBy=multi-user.target
