@@ -74,7 +74,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     expect((await runCommand(['verify'], scene.env)).code).toBe(0)
     const [patient] = await scene.query<{ id: string }>('select min(id) as id from intake.patients')
     const record = `/records?team=default&stream=patients&id=${patient!.id}`
-    await inspectAll(scene.url, ['/runs/1', '/streams/default/patients', record])
+    await inspectAll(scene.url, ['/runs/1', '/streams/default/patients', '/verify/2/receipt', record])
   })
 
   it('broken: dead letters, differences, old events, problems, drift, failed and interrupted runs', async () => {
@@ -108,6 +108,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
       `/dead-letters/preview?action=retry&${group}`,
       `/dead-letters/preview?action=discard&${group}`,
       `/verify/${last!.verify}/default/patients`,
+      `/verify/${last!.verify}/receipt`,
       `/runs/${last!.run}`,
       '/streams/default/patients',
       '/records?team=default&stream=patients&id=x-1',

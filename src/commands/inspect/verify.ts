@@ -8,10 +8,11 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
+import { verificationFacts } from '../../operate/receipts.ts'
 import { type VerifySummary, verify } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
 import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from '../context.ts'
-import { openReceipt, verificationReceipt } from '../manage/receipt.ts'
+import { openReceipt } from '../manage/receipt.ts'
 import { alertsAtEnd } from '../run/alerts-at-end.ts'
 import { openProgress } from '../run/progress.ts'
 import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
@@ -90,6 +91,9 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     version: context.version,
     onProgress: progress.update,
   })
-  await receipt?.write(warehouse.url, context.version, verificationReceipt(verifyDocument(summary)))
+  await receipt?.write(warehouse.url, context.version, async ({ db }) => {
+    const facts = (await verificationFacts(db, Number(summary.runId)))!
+    return { kind: 'verification', issuedAt: new Date(), facts }
+  })
   return summary
 }

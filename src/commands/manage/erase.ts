@@ -9,6 +9,7 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { type Erased, type ErasurePreview, erase, previewErasure } from '../../operate/erase/erase.ts'
+import type { Receipt } from '../../operate/receipts.ts'
 import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { agrees, type Keyboard } from '../terminal/ask.ts'
@@ -81,7 +82,8 @@ async function erasePatient(
     const { login, patientHash } = erased
     const hash = options.forget === true ? null : patientHash
     const facts = { ...document, login, patient_hash: hash }
-    await receipt.write(url, context.version, { kind: 'erasure', issuedAt: new Date(), facts })
+    const issued: Receipt = { kind: 'erasure', issuedAt: new Date(), facts }
+    await receipt.write(url, context.version, async () => issued)
   }
   if (options.json) printJson(context, document)
   else context.stdout.write(textOf(context, erased, options))

@@ -1,19 +1,11 @@
-/**
- * Signed receipts of erasures and verifications, and `intake-sync receipt`, which checks them.
- *
- * Invariant: a receipt contains counts, hashes, names of tables, streams, teams and logins; no id and no value. The
- * signature (Ed25519) covers the canonical text of everything else in it.
- */
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
+/** The files of receipts, and `intake-sync receipt`, which checks them. */
 import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { sql } from 'kysely'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
-import { canonicalText } from '../../core/canonical.ts'
 import { UsageError } from '../../core/errors.ts'
-import { isObject, type JsonObject, parseText } from '../../core/json.ts'
 import { hashesOf } from '../../load/erasures.ts'
+import { type Checked, checkReceipt, type Receipt, receiptKey, signReceipt } from '../../operate/receipts.ts'
 import { PERSONS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { readTeams } from '../../warehouse/teams.ts'
@@ -21,39 +13,10 @@ import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { printable } from '../terminal/printable.ts'
 import { paragraph } from '../terminal/terminal.ts'
 
-/** Before a seed of 32 bytes, the private key in PKCS 8; before 32 bytes, the public key in SPKI. */
-const PRIVATE = Buffer.from('302e020100300506032b657004220420', 'hex')
-const PUBLIC = Buffer.from('302a300506032b6570032100', 'hex')
-
-const FORMAT = 'intake-sync receipt'
-
-export interface Receipt {
-  readonly kind: 'erasure' | 'verification'
-  readonly issuedAt: Date
-  /** What it certifies, in JSON. */
-  readonly facts: object
-}
-
 /** A file for a receipt that does not exist yet: created at once, so that a wrong path stops a command before it begins. */
 export interface ReceiptFile extends Disposable {
-  write(url: string, version: string, receipt: Receipt): Promise<void>
-}
-
-/**
- * From the JSON document of a verification. Lists of ids become counts: an id of the service stays inside.
- *
- * The hash of a side covers all rows of a stream's tables, in no order: equal hashes are equal tables.
- */
-export function verificationReceipt(document: object): Receipt {
-  const { teams, ...rest } = counted(document) as { readonly teams: object }
-  const { streams: _sums, deep: _all, ...facts } = rest as { readonly [name: string]: unknown }
-  return { kind: 'verification', issuedAt: new Date(), facts: { ...facts, teams } }
-}
-
-function counted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.length
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, counted(each)]))
+  /** Signs what `read` returns, and writes it. */
+  write(url: string, version: string, read: (session: Session) => Promise<Receipt>): Promise<void>
 }
 
 /** Null without a path. Disposing of it removes a file that nothing was written to. Throws `UsageError`. */
@@ -70,71 +33,15 @@ export function openReceipt(path: string | undefined): ReceiptFile | null {
   }
   let written = false
   return {
-    async write(url, version, { kind, issuedAt, facts }) {
+    async write(url, version, read) {
       await using session = await openSession({ url, purpose: 'receipt' })
-      const key = await signingKey(session)
-      const body = {
-        format: FORMAT,
-        format_version: 1,
-        kind,
-        issued_at: issuedAt.toISOString(),
-        version,
-        ...facts,
-      }
-      // As it will be read: without what JSON leaves out.
-      const text = signedText(parseText(JSON.stringify(body)) as JsonObject)
-      const signature = {
-        algorithm: 'Ed25519',
-        public_key: publicText(createPublicKey(key)),
-        value: sign(null, text, key).toString('base64'),
-      }
-      writeFileSync(path, `${JSON.stringify({ ...body, signature }, null, 2)}\n`)
+      writeFileSync(path, await signReceipt(session.db, version, await read(session)))
       written = true
     },
     [Symbol.dispose]() {
       if (!written) rmSync(path, { force: true })
     },
   }
-}
-
-async function signingKey({ db }: Session): Promise<KeyObject> {
-  const { rows } = await sql<{ seed: Buffer }>`select seed from intake_ops.receipt_key`.execute(db)
-  return createPrivateKey({ key: Buffer.concat([PRIVATE, rows[0]!.seed]), format: 'der', type: 'pkcs8' })
-}
-
-function publicText(key: KeyObject): string {
-  return key.export({ format: 'der', type: 'spki' }).subarray(PUBLIC.length).toString('base64')
-}
-
-function signedText({ signature: _, ...body }: JsonObject): Buffer {
-  return Buffer.from(canonicalText(body))
-}
-
-export type Checked =
-  | { readonly valid: true; readonly receipt: JsonObject }
-  | { readonly valid: false; readonly reason: string }
-
-/** Checks a receipt's text against a public key in base64. */
-export function checkReceipt(text: string, key: string): Checked {
-  const no = (reason: string) => ({ valid: false, reason }) as const
-  let receipt: unknown
-  try {
-    receipt = parseText(text)
-  } catch {
-    return no('it is not JSON')
-  }
-  if (!isObject(receipt) || receipt.format !== FORMAT) return no('it is not a receipt')
-  if (receipt.format_version !== 1) return no('its format is of another version of intake-sync')
-  const { signature } = receipt
-  if (!isObject(signature) || signature.algorithm !== 'Ed25519' || typeof signature.value !== 'string')
-    return no('it is not signed')
-  if (signature.public_key !== key) return no('another key signed it')
-  const bytes = Buffer.from(key, 'base64')
-  if (bytes.length !== 32) return no('the public key is not one of Ed25519')
-  const spki = createPublicKey({ key: Buffer.concat([PUBLIC, bytes]), format: 'der', type: 'spki' })
-  if (!verify(null, signedText(receipt), spki, Buffer.from(signature.value, 'base64')))
-    return no('its content was changed after it was signed')
-  return { valid: true, receipt }
 }
 
 interface Options {
@@ -159,7 +66,7 @@ export function receiptCommand(context: Context): Command {
     .command('key')
     .description('print the public key with which receipts of this warehouse are checked')
     .action(async () => {
-      const key = await withWarehouse(context, ownKey)
+      const key = await withWarehouse(context, ({ db }) => receiptKey(db))
       context.stdout.write(`${key}\n`)
     })
   return group
@@ -178,7 +85,7 @@ async function check(context: Context, file: string, options: Options): Promise<
   const checked =
     key === undefined
       ? await withWarehouse(context, async (session) => {
-          const signed = checkReceipt(text, await ownKey(session))
+          const signed = checkReceipt(text, await receiptKey(session.db))
           return patient === undefined ? signed : await ofPatient(session, signed, patient)
         })
       : checkReceipt(text, key)
@@ -210,10 +117,6 @@ function readText(file: string): string {
   } catch {
     throw new UsageError('the receipt cannot be read', 'name a file that exists', 'file')
   }
-}
-
-async function ownKey(session: Session): Promise<string> {
-  return publicText(createPublicKey(await signingKey(session)))
 }
 
 async function withWarehouse<Result>(

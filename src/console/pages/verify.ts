@@ -4,8 +4,9 @@
  * Invariant: one at a time in a process; it goes on when the page is closed and is stopped when the console closes. What
  * differs is shown by ids and names of columns.
  */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { receiptKey, signReceipt, verificationFacts } from '../../operate/receipts.ts'
 import { verify } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -40,7 +41,8 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
     const isRunning = job !== null && job.outcome === null
     const now = clock.now()
     const seconds = job === null ? null : (job.seconds ?? (now - job.startedAt) / 1e6)
-    const data = { rows, job, seconds, teams: options.teams.map(({ name }) => name), all: ALL_TEAMS }
+    const runs = [...new Set(rows.map((row) => row.run_id))].sort((a, b) => b - a)
+    const data = { rows, runs, job, seconds, teams: options.teams.map(({ name }) => name), all: ALL_TEAMS }
     return show(request, reply, { view: 'verify', title: 'Verify', waits: isRunning, data })
   })
 
@@ -68,12 +70,37 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
   })
 
   app.get('/verify/:run/:team/:stream', VIEWER, async (request, reply) => {
-    const { run: runId, team, stream } = request.params as Readonly<Record<string, string>>
-    if (!/^\d{1,9}$/.test(runId!)) throw new Refusal(404, 'there is no such verification')
-    const found = await readings.look((db) => readOne(db, Number(runId), team!, stream!))
-    if (found === null) throw new Refusal(404, 'there is no such verification')
+    const { team, stream } = request.params as Readonly<Record<string, string>>
+    const runId = runIn(request)
+    const found = await readings.look((db) => readOne(db, runId, team!, stream!))
+    if (found === null) throw new Refusal(404, NO_VERIFICATION)
     const data = { found, team, stream, limit: MAX_IDS }
     return show(request, reply, { view: 'differences', title: `${stream} of ${team}: differences`, data })
+  })
+
+  app.get('/verify/:run/receipt', VIEWER, async (request, reply) => {
+    const runId = runIn(request)
+    const [facts, key] = await readings.look(
+      async (db) => [await verificationFacts(db, runId), await receiptKey(db)] as const,
+    )
+    if (facts === null) throw new Refusal(404, NO_VERIFICATION)
+    const data = { facts, key, version, at: new Date(clock.now() / 1000) }
+    return show(request, reply, { view: 'receipt', title: `Receipt of verification ${runId}`, data })
+  })
+
+  app.post('/verify/:run/receipt', OPERATOR, async (request, reply) => {
+    const runId = runIn(request)
+    const facts = await readings.look((db) => verificationFacts(db, runId))
+    if (facts === null) throw new Refusal(404, NO_VERIFICATION)
+    await audit(shared, request.visitor!, { action: 'receipt', object: `verification ${runId}` })
+    const issuedAt = new Date(clock.now() / 1000)
+    const receipt = { kind: 'verification', issuedAt, facts } as const
+    const text = await readings.look((db) => signReceipt(db, version, receipt))
+    const name = `intake-sync-verification-${runId}.json`
+    return reply
+      .type('application/json; charset=utf-8')
+      .header('content-disposition', `attachment; filename="${name}"`)
+      .send(text)
   })
 
   async function run(running: Job, teams: typeof options.teams): Promise<void> {
@@ -94,6 +121,14 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
     running.seconds = (clock.now() - running.startedAt) / 1e6
     readings.forget()
   }
+}
+
+const NO_VERIFICATION = 'there is no such verification'
+
+function runIn({ params }: FastifyRequest): number {
+  const { run } = params as { run: string }
+  if (!/^\d{1,9}$/.test(run)) throw new Refusal(404, NO_VERIFICATION)
+  return Number(run)
 }
 
 interface Verified {

@@ -1,7 +1,9 @@
 /** What operators do in the console, over HTTP and a real warehouse: each action happens, and leaves one audit row. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
+import { checkReceipt } from '../../../src/operate/receipts.ts'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import { runCommand } from '../../support/run-command.ts'
 import { type Reader, startConsole, whole } from '../support/console.ts'
 
 let scene: Scene
@@ -165,6 +167,42 @@ it('a verification finds a tampered row, shows its id and columns, and repairs i
     { login: 'operator', action: 'verify', object: 'default', detail: { repair: true } },
     { login: 'operator', action: 'verify', object: '*', detail: { repair: false } },
   ])
+})
+
+it('a verification has a receipt: a page to print, and a signed file that is found out when it was changed', async () => {
+  const [newest] = await scene.query<{ run_id: number; hash: string }>(
+    `select run_id::int as run_id, source_hash as hash from intake_ops.verifications where stream = 'patients'
+     order by run_id desc limit 1`,
+  )
+  const place = `/verify/${newest!.run_id}/receipt`
+  expect((await whole(operator, '/verify')).match(/href="\/verify\/\d+\/receipt"/g)).toEqual([
+    `href="${place}"`,
+  ])
+  const printed = (await operator.get(place)).text
+  expect(printed).toContain('Both sides were equal.')
+  expect(printed.split(newest!.hash)).toHaveLength(3)
+  expect(await audited()).toEqual([])
+  const file = await operator.post(place)
+  expect(file.headers.get('content-disposition')).toContain(`intake-sync-verification-${newest!.run_id}.json`)
+  const key = (await runCommand(['receipt', 'key'], scene.env)).stdout.trim()
+  expect(printed).toContain(`<code class="long">${key}</code>`)
+  expect(checkReceipt(file.text, key)).toMatchObject({
+    valid: true,
+    receipt: { kind: 'verification', version: '1.2.3', equal: true },
+  })
+  const { patients } = JSON.parse(file.text).teams.default.streams
+  const [counted] = await scene.query<{ live: number }>(
+    'select count(*)::int as live from intake.patients where _deleted_at is null',
+  )
+  const [side, hash] = [counted!.live, newest!.hash]
+  expect(patients).toMatchObject({ source: side, warehouse: side, source_hash: hash, warehouse_hash: hash })
+  expect(checkReceipt(file.text.replace('"equal": true', '"equal": false'), key).valid).toBe(false)
+  expect(await audited()).toEqual([
+    { login: 'operator', action: 'receipt', object: `verification ${newest!.run_id}`, detail: {} },
+  ])
+  expect((await operator.get('/verify/9999/receipt')).status).toBe(404)
+  expect((await operator.post('/verify/9999/receipt')).status).toBe(404)
+  expect(await audited()).toEqual([])
 })
 
 it('a record is explained by origins and names of fields, without a value', async () => {
