@@ -1,7 +1,9 @@
 create or replace view intake_analytics.questions with (security_barrier = true) as
 select q.team_id, q.form_id, f.name as form, q.question_id, q.position, q.question_text, q.question_type, c.concept,
-  q.shows <> 'nothing' as is_shown, q.is_asked, q.waits
+  q.shows <> 'nothing' as is_shown, q.is_asked, q.waits, asked.link_id, asked.page
 from intake_raw.question_terms q
+left join intake.form_questions asked
+  on q.is_asked and asked.team_id = q.team_id and asked.form_id = q.form_id and asked.position = q.position
 left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
 left join intake_raw.question_concepts c
   on c.team_id = q.team_id and c.form_id = q.form_id and c.question_id = q.question_id
@@ -19,3 +21,5 @@ comment on column intake_analytics.questions.concept is 'What it asks, across ve
 comment on column intake_analytics.questions.is_shown is 'Whether answers to it may be seen: by its type, or by classify.';
 comment on column intake_analytics.questions.is_asked is 'False for a question that the form no longer has; its answers stay.';
 comment on column intake_analytics.questions.waits is 'True if the question was reworded and waits for a decision (classify): until then analysts see at most its choices.';
+comment on column intake_analytics.questions.link_id is 'linkId of the item in the FHIR Questionnaire that the form was imported from; null for other forms.';
+comment on column intake_analytics.questions.page is 'Page of the form that it is on, from 1, where the service shows it.';

@@ -58,7 +58,11 @@ function collect(node: JsonObject, path: string, into: Found, problems: Problem[
   }
 }
 
-const QUESTION_TEXTS = [text('text'), text('help_text'), column('integer', 'order', 'sort_order')]
+const QUESTION_FIELDS = [
+  ...[text('text'), text('help_text'), column('integer', 'order', 'sort_order')],
+  // The specification shows none of these; a form that was imported from a FHIR Questionnaire may have them.
+  ...[text('link_id'), column('integer', 'page'), column('reference', 'block', 'block_id')],
+]
 
 const QUESTION_ID = column('reference', 'id', 'uid')
 
@@ -73,13 +77,16 @@ const questions: Child = {
     'text',
     'help_text',
     'sort_order',
+    'link_id',
+    'page',
+    'block_id',
   ],
   rows: (record, problems) =>
     questionsOf(record, problems).map((question) => [
       String(question.position),
       ...cellsOf([QUESTION_ID], question.record, question.path, problems),
       ...typeCells(question, problems),
-      ...cellsOf(QUESTION_TEXTS, question.record, question.path, problems),
+      ...cellsOf(QUESTION_FIELDS, question.record, question.path, problems),
     ]),
 }
 
@@ -97,12 +104,15 @@ function typeCells(question: Question, problems: Problem[]): Cell[] {
 
 const CHOICE_FIELDS = ['choices', 'question_choices', 'answer_choices']
 
-const CHOICE_COLUMNS = [column('reference', 'id', 'uid'), text('text_value', 'text', 'label', 'name')]
+const CHOICE_COLUMNS = [
+  ...[column('reference', 'id', 'uid'), text('text_value', 'text', 'label', 'name')],
+  ...[text('code'), column('number', 'points')],
+]
 
 const choices: Child = {
   table: 'question_choices',
   parent: 'form_id',
-  columns: ['question_position', 'position', 'question_id', 'choice_id', 'text'],
+  columns: ['question_position', 'position', 'question_id', 'choice_id', 'text', 'code', 'points'],
   rows: (record, problems) => questionsOf(record, []).flatMap((question) => choiceRows(question, problems)),
 }
 
@@ -112,7 +122,7 @@ function choiceRows(question: Question, problems: Problem[]): Cell[][] {
   const rows: Cell[][] = []
   for (const item of itemsOf(value, `${question.path}.${field}`, problems)) {
     const place = [String(question.position), String(item.position), questionId]
-    if (typeof item.value === 'string') rows.push([...place, null, item.value])
+    if (typeof item.value === 'string') rows.push([...place, null, item.value, null, null])
     else {
       const choice = objectOf(item.value, item.path, problems)
       if (choice !== null) rows.push([...place, ...cellsOf(CHOICE_COLUMNS, choice, item.path, problems)])
@@ -132,7 +142,7 @@ export const forms: Stream = {
   otherFields: ['questions', 'pages', 'sections', 'rows'],
   safeNames: [
     ...['pages', 'sections', 'rows', 'questions', 'question_type', 'question_subtype', 'help_text'],
-    ...['order', 'sort_order', 'choices', 'question_choices'],
+    ...['order', 'sort_order', 'choices', 'question_choices', 'link_id', 'page', 'block', 'code', 'points'],
   ],
   analysts: { views: ['form_completion'] },
   isSummary: (record) => !hasQuestions(record),

@@ -63,11 +63,14 @@ export const EXPECTED_TABLES: Readonly<Record<string, ExpectedTable>> = {
   forms: root({ ...texts('name', 'text'), enabled: 'boolean', ...times('created_at', 'updated_at') }),
   form_questions: child(['form_id', 'position'], {
     ...texts('form_id', 'question_id', 'question_type', 'question_subtype', 'text', 'help_text'),
+    ...texts('link_id', 'block_id'),
     position: 'integer',
     sort_order: 'integer',
+    page: 'integer',
   }),
   question_choices: child(['form_id', 'question_position', 'position'], {
-    ...texts('form_id', 'question_id', 'choice_id', 'text'),
+    ...texts('form_id', 'question_id', 'choice_id', 'text', 'code'),
+    points: 'numeric',
     question_position: 'integer',
     position: 'integer',
   }),

@@ -133,9 +133,9 @@ const PARTS: readonly (readonly [
     'forms',
     Question,
     (part) => ({ questions: [part] }),
-    { order: 9, choices: ['choices'] },
-    // The id stands for the uid, and the order is a number.
-    ['uid', 'order'],
+    { order: 9, page: 9, choices: ['choices'] },
+    // The id stands for the uid; the order and the page are numbers.
+    ['uid', 'order', 'page'],
   ],
   [
     'choice',

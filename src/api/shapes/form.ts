@@ -4,7 +4,7 @@ import { Id, identified, Optional } from './record.ts'
 
 export const Choice = z.union([
   z.string(),
-  z.looseObject({ ...identified, text_value: Optional, text: Optional }),
+  z.looseObject({ ...identified, text_value: Optional, text: Optional, code: Optional }),
 ])
 
 export const Question = z.looseObject({
@@ -15,6 +15,8 @@ export const Question = z.looseObject({
   text: Optional,
   help_text: Optional,
   order: Id.nullish(),
+  link_id: Optional,
+  page: Id.nullish(),
   choices: z.array(Choice).nullish(),
 })
 

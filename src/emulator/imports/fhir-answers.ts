@@ -10,6 +10,7 @@ export type Fhir = Readonly<Record<string, unknown>>
 export interface AnswerOption {
   readonly text_value: string
   readonly code?: string
+  readonly points?: number
 }
 
 export function isFhir(value: unknown): value is Fhir {
@@ -65,11 +66,27 @@ function flattened(contains: readonly Fhir[]): Fhir[] {
 function optionOf(option: Fhir): AnswerOption {
   const nested = isFhir(option.value) ? Object.values(option.value)[0] : option.value
   const value = nested ?? Object.entries(option).find(([name]) => /^value[A-Z]/.test(name))?.[1]
-  return isFhir(value) ? codingOption(value) : { text_value: textOf(value) }
+  const points = pointsOf(option)
+  const read = isFhir(value) ? codingOption(value) : { text_value: textOf(value) }
+  return points === undefined ? read : { ...read, points }
 }
 
 function codingOption(coding: Fhir): AnswerOption {
   const code = textOf(coding.code)
   const text = textOf(coding.display ?? coding.reference) || code
-  return { text_value: text, ...(code === '' ? {} : { code }) }
+  const points = pointsOf(coding)
+  return {
+    text_value: text,
+    ...(code === '' ? {} : { code }),
+    ...(points === undefined ? {} : { points }),
+  }
+}
+
+/** Extensions of an option, a coding or a concept that say what it counts, by the end of their address. */
+const POINTS = /\/(?:ordinalValue|itemWeight|valueset-ordinalValue|codesystem-ordinalValue|extension-score)$/
+
+function pointsOf(holder: Fhir): number | undefined {
+  const said = listOf(holder.extension).find(({ url }) => POINTS.test(textOf(url)))
+  const value = said?.valueDecimal ?? said?.valueInteger
+  return typeof value === 'number' ? value : undefined
 }

@@ -126,8 +126,8 @@ function blockPlan(item: Fhir, children: readonly Fhir[], table: boolean): Parti
 /**
  * Maps types and controls of FHIR items to question types.
  *
- * Invariant: every item has a question type; a type that the service does not have becomes a text with the FHIR type as
- * its subtype.
+ * Invariant: every item has a question type. One that does not say the FHIR type has it as its subtype; any other has
+ * the control, if there is one.
  */
 const TYPES: Readonly<Record<string, QuestionType>> = {
   boolean: 'checkbox',
@@ -146,6 +146,11 @@ const TYPES: Readonly<Record<string, QuestionType>> = {
   group: 'display_only',
 }
 
+/** The FHIR types that a question type says. */
+const IMPLIED = new Set([
+  ...['boolean', 'decimal', 'date', 'dateTime', 'time', 'string', 'text', 'attachment', 'display'],
+])
+
 const CHOICES = new Set(['choice', 'open-choice', 'coding'])
 const TABLES = new Set(['table', 'htable', 'gtable', 'atable', 'grid', 'group-table'])
 
@@ -154,11 +159,10 @@ function questionTypeOf(item: Fhir): Question['question_type'] {
   const control = controlsOf(item)[0] ?? null
   if (CHOICES.has(type)) {
     const question_type = item.repeats === true ? 'multiple_choice' : 'single_choice'
-    return { question_type, question_subtype: control ?? (type === 'choice' ? null : type) }
+    return { question_type, question_subtype: type === 'choice' ? control : type }
   }
   const question_type = TYPES[type] ?? 'short_text'
-  const said = control ?? (question_type === type.replace('string', 'short_text') ? null : type)
-  return { question_type, question_subtype: said === '' ? null : said }
+  return { question_type, question_subtype: IMPLIED.has(type) || type === '' ? control : type }
 }
 
 /** True for a group that is shown as a table. */

@@ -66,6 +66,8 @@ export interface Choice {
   readonly id: string
   readonly text_value: string
   readonly code?: string
+  /** What it counts in the score of its questionnaire. */
+  readonly points?: number
 }
 
 /** A row or a column of a matrix. */

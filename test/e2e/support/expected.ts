@@ -38,12 +38,16 @@ export function expectedOf(world: World): Tables {
   for (const { id, questions, ...fields } of rowsOf(world.forms)) {
     put('forms', { id, ...stamped(fields) })
     questions.forEach((question, at) => {
-      const { text, help_text, order: sort_order } = question
+      const { text, help_text, order: sort_order, link_id = null, page, block: block_id = null } = question
       const place = { form_id: id, position: at + 1, question_id: question.id }
-      put('form_questions', { ...place, ...question.question_type, text, help_text, sort_order })
+      put('form_questions', {
+        ...{ ...place, ...question.question_type, text, help_text, sort_order },
+        ...{ link_id, page, block_id },
+      })
       question.choices.forEach((choice, of) => {
         const where = { form_id: id, question_position: at + 1, position: of + 1, question_id: question.id }
-        put('question_choices', { ...where, choice_id: choice.id, text: choice.text_value })
+        const { id: choice_id, text_value, code = null, points = null } = choice
+        put('question_choices', { ...where, choice_id, text: text_value, code, points })
       })
     })
   }

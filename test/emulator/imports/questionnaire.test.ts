@@ -84,6 +84,11 @@ const control = (code: string) => ({
   ],
 })
 
+const points = (name: string, valueDecimal: number) => ({
+  url: `http://hl7.org/fhir/StructureDefinition/${name}`,
+  valueDecimal,
+})
+
 beforeAll(async () => {
   mkdirSync(join(folder, 'deep'))
   const write = (name: string, content: unknown) =>
@@ -125,6 +130,19 @@ beforeAll(async () => {
       }),
       item('5', 'group', { repeats: true, item: [item('5.1', 'decimal'), item('5.2', 'attachment')] }),
       item('6', 'group'),
+      item('8', 'choice', {
+        ...control('radio-button'),
+        answerOption: [
+          { valueCoding: { code: 'a', display: 'A', extension: [points('ordinalValue', 0)] } },
+          { valueCoding: { code: 'b', display: 'B' }, extension: [points('itemWeight', 1.5)] },
+          {
+            valueString: 'C',
+            extension: [{ url: 'http://hl7.org/fhir/StructureDefinition/rendering-xhtml' }],
+          },
+        ],
+      }),
+      item('9', 'integer', control('slider')),
+      item('10', 'open-choice', control('check-box')),
     ],
   })
   write('deep/b.yaml', 'resourceType: Questionnaire\nname: Yaml\nitem:\n  - linkId: 7\n    type: text\n')
@@ -157,6 +175,19 @@ describe('an imported questionnaire', () => {
     const choices = (linkId: string) => question(linkId).choices.map((one: Loose) => one.text_value)
     expect(choices('2')).toEqual(['Ex'])
     expect(choices('3')).toEqual(['A', 'B', '3', 'D'])
+  })
+
+  it('keeps codes and points of options, and the type where the question’s own does not say it', () => {
+    expect(question('8').choices).toMatchObject([
+      { text_value: 'A', code: 'a', points: 0 },
+      { text_value: 'B', code: 'b', points: 1.5 },
+      { text_value: 'C' },
+    ])
+    expect(question('8').choices[2]).not.toHaveProperty('points')
+    const subtypes = ['1.1', '5.1', '8', '9', '10', '6'].map(
+      (linkId) => question(linkId).question_type.question_subtype,
+    )
+    expect(subtypes).toEqual([null, null, 'radio-button', 'integer', 'open-choice', 'group'])
   })
 
   it('turns tables into a matrix and repeated groups into a block, whose members name it', () => {
