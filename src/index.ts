@@ -16,12 +16,16 @@ export { openClient } from './api/client.ts'
 export { ApiError, MissingSecretError, ShapeError } from './api/errors.ts'
 export type { Page, Scan, ScanOutcome } from './api/paging/page.ts'
 export {
+  Document,
+  Form,
   getDocument,
   getForm,
   getPacket,
   listDocuments,
   listForms,
   listPackets,
+  Packet,
+  Question,
 } from './api/resources/forms.ts'
 export {
   cancelMessage,
@@ -30,7 +34,12 @@ export {
   changeScheduledMessage,
   getMessage,
   listMessages,
+  Message,
+  type MessageChanges,
+  type MessageFields,
   type MessageFilters,
+  ScheduledMessage,
+  type ScheduledMessageChanges,
   sendMessage,
 } from './api/resources/messages.ts'
 export {
@@ -40,7 +49,10 @@ export {
   getPatient,
   getPatientUpload,
   listPatients,
+  Patient,
+  type PatientFields,
   type PatientFilters,
+  PatientUpload,
   replacePatient,
   type UploadFile,
   uploadPatients,
@@ -55,15 +67,19 @@ export type {
   TypedScan,
 } from './api/resources/resource.ts'
 export {
+  Export,
+  ExportContent,
   getResponse,
   listExports,
   listResponses,
+  Response,
   type ResponseFilters,
   readExport,
   streamExport,
 } from './api/resources/responses.ts'
 export type { FieldProblem } from './api/resources/typed.ts'
 export {
+  CreatedWebhookConfig,
   changeWebhookConfig,
   createWebhookConfig,
   deleteWebhookConfig,
@@ -72,23 +88,10 @@ export {
   listWebhookDeliveries,
   replaceWebhookConfig,
   testWebhookConfig,
-} from './api/resources/webhooks.ts'
-export { Document, Form, Packet, Question } from './api/shapes/form.ts'
-export {
-  Message,
-  type MessageChanges,
-  type MessageFields,
-  ScheduledMessage,
-  type ScheduledMessageChanges,
-} from './api/shapes/message.ts'
-export { Patient, type PatientFields, PatientUpload } from './api/shapes/patient.ts'
-export { Export, ExportContent, Response } from './api/shapes/response.ts'
-export {
-  CreatedWebhookConfig,
   WebhookConfig,
   type WebhookConfigFields,
   WebhookDelivery,
-} from './api/shapes/webhook.ts'
+} from './api/resources/webhooks.ts'
 export { type Clock, systemClock } from './core/clock.ts'
 export type { StreamName } from './core/envelope.ts'
 export { IntakeError, UsageError, type Verdict } from './core/errors.ts'

@@ -15,7 +15,7 @@ const FORBIDDEN: readonly (readonly [from: string, imported: string])[] = [
   ['src/core/planted.ts', '../api/client.ts'],
   ['src/core/planted.ts', '../streams/cell.ts'],
   ['src/api/planted.ts', '../streams/stream.ts'],
-  ['src/api/shapes/planted.ts', '../../load/load.ts'],
+  ['src/api/paging/planted.ts', '../../load/load.ts'],
   ['src/warehouse/planted.ts', '../streams/stream.ts'],
   ['src/streams/planted.ts', '../normalize/map.ts'],
   ['src/streams/planted.ts', '../load/merge/write-batch.ts'],

@@ -10,10 +10,16 @@ import type { RateLimit } from './budget/limit-model.ts'
 import { type Limiter, openLimiter } from './budget/limiter.ts'
 import { type Answer, type Meter, outcomeOf, type RequestOptions, type StreamOptions } from './http/answer.ts'
 import { openAttempts } from './http/attempts.ts'
-import { ACCEPTED_ENCODINGS, isTooLarge } from './http/encodings.ts'
 import type { Failure } from './http/failures.ts'
 import { endKnownBy, type Streamed, unpackedStream } from './http/read-stream.ts'
-import { DEFAULT_TIMEOUTS, openWire, type Timeouts, type Wire } from './http/wire.ts'
+import {
+  ACCEPTED_ENCODINGS,
+  DEFAULT_TIMEOUTS,
+  isTooLarge,
+  openWire,
+  type Timeouts,
+  type Wire,
+} from './http/wire.ts'
 import { type PagesOptions, type Scan, scanPages } from './paging/pages.ts'
 import { type Endpoint, type Paths, pathsWith } from './paths.ts'
 

@@ -10,14 +10,13 @@ import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
 import { networksOf } from '../core/peers.ts'
 import { selectTeams } from '../core/which-team.ts'
-import { type AlertConfig, alertsOf, durations } from './alerts.ts'
-import { checkedDatabaseUrl } from './database.ts'
 import { readTeamsFile } from './file.ts'
 import { type Settings, settingsOf } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
+import { type AlertConfig, alertsOf, checkedDatabaseUrl, durations } from './urls.ts'
 
-export type { AlertConfig } from './alerts.ts'
 export type { IngestTeamConfig, TeamConfig } from './team.ts'
+export type { AlertConfig } from './urls.ts'
 
 export interface Config {
   /** Null: the embedded server in `dataDir`. */

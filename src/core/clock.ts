@@ -1,5 +1,5 @@
 /**
- * Time as an argument. Instants of our own clock are whole microseconds since 1970 as a JavaScript number, which is
+ * Time as an argument, deadlines, and waiting for work. Instants of our own clock are whole microseconds since 1970 as a JavaScript number, which is
  * exact until the year 2255.
  */
 export interface Clock {
@@ -71,4 +71,34 @@ export function deadlineIn(
 
 function timedOut(): Error {
   return new DOMException('the time is up', 'TimeoutError')
+}
+
+/** Wakes waiting tasks. No notification is missed, including one between a look for work and the wait. */
+interface Notifier {
+  /** Notifications so far. */
+  readonly count: number
+  notify(): void
+  /** Resolves once `count` exceeds `seen`, or after `milliseconds`. */
+  wait(seen: number, milliseconds: number): Promise<void>
+}
+
+export function openNotifier(clock: Clock): Notifier {
+  const waiting = new Set<AbortController>()
+  let count = 0
+  return {
+    get count() {
+      return count
+    },
+    notify() {
+      count += 1
+      for (const each of waiting) each.abort()
+    },
+    async wait(seen, milliseconds) {
+      if (count > seen) return
+      const woken = new AbortController()
+      waiting.add(woken)
+      await clock.sleep(milliseconds, woken.signal).catch(() => {})
+      waiting.delete(woken)
+    },
+  }
 }

@@ -5,7 +5,6 @@
  * directory that the pointer file in it names. The pointer is written before the home is made, so that being killed
  * in between loses nothing; and a home is never taken over from a data directory that was removed.
  */
-
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { access, chmod, constants, lstat, mkdir, realpath, stat } from 'node:fs/promises'

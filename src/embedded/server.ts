@@ -9,7 +9,6 @@
  *                                                     │ none: under the lock,
  *                                                     └► binaries, first set-up, start the supervisor
  */
-
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'

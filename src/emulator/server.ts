@@ -7,29 +7,27 @@
 import { startActivity } from './clinic/changes.ts'
 import { ServiceClock, Timeline } from './clock.ts'
 import { addControlRoutes, addOpenApiRoute, type Control, makeControl } from './control.ts'
-import { Bursts } from './faults/fire.ts'
+import { Bursts } from './faults.ts'
 import type { Route } from './http/call.ts'
+import { makeCredentials, type Team } from './http/call.ts'
 import { addClinicRoutes } from './http/clinic-routes.ts'
 import { openEnvironment } from './http/environment.ts'
 import type { Environment } from './http/exchange.ts'
-import { RequestLog } from './http/request-log.ts'
-import { EXPORT_ROUTES } from './http/resources/exports.ts'
+import { RequestLog } from './http/exchange.ts'
 import { DECLARED_ROUTES, FORM_ROUTES } from './http/resources/forms.ts'
 import { MESSAGE_ROUTES } from './http/resources/messages.ts'
-import { PATIENT_ROUTES } from './http/resources/patients.ts'
-import { RESPONSE_ROUTES } from './http/resources/responses.ts'
+import { PATIENT_ROUTES, UPLOAD_ROUTES } from './http/resources/patients.ts'
+import { EXPORT_ROUTES, RESPONSE_ROUTES } from './http/resources/responses.ts'
 import { Uploads } from './http/resources/upload-work.ts'
-import { UPLOAD_ROUTES } from './http/resources/uploads.ts'
 import { WEBHOOK_ROUTES } from './http/resources/webhooks.ts'
-import type { Settings } from './http/settings.ts'
-import { SlidingWindow } from './http/settings.ts'
-import { makeCredentials, type Team } from './http/teams.ts'
 import { type ImportReport, readImports } from './imports/read-imports.ts'
+import type { Settings } from './options.ts'
 import {
   type CompleteOptions,
   completeOptions,
   EmulatorOptionError,
   type EmulatorOptions,
+  SlidingWindow,
 } from './options.ts'
 import { Webhooks } from './webhooks/engine.ts'
 import { keyOf } from './world/draw.ts'

@@ -7,7 +7,6 @@
  * continue, and the run's status reports it. Each team has its own place in the queue: a team whose service is slow, or
  * does not answer, delays no other.
  */
-
 import { setMaxListeners } from 'node:events'
 import { sql } from 'kysely'
 import PQueue from 'p-queue'
@@ -16,7 +15,7 @@ import { refreshAnalytics } from '../analytics/refresh.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
 import { countWaiting } from '../load/dead-letters.ts'
-import { matchQuestions } from '../load/exports/match-questions.ts'
+import { matchQuestions } from '../load/exports/file-problems.ts'
 import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
 import {
   beginRun,
@@ -24,9 +23,9 @@ import {
   type RunStatus,
   recordStream,
   type StreamReport,
+  unlockStreams,
   withinRun,
 } from '../load/runs.ts'
-import { unlockStreams } from '../load/stream-locks.ts'
 import { noteEnvironment } from '../load/teams.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'

@@ -9,8 +9,7 @@
 import type { Clock } from '../core/clock.ts'
 import { IntakeError, verdictOf } from '../core/errors.ts'
 import { openFairQueue } from '../core/fair-queue.ts'
-import { openSession, type Session } from '../warehouse/connect.ts'
-import { PLANNER } from '../warehouse/planner.ts'
+import { openSession, PLANNER, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 
 export interface LoadersOptions {

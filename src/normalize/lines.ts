@@ -160,7 +160,7 @@ function note(findings: Findings, teamId: number, mapped: MappedRecord): void {
 
 /**
  * The text format of COPY. Invariant: one line per row, cells separated by tabs; cells contain only text that Postgres can
- * store (see core/storable), so encoding cannot fail.
+ * store (see `storable` of read-record), so encoding cannot fail.
  */
 const SPECIAL = /[\\\n\r\t]/
 

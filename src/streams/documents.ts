@@ -1,5 +1,4 @@
 /** Documents (specification, sections 2.3 and 9): `input_fields` come only when version v2.1 is requested. */
-
 import type { Problem } from '../core/envelope.ts'
 import { isObject } from '../core/json.ts'
 import type { Cell } from './parts/cell.ts'

@@ -3,7 +3,6 @@
  *
  * Invariant: a status is stored as received, whatever its words, from each of the known places.
  */
-
 import type { Problem } from '../core/envelope.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { type Cell, readCell } from './parts/cell.ts'

@@ -1,5 +1,4 @@
 /** Packets (specification, section 2.3): forms sent together. */
-
 import { type Cell, readCell } from './parts/cell.ts'
 import { itemsOf } from './parts/parts.ts'
 import { type Child, type Stream, text, time } from './stream.ts'

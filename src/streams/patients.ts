@@ -1,5 +1,4 @@
 /** Patients (specification, section 2.1), with one emergency contact, tags and custom fields. */
-
 import type { Problem } from '../core/envelope.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type Cell, readCell } from './parts/cell.ts'

@@ -2,7 +2,6 @@
  * Responses (specification, section 2.4): what clients submitted, with answers, matrix cells, files and e-signatures.
  * Their inner shape is not shown; it is read in every shape that such data has been seen in.
  */
-
 import { isObject } from '../core/json.ts'
 import { formName } from './parts/parts.ts'
 import { responseAnswers } from './parts/response-answers.ts'

@@ -4,7 +4,6 @@
  * Invariant: derived from the declarations alone, so that a new stream is covered; the record itself is always one of its
  * subjects.
  */
-
 import type { StreamName } from '../core/envelope.ts'
 import type { JsonObject } from '../core/json.ts'
 import { ALL_STREAMS, PERSONS } from './catalogue.ts'

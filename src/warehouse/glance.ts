@@ -5,7 +5,6 @@
  * its own, so that a probe is answered while every loading connection is busy. They are bounded, opened when they are
  * needed and closed when they are idle; one on which a query failed is not used again.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'

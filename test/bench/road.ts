@@ -16,8 +16,7 @@ import { emptyTally, type Tally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
 import { takeSlice } from '../../src/load/slice.ts'
-import { openSession } from '../../src/warehouse/connect.ts'
-import { PLANNER } from '../../src/warehouse/planner.ts'
+import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
 import { pagesOf, type Sample } from './pages.ts'
 
 /** Reads all pages of a list into the warehouse at `url`, as a backfill of its stream does, and returns its report. */

@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type * as wire from '../../src/api/http/wire.ts'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
-import { FAULTS, isWebhookFault } from '../../src/emulator/faults/parse.ts'
+import { FAULTS, isWebhookFault } from '../../src/emulator/faults.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { matterOf, SHAPE_NAMES } from '../../src/emulator/shapes/catalogue.ts'
 import { CANARY } from '../e2e/support/canary.ts'

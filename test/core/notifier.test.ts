@@ -1,7 +1,6 @@
 /** A wake-up that is never missed: a notification since the last look ends the next wait at once. */
 import { expect, test } from 'vitest'
-import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { openNotifier } from '../../src/core/notifier.ts'
+import { type Clock, openNotifier, systemClock } from '../../src/core/clock.ts'
 
 const LONG = 3_600_000
 

@@ -1,6 +1,6 @@
 /** Counts of problems and drift: added up by place, for each team, whatever the length of a path. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { recordFindings } from '../../src/load/findings.ts'
+import { recordFindings } from '../../src/load/dead-letters.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { countFinding, noFindings } from '../../src/normalize/lines.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'

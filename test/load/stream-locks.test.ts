@@ -1,6 +1,6 @@
 /** The locks of streams: all requested ones, or an error that names the other runs, and no lock else. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { lockStreams } from '../../src/load/stream-locks.ts'
+import { lockStreams } from '../../src/load/runs.ts'
 import { forms } from '../../src/streams/forms.ts'
 import { packets } from '../../src/streams/packets.ts'
 import { patients } from '../../src/streams/patients.ts'

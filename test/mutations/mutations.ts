@@ -429,10 +429,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'NUL is sent to Postgres unchanged',
-    file: 'src/core/storable.ts',
+    file: 'src/normalize/read-record.ts',
     from: 'const UNSTORABLE = /\\u0000|[',
     to: 'const UNSTORABLE = /[',
-    tests: ['test/core/storable.test.ts', 'test/core/postgres-agrees.test.ts', 'test/probes/poison.test.ts'],
+    tests: [
+      'test/normalize/storable.test.ts',
+      'test/core/postgres-agrees.test.ts',
+      'test/probes/poison.test.ts',
+    ],
   },
   {
     bug: 'a number beyond 2^53 becomes another id',
@@ -527,7 +531,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an export is taken for deleted after one list that misses it',
-    file: 'src/extract/exports/missed-twice.ts',
+    file: 'src/extract/exports/read-exports.ts',
     from: 'const again = new Set(isWithheld ? [] : await missedBefore(source, session, missing))',
     to: 'const again = new Set(isWithheld ? [] : [...(await missedBefore(source, session, missing)), ...missing])',
     tests: ['test/extract/exports/deletes.test.ts'],
@@ -678,7 +682,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'conflicts found by scans that are not stable are not resolved',
-    file: 'src/extract/scan/scan-until-stable.ts',
+    file: 'src/extract/read-list.ts',
     from: '    for (const id of last.conflicting) conflicting.add(id)',
     to: '    if (last.stable) for (const id of last.conflicting) conflicting.add(id)',
     tests: ['test/probes/peers.test.ts'],
@@ -1028,7 +1032,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a list that missed an export forgets what those of other teams missed',
-    file: 'src/extract/exports/missed-twice.ts',
+    file: 'src/extract/exports/read-exports.ts',
     from: '      where team_id = ${teamId} and stream = ${stream} and id <> all',
     to: '      where stream = ${stream} and id <> all',
     tests: ['test/operate/twins.test.ts'],
@@ -1279,7 +1283,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'of an entry that is listed twice the earlier state stays',
-    file: 'src/extract/exports/missed-twice.ts',
+    file: 'src/extract/exports/read-exports.ts',
     from: 'before === undefined || supersedes(read.envelope, before)',
     to: 'before === undefined || !supersedes(read.envelope, before)',
     tests: ['test/extract/exports/relist.test.ts'],
@@ -1429,7 +1433,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'when Postgres refuses a record, the first record of each second half is not rebuilt',
-    file: 'src/reconcile/replay/replay-stream.ts',
+    file: 'src/reconcile/replay/replay.ts',
     from: 'part.envelopes[part.envelopes.length - envelopes.length - 1]!.id',
     to: 'part.envelopes[part.envelopes.length - envelopes.length]!.id',
     tests: ['test/reconcile/replay/replay.test.ts'],
@@ -1499,10 +1503,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'skipped records of erased patients count once for each scan',
-    file: 'src/extract/scan/scan-until-stable.ts',
+    file: 'src/extract/read-list.ts',
     from: ': { fetched, unchanged, erased, deadLetters })',
     to: ': { fetched, unchanged, deadLetters })',
-    tests: ['test/extract/scan/scan-until-stable.test.ts'],
+    tests: ['test/extract/scan-until-stable.test.ts'],
   },
   {
     bug: 'a server keeps the id of every record that it could not fetch',

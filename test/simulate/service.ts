@@ -5,13 +5,12 @@
  * timeline.
  */
 import { ServiceClock, Timeline } from '../../src/emulator/clock.ts'
-import type { Call, Handler, Route } from '../../src/emulator/http/call.ts'
+import type { Call, Handler, Route, Team } from '../../src/emulator/http/call.ts'
 import { render } from '../../src/emulator/http/render.ts'
 import { FORM_ROUTES } from '../../src/emulator/http/resources/forms.ts'
 import { MESSAGE_ROUTES } from '../../src/emulator/http/resources/messages.ts'
 import { PATIENT_ROUTES } from '../../src/emulator/http/resources/patients.ts'
 import { RESPONSE_ROUTES } from '../../src/emulator/http/resources/responses.ts'
-import type { Team } from '../../src/emulator/http/teams.ts'
 import { shapeNamed } from '../../src/emulator/shapes/catalogue.ts'
 import type { Shape } from '../../src/emulator/shapes/shape.ts'
 import type { Sizes } from '../../src/emulator/world/seeded/seed.ts'

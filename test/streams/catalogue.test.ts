@@ -2,15 +2,15 @@
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { DEFAULT_PATHS } from '../../src/api/paths.ts'
-import { Choice, InputField, Question } from '../../src/api/shapes/form.ts'
-import { EmergencyContact, PatientTag } from '../../src/api/shapes/patient.ts'
+import { Choice, InputField, Question } from '../../src/api/resources/forms.ts'
+import { EmergencyContact, PatientTag } from '../../src/api/resources/patients.ts'
 import {
   AnswerChoice,
   ESignature,
   MatrixCell,
   ResponseAnswer,
   ResponseFile,
-} from '../../src/api/shapes/response.ts'
+} from '../../src/api/resources/responses.ts'
 import { withoutPositions } from '../../src/normalize/safe-paths.ts'
 import {
   ALL_STREAMS,

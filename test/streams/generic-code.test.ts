@@ -7,7 +7,7 @@ import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 const src = resolve(import.meta.dirname, '../../src')
 
 /** Where names belong: the declarations, the typed client's methods, one per resource, and the service itself. */
-const OWN = ['streams/', 'api/resources/', 'api/shapes/', 'api/paths.ts', 'emulator/', 'index.ts']
+const OWN = ['streams/', 'api/resources/', 'api/paths.ts', 'emulator/', 'index.ts']
 
 /** Code about the content of certain streams, each with the reason why no declaration could say it. */
 const ABOUT: Readonly<Record<string, string>> = {
@@ -29,7 +29,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   'reconcile/replay/replay-files.ts': 'the tables of the files of exports',
   'reconcile/verify/channels.ts': 'compares two certain streams: the rows of exports and responses',
   'reconcile/verify/store.ts': 'stores the differences of the two, by response',
-  'reconcile/verify/repair-files.ts': 'the tables of the files of exports',
+  'reconcile/verify/repair.ts': 'the tables of the files of exports',
 }
 
 const names = ALL_STREAMS.flatMap(({ name, source }) => [name, ...(source === undefined ? [] : [source])])

@@ -1,9 +1,9 @@
 /** Mapping is pure, reads every field that the shapes of the API name, and distinguishes a summary from a complete record. */
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { Choice, Document, Form, InputField, Packet, Question } from '../../src/api/shapes/form.ts'
-import { Message } from '../../src/api/shapes/message.ts'
-import { EmergencyContact, Patient, PatientTag } from '../../src/api/shapes/patient.ts'
+import { Choice, Document, Form, InputField, Packet, Question } from '../../src/api/resources/forms.ts'
+import { Message } from '../../src/api/resources/messages.ts'
+import { EmergencyContact, Patient, PatientTag } from '../../src/api/resources/patients.ts'
 import {
   AnswerChoice,
   ESignature,
@@ -11,8 +11,8 @@ import {
   Response,
   ResponseAnswer,
   ResponseFile,
-} from '../../src/api/shapes/response.ts'
-import { WebhookConfig, WebhookDelivery } from '../../src/api/shapes/webhook.ts'
+} from '../../src/api/resources/responses.ts'
+import { WebhookConfig, WebhookDelivery } from '../../src/api/resources/webhooks.ts'
 import type { StreamName } from '../../src/core/envelope.ts'
 import { isLosslessNumber, type JsonObject, parseJson } from '../../src/core/json.ts'
 import { mapRecord } from '../../src/normalize/map.ts'

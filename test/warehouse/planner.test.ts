@@ -2,8 +2,7 @@
 import { expect, test } from 'vitest'
 import { TAKE_SHARES } from '../../src/ingest/drain/inbox-rows.ts'
 import { PENDING_OF_RECORDS } from '../../src/load/merge/skip-unchanged.ts'
-import { openSession } from '../../src/warehouse/connect.ts'
-import { PLANNER } from '../../src/warehouse/planner.ts'
+import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
 import { createTestDatabase } from '../support/database.ts'
 
 /** After so many executions, Postgres may keep a plan for all values. */

@@ -4,7 +4,6 @@
  * Invariant: N falls when a rejection shows that fewer requests are permitted, and rises in small steps after a long
  * time without one. Pure: time is an argument, in microseconds.
  */
-
 import { Margin } from './margin.ts'
 import type { Sends } from './sends.ts'
 

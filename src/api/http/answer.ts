@@ -4,7 +4,6 @@
  * Invariant: times of our own clock are microseconds; times of the service's clock are milliseconds and come only
  * from its `Date` header.
  */
-
 import { parseJson } from '../../core/json.ts'
 import { type Failure, failureOfBody, failureOfRedirect, failureOfStatus } from './failures.ts'
 import type { Query } from './query.ts'

@@ -14,10 +14,10 @@ import { ApiError } from '../errors.ts'
 import { expandPath } from '../paths.ts'
 import { type Answer, dateOf, type Meter, type RequestOptions } from './answer.ts'
 import { pauseBefore, retryAfterOf } from './backoff.ts'
-import { BodyFault } from './encodings.ts'
 import { type Failure, failureOfBody, failureOfFault, failureOfThrottling } from './failures.ts'
 import { queryText } from './query.ts'
 import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
+import { BodyFault } from './wire.ts'
 
 export interface AttemptsOptions {
   readonly limiter: Limiter

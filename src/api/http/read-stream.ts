@@ -5,8 +5,8 @@
  * connection is a failure. However the stream closes, even unread, it frees the connection and calls `closed` once.
  */
 import { type Readable, Transform } from 'node:stream'
-import { BodyFault, type Unpacker, unpackerOf } from './encodings.ts'
 import type { WireStream } from './wire.ts'
+import { BodyFault, type Unpacker, unpackerOf } from './wire.ts'
 
 export interface Streamed {
   readonly status: number

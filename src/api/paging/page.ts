@@ -3,7 +3,6 @@
  *
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
-
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
 import { numberIn, type Query, withNumber, withOwn } from '../http/query.ts'
 

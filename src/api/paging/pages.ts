@@ -11,7 +11,6 @@
  * all pages were full, had the same count, and add up to it. The scan yields pages as they arrive; the outcome does not
  * depend on the order of arrival (page-judge.ts).
  */
-
 import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { isLosslessNumber, isObject } from '../../core/json.ts'

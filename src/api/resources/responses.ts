@@ -1,13 +1,14 @@
 /**
- * Responses, and exports of a form's answers as CSV or JSON (specification, sections 4.4 and 4.5).
+ * Responses with their answers, matrix cells, files and e-signatures (specification, sections 2.4 and 4.4), and exports
+ * of a form's answers as CSV or JSON (sections 2.5 and 4.5). Of their fields, the specification shows `is_skipped` only.
  *
  * Invariant: changes nothing at the service, so the POST of an export is retried like a GET; every call goes through the
  * client's shared request budget. `streamExport` never has the whole file in memory.
  */
+import { z } from 'zod'
 import type { Answer, Client, StreamOptions } from '../client.ts'
 import type { Streamed } from '../http/read-stream.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
-import { Export, Response } from '../shapes/response.ts'
 import {
   type CallOptions,
   type FilterOptions,
@@ -18,6 +19,125 @@ import {
   type RecordAnswer,
   type TypedScan,
 } from './resource.ts'
+import { Id, identified, Optional, Reference } from './typed.ts'
+
+const Flag = z.boolean().nullish()
+
+/** The question that something answers: its id, or an object that may hold its text. */
+const QuestionReference = z.union([Id, z.looseObject({ ...identified, text: Optional })]).nullish()
+
+/** A row or column of a matrix: its id, text or index, or an object. */
+const Heading = z.union([Id, z.looseObject({ ...identified, text: Optional })]).nullish()
+
+const Chosen = z.union([Id, z.looseObject({ ...identified, text_value: Optional, text: Optional })])
+
+/** A choice that was made: bare, or under `question_choice`. */
+export const AnswerChoice = z.union([
+  Id,
+  z.looseObject({ ...identified, question_choice: Chosen.nullish(), text_value: Optional, text: Optional }),
+])
+
+export const MatrixCell = z.looseObject({
+  ...identified,
+  question: QuestionReference,
+  row: Heading,
+  column: Heading,
+  answer_text: Optional,
+})
+
+/** `url` runs out after a while. */
+export const ResponseFile = z.looseObject({
+  ...identified,
+  question: QuestionReference,
+  name: Optional,
+  content_type: Optional,
+  size: z.union([z.number(), z.string()]).nullish(),
+  url: Optional,
+})
+
+/** `image` is a link or a `data:` URL. */
+export const ESignature = z.looseObject({
+  ...identified,
+  question: QuestionReference,
+  signed_at: Optional,
+  signer_name: Optional,
+  image: Optional,
+})
+
+const cells = z.array(MatrixCell).nullish()
+const files = z.array(ResponseFile).nullish()
+const signatures = z.array(ESignature).nullish()
+
+/** Cells, files and signatures under each name they have been seen with; in the response, or in an answer. */
+const parts = {
+  matrix_cells: cells,
+  matrix_answers: cells,
+  matrix: cells,
+  files,
+  uploads: files,
+  attachments: files,
+  e_signatures: signatures,
+  esignatures: signatures,
+  signatures,
+}
+
+export const ResponseAnswer = z.looseObject({
+  ...identified,
+  question: QuestionReference,
+  question_id: Id.nullish(),
+  answer_text: z.union([z.string(), z.number(), z.boolean()]).nullish(),
+  answer_choices: z.array(AnswerChoice).nullish(),
+  ...parts,
+})
+
+export const Response = z.looseObject({
+  ...identified,
+  form_id: Id.nullish(),
+  form_name: Optional,
+  form: Reference,
+  packet_id: Id.nullish(),
+  packet: Reference,
+  document_id: Id.nullish(),
+  document: Reference,
+  patient_id: Id.nullish(),
+  patient: Reference,
+  created_at: Optional,
+  updated_at: Optional,
+  submitted_at: Optional,
+  is_submitted: Flag,
+  /** True: passed over by packet logic, not filled in by the patient. */
+  is_skipped: Flag,
+  is_archived: Flag,
+  /** Absent in the summaries that a list may hold; an object is keyed by the question's id. */
+  answers: z.union([z.array(ResponseAnswer), z.record(z.string(), z.unknown())]).nullish(),
+  ...parts,
+})
+
+export type Response = z.infer<typeof Response>
+
+/** An entry of the list of exports. */
+export const Export = z.looseObject({
+  ...identified,
+  name: Optional,
+  form: Reference,
+  form_id: Id.nullish(),
+  form_name: Optional,
+  created_at: Optional,
+})
+
+export type Export = z.infer<typeof Export>
+
+/** One client's row, keyed by column title: of columns with the same title, one only is there. */
+const Row = z.record(z.string(), z.unknown())
+
+/** What `type=json` may answer. Titles repeat, so only `raw_text` and `download_file` surely hold every column. */
+export const ExportContent = z.union([
+  z.array(Row),
+  z.looseObject({ headers: z.array(z.string()), rows: z.array(z.union([Row, z.array(z.unknown())])) }),
+  z.looseObject({ data: z.array(Row) }),
+])
+
+export type ExportContent = z.infer<typeof ExportContent>
 
 /** Ids and dates; whether the dates' bounds are inclusive, and in which zone a day is meant, is not shown. */
 export interface ResponseFilters {

@@ -1,12 +1,22 @@
 /**
- * Records of the service as values of their type.
+ * The common parts of shapes, and records of the service as values of their shape.
  *
- * Invariant: the result matches the shape, whatever the service sent. Unknown fields stay. A field of an unexpected type
+ * Invariant: shapes describe, they do not filter: an optional part may be null, empty or absent. The result of `typed` matches the shape, whatever the service sent. Unknown fields stay. A field of an unexpected type
  * is left out and reported (law 4 does the same with a column), and so is an element of a list; nothing throws because of
  * a field, since the call may have been a write. A problem names the place and the expected type, never the value.
  */
-import type { z } from 'zod'
+import { z } from 'zod'
 import { isLosslessNumber } from '../../core/json.ts'
+
+/** The service does not promise UUIDs: an id is text or a number, under `id` or `uid`. */
+export const Id = z.union([z.string(), z.number()])
+
+export const Optional = z.string().nullish()
+
+export const identified = { id: Id.optional(), uid: Id.optional() }
+
+/** A reference to another record: its id, an object that holds it, or nothing. */
+export const Reference = z.union([Id, z.looseObject({ ...identified, name: Optional })]).nullish()
 
 /** A field that could not be read as its type. */
 export interface FieldProblem {

@@ -1,29 +1,76 @@
 /**
- * Webhook configurations and event records (specification, sections 2.6, 2.7 and 4.6; all paths except that of create
- * are guesses, see `paths`).
+ * Webhook configurations and event records (specification, sections 2.6, 2.7 and 4.6, which show few of their fields; all
+ * paths except that of create are guesses, see `paths`).
  *
  * Invariant: `createWebhookConfig` returns the signature secret, which the service returns only once, or throws an error
  * with a hint.
  */
+import { z } from 'zod'
 import type { Answer, Client } from '../client.ts'
 import { MissingSecretError } from '../errors.ts'
-import { create, remove, update } from '../http/writes.ts'
 import { DEFAULT_BODY_KEYS } from '../paths.ts'
 import {
-  CreatedWebhookConfig,
-  WebhookConfig,
-  type WebhookConfigFields,
-  WebhookDelivery,
-} from '../shapes/webhook.ts'
-import {
   type CallOptions,
+  create,
   getById,
   type ListOptions,
   list,
   type RecordAnswer,
   recordAnswer,
+  remove,
   type TypedScan,
+  update,
 } from './resource.ts'
+import { Id, identified, Optional, Reference } from './typed.ts'
+
+/** Only `id`, `target_url` and `signature_secret` are shown (section 2.6). */
+export const WebhookConfig = z.looseObject({
+  ...identified,
+  target_url: Optional,
+  event_types: z.array(z.string()).nullish(),
+  sources: z.array(z.string()).nullish(),
+  is_active: z.boolean().nullish(),
+  created_at: Optional,
+  updated_at: Optional,
+})
+
+export type WebhookConfig = z.infer<typeof WebhookConfig>
+
+/** Only the create operation returns the secret; it cannot be fetched later. */
+export const CreatedWebhookConfig = WebhookConfig.extend({ signature_secret: z.string().min(1) })
+
+export type CreatedWebhookConfig = z.infer<typeof CreatedWebhookConfig>
+
+/** Fields of a request that creates or updates a configuration; names other than `target_url` are not shown. */
+export interface WebhookConfigFields {
+  readonly target_url: string
+  /** `created`, `updated`, `deleted`. */
+  readonly event_types?: readonly string[]
+  /** `document`, `form`, `packet`, `patient`, `response`, `packet_response`. */
+  readonly sources?: readonly string[]
+  readonly is_active?: boolean
+}
+
+const Count = z.number().nullish()
+
+/** A webhook event record: one attempt to deliver (section 2.7; its fields are not shown). */
+export const WebhookDelivery = z.looseObject({
+  /** Perhaps the attempt's own, not that of the event. */
+  ...identified,
+  event_id: Id.nullish(),
+  webhook_config: Reference,
+  webhook_config_id: Id.nullish(),
+  event_type: Optional,
+  source: Optional,
+  status: Optional,
+  response_status_code: Count,
+  attempts: Count,
+  error: Optional,
+  created_at: Optional,
+  next_retry_at: Optional,
+})
+
+export type WebhookDelivery = z.infer<typeof WebhookDelivery>
 
 /** Lists the team's configurations (section 4.6), without their secrets. */
 export function listWebhookConfigs(client: Client, options?: ListOptions): TypedScan<WebhookConfig> {

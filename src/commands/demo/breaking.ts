@@ -3,7 +3,6 @@
  *
  * Invariant: touches the demo's own service and warehouse only. `isHealed` compares rows with the service.
  */
-
 import type { Logger } from 'pino'
 import { readConfig } from '../../config/config.ts'
 import type { Breakage, Damage } from '../../console/shared.ts'

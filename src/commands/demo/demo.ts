@@ -6,7 +6,6 @@
  * Invariant: needs no configuration and touches none of the user's data. Every printed figure was counted in this run;
  * a figure that does not match the changes made at the service ends the demo with 1. No process outlives the demo.
  */
-
 import { Command } from 'commander'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'

@@ -3,7 +3,6 @@
  *
  * Invariant: `ChangesMade` counts the changes made behind the API, to compare the warehouse with.
  */
-
 import { type Emulator, startEmulator } from '../../emulator/server.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
 

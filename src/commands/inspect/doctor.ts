@@ -1,5 +1,4 @@
 /** `intake-sync doctor`: checks the installation and prints one line per check, with a hint where it failed. */
-
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import pino from 'pino'

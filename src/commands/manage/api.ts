@@ -4,7 +4,6 @@
  * Invariant: stdout is the body of the answer, byte for byte, whatever its status. No log or error contains the path,
  * query or body. A write is sent once, unless it was throttled.
  */
-
 import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'

@@ -1,5 +1,4 @@
 /** `intake-sync patients`: the service's batch upload of patients. */
-
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Command, Option } from 'commander'

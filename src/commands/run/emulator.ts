@@ -6,8 +6,8 @@
  */
 import { Command } from 'commander'
 import { UsageError } from '../../core/errors.ts'
-import { FAULTS } from '../../emulator/faults/parse.ts'
-import { parseRateLimit, type RateLimit } from '../../emulator/http/settings.ts'
+import { FAULTS } from '../../emulator/faults.ts'
+import { parseRateLimit, type RateLimit } from '../../emulator/options.ts'
 import {
   type Emulator,
   EmulatorOptionError,

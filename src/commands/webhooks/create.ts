@@ -5,7 +5,6 @@
  * storing fails nevertheless, deletes the configuration again, and names it if that fails too. Once the request is
  * sent, a signal does not interrupt the work.
  */
-
 import { requireMigrated } from '../../analytics/migrate.ts'
 import type { Client } from '../../api/client.ts'
 import { ApiError, MissingSecretError } from '../../api/errors.ts'

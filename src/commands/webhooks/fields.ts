@@ -5,7 +5,7 @@
  * Invariant: never reads a signature secret.
  */
 import { Option } from 'commander'
-import type { WebhookConfigFields } from '../../api/shapes/webhook.ts'
+import type { WebhookConfigFields } from '../../api/resources/webhooks.ts'
 import { UsageError } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'

@@ -7,7 +7,7 @@
  * every member with the same time and leaves members that the packet's logic skipped without answers.
  */
 import type { Draw } from '../world/draw.ts'
-import { stableId } from '../world/id-space.ts'
+import { stableId } from '../world/draw.ts'
 import type { Answers, PacketResponse, Response } from '../world/records.ts'
 import { type Filling, fillDocument, fillForm, NO_ANSWERS } from '../world/seeded/fill-in.ts'
 import type { World } from '../world/world.ts'

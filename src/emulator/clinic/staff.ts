@@ -5,8 +5,7 @@
  * Invariant: each call follows the service's rules, with the same effects and events, or throws a `RangeError` with the
  * reason.
  */
-import { Draw, keyOf } from '../world/draw.ts'
-import { stableId } from '../world/id-space.ts'
+import { Draw, keyOf, stableId } from '../world/draw.ts'
 import type {
   Answer,
   Answers,

@@ -8,7 +8,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Staff } from '../clinic/staff.ts'
 import type { Control } from '../control.ts'
-import { readObject } from './resources/message-body.ts'
+import { readObject } from './resources/messages.ts'
 import { showPacketResponse, showResponse } from './resources/show.ts'
 
 type Act = (staff: Staff, id: string, body: Readonly<Record<string, unknown>>, control: Control) => unknown

@@ -4,18 +4,16 @@
  * Invariant: every answer, errors included, carries `X-Service-Environment`, a Date of the service's clock and, when
  * it is an error, a body with only `detail` (unless the shape or a fault changes it).
  */
-
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock, ServiceClock } from '../clock.ts'
+import type { Settings } from '../options.ts'
 import { type Answer, failure } from './answer.ts'
-import type { Route } from './call.ts'
+import type { Route, Team } from './call.ts'
+import type { RequestLog } from './exchange.ts'
 import { type Environment, exchange, partsOf } from './exchange.ts'
 import { render, send } from './render.ts'
-import type { RequestLog } from './request-log.ts'
-import type { Settings } from './settings.ts'
-import type { Team } from './teams.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'] as const
 const BODY_LIMIT = 32 * 1024 * 1024

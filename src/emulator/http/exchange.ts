@@ -6,14 +6,13 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.ts'
-import { type FiredFaults, fire } from '../faults/fire.ts'
-import { damage, interrupt, isDamaging, sendFaulty } from '../faults/strike.ts'
+import { type FiredFaults, fire } from '../faults.ts'
+import type { Settings } from '../options.ts'
 import { type Answer, type Failure, failure } from './answer.ts'
 import type { Call, Handler, Route } from './call.ts'
+import { authenticate, type Team } from './call.ts'
 import { render, send, whole } from './render.ts'
-import type { RequestLog, RequestRecord } from './request-log.ts'
-import type { Settings } from './settings.ts'
-import { authenticate, type Team } from './teams.ts'
+import { damage, interrupt, isDamaging, sendFaulty } from './strike.ts'
 
 /** One environment, with everything that its requests need. */
 export interface Environment {
@@ -160,4 +159,65 @@ export function partsOf(url: string): { readonly path: string; readonly query: s
   const target = url.replace(/^https?:\/\/[^/?]*/i, '')
   const at = target.indexOf('?')
   return at < 0 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at + 1) }
+}
+
+export interface RequestRecord {
+  /** Microseconds since 1970, real time, when the request arrived. */
+  readonly at: number
+  readonly environment: string
+  /** Team of the credentials; null if they were missing or wrong. */
+  readonly team: string | null
+  readonly method: string
+  /** Path and query as received. */
+  readonly url: string
+  /** True when the request carried any credential header, right or wrong. */
+  readonly withCredentials: boolean
+  /** 0 until it is answered, and if a fault cut it off. */
+  status: number
+}
+
+export interface Counters {
+  readonly requests: number
+  readonly throttled: number
+}
+
+const KEPT = 10_000
+
+/** Counters count every request since the last reset; the log keeps only the newest `KEPT` of them. */
+export class RequestLog {
+  #records: RequestRecord[] = []
+  readonly #counters = new Map<string, { requests: number; throttled: number }>()
+
+  open(record: RequestRecord): RequestRecord {
+    this.#records.push(record)
+    if (this.#records.length >= KEPT * 2) this.#records = this.#records.slice(-KEPT)
+    if (record.team !== null) this.#of(record.team).requests += 1
+    return record
+  }
+
+  throttled(team: string): void {
+    this.#of(team).throttled += 1
+  }
+
+  records(): readonly RequestRecord[] {
+    return this.#records.slice(-KEPT)
+  }
+
+  counters(team: string): Counters {
+    return { ...this.#of(team) }
+  }
+
+  reset(): void {
+    this.#records = []
+    this.#counters.clear()
+  }
+
+  #of(team: string): { requests: number; throttled: number } {
+    let counters = this.#counters.get(team)
+    if (counters === undefined) {
+      counters = { requests: 0, throttled: 0 }
+      this.#counters.set(team, counters)
+    }
+    return counters
+  }
 }

@@ -5,13 +5,11 @@
  * item's linkId and text, in the order of the file, questions inside questions included. A group that is a table or
  * repeats is a question of its own as well (`matrix`, `repeated_block`), and its items name it as their block.
  */
-
 import { readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { parse as parseYaml } from 'yaml'
 import { stamp } from '../clock.ts'
-import { Draw, type Key } from '../world/draw.ts'
-import { type IdSpace, stableId } from '../world/id-space.ts'
+import { Draw, type IdSpace, type Key, stableId } from '../world/draw.ts'
 import type { Form, Question, QuestionType } from '../world/records.ts'
 import { makeTimes } from '../world/seeded/make-patient.ts'
 import type { Imported } from '../world/seeded/seed.ts'

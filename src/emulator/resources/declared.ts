@@ -3,8 +3,7 @@
  * (docs/adding-a-resource.md).
  */
 import type { JsonRecord } from '../http/answer.ts'
-import type { Key } from '../world/draw.ts'
-import type { IdSpace } from '../world/id-space.ts'
+import type { IdSpace, Key } from '../world/draw.ts'
 import type { Row } from '../world/table.ts'
 
 /** What the rows of a seeded world are made from. */

@@ -3,7 +3,6 @@
  *
  * Invariant: the rows of a list are the same in all of them.
  */
-
 import type { Page } from '../http/answer.ts'
 import type { ShapePart } from './shape.ts'
 

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Clock, stamp } from '../clock.ts'
-import type { Settings } from '../http/settings.ts'
+import type { Settings } from '../options.ts'
 import type { Listing } from '../world/table.ts'
 import type { EventSource, World } from '../world/world.ts'
 import { type Subjects, type WebhookEvent, writeEvent, writeForged } from './envelope.ts'

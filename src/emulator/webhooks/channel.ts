@@ -6,11 +6,10 @@
  * or disabled, unsent events are dropped. An unsent event of a packet response absorbs the next one: it keeps its id
  * and position and gets the later timestamp.
  */
-
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
 import type { Clock } from '../clock.ts'
-import { type FiredFaults, fireWebhook } from '../faults/fire.ts'
+import { type FiredFaults, fireWebhook } from '../faults.ts'
 import { Draw, keyOf } from '../world/draw.ts'
 import type { WorldEvent } from '../world/world.ts'
 import { attempt, type DeliveryContext, forge } from './attempt.ts'

@@ -4,7 +4,6 @@
  * Invariant: the signed bytes are sent; no redirect is followed; every outcome is a value, never an exception, and its
  * text reveals nothing of the target or the record; after `close` nothing is in flight.
  */
-
 import { lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { Agent } from 'undici'

@@ -5,8 +5,7 @@
  * configuration never changes, and only `showCreated` returns it.
  */
 import type { JsonRecord } from '../http/answer.ts'
-import { Draw, keyOf } from '../world/draw.ts'
-import { IdSpace } from '../world/id-space.ts'
+import { Draw, IdSpace, keyOf } from '../world/draw.ts'
 import { type Change, Table } from '../world/table.ts'
 import { EVENT_SOURCES, type EventSource, type World } from '../world/world.ts'
 

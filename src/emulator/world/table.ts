@@ -5,7 +5,7 @@
  * deleted at run time. Rows are listed in the order of their index, which is the order of
  * their creation, and a deletion moves every later row up by one position.
  */
-import type { IdSpace } from './id-space.ts'
+import type { IdSpace } from './draw.ts'
 
 export interface Row {
   readonly id: string

@@ -4,7 +4,6 @@
  *
  * Invariant: a round that ends early leaves its rows due again; a stream that stops does not stop the others.
  */
-
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/envelope.ts'

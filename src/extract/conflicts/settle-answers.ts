@@ -9,10 +9,9 @@
  */
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
-import { storeDeadLetters } from '../../load/dead-letters.ts'
-import { recordFindings } from '../../load/findings.ts'
+import { recordFindings, storeDeadLetters } from '../../load/dead-letters.ts'
 import { isRefusalOfData } from '../../load/load.ts'
-import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
+import { type StoredVersion, storedVersions } from '../../load/merge/skip-unchanged.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
 import { countFinding, type Findings, linesOf, noFindings } from '../../normalize/lines.ts'
 import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'

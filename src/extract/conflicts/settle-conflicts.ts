@@ -7,7 +7,7 @@
  */
 import { sql } from 'kysely'
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
-import { type StoredVersion, storedVersions } from '../../load/merge/stored-versions.ts'
+import { type StoredVersion, storedVersions } from '../../load/merge/skip-unchanged.ts'
 import { requestRefetches } from '../../load/refetches.ts'
 import { tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'

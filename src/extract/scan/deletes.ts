@@ -4,7 +4,6 @@
  * Invariant: a tombstone is written only for an id that a stable scan missed and that a GET by id then answered with
  * 404. When more ids are missing than the guard allows, none is fetched and no tombstone is written.
  */
-
 import type { Envelope } from '../../core/envelope.ts'
 import { instantOf, microsOf } from '../../core/time.ts'
 import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'

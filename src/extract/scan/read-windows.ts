@@ -11,9 +11,8 @@ import { instantOf } from '../../core/time.ts'
 import { resolveUnmet, waitingIds } from '../../load/dead-letters.ts'
 import { settleSlice } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import type { Checkpoint } from '../checkpoint.ts'
 import { refetch, requestFailedFetches, settleConflicts } from '../conflicts/settle-conflicts.ts'
-import { readList } from '../read-list.ts'
+import { readList, scanUntilStable } from '../read-list.ts'
 import {
   everythingNote,
   joinNotes,
@@ -25,7 +24,7 @@ import {
 } from '../slice-note.ts'
 import type { Source } from '../source.ts'
 import type { ScanReport } from './scan.ts'
-import { scanUntilStable } from './scan-until-stable.ts'
+import type { Checkpoint } from './window.ts'
 import { isInWindow, planWindow, reachesBack } from './window.ts'
 
 /** Dead-lettered records that are fetched again in one run. */

@@ -10,7 +10,7 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { openNotifier } from '../../core/notifier.ts'
+import { openNotifier } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { reportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'

@@ -6,7 +6,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
-import { storeDeadLetters } from '../../load/dead-letters.ts'
+import { recordFindings, storeDeadLetters } from '../../load/dead-letters.ts'
 import { subjectsOfBody } from '../../load/erased-dead-letters.ts'
 import {
   countSkipped,
@@ -15,7 +15,6 @@ import {
   openErasuresOf,
   type Skipped,
 } from '../../load/erasures.ts'
-import { recordFindings } from '../../load/findings.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
 import { type RefetchRequest, requestRefetches } from '../../load/refetches.ts'
 import { type BatchLines, openLines } from '../../normalize/lines.ts'

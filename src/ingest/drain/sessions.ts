@@ -4,13 +4,11 @@
  * Invariant: a connection that failed, or did not answer in time, is never used again; none outlives `close`, even when
  * the server hangs.
  */
-
 import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { openSession, type Session } from '../../warehouse/connect.ts'
-import { PLANNER } from '../../warehouse/planner.ts'
+import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { closeWithTimeout, destroySocket, TIMED_OUT, withTimeout } from '../http/in-time.ts'
 

@@ -8,8 +8,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../core/clock.ts'
-import type { Reservation } from './in-flight.ts'
-import type { IngestLimits } from './limits.ts'
+import type { IngestLimits, Reservation } from './in-flight.ts'
 
 export type RawBody = Buffer | 'too_large' | 'overload' | 'malformed' | 'slow' | 'aborted'
 

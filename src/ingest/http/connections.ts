@@ -8,7 +8,7 @@
  */
 import type { BlockList, Socket } from 'node:net'
 import { peerOf } from '../../core/peers.ts'
-import type { IngestLimits } from './limits.ts'
+import type { IngestLimits } from './in-flight.ts'
 
 export interface Connections {
   /** Makes room by closing others, or closes `socket` where there is none. */

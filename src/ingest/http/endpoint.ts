@@ -1,18 +1,18 @@
 /**
- * The HTTP side of the ingester: routes, time limits, and answers to requests that are not events.
+ * The HTTP side of the ingester: routes, time limits and answers.
  *
  * Invariant: a request reaches `receive` with its body unread, whatever its headers declare; every other request is
- * answered with `detail`. A connection that is slow or silent is closed.
+ * answered with `detail`. A connection that is slow or silent is closed. Answers are fixed texts, so none can contain
+ * anything of an event (law 8).
  *
  * Plain `node:http`: a framework's router, request and reply cost a tenth of an event (docs/decisions/0005-libraries.md).
  */
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { answerDetail, answerMalformed } from './answers.ts'
+import type { Rejection } from '../watch.ts'
 import type { Connections } from './connections.ts'
-import type { IngestLimits } from './limits.ts'
-import { openRoutes } from './routes.ts'
+import type { IngestLimits } from './in-flight.ts'
 
 export interface EndpointHandlers {
   /** Names of teams that events are expected for. */
@@ -129,4 +129,110 @@ function urlOf(server: Server): string {
   const { address, port } = server.address() as AddressInfo
   if (address === '0.0.0.0') return `http://127.0.0.1:${port}`
   return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
+}
+
+interface Route {
+  /** Undefined where the path names no team. A team that is named need not exist. */
+  readonly team: string | undefined
+}
+
+/** A request target may be a whole URL (RFC 9112, section 3.2.2). */
+const ORIGIN = /^https?:\/\/[^/?#]*/i
+
+/**
+ * Returns the route of a request target: `/webhooks` or `/webhooks/{team}`, with or without a slash at the end, and
+ * percent-encoded or not, whatever the query. Null for any other path, and for one that cannot be decoded.
+ */
+export function openRoutes(teams: readonly string[]): (target: string) => Route | null {
+  // The usual spellings are not parsed again for each event.
+  const usual = new Map<string, Route>([['/webhooks', { team: undefined }]])
+  for (const team of teams) usual.set(`/webhooks/${team}`, { team })
+  return (target) => usual.get(target) ?? parse(target)
+}
+
+function parse(target: string): Route | null {
+  const path = target.replace(ORIGIN, '').replace(/[?#].*$/s, '')
+  const [start, first, team, ...more] = path
+    .replace(/(?<=.)\/$/, '')
+    .split('/')
+    .map(decoded)
+  if (start !== '' || first !== 'webhooks' || team === '' || team === null || more.length > 0) return null
+  return { team }
+}
+
+function decoded(segment: string): string | null {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return null
+  }
+}
+
+/** A rejection with an answer. */
+export type Refusal = Exclude<Rejection, 'crowded'>
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+/** Seconds, of `Retry-After`. */
+const RETRY_SOON = '1'
+
+const STORED = { stored: '{"status":"stored"}', duplicate: '{"status":"duplicate"}' } as const
+
+const STORED_HEADERS = {
+  stored: { 'content-type': JSON_TYPE, 'content-length': STORED.stored.length },
+  duplicate: { 'content-type': JSON_TYPE, 'content-length': STORED.duplicate.length },
+} as const
+
+const REFUSED: Readonly<Record<Refusal, readonly [status: number, detail: string]>> = {
+  signature: [400, 'Missing or wrong signature.'],
+  unknown_team: [404, 'Not found.'],
+  malformed: [400, 'Bad Request.'],
+  slow: [408, 'The body came too slowly.'],
+  too_large: [413, 'The body is too large.'],
+  overload: [503, 'Too much at once. Try again soon.'],
+  unavailable: [503, 'The event cannot be stored now. Try again soon.'],
+  no_secret: [503, 'No signature secret is known yet. Try again soon.'],
+}
+
+export function answerStored(response: ServerResponse, outcome: 'stored' | 'duplicate'): void {
+  response.writeHead(200, STORED_HEADERS[outcome])
+  response.end(STORED[outcome])
+}
+
+export function answerRefused(response: ServerResponse, refusal: Refusal): void {
+  const [status, detail] = REFUSED[refusal]
+  if (status === 503) response.setHeader('retry-after', RETRY_SOON)
+  if (refusal === 'malformed' || refusal === 'slow') response.setHeader('connection', 'close')
+  answerDetail(response, status, detail)
+}
+
+function answerDetail(response: ServerResponse, status: number, detail: string): void {
+  const body = JSON.stringify({ detail })
+  response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(body) })
+  response.end(body)
+}
+
+/**
+ * Answers bytes that are not an HTTP request, or a request that was not finished in time, and closes the connection.
+ * Invariant: the answer contains nothing that was sent.
+ */
+const STATUS: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+}
+
+function answerMalformed(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const status = STATUS[error.code ?? ''] ?? 400
+  const body = JSON.stringify({ detail: `${STATUS_CODES[status]}.` })
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }

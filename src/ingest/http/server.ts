@@ -17,13 +17,10 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { readEvent } from '../inbox/event.ts'
 import { openInbox } from '../inbox/inbox.ts'
 import type { IngestWatch, Rejection } from '../watch.ts'
-import { answerRefused, answerStored, type Refusal } from './answers.ts'
 import { openBodies } from './body.ts'
 import { openConnections } from './connections.ts'
-import { openEndpoint } from './endpoint.ts'
-import { openInFlight } from './in-flight.ts'
-import { type IngestLimits, LIMITS } from './limits.ts'
-import { openRefusalLog } from './refusal-log.ts'
+import { answerRefused, answerStored, openEndpoint, type Refusal } from './endpoint.ts'
+import { type IngestLimits, LIMITS, openInFlight } from './in-flight.ts'
 import { isSignature, judge, type SecretSource } from './secrets.ts'
 
 export interface IngestTeam {
@@ -171,4 +168,28 @@ async function lookForSecrets({ name, secrets }: IngestTeam, logger: Logger): Pr
   const found = await secrets.refresh().catch(() => null)
   if (found?.length !== 0) return
   logger.warn({ team: name }, 'no signature secret is known: events are answered 503 until there is one')
+}
+
+const PAUSE_MICROSECONDS = 60_000_000
+
+interface RefusalLog {
+  add(reason: Rejection): void
+}
+
+/**
+ * Logs how many requests were refused, by reason, at most once a minute: enough to notice a wrong secret, without a line
+ * for each request of an attacker. A line contains counts and reasons only.
+ */
+function openRefusalLog(clock: Clock, logger: Logger): RefusalLog {
+  let refused: Partial<Record<Rejection, number>> = {}
+  let saidAt = Number.NEGATIVE_INFINITY
+  return {
+    add(reason) {
+      refused[reason] = (refused[reason] ?? 0) + 1
+      if (clock.now() - saidAt < PAUSE_MICROSECONDS) return
+      saidAt = clock.now()
+      logger.warn({ refused }, 'webhook requests were refused since the last such line')
+      refused = {}
+    },
+  }
 }

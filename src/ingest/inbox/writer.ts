@@ -4,12 +4,10 @@
  * Invariant: whatever the warehouse does, also when it hangs, a batch ends at the first `expire` after the limit
  * of a statement; a connection that failed, or did not answer in time, is never used again.
  */
-
 import type { QueryArrayConfig } from 'pg'
 import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
-import { openSession, type Session } from '../../warehouse/connect.ts'
-import { PLANNER } from '../../warehouse/planner.ts'
+import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { closeWithTimeout, TIMED_OUT, timedOut } from '../http/in-time.ts'
 import { type InboxEvent, keyOf, type StoreOutcome } from './event.ts'

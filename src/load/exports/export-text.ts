@@ -6,7 +6,6 @@
  * Invariant: the records do not depend on how the bytes are split into pieces, provided that the first piece has at least
  * `FIRST_PIECE` bytes or is the whole file. `allStorable` covers a record before `onRecord` receives it.
  */
-
 import { watchUtf8 } from './cell-text.ts'
 import { MalformedFile } from './file-problems.ts'
 import { openJsonString } from './json-string.ts'

@@ -5,7 +5,6 @@
  * Invariant: every cell that is not empty is in a line, or is null in its row with a problem that contains it. Lines are
  * the bytes of the file, as latin1; a cell that is not valid UTF-8 is rewritten.
  */
-
 import { parseInstant } from '../../core/time.ts'
 import { copyCell, openTextBuffer, type TextBuffer } from '../../normalize/lines.ts'
 import type { Cell } from '../../streams/parts/cell.ts'

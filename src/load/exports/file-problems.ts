@@ -1,10 +1,9 @@
 /**
- * Problems of a loaded file, for `_problems` of the export's row.
+ * Problems of a loaded file, for `_problems` of the export's row, and the questions of its columns.
  *
  * Invariant: every problem is counted; the first `MAX_LISTED` are listed, then the total, so that a file with an error
  * in each of a million rows does not make a row of a gigabyte.
  */
-
 import { type Kysely, sql } from 'kysely'
 import type { Problem } from '../../core/envelope.ts'
 import { IntakeError } from '../../core/errors.ts'
@@ -90,4 +89,33 @@ export async function joinProblems(
     where entry.team_id = ${teamId} and entry.id = wanted.id and entry._problems is distinct from wanted.problems`.execute(
     db,
   )
+}
+
+/** The tables of columns and of their exports. */
+interface MatchedTables {
+  readonly columns: string
+  readonly entries: string
+}
+
+const LOADED: MatchedTables = { columns: 'intake.export_columns', entries: 'intake.exports' }
+
+/**
+ * Matches columns of an export to questions: by the question of the export's form whose text is the column's title.
+ *
+ * Invariant: a column has a question if exactly one question of the stored form has the title as its text, or is a table
+ * with a cell of that title (`question - row - column`). Only rows that change are written, so matching may be repeated
+ * whenever forms or exports were read. A trigger of `form_questions` does the same when a form changes.
+ *
+ * `exportId` null: all exports of the team. Returns the number of changed columns.
+ */
+export async function matchQuestions(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  exportId: string | null = null,
+  tables: MatchedTables = LOADED,
+): Promise<number> {
+  const { rows } = await sql<{ changed: string }>`
+    select intake_raw.match_columns(${teamId}::smallint, ${exportId}::text, null, ${tables.columns}::text::regclass,
+      ${tables.entries}::text::regclass) as changed`.execute(db)
+  return Number(rows[0]!.changed)
 }

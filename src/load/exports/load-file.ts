@@ -5,24 +5,21 @@
  * Invariant: an export's tables contain one whole file. A file that cannot be read changes nothing: the rows of an earlier
  * file stay.
  */
-
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type pg from 'pg'
 import { IntakeError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf } from '../../warehouse/sqlstate.ts'
-import { storeDeadLetters } from '../dead-letters.ts'
+import { recordFindings, storeDeadLetters } from '../dead-letters.ts'
 import { openErasures } from '../erasures.ts'
-import { recordFindings } from '../findings.ts'
 import { sendCopy } from '../merge/write-batch.ts'
 import { assertOwned, type TakenSlice } from '../slice.ts'
 import { openErasedRows, storeChunks, withoutErasedRows } from './erased-rows.ts'
 import { dropFiles, type ExportFile, type StoredFile, storeFile } from './export-file.ts'
 import { openExportText } from './export-text.ts'
 import { type FileLines, LEADING_COLUMNS, openFileLines } from './file-lines.ts'
-import { joinProblems, openFileProblems } from './file-problems.ts'
-import { matchQuestions } from './match-questions.ts'
+import { joinProblems, matchQuestions, openFileProblems } from './file-problems.ts'
 import { spooledChunk, storeSpool } from './spool.ts'
 
 export interface LoadedFile {

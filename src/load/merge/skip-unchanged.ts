@@ -8,11 +8,12 @@
  * time of reading. An entry that changed under the same version, or has no time, gets a version above the one that an
  * earlier run stored, whatever the clocks show: runs of a stream follow one another, and entries cannot be fetched by id.
  */
-import { sql } from 'kysely'
-import type { Envelope } from '../../core/envelope.ts'
-import { type Instant, instantOf, laterOf, microsOf } from '../../core/time.ts'
+import { type Kysely, sql } from 'kysely'
+import type { Envelope, StreamName } from '../../core/envelope.ts'
+import { type Instant, instantOf, laterOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 
 /** An entry of a log without a time has an earlier version, and does not expire. */
 export const MIN_ENTRY_TIME = '2000-01-01'
@@ -96,4 +97,26 @@ async function idsInInbox(
     values: [teamId, source, ids],
   })
   return rows.map(({ id }) => id)
+}
+
+export interface StoredVersion {
+  readonly version: Instant
+  readonly deleted: boolean
+}
+
+/** The stored versions of records, each looked up by key; records that are not stored are left out. */
+export async function storedVersions(
+  db: Kysely<Warehouse>,
+  { teamId, stream }: { readonly teamId: number; readonly stream: StreamName },
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, StoredVersion>> {
+  const { rows } = await sql<{ id: string; version: string; deleted: boolean }>`
+    select wanted.id, to_char(version, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as version, deleted
+    from (select distinct id from unnest(${ids}::text[]) as id) wanted
+    cross join lateral (
+      select version, deleted from intake_raw.records stored
+      where team_id = ${teamId} and stream = ${stream} and stored.id = wanted.id
+      offset 0
+    ) current`.execute(db)
+  return new Map(rows.map(({ id, version, deleted }) => [id, { version: parseInstant(version)!, deleted }]))
 }

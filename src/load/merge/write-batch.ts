@@ -5,7 +5,6 @@
  * Invariant: writing a batch again, or parts of it in any order and concurrently with others, gives the same tables (law
  * 2). Records of erased patients are not written.
  */
-
 import { finished } from 'node:stream/promises'
 import type pg from 'pg'
 import { from as copyFrom } from 'pg-copy-streams'
@@ -13,8 +12,8 @@ import type { BatchLines } from '../../normalize/lines.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
+import { recordFindings } from '../dead-letters.ts'
 import { withoutErased } from '../erasures.ts'
-import { recordFindings } from '../findings.ts'
 import { type LoadStatements, statementsOf, type TableStatements } from './statements.ts'
 
 export interface BatchToWrite {

@@ -5,7 +5,6 @@
  * Invariant: texts contain only names of fields, hashes, times and origins. Values are only in `payload` and `Change`,
  * which callers print on request.
  */
-
 import { canonicalText } from '../../core/canonical.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { isObject, type JsonObject, parseText } from '../../core/json.ts'

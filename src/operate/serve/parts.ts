@@ -1,5 +1,4 @@
 /** Options of `serve`, and parts of it: the ingester, the drain, and housekeeping. */
-
 import type { BlockList } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'

@@ -6,9 +6,8 @@
  * separately, so that the cost is linear in the size of the table. An interrupted deletion starts again from the first
  * table. It ends after a pass over all tables that deletes nothing.
  */
-
 import { type Kysely, sql } from 'kysely'
-import { TID_SCANS_IN_TRANSACTION } from '../../warehouse/planner.ts'
+import { TID_SCANS_IN_TRANSACTION } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 

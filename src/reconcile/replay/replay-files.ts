@@ -7,14 +7,12 @@
 import { sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/envelope.ts'
-import { MalformedFile } from '../../load/exports/file-problems.ts'
-import { matchQuestions } from '../../load/exports/match-questions.ts'
+import { MalformedFile, matchQuestions } from '../../load/exports/file-problems.ts'
 import type { Loaders } from '../../load/loaders.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { clearFound, compareTable, ofTeam } from '../expected/compare.ts'
-import { expectFile, loadedFile } from '../expected/files.ts'
-import { createExpected, type ExpectedTables } from '../expected/tables.ts'
+import { expectFile, loadedFile } from '../expected/from-raw.ts'
+import { clearFound, compareTable, createExpected, type ExpectedTables, ofTeam } from '../expected/tables.ts'
 
 export interface Replaying {
   /** For reading; the loaders write. */

@@ -12,8 +12,16 @@ import type { Envelope } from '../../core/envelope.ts'
 import { sendCopy } from '../../load/merge/write-batch.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { clearFound, compareTable, ofTeam, type Scope } from '../expected/compare.ts'
-import { copyInto, createExpected, type ExpectedTable, type ExpectedTables } from '../expected/tables.ts'
+import {
+  clearFound,
+  compareTable,
+  copyInto,
+  createExpected,
+  type ExpectedTable,
+  type ExpectedTables,
+  ofTeam,
+  type Scope,
+} from '../expected/tables.ts'
 
 export interface Rewritten {
   /** Records whose rows were rewritten. */

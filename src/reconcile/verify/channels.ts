@@ -8,7 +8,7 @@
  */
 import { sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
-import { NESTED_LOOPS_IN_TRANSACTION } from '../../warehouse/planner.ts'
+import { NESTED_LOOPS_IN_TRANSACTION } from '../../warehouse/connect.ts'
 import { agrees, type ComparedColumn, NOTHING, type QuestionSheet } from './cell-of.ts'
 
 export interface ChannelDifference {

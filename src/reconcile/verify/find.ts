@@ -6,15 +6,20 @@
  * one, or there is none. `newer` is set only for rows written since the comparison began, by the warehouse's own clock:
  * the service's clock is known to a second, and a stamp may be ahead of it.
  */
-
 import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { LOOK_UP_IN_TRANSACTION } from '../../warehouse/planner.ts'
-import { type Comparison, clearFound, compareTable, type Scope } from '../expected/compare.ts'
-import { CIRCUMSTANCES, type ExpectedTables } from '../expected/tables.ts'
-import { UNREAD_FILES } from './expect-files.ts'
+import { LOOK_UP_IN_TRANSACTION } from '../../warehouse/connect.ts'
+import {
+  CIRCUMSTANCES,
+  type Comparison,
+  clearFound,
+  compareTable,
+  type ExpectedTables,
+  type Scope,
+} from '../expected/tables.ts'
 import { UNKNOWN } from './expect-raw.ts'
+import { UNREAD_FILES } from './expect-source.ts'
 
 export interface Difference {
   readonly id: string

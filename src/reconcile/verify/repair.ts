@@ -8,24 +8,27 @@
  * rewritten even if the payload is unchanged, and states that arrived since stay; a tombstone requires the proof of law
  * 6. A record counts as repaired only if a new comparison finds it equal.
  */
+import { sql } from 'kysely'
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { fetchForRun } from '../../extract/conflicts/fetch-by-id.ts'
-import { missedBefore, relist } from '../../extract/exports/missed-twice.ts'
+import { missedBefore, relist } from '../../extract/exports/read-exports.ts'
+import { readFile } from '../../extract/exports/read-file.ts'
 import { GUARD_ROWS, GUARD_SHARE } from '../../extract/scan/deletes.ts'
 import { countLive } from '../../extract/scan/seen-ids.ts'
 import { massDeleteNote } from '../../extract/slice-note.ts'
 import type { Source } from '../../extract/source.ts'
-import { storedVersions } from '../../load/merge/stored-versions.ts'
+import { storedExports } from '../../load/exports/export-file.ts'
+import { joinProblems, matchQuestions } from '../../load/exports/file-problems.ts'
+import { storedVersions } from '../../load/merge/skip-unchanged.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
 import { type Comparing, compareIds, expectEnvelopes, presentOf } from './confirm.ts'
-import { expectForgotten } from './expect-forgotten.ts'
+import { expectForgotten } from './expect-raw.ts'
 import type { Difference } from './find.ts'
-import { repairFiles } from './repair-files.ts'
 
 export interface Repaired {
   readonly repaired: number
@@ -186,4 +189,45 @@ async function relisted(source: Source, session: Session, found: readonly Differ
     deadLetters: [],
     unknown: [],
   }
+}
+
+/**
+ * Fetches and loads the files that differ, whole, as a backfill does, and removes rows of files without an export. No row
+ * of a live export is removed.
+ */
+async function repairFiles(comparing: Comparing, found: readonly Difference[]): Promise<void> {
+  const { source, session } = comparing
+  const { teamId } = source.taken
+  const stored = await storedExports(
+    session.db,
+    teamId,
+    found.map(({ id }) => id),
+  )
+  for (const [id, known] of stored) {
+    await source.loaders.run((loader) => readFile(source, loader, id, { ...known, hash: null }, false))
+  }
+  await removeStrays(
+    comparing,
+    found.filter(({ kind, certain }) => kind === 'extra' && certain).map(({ id }) => id),
+  )
+  await joinProblems(session.db, teamId)
+  await matchQuestions(session.db, teamId)
+}
+
+/** Removes the files of those exports that have neither a live row nor a live record. */
+async function removeStrays({ source, session, tables }: Comparing, ids: readonly string[]): Promise<void> {
+  const { teamId, stream } = source.taken
+  const stray = sql`team_id = ${teamId} and export_id = any(${ids}::text[])
+    and not exists (
+      select from intake.exports entry
+      where entry.team_id = stored.team_id and entry.id = stored.export_id and entry._deleted_at is null)
+    and not exists (
+      select from intake_raw.records raw
+      where raw.team_id = stored.team_id and raw.stream = ${stream} and raw.id = stored.export_id and not raw.deleted)`
+  if (ids.length === 0) return
+  await session.db.transaction().execute(async (transaction) => {
+    // The bytes too, or a replay would create the same rows again.
+    for (const name of [...tables.files.map((table) => table.name), 'intake_raw.export_files'])
+      await sql`delete from ${sql.table(name)} stored where ${stray}`.execute(transaction)
+  })
 }

@@ -4,7 +4,6 @@
  * Invariant: every answer is found once, with its position in the payload; a null in a list is no answer but counts as a
  * position, while every key of an object is an answered question, even with a null.
  */
-
 import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import { column, firstOf } from '../stream.ts'

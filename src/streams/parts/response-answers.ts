@@ -4,7 +4,6 @@
  * Invariant: an answer gives at least one row, and each of its texts is a `value_text`; equal values are separate rows.
  * An empty free text is a value if the answer has no choices (an empty string stays empty), and none otherwise.
  */
-
 import { isWithinNumeric } from '../../core/canonical.ts'
 import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'

@@ -8,13 +8,14 @@
 import { isLosslessNumber } from '../../core/json.ts'
 import {
   beginsAsAddress,
+  FILE_FIELDS,
   isInlineData,
   isInlineImage,
   isSigned,
   REMOVED_VALUE,
+  SIGNATURE_FIELDS,
   withoutQuery,
-} from './addresses.ts'
-import { FILE_FIELDS, SIGNATURE_FIELDS } from './response-parts.ts'
+} from './response-parts.ts'
 
 /** Fields that contain a file or an image. */
 const PARTS: ReadonlySet<string> = new Set([...FILE_FIELDS, ...SIGNATURE_FIELDS])

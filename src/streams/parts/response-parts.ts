@@ -3,12 +3,12 @@
  * answers.
  *
  * Invariant: every part is found once, and numbered within the response: first parts of answers, in the order of the
- * answers, then parts of the response itself. A part of an answer has the question of that answer.
+ * answers, then parts of the response itself. A part of an answer has the question of that answer. A text
+ * that is neither an address nor an image, or contains one among other words, stays as it is.
  */
 import type { Problem } from '../../core/envelope.ts'
 import { isLosslessNumber, isObject, type JsonObject } from '../../core/json.ts'
 import { type Child, type Column, column, firstOf, text, time } from '../stream.ts'
-import { withoutQuery } from './addresses.ts'
 import { answeredQuestionOf, answersOf, questionIdOf, questionTextOf } from './answers.ts'
 import { type Cell, readCell } from './cell.ts'
 import { cellsOf, idOrText, itemsOf, objectOf } from './parts.ts'
@@ -184,4 +184,41 @@ function headingOf(
     readCell('reference', id.value, `${path}.${id.field}`, problems),
     readCell('text', cell[`${name}_text`], `${path}.${name}_text`, problems),
   ]
+}
+
+/** Stands where the bytes of an image or a file stood. */
+export const REMOVED_VALUE = '(not kept)'
+
+/** The address up to its query string or fragment. */
+export function withoutQuery(address: string): string {
+  const end = address.search(/[?#]/)
+  return end === -1 ? address : address.slice(0, end)
+}
+
+/** True for a text that begins as an absolute address does. */
+export function beginsAsAddress(text: string): boolean {
+  return /^\s*(?:[a-z][a-z0-9+.-]{0,20}:)?\/\//i.test(text)
+}
+
+/** True for a text that is one absolute address and nothing else. */
+function isAddress(text: string): boolean {
+  return beginsAsAddress(text) && !/\S\s+\S/.test(text)
+}
+
+/** True for bytes written as text: a `data:` address. */
+export function isInlineData(text: string): boolean {
+  return /^\s*data:[^,\s]{0,200},/i.test(text)
+}
+
+/** True for a text that is one image, written as a `data:` address, and nothing else. */
+export function isInlineImage(text: string): boolean {
+  return /^\s*data:image\/[a-z0-9.+-]{1,50}(?:;[^,\s]{0,200})?,\S*\s*$/i.test(text)
+}
+
+/** Names under which object stores carry a signature: theirs, and `signature` itself. */
+const SIGNATURE = /[?&#](?:amp;)?(?:x-[a-z]+-)?(?:signature|sig)=/i
+
+/** True for an address that lets in whoever holds it. */
+export function isSigned(address: string): boolean {
+  return SIGNATURE.test(address) && isAddress(address)
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseRateLimit, SlidingWindow } from '../../../src/emulator/http/settings.ts'
+import { parseRateLimit, SlidingWindow } from '../../../src/emulator/options.ts'
 import { startEmulator } from '../../../src/emulator/server.ts'
 import { callerOf } from '../caller.ts'
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { keyOf } from '../../../src/emulator/world/draw.ts'
-import { IdSpace } from '../../../src/emulator/world/id-space.ts'
+import { IdSpace, keyOf } from '../../../src/emulator/world/draw.ts'
 import { Table } from '../../../src/emulator/world/table.ts'
 
 const anyIndex = fc.nat({ max: 2 ** 32 - 1 })

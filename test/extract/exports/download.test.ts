@@ -2,7 +2,7 @@
 import type http from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
-import { download } from '../../../src/extract/exports/download.ts'
+import { download } from '../../../src/extract/exports/read-file.ts'
 import { spool } from '../../../src/load/exports/spool.ts'
 import type { Received } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'

@@ -1,6 +1,6 @@
 /** Exports that lists miss: deleted at the second list in a row, never at the first, and never more than the guard allows. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { deleteMissedTwice, missedBefore } from '../../../src/extract/exports/missed-twice.ts'
+import { deleteMissedTwice, missedBefore } from '../../../src/extract/exports/read-exports.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
 import { openSeenIds } from '../../../src/extract/scan/seen-ids.ts'
 import { EVERYTHING } from '../../../src/extract/scan/window.ts'

@@ -1,6 +1,6 @@
 /** Columns of an export are matched to the question they show, if the title identifies it. */
 import { beforeEach, expect, test } from 'vitest'
-import { matchQuestions } from '../../../src/load/exports/match-questions.ts'
+import { matchQuestions } from '../../../src/load/exports/file-problems.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { type FileService, HEADER, query, rowVersions, runExports, startFileService } from './run.ts'

@@ -1,6 +1,6 @@
 /** Reading a list once more for a few of its entries. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { refetchFromList, relist } from '../../../src/extract/exports/missed-twice.ts'
+import { refetchFromList, relist } from '../../../src/extract/exports/read-exports.ts'
 import { json } from '../../api/support/service.ts'
 import { openRig, type Rig } from '../support/reading.ts'
 

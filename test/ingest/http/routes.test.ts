@@ -1,7 +1,7 @@
 /** Request targets that are event paths, and their teams. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { openRoutes } from '../../../src/ingest/http/routes.ts'
+import { openRoutes } from '../../../src/ingest/http/endpoint.ts'
 
 const routeOf = openRoutes(['north', 'a.b-c_d'])
 

@@ -7,8 +7,7 @@ import {
   storedExports,
   storeFile,
 } from '../../../src/load/exports/export-file.ts'
-import { joinProblems } from '../../../src/load/exports/file-problems.ts'
-import { matchQuestions } from '../../../src/load/exports/match-questions.ts'
+import { joinProblems, matchQuestions } from '../../../src/load/exports/file-problems.ts'
 import { ago, openRig, type Rig } from '../../extract/support/reading.ts'
 
 let rig: Rig

@@ -6,7 +6,7 @@ import {
   isInlineImage,
   isSigned,
   withoutQuery,
-} from '../../../src/streams/parts/addresses.ts'
+} from '../../../src/streams/parts/response-parts.ts'
 
 test.each([
   ['https://a.example.com/x?y=1#z', 'https://a.example.com/x'],

@@ -1,8 +1,8 @@
 /**
- * Patients (specification, section 4.1).
+ * Patients and their batch upload (specification, sections 4.1 and 7, which do not show an upload's shape and progress).
  *
  * Invariant: PUT clears missing fields, PATCH replaces each given field as a whole; a request that is answered 4xx
- * changes nothing.
+ * changes nothing. An upload that is answered 202 is processed to its end, whatever its rows contain.
  */
 import { filtered } from '../../world/find-responses.ts'
 import type { Patient } from '../../world/records.ts'
@@ -12,6 +12,8 @@ import { type Call, pathId, type Route } from '../call.ts'
 import { listPage } from '../paging.ts'
 import { NO_FIELDS, type PatientFields, readPatientFields } from './patient-body.ts'
 import { showPatient } from './show.ts'
+import { readUpload } from './upload-file.ts'
+import { type Upload, workUpload } from './upload-work.ts'
 
 const EXACT = ['email', 'first_name', 'last_name', 'phone_number', 'external_id'] as const
 const SEARCHED = ['first_name', 'last_name', 'email', 'phone_number', 'external_id'] as const
@@ -109,4 +111,30 @@ export const PATIENT_ROUTES: readonly Route[] = [
       },
     },
   },
+]
+
+async function upload({ world, team, headers, body }: Call): Promise<Answer> {
+  const sheet = await readUpload(headers['content-type'], body)
+  if (sheet.type === 'wrong-type')
+    return failure(400, 'Invalid file type. Only CSV files are allowed.', 'file')
+  if (sheet.type === 'invalid') return failure(400, 'Validation error.', 'file')
+  const opened = team.uploads.open(sheet.rows.length)
+  workUpload(world, opened, sheet)
+  return shown(opened, 202)
+}
+
+function progress(call: Call): Answer {
+  const { uploads } = call.team
+  const id = pathId(call, uploads.ids)
+  const found = id === undefined ? undefined : uploads.get(id)
+  return found === undefined ? failure(404, NOT_FOUND.uploads) : shown(found, 200)
+}
+
+function shown(upload: Upload, status: 200 | 202): Answer {
+  return { type: 'record', status, resource: 'uploads', record: { ...upload } }
+}
+
+export const UPLOAD_ROUTES: readonly Route[] = [
+  { path: '/v2/patients/batch-upload', methods: { POST: upload } },
+  { path: '/v2/patients/batch-upload/:id', methods: { GET: progress } },
 ]

@@ -1,18 +1,30 @@
 /**
- * Responses (specification, section 4.4): list with filters, and one by id.
+ * Responses (specification, section 4.4): list with filters, and one by id. Exports (section 4.5): the list, and one
+ * export in one of three formats.
  *
  * Invariant: every row of a filtered list satisfies every filter. Days are whole days in UTC, bounds are inclusive, a
- * date filter excludes unsubmitted responses, and an unknown id gives an empty list.
+ * date filter excludes unsubmitted responses, and an unknown id gives an empty list. Each existing form has
+ * exactly one export, whose id differs from every form's.
  */
-
 import { readStamp } from '../../clock.ts'
 import type { Shape } from '../../shapes/shape.ts'
+import { isUuid } from '../../world/draw.ts'
 import { findResponses, type ResponseFilter } from '../../world/find-responses.ts'
-import type { Response } from '../../world/records.ts'
+import type { Form, Response } from '../../world/records.ts'
 import type { Listing } from '../../world/table.ts'
-import { type Answer, failure, NOT_FOUND } from '../answer.ts'
+import type { World } from '../../world/world.ts'
+import {
+  type Answer,
+  EXPORT_FORMATS,
+  type ExportAnswer,
+  failure,
+  type JsonRecord,
+  NOT_FOUND,
+} from '../answer.ts'
 import { type Call, pathId, type Route, showingOf } from '../call.ts'
 import { listPage } from '../paging.ts'
+import { exportOf } from './export-rows.ts'
+import { readObject, refused } from './messages.ts'
 import { isDate } from './patient-body.ts'
 import { showResponse } from './show.ts'
 
@@ -95,4 +107,40 @@ function retrieve(call: Call): Answer {
 export const RESPONSE_ROUTES: readonly Route[] = [
   { path: '/v2/responses', methods: { GET: list } },
   { path: '/v2/responses/:id', methods: { GET: retrieve } },
+]
+
+function listExports(call: Call): Answer {
+  const { world } = call
+  return listPage(call, 'exports', world.forms, [], (form) => showExport(form, world))
+}
+
+function showExport({ id, name, created_at }: Form, { forms, seed }: World): JsonRecord {
+  const index = forms.ids.indexOf(id)!
+  return { id: seed.exportIds.idAt(index), name: nameOf(name), form: { id, name }, created_at }
+}
+
+const nameOf = (form: string) => `${form} export`
+
+function runExport({ body, query, shape, world, version }: Call): Answer {
+  const { forms, seed } = world
+  const format = formatOf(query.get('type') ?? 'json')
+  if (format === undefined) return refused('type')
+  const given = readObject(body)?.id
+  const text = typeof given === 'string' || typeof given === 'number' ? String(given) : ''
+  const id = shape.id(text, seed.exportIds)
+  // In shapes with numeric ids an unknown id is not a UUID either.
+  if (id === undefined ? !/^\d+$/.test(text) : !isUuid(id)) return refused('id')
+  const index = id === undefined ? undefined : seed.exportIds.indexOf(id)
+  const form = index === undefined ? undefined : forms.at(index)
+  if (form === undefined) return failure(404, NOT_FOUND.exports)
+  const table = exportOf(world, form, version === 'v2.1' ? 'flat' : 'legacy', shape.idText)
+  return { type: 'export', format, name: nameOf(form.name), table }
+}
+
+function formatOf(text: string): ExportAnswer['format'] | undefined {
+  return EXPORT_FORMATS.find((one) => one === text)
+}
+
+export const EXPORT_ROUTES: readonly Route[] = [
+  { path: '/v2/export-csv', methods: { GET: listExports, POST: runExport } },
 ]

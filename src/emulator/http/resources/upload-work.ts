@@ -5,7 +5,7 @@
  * processed_rows, and every refused row is among the errors. The newest 1,000 uploads are kept.
  */
 import type { Key } from '../../world/draw.ts'
-import { IdSpace } from '../../world/id-space.ts'
+import { IdSpace } from '../../world/draw.ts'
 import type { World } from '../../world/world.ts'
 import type { Sheet } from './upload-file.ts'
 import { readRow } from './upload-file.ts'

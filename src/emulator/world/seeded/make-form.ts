@@ -5,8 +5,7 @@
  * question, so a reworded question keeps its id; `order` counts through the whole form from 1.
  */
 import { stamp } from '../../clock.ts'
-import { Draw, type Key } from '../draw.ts'
-import { type IdSpace, stableId } from '../id-space.ts'
+import { Draw, type IdSpace, type Key, stableId } from '../draw.ts'
 import type { Document, Form, InputField, Packet, Question } from '../records.ts'
 import { FORM_PLANS, type FormPlan, type QuestionPlan } from './form-library.ts'
 import { makeTimes } from './make-patient.ts'

@@ -5,8 +5,7 @@
  * of the records, and `updated_at` is never before `created_at`.
  */
 import { stamp } from '../../clock.ts'
-import { Draw, type Key } from '../draw.ts'
-import { type IdSpace, stableId } from '../id-space.ts'
+import { Draw, type IdSpace, type Key, stableId } from '../draw.ts'
 import type { EmergencyContact, Patient, Tag } from '../records.ts'
 import {
   CUSTOM_FIELDS,

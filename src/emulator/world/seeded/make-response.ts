@@ -6,8 +6,7 @@
  * answers.
  */
 import { stamp } from '../../clock.ts'
-import { Draw } from '../draw.ts'
-import { stableId } from '../id-space.ts'
+import { Draw, stableId } from '../draw.ts'
 import type { Answers, Document, Form, Message, PacketResponse, Response } from '../records.ts'
 import { fillDocument, fillForm, NO_ANSWERS } from './fill-in.ts'
 import { WORLD_START } from './make-patient.ts'

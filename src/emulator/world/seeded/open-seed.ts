@@ -4,10 +4,8 @@
  * Invariant: a record of an index is the same each time it is generated; forms, packets and documents, which are few,
  * are cached.
  */
-
 import { stamp } from '../../clock.ts'
-import { Draw, keyOf } from '../draw.ts'
-import { IdSpace, stableId } from '../id-space.ts'
+import { Draw, IdSpace, keyOf, stableId } from '../draw.ts'
 import type { Response } from '../records.ts'
 import { makeDocument, makeForm, makePacket } from './make-form.ts'
 import { makePatient, makePerson, WORLD_START } from './make-patient.ts'

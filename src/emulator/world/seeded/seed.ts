@@ -3,8 +3,7 @@
  *
  * Invariant: none of it changes. A record of an index is the same each time it is generated.
  */
-import type { Key } from '../draw.ts'
-import type { IdSpace } from '../id-space.ts'
+import type { IdSpace, Key } from '../draw.ts'
 import type { Document, Form, Packet, Patient } from '../records.ts'
 import type { Person } from './make-patient.ts'
 import type { Visits } from './visits.ts'

@@ -1,11 +1,11 @@
 /** A list that changes during a scan is scanned again, and the records of each scan are loaded and counted once. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { ScanRequest } from '../../../src/extract/scan/scan.ts'
-import { scanUntilStable } from '../../../src/extract/scan/scan-until-stable.ts'
-import { EVERYTHING } from '../../../src/extract/scan/window.ts'
-import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
-import { json } from '../../api/support/service.ts'
-import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
+import { scanUntilStable } from '../../src/extract/read-list.ts'
+import type { ScanRequest } from '../../src/extract/scan/scan.ts'
+import { EVERYTHING } from '../../src/extract/scan/window.ts'
+import { hashesOf, noteErased } from '../../src/load/erasures.ts'
+import { json } from '../api/support/service.ts'
+import { ago, notingLoad, openRig, type Rig } from './support/reading.ts'
 
 let rig: Rig
 beforeEach(async () => {

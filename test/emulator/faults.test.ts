@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { FAULTS, parseFaults } from '../../../src/emulator/faults/parse.ts'
-import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
-import { type Caller, callerOf } from '../caller.ts'
+import { FAULTS, parseFaults } from '../../src/emulator/faults.ts'
+import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
+import { type Caller, callerOf } from './caller.ts'
 
 let emulator: Emulator
 let caller: Caller

@@ -6,9 +6,8 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../clock.ts'
-import type { Rendered } from '../http/render.ts'
-import type { FiredFaults } from './fire.ts'
-import type { FaultName } from './parse.ts'
+import type { FaultName, FiredFaults } from '../faults.ts'
+import type { Rendered } from './render.ts'
 
 const HTML =
   '<!doctype html><html><head><title>Error</title></head><body><h1>Something is wrong</h1></body></html>'

@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { canonicalText } from '../../src/core/canonical.ts'
 import type { Problem } from '../../src/core/envelope.ts'
 import { parseText } from '../../src/core/json.ts'
-import { maybeUnstorable, storable, storableText } from '../../src/core/storable.ts'
-import { naughtyJson, WITHIN_NUMERIC } from './naughty.ts'
+import { maybeUnstorable, storable, storableText } from '../../src/normalize/read-record.ts'
+import { naughtyJson, WITHIN_NUMERIC } from '../core/naughty.ts'
 
 function stored(json: string, invalidUtf8 = false) {
   const problems: Problem[] = []

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { parseFaults } from '../../../src/emulator/faults/parse.ts'
+import { parseFaults } from '../../../src/emulator/faults.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import { callerOf, type Loose } from '../caller.ts'
 import { answering, type Receiver, startReceiver } from '../receiver.ts'

@@ -1,8 +1,8 @@
 /** A stored checkpoint is trusted only if it has the current form and none of its times is in the future. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { instantOf, microsOf, parseInstant } from '../../src/core/time.ts'
-import { NO_CHECKPOINT, readCheckpoint } from '../../src/extract/checkpoint.ts'
+import { instantOf, microsOf, parseInstant } from '../../../src/core/time.ts'
+import { NO_CHECKPOINT, readCheckpoint } from '../../../src/extract/scan/window.ts'
 
 const NOW = parseInstant('2026-03-20T02:00:00Z')!
 const DAY = 86_400_000_000
