@@ -2,14 +2,23 @@
  * Brings the schemas of a warehouse up to date.
  *
  * Invariant: at most one process migrates a database at a time (an advisory lock of its own, since the migrator takes
- * its lock only after it has created its tables); either every pending migration is applied or none is.
+ * its lock only after it has created its tables). Pending migrations are applied all or none; only one that runs in
+ * batches divides them: those before it stay applied, and a later call goes on where it ended.
  */
 import { type Kysely, Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { lockForSession } from '../warehouse/locks.ts'
-import { ensureRoles, migrationFiles } from '../warehouse/migrations.ts'
-import { SQLSTATE, sqlstateOf, warehouseError } from '../warehouse/sqlstate.ts'
+import {
+  type Applied,
+  appliedTo,
+  ensureRoles,
+  migrationFiles,
+  runsInBatches,
+  sqlFile,
+  statementsIn,
+} from '../warehouse/migrations.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { syncInstruments } from './instruments.ts'
 import { refreshAnalytics } from './refresh.ts'
@@ -45,7 +54,7 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
     const before = await statusOf(session)
     refuseNewer(before.unknown)
     if (before.pending.length > 0) {
-      await applyAll(session)
+      for (const group of await groupsOf(before.pending)) await applyGroup(session, group)
       await lockMigration(session)
     }
     await syncViews(session.db)
@@ -104,7 +113,32 @@ export async function requireMigrated(url: string): Promise<void> {
   })
 }
 
-async function applyAll(session: Session): Promise<void> {
+interface Group {
+  /** Runs in batches before the names are applied; it is the first of them. */
+  readonly batches: string | null
+  readonly names: readonly string[]
+}
+
+/** Each group is one transaction. */
+async function groupsOf(pending: readonly string[]): Promise<readonly Group[]> {
+  const groups: { batches: string | null; names: string[] }[] = []
+  for (const name of pending) {
+    const text = await sqlFile(`migrations/${name}.sql`)
+    if (runsInBatches(text)) groups.push({ batches: text, names: [name] })
+    else if (groups.length === 0) groups.push({ batches: null, names: [name] })
+    else groups.at(-1)!.names.push(name)
+  }
+  return groups
+}
+
+async function applyGroup(session: Session, { batches, names }: Group): Promise<void> {
+  if (batches !== null) {
+    try {
+      await runBatches(session, batches)
+    } catch (error) {
+      throw migrationFailed(names[0]!, error, 'what is done stays; intake-sync migrate goes on from there')
+    }
+  }
   const migrator = new Migrator({
     db: session.db,
     provider: migrationFiles,
@@ -112,48 +146,47 @@ async function applyAll(session: Session): Promise<void> {
     migrationTableName: 'migrations',
     migrationLockTableName: 'migrations_lock',
   })
-  const { error, results } = await migrator.migrateToLatest()
+  const { error, results } = await migrator.migrateTo(names.at(-1)!)
   if (error === undefined) return
   const failed = results?.find((result) => result.status === 'Error')?.migrationName
+  throw migrationFailed(failed ?? '(none started)', error, 'nothing was changed')
+}
+
+/** Each statement commits on its own, again and again until it changes no row. */
+async function runBatches({ client }: Session, text: string): Promise<void> {
+  for (const statement of statementsIn(text)) while (((await client.query(statement)).rowCount ?? 0) > 0);
+}
+
+function migrationFailed(name: string, error: unknown, state: string): IntakeError {
   const cause = warehouseError(error)
-  throw new IntakeError(
-    `migration ${failed ?? '(none started)'} failed: ${cause.message}; nothing was changed`,
-    {
-      code: 'migration_failed',
-      verdict: cause.verdict,
-      cause: error,
-      ...(cause.hint === undefined ? {} : { hint: cause.hint }),
-    },
-  )
+  return new IntakeError(`migration ${name} failed: ${cause.message}; ${state}`, {
+    code: 'migration_failed',
+    verdict: cause.verdict,
+    cause: error,
+    ...(cause.hint === undefined ? {} : { hint: cause.hint }),
+  })
 }
 
-async function statusOf(session: Session): Promise<MigrationStatus & { unknown: readonly string[] }> {
+async function statusOf(session: Session): Promise<MigrationStatus & { unknown: readonly Applied[] }> {
   const known = Object.keys(await migrationFiles.getMigrations()).sort()
-  const applied = await appliedNames(session)
+  const applied = await appliedTo(session.db)
+  const names = new Set(applied.map(({ name }) => name))
   return {
-    applied: known.filter((name) => applied.includes(name)),
-    pending: known.filter((name) => !applied.includes(name)),
-    unknown: applied.filter((name) => !known.includes(name)),
+    applied: known.filter((name) => names.has(name)),
+    pending: known.filter((name) => !names.has(name)),
+    unknown: applied.filter(({ name }) => !known.includes(name)),
   }
 }
 
-async function appliedNames(session: Session): Promise<readonly string[]> {
-  try {
-    const { rows } = await sql<{ name: string }>`select name from intake_ops.migrations`.execute(session.db)
-    return rows.map((row) => row.name)
-  } catch (error) {
-    const state = sqlstateOf(error)
-    if (state === SQLSTATE.undefinedTable || state === '3F000') return []
-    throw error
-  }
-}
-
-function refuseNewer(unknown: readonly string[]): void {
-  if (unknown.length === 0) return
-  throw new IntakeError(`the database was migrated by a newer version (${unknown.join(', ')})`, {
+/** There is no way back but a backup: a newer version may have written what this one cannot read. */
+function refuseNewer(unknown: readonly Applied[]): void {
+  const [first] = unknown
+  if (first === undefined) return
+  const names = unknown.map(({ name }) => name).join(', ')
+  throw new IntakeError(`the database was migrated by a newer version (${names})`, {
     code: 'database_ahead',
     verdict: 'stop',
-    hint: 'use the newer version of intake-sync',
+    hint: `use the newer version of intake-sync; a downgrade is not possible: for this version, restore a backup of the warehouse from before ${first.timestamp}`,
   })
 }
 

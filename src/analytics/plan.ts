@@ -7,7 +7,7 @@
  */
 import { sql } from 'kysely'
 import { openSession } from '../warehouse/connect.ts'
-import { sqlFile } from '../warehouse/migrations.ts'
+import { runsInBatches, sqlFile, statementsIn } from '../warehouse/migrations.ts'
 import { migrationStatus } from './migrate.ts'
 
 export interface PlannedStatement {
@@ -21,7 +21,14 @@ export interface PlannedStatement {
   readonly rows: number | null
   /** Whether every row is read or written while the lock is held. */
   readonly is_long: boolean
+  /** Whether it runs in portions that commit, outside the transaction of the others. */
+  readonly in_batches: boolean
+  /** Estimated time during which the rows are read or written. */
+  readonly seconds: number
 }
+
+/** A disk of the last ten years rewrites more; with indexes and other load, hardly fewer. */
+const ROWS_PER_SECOND = 50_000
 
 export type Lock =
   | 'none'
@@ -34,11 +41,12 @@ export type Lock =
 
 export async function planMigration(url: string): Promise<readonly PlannedStatement[]> {
   const { pending } = await migrationStatus(url)
-  const plan: Omit<PlannedStatement, 'rows'>[] = []
+  const plan: Omit<PlannedStatement, 'rows' | 'seconds'>[] = []
   const created = new Set<string>()
   for (const migration of pending) {
     const text = await sqlFile(`migrations/${migration}.sql`)
-    plan.push(...plannedIn(text, created).map((each) => ({ migration, ...each })))
+    const in_batches = runsInBatches(text)
+    plan.push(...plannedIn(text, created).map((each) => ({ migration, ...each, in_batches })))
   }
   const tables = [...new Set(plan.flatMap(({ table }) => (table === null ? [] : [table])))]
   await using session = await openSession({ url, purpose: 'migrate --plan' })
@@ -59,7 +67,8 @@ export async function planMigration(url: string): Promise<readonly PlannedStatem
   const found = new Map(rows.map((row) => [row.name, row]))
   return plan.map((each) => {
     const { locked, rows: count } = found.get(each.table ?? '') ?? { locked: null, rows: null }
-    return { ...each, table: locked, rows: count }
+    const seconds = each.is_long ? Math.round((count ?? 0) / ROWS_PER_SECOND) : 0
+    return { ...each, table: locked, rows: count, seconds }
   })
 }
 
@@ -67,26 +76,11 @@ export async function planMigration(url: string): Promise<readonly PlannedStatem
 export function plannedIn(
   text: string,
   created: Set<string>,
-): readonly Omit<PlannedStatement, 'migration' | 'rows'>[] {
+): readonly Omit<PlannedStatement, 'migration' | 'rows' | 'in_batches' | 'seconds'>[] {
   return statementsIn(text).map((statement) => ({
     ...effectOf(statement, created),
     statement: statement.replace(/\s+/g, ' '),
   }))
-}
-
-/** Statements of a file, without comments before them. Quotes, dollar quotes and comments may hold semicolons. */
-export function statementsIn(text: string): readonly string[] {
-  const statements: string[] = []
-  let start = 0
-  const skip = /'(?:[^']|'')*'|"[^"]*"|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\/|;/g
-  for (const match of text.matchAll(skip)) {
-    if (match[0] !== ';') continue
-    statements.push(text.slice(start, match.index))
-    start = match.index + 1
-  }
-  return [...statements, text.slice(start)]
-    .map((each) => each.replace(/^(?:\s|--[^\n]*(?:\n|$))+/, '').trim())
-    .filter((each) => each !== '')
 }
 
 type Rule = readonly [pattern: RegExp, lock: Lock, isLong?: boolean]

@@ -5,7 +5,7 @@
  * Invariant: a failure here does not fail a run that loaded everything: it is reported, and the next run tries again.
  */
 import { type Kysely, sql } from 'kysely'
-import { ensureRoles } from '../warehouse/migrations.ts'
+import { ensureRoles, isAhead } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { noteQuestions } from './classify.ts'
@@ -17,7 +17,8 @@ export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | 
   try {
     await sql`select intake_raw.restart_changes()`.execute(db)
     await noteQuestions(db)
-    if ((await syncViews(db)).length > 0) await ensureRoles(db)
+    // The views of a newer version stay: this process may still run while that one is installed.
+    if (!(await isAhead(db)) && (await syncViews(db)).length > 0) await ensureRoles(db)
     await refreshWideViews(db)
     await analyzeNew(db)
     return null

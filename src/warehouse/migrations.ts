@@ -11,7 +11,32 @@ export function sqlFile(name: string): Promise<string> {
   return readFile(new URL(name, SQL_FOLDER), 'utf8')
 }
 
-/** Each `sql/migrations/NNNN_name.sql`, run inside the migrator's transaction. Migrations have no `down`. */
+/** Begins a migration that runs in batches, outside the transaction of the others. */
+const IN_BATCHES = '-- In batches'
+
+export function runsInBatches(text: string): boolean {
+  return text.startsWith(IN_BATCHES)
+}
+
+/** Statements of a file, without comments before them. Quotes, dollar quotes and comments may hold semicolons. */
+export function statementsIn(text: string): readonly string[] {
+  const statements: string[] = []
+  let start = 0
+  const skip = /'(?:[^']|'')*'|"[^"]*"|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\/|;/g
+  for (const match of text.matchAll(skip)) {
+    if (match[0] !== ';') continue
+    statements.push(text.slice(start, match.index))
+    start = match.index + 1
+  }
+  return [...statements, text.slice(start)]
+    .map((each) => each.replace(/^(?:\s|--[^\n]*(?:\n|$))+/, '').trim())
+    .filter((each) => each !== '')
+}
+
+/**
+ * Each `sql/migrations/NNNN_name.sql`, run inside the migrator's transaction. Migrations have no `down`. One that runs in
+ * batches was executed before its turn (analytics/migrate.ts) and is only recorded.
+ */
 export const migrationFiles: MigrationProvider = {
   async getMigrations() {
     const folder = new URL('migrations/', SQL_FOLDER)
@@ -23,12 +48,37 @@ export const migrationFiles: MigrationProvider = {
       const text = await sqlFile(`migrations/${name}`)
       migrations[name.replace(/\.sql$/, '')] = {
         async up(db) {
-          await sql.raw(text).execute(db)
+          if (!runsInBatches(text)) await sql.raw(text).execute(db)
         },
       }
     }
     return migrations
   },
+}
+
+export interface Applied {
+  readonly name: string
+  /** An ISO time. */
+  readonly timestamp: string
+}
+
+/** The applied migrations; none in a database without our schemas. */
+export async function appliedTo(db: Kysely<Warehouse>): Promise<readonly Applied[]> {
+  try {
+    const { rows } = await sql<Applied>`
+      select name, timestamp from intake_ops.migrations order by timestamp, name`.execute(db)
+    return rows
+  } catch (error) {
+    const state = sqlstateOf(error)
+    if (state === SQLSTATE.undefinedTable || state === '3F000') return []
+    throw error
+  }
+}
+
+/** Whether a newer version migrated the database. */
+export async function isAhead(db: Kysely<Warehouse>): Promise<boolean> {
+  const known = await migrationFiles.getMigrations()
+  return (await appliedTo(db)).some(({ name }) => known[name] === undefined)
 }
 
 /**

@@ -5,6 +5,14 @@
  */
 import { IntakeError, type Verdict } from '../core/errors.ts'
 
+/** Tables, columns or functions are missing that this version uses. */
+const OTHER_SCHEMA = [
+  'other_schema',
+  'stop',
+  'the tables of the warehouse are not those of this version: it was migrated by a newer one, or changed by hand',
+  'start the newer version of intake-sync, or restore the backup that was made before the upgrade; nothing that waits is lost',
+] as const
+
 export const SQLSTATE = {
   uniqueViolation: '23505',
   lockNotAvailable: '55P03',
@@ -12,6 +20,8 @@ export const SQLSTATE = {
   serializationFailure: '40001',
   insufficientPrivilege: '42501',
   undefinedTable: '42P01',
+  undefinedColumn: '42703',
+  undefinedFunction: '42883',
   invalidPassword: '28P01',
   invalidAuthorization: '28000',
   unknownDatabase: '3D000',
@@ -41,6 +51,9 @@ const MEANING: Readonly<
     'the team was removed from this warehouse',
     'remove it from the configuration; to restore it instead, run a backfill or restart serve with it in the configuration',
   ],
+  [SQLSTATE.undefinedTable]: OTHER_SCHEMA,
+  [SQLSTATE.undefinedColumn]: OTHER_SCHEMA,
+  [SQLSTATE.undefinedFunction]: OTHER_SCHEMA,
   [SQLSTATE.deadlock]: [
     'deadlock',
     'retry',

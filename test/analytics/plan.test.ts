@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { planMigration, plannedIn, statementsIn } from '../../src/analytics/plan.ts'
+import { planMigration, plannedIn } from '../../src/analytics/plan.ts'
+import { runsInBatches, statementsIn } from '../../src/warehouse/migrations.ts'
 import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 
@@ -81,6 +82,42 @@ it('no statement of any migration locks a table that was there more strongly tha
   await session.end()
   expect(surprises).toEqual([])
   expect(exact).toBeGreaterThan(30)
+})
+
+/** Tables that grow with the records of a service. */
+const GROWING =
+  /^(?:intake\.(?!teams$)|intake_raw\.(?:records|record_history|inbox|export)|intake_ops\.(?:audit|runs|run_streams|dead_letters))/
+
+it('no migration from 0129 on reads or writes all rows of a table that grows while it locks it, or refuses what an older version writes', () => {
+  const breaches = (name: string, text: string) =>
+    plannedIn(text, new Set()).filter(({ table, lock, is_long, statement }) => {
+      const refuses =
+        /^alter table .*\b(?:drop column|rename|set not null|add column \S+ \S+ not null(?!.* default))/
+      if (refuses.test(statement.toLowerCase())) return true
+      const isApart = runsInBatches(text) && !['SHARE', 'ACCESS EXCLUSIVE'].includes(lock)
+      return is_long && GROWING.test(table ?? '') && !isApart
+    })
+  const found = readdirSync(FOLDER)
+    .filter((name) => name > '0129' && name.endsWith('.sql'))
+    .flatMap((name) =>
+      breaches(name, readFileSync(join(FOLDER, name), 'utf8')).map(({ statement }) => [name, statement]),
+    )
+  expect(found).toEqual([])
+  const examples = [
+    'create index i on intake.patients (id)',
+    '-- In batches\ncreate index i on intake.patients (id)',
+    'update intake_raw.records set version = now()',
+    'alter table intake_ops.runs drop column kind',
+    'alter table intake.patients add column note text not null',
+  ]
+  for (const text of examples) expect(breaches('x', text), text).toHaveLength(1)
+  const fine = [
+    '-- In batches\ncreate index concurrently i on intake.patients (id)',
+    '-- In batches\nupdate intake_raw.records set version = now()',
+    `alter table intake.patients add column note text not null default ''`,
+    'create table intake_ops.later (id int); create index i on intake_ops.later (id)',
+  ]
+  for (const text of fine) expect(breaches('x', text), text).toEqual([])
 })
 
 it('the command prints them with the rows of the tables, and applies nothing', async () => {

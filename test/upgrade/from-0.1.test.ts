@@ -1,19 +1,16 @@
 /** A warehouse that version 0.1 left, brought up to date by today's `migrate` (the dump is made by make-fixture.ts). */
-import { readFileSync } from 'node:fs'
-import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keyOf, open } from '../../src/core/secret-box.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { placeOf } from '../../src/warehouse/webhook-secrets.ts'
 import { makeLogin } from '../analytics/logins.ts'
-import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { configOf, teamOf, teamsIn } from '../e2e/support/teams.ts'
 import type { Ended } from '../support/cli.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
 import { FIXTURE_KEY, FIXTURE_TEAMS } from './history-of-fixture.ts'
-
-const FIXTURE = new URL('../fixtures/warehouse-0.1.sql.gz', import.meta.url)
+import { restore } from './restore.ts'
 
 /** Tables whose rows no upgrade may change, lose or add to: all of `intake`, and these. */
 const KEPT = [
@@ -52,20 +49,6 @@ beforeAll(async () => {
 })
 
 afterAll(() => warehouse.drop())
-
-/** As a dump is restored: the roles of the server first. */
-async function restore(url: string): Promise<void> {
-  const client = await connect(url)
-  try {
-    for (const role of ['intake_loader', 'intake_analyst', 'intake_clinical']) {
-      await client.query(`do $$ begin create role ${role} nologin;
-        exception when duplicate_object or unique_violation then null; end $$`)
-    }
-    await client.query(gunzipSync(readFileSync(FIXTURE)).toString('utf8'))
-  } finally {
-    await client.end()
-  }
-}
 
 async function tablesOfIntake(url: string): Promise<string[]> {
   const tables = await query<{ name: string }>(

@@ -16,7 +16,7 @@ export function migrateCommand(context: Context): Command {
     .option('--status', 'list applied and pending migrations, change nothing; exit 0 up to date, 4 behind')
     .option(
       '--plan',
-      'print the pending statements with their locks and the rows of the tables; change nothing',
+      'print the pending statements with their locks, the rows of the tables and an estimate; change nothing',
     )
     .option('--json', 'print one JSON document')
     .action(async (options: { status?: true; plan?: true; json?: true }) => {
@@ -51,21 +51,33 @@ function planText(context: Context, plan: readonly PlannedStatement[]): string {
   const names = [...new Set(plan.map(({ migration }) => migration))]
   const rows = plan
     .filter(({ lock }) => lock !== 'none')
-    .map(({ migration, lock, table, rows: count, is_long, statement }) => [
+    .map(({ migration, lock, table, statement, ...effect }) => [
       migration.slice(0, 4),
       lock,
       table ?? '-',
-      count === null ? '-' : `${count}${is_long ? ', all read or written' : ''}`,
+      rowsText(effect),
       statement.length > 80 ? `${statement.slice(0, 79)}…` : statement,
     ])
   const head = ['', 'lock', 'on', 'rows', 'statement']
   const others = plan.length - rows.length
+  const batched = new Set(plan.flatMap(({ migration, in_batches }) => (in_batches ? [migration] : [])))
+  const apart = [...batched].join(', ')
+  const how = apart === '' ? 'all in one transaction' : `one transaction up to each in batches (${apart})`
+  const seconds = plan.reduce((sum, each) => sum + (each.in_batches ? 0 : each.seconds), 0)
   return [
-    `${paragraph(context, `${names.length} migration(s), all in one transaction: ${names.join(', ')}`, 0)}\n`,
+    `${paragraph(context, `${names.length} migration(s), ${how}: ${names.join(', ')}`, 0)}\n`,
     rows.length === 0 ? '' : `${fittedTable(context, [head, ...rows], 4)}\n`,
     paragraph(context, `${others} statement(s) lock no table that is there.`, 0),
+    paragraph(context, `Estimate: the locks are held for about ${seconds} s.`, 0),
     paragraph(context, 'After them, views whose definition changed are made again.', 0),
   ].join('')
+}
+
+type Effect = Pick<PlannedStatement, 'rows' | 'is_long' | 'in_batches' | 'seconds'>
+
+function rowsText({ rows, is_long, in_batches, seconds }: Effect): string {
+  if (rows === null || !is_long) return rows === null ? '-' : `${rows}`
+  return `${rows}, all read or written${in_batches ? ' in batches' : `: ${seconds} s`}`
 }
 
 function statusText({
