@@ -75,7 +75,8 @@ it('no statement of any migration locks a table that was there more strongly tha
         .filter(({ table }) => table === name || table === parent)
         .map(({ lock }) => STRENGTH.indexOf(nameOf(lock)))
       if (predicted.includes(at)) exact += 1
-      if (Math.max(-1, ...predicted) < at && !isUnknown) surprises.push([file, name, mode])
+      // Triggers write to other tables: a lock of writers, which disturbs neither readers nor writers.
+      if (Math.max(0, ...predicted) < at && !isUnknown) surprises.push([file, name, mode])
     }
     await session.query('commit')
   }
@@ -89,7 +90,7 @@ const GROWING =
   /^(?:intake\.(?!teams$)|intake_raw\.(?:records|record_history|inbox|export)|intake_ops\.(?:audit|runs|run_streams|dead_letters))/
 
 it('no migration from 0129 on reads or writes all rows of a table that grows while it locks it, or refuses what an older version writes', () => {
-  const breaches = (name: string, text: string) =>
+  const breaches = (text: string) =>
     plannedIn(text, new Set()).filter(({ table, lock, is_long, statement }) => {
       const refuses =
         /^alter table .*\b(?:drop column|rename|set not null|add column \S+ \S+ not null(?!.* default))/
@@ -100,7 +101,7 @@ it('no migration from 0129 on reads or writes all rows of a table that grows whi
   const found = readdirSync(FOLDER)
     .filter((name) => name > '0129' && name.endsWith('.sql'))
     .flatMap((name) =>
-      breaches(name, readFileSync(join(FOLDER, name), 'utf8')).map(({ statement }) => [name, statement]),
+      breaches(readFileSync(join(FOLDER, name), 'utf8')).map(({ statement }) => [name, statement]),
     )
   expect(found).toEqual([])
   const examples = [
@@ -110,14 +111,14 @@ it('no migration from 0129 on reads or writes all rows of a table that grows whi
     'alter table intake_ops.runs drop column kind',
     'alter table intake.patients add column note text not null',
   ]
-  for (const text of examples) expect(breaches('x', text), text).toHaveLength(1)
+  for (const text of examples) expect(breaches(text), text).toHaveLength(1)
   const fine = [
     '-- In batches\ncreate index concurrently i on intake.patients (id)',
     '-- In batches\nupdate intake_raw.records set version = now()',
     `alter table intake.patients add column note text not null default ''`,
     'create table intake_ops.later (id int); create index i on intake_ops.later (id)',
   ]
-  for (const text of fine) expect(breaches('x', text), text).toEqual([])
+  for (const text of fine) expect(breaches(text), text).toEqual([])
 })
 
 it('the command prints them with the rows of the tables, and applies nothing', async () => {
