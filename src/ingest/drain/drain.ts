@@ -18,6 +18,7 @@ import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './current.ts'
 import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { type PreparedBatch, prepare, write } from './load-events.ts'
+import { openSearchStart } from './search-start.ts'
 import { openListener, openSessions } from './sessions.ts'
 import { isCausedByAnEvent, type Outcome, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
 
@@ -76,6 +77,7 @@ export function openDrain(options: DrainOptions): Drain {
   const closing = new AbortController()
   const listener = openListener({ url, channel: 'intake_inbox', clock, logger, onNotice: notifier.notify })
   const sessions = openSessions(url, clock)
+  const start = openSearchStart(clock)
   /** When the search for the next batch began; null while none is searched for. */
   let lookingSince: number | null = null
   /** When each batch in flight was taken. */
@@ -115,7 +117,7 @@ export function openDrain(options: DrainOptions): Drain {
 
   /** Takes and reads a batch; null when there is none. */
   async function look(session: Session): Promise<PreparedBatch | null> {
-    const take = () => takeDue(session, teamIds, batch)
+    const take = () => start.search((startOf) => takeDue(session, teamIds, batch, startOf))
     try {
       return await prepare(session, loading, take)
     } catch (error) {
@@ -193,6 +195,7 @@ export function openDrain(options: DrainOptions): Drain {
 
   function failed(error: unknown): void {
     const reason = warehouseError(error)
+    start.reset()
     if (failures === 0) logger.warn({ code: reason.code }, `events are not drained: ${reason.message}`)
     failures += 1
     failure = reason.message

@@ -7,6 +7,7 @@
 import { sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
 import type { StoredEvent } from './read-event.ts'
+import type { StartOf } from './search-start.ts'
 
 export interface InboxRow extends StoredEvent {
   /** Order of storing. */
@@ -29,18 +30,19 @@ const COLUMNS = `
 
 /**
  * Takes due events of these teams that no other process has taken: the earliest of each team, and no team more than its
- * share of the batch while others have events too. Returns a few more than `most` where the teams are many.
+ * share of the batch while others have events too, in the order of `seq`. Returns a few more than `most` where the teams
+ * are many.
  */
 export async function takeDue(
   session: Session,
   teamIds: readonly number[],
   most: number,
+  startOf: StartOf = () => '0',
 ): Promise<readonly InboxRow[]> {
   const rows: InboxRow[] = []
   let bytes = 0
-  let teams = (teamIds.length > 1 ? await withDueEvents(session, teamIds) : teamIds).map(
-    (teamId): TeamPlace => ({ teamId, after: '0' }),
-  )
+  const places = teamIds.map((teamId): TeamPlace => ({ teamId, after: startOf(teamId) }))
+  let teams = places.length > 1 ? await withDueEvents(session, places) : places
   while (teams.length > 0 && rows.length < most && bytes < MAX_BYTES) {
     const share = Math.ceil((most - rows.length) / teams.length)
     const part = await takeShares(session, teams, share, MAX_BYTES - bytes)
@@ -56,20 +58,20 @@ export async function takeDue(
 }
 
 /** Of these teams, those that are not removed and have events that are due. */
-async function withDueEvents(session: Session, teamIds: readonly number[]): Promise<readonly number[]> {
-  const { rows } = await session.client.query<{ id: number }>({
+async function withDueEvents(session: Session, teams: readonly TeamPlace[]): Promise<readonly TeamPlace[]> {
+  const { rows } = await session.client.query<TeamPlace>({
     name: 'drain teams',
     text: `
-      select team.id from unnest($1::smallint[]) as team (id)
+      select team.id as "teamId", team.after::text as after from unnest($1::smallint[], $2::bigint[]) as team (id, after)
       cross join lateral (
         select from intake_raw.inbox
-        where status = 'pending' and team_id = team.id and (due_at is null or due_at <= now())
+        where status = 'pending' and team_id = team.id and seq > team.after and (due_at is null or due_at <= now())
         limit 1
       ) as due
       where not exists (select from intake_ops.removed_teams removed where removed.team_id = team.id)`,
-    values: [teamIds],
+    values: [teams.map((team) => team.teamId), teams.map((team) => team.after)],
   })
-  return rows.map(({ id }) => id)
+  return rows
 }
 
 interface TeamPlace {
@@ -169,7 +171,8 @@ export async function postpone(session: Session, row: InboxRow, milliseconds: nu
 
 /** True when an event of these teams is pending and due, taken or not. */
 export async function isAnyDue(session: Session, teamIds: readonly number[]): Promise<boolean> {
-  return (await withDueEvents(session, teamIds)).length > 0
+  const places = teamIds.map((teamId): TeamPlace => ({ teamId, after: '0' }))
+  return (await withDueEvents(session, places)).length > 0
 }
 
 function daysOf(rows: readonly InboxRow[]): readonly string[] {
