@@ -29,6 +29,7 @@ import { serveDeadLetters } from './pages/dead-letters.ts'
 import { serveInbox } from './pages/inbox.ts'
 import { serveInsights } from './pages/insights.ts'
 import { serveRecords } from './pages/records.ts'
+import { serveRuns } from './pages/runs.ts'
 import { servePages } from './pages/state.ts'
 import { serveVerify } from './pages/verify.ts'
 import { serveVisits } from './pages/visits.ts'
@@ -149,7 +150,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
 }
 
 const PARTS = [
-  ...[serveVisits, servePages, serveLive, serveInbox, serveDeadLetters, serveRecords, serveVerify],
+  ...[serveVisits, servePages, serveRuns, serveLive, serveInbox, serveDeadLetters, serveRecords, serveVerify],
   ...[serveInsights, serveBreaking],
 ]
 

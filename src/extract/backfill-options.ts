@@ -58,6 +58,8 @@ export interface BackfillOptions {
   readonly signal: AbortSignal
   readonly version?: string
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
+  /** Stores how far the run has come while it runs, for the console. Default: no. */
+  readonly isWatched?: boolean
   /** Called when a team's part of the run is over: another run may begin with the team. */
   readonly onTeamEnded?: (team: string) => void
 }

@@ -17,6 +17,7 @@ import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
 import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/file-problems.ts'
 import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
+import { openRunProgress, type RunProgress } from '../load/run-progress.ts'
 import {
   beginRun,
   finishRun,
@@ -90,6 +91,8 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       ? null
       : await beginRun(control, 'backfill', { ...requested, allow_mass_delete: options.allowMassDelete })
     return await withinRun({ url, runId, signal }, async () => {
+      const watched = { url, teams, logger: options.logger, runId: options.isWatched === true ? runId : null }
+      await using progress = openRunProgress(watched)
       await using loaders = openLoaders({
         url,
         clock,
@@ -98,7 +101,8 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
           options.logger.warn({ code, attempt }, 'loading again after a temporary failure'),
       })
       const run: Run = {
-        options,
+        options: { ...options, logger: progress.logger },
+        progress,
         control,
         loaders,
         runId,
@@ -131,6 +135,7 @@ interface Run {
   readonly control: Session
   readonly loaders: OpenLoaders
   readonly runId: string | null
+  readonly progress: RunProgress
   /** Streams under way, of all teams. */
   readonly queue: FairQueue
   /** Streams end at any time; the one session that records them executes one statement at a time. */
@@ -175,12 +180,12 @@ async function readStreams(
   opened: OpenTeam,
   done: StreamSummary[],
 ): Promise<void> {
-  const { options, control, runId, queue, notebook } = run
+  const { options, control, runId, queue, notebook, progress } = run
   const loaders = run.loaders.ofTeam(team.teamId)
   await allOf(
     options.streams.map((stream) =>
       queue.add(team.teamId, async () => {
-        const report = await runStream({ options, team: opened, stream, loaders, runId })
+        const report = await runStream({ options, team: opened, stream, loaders, runId, progress })
         const key = { teamId: team.teamId, stream: stream.name }
         if (runId !== null) await notebook.add(() => recordStream(control.db, { runId, ...key }, report))
         done.push({ stream: stream.name, report })

@@ -8,6 +8,7 @@ import type { IntakeError } from '../core/errors.ts'
 import { instantOf } from '../core/time.ts'
 import { compareBatch, countBatch, loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
+import { type Figures, firstStep, type RunProgress } from '../load/run-progress.ts'
 import type { RunStatus, StreamReport } from '../load/runs.ts'
 import { cursorOf, type TakenSlice, takeSlice, untakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
@@ -31,38 +32,57 @@ export interface StreamRun {
   readonly loaders: Loaders
   /** Null for a dry run. */
   readonly runId: string | null
+  readonly progress: RunProgress
 }
 
 export async function runStream(run: StreamRun): Promise<StreamReport> {
   const { options, team, stream } = run
   const meter: Meter = { requests: 0, throttled: 0 }
   const tally = emptyTally()
+  const step = firstStep()
+  run.progress.watch(team.teamId, stream.name, () => figuresOf({ meter, tally, step, client: team.client }))
   const begun = options.clock.now()
-  const report = (status: RunStatus, note: string | null): StreamReport => ({
-    status,
-    ...meter,
-    ...onceEach(tally),
-    seconds: Math.round((options.clock.now() - begun) / 1000) / 1000,
-    note,
-  })
+  const place = { team: team.name, stream: stream.name }
+  run.progress.note(place, 'began')
+  const report = (status: RunStatus, note: string | null): StreamReport => {
+    const counts = onceEach(tally)
+    const { fetched, changed, deleted } = counts
+    run.progress.note(place, `${status}: ${fetched} fetched, ${changed} changed, ${deleted} deleted`)
+    const seconds = Math.round((options.clock.now() - begun) / 1000) / 1000
+    return { status, ...meter, ...counts, seconds, note }
+  }
   try {
-    const note = await readAndLoad(run, meter, tally)
-    if (note.text !== null) options.logger.warn({ team: team.name, stream: stream.name }, note.text)
+    const note = await readAndLoad(run, { meter, tally, step })
+    if (note.text !== null) options.logger.warn(place, note.text)
     return report(note.attention ? 'needs_attention' : 'succeeded', note.text)
   } catch (error) {
     if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run continues')
     const failure = warehouseError(error)
     if (endsTeam(failure)) team.giveUp(failure)
     const note = failure.hint === undefined ? failure.message : `${failure.message} — ${failure.hint}`
-    options.logger.error({ team: team.name, stream: stream.name, code: failure.code }, note)
+    options.logger.error({ ...place, code: failure.code }, note)
     return report('failed', note)
+  } finally {
+    step.phase = 'ended'
   }
+}
+
+/** How far a source has come. */
+export function figuresOf({
+  meter: { requests, throttled },
+  tally,
+  step: { phase, pages, expected },
+  client,
+}: Pick<Source, 'meter' | 'tally' | 'step'> & {
+  readonly client: Pick<Source['client'], 'permittedRate'>
+}): Figures {
+  const { fetched } = tally
+  return { phase, pages, requests, throttled, fetched, expected, permitted_rate: client.permittedRate }
 }
 
 async function readAndLoad(
   run: StreamRun,
-  meter: Meter,
-  tally: ReturnType<typeof emptyTally>,
+  counted: Pick<Source, 'meter' | 'tally' | 'step'>,
 ): Promise<SliceNote> {
   const { options, team, stream, loaders, runId } = run
   const { dry, migrated, allowMassDelete, window } = options
@@ -75,7 +95,7 @@ async function readAndLoad(
   })
   const taken = await take(session, run)
   const load = runId !== null ? loadBatch : migrated ? compareBatch : countBatch
-  const source = sourceOf(options, team, { stream, taken, loaders, load, meter, tally })
+  const source = sourceOf(options, team, { stream, taken, loaders, load, ...counted })
   return await readSlice(source, session, { allowMassDelete, dry, migrated, window })
 }
 
@@ -83,7 +103,8 @@ async function readAndLoad(
 export function sourceOf(
   { url, clock, logger, onProgress }: Pick<BackfillOptions, 'url' | 'clock' | 'logger' | 'onProgress'>,
   { name, client, serviceClock, signal, timezone }: OpenTeam,
-  reading: Pick<Source, 'stream' | 'taken' | 'loaders'> & Partial<Pick<Source, 'load' | 'meter' | 'tally'>>,
+  reading: Pick<Source, 'stream' | 'taken' | 'loaders'> &
+    Partial<Pick<Source, 'load' | 'meter' | 'tally' | 'step'>>,
 ): Source {
   return {
     client,
@@ -96,6 +117,7 @@ export function sourceOf(
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally: emptyTally(),
+    step: firstStep(),
     failedFetches: noFailedFetches(),
     onProgress: onProgress.bind(null, name, reading.stream.name),
     ...reading,

@@ -5,6 +5,7 @@ import type { ServiceClock } from '../api/service-clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
+import type { Step } from '../load/run-progress.ts'
 import type { TakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
 
@@ -25,6 +26,7 @@ export interface Source {
   readonly load: typeof loadBatch
   readonly meter: Meter
   readonly tally: Tally
+  readonly step: Step
   /** Failures of fetches by id. */
   readonly failedFetches: FailedFetches
   /** Called after each page and batch. */

@@ -19,6 +19,7 @@ import { emptyTally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
 import { sendCopy } from '../../src/load/merge/write-batch.ts'
+import { firstStep } from '../../src/load/run-progress.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { formExports } from '../../src/streams/exports.ts'
 import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
@@ -87,6 +88,7 @@ export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>)
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally: emptyTally(),
+    step: firstStep(),
     failedFetches: noFailedFetches(),
     onProgress: () => {},
   }

@@ -15,6 +15,7 @@ import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
+import { firstStep } from '../../src/load/run-progress.ts'
 import { takeSlice } from '../../src/load/slice.ts'
 import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
 import { pagesOf, type Sample } from './pages.ts'
@@ -45,6 +46,7 @@ export async function runRoad(
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
     tally,
+    step: firstStep(),
     failedFetches: noFailedFetches(),
     onProgress: () => {},
   }

@@ -8,8 +8,11 @@ import { DAY, newestOf, plus, responsesOf } from './support/answered.ts'
 import { liven } from './support/living.ts'
 import { connect, documentOf, openScene, query, type Scene } from './support/scene.ts'
 
-/** Written by every run: the run itself, the time of reading, and the checkpoint. */
-const RUN_RECORD = ['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.checkpoints']
+/** Written by every run: the run itself, the time of reading, the checkpoint; and its progress, if it takes a second. */
+const RUN_RECORD = [
+  ...['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.checkpoints'],
+  ...['intake_ops.run_progress', 'intake_ops.run_log'],
+]
 
 const SESSIONS =
   "select application_name from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'"

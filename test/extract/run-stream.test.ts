@@ -5,6 +5,7 @@ import { type BackfillOptions, type OpenTeam, openTeam } from '../../src/extract
 import { runStream } from '../../src/extract/run-stream.ts'
 import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import type { Progress } from '../../src/extract/source.ts'
+import { unwatched } from '../../src/load/run-progress.ts'
 import { cursorOf, takeSlice } from '../../src/load/slice.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { json } from '../api/support/service.ts'
@@ -48,7 +49,10 @@ function options(over: Partial<BackfillOptions> = {}): BackfillOptions {
   }
 }
 const run = (over: Partial<BackfillOptions> = {}, runId: string | null = '7') =>
-  runStream({ options: options(over), team, stream: streamNamed('patients')!, loaders: rig.loaders, runId })
+  runStream({
+    ...{ options: options(over), team, stream: streamNamed('patients')!, loaders: rig.loaders, runId },
+    progress: unwatched(silent),
+  })
 const stored = () => rig.rows('select id from intake.patients order by id')
 const answerAll = (status: number, headers: Record<string, string> = {}) => {
   rig.service.interfere = (_, response) => {

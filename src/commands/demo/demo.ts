@@ -156,6 +156,7 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,
+    isWatched: true,
   })
 }
 

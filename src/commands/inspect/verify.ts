@@ -90,6 +90,7 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,
+    isWatched: true,
   })
   await receipt?.write(warehouse.url, context.version, async ({ db }) => {
     const facts = (await verificationFacts(db, Number(summary.runId)))!

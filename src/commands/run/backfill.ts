@@ -94,6 +94,7 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,
+    isWatched: true,
   })
   if (!dry) await removeExpired(warehouse.url, { ...config, teams: teams.map(({ name }) => name) }, logger)
   return summary

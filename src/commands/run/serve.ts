@@ -190,6 +190,7 @@ export async function scheduledBackfill(
     window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
     ...{ clock: systemClock, random: Math.random, logger, signal, version },
     onProgress: () => {},
+    isWatched: true,
     onTeamEnded,
   })
   const level = summary.status === 'succeeded' ? 'info' : 'warn'

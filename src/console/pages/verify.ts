@@ -110,6 +110,7 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
         // More deletes than usual wait for a person at the command line.
         repair: running.repair ? { allowMassDelete: false } : null,
         onProgress: (team, stream, progress) => void running.progress.set(`${team}/${stream}`, progress),
+        isWatched: true,
       })
       const isGood = equal || (running.repair && status === 'succeeded')
       const text = equal ? 'equal' : isGood ? 'differences were repaired' : status.replace('_', ' ')

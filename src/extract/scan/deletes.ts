@@ -39,6 +39,7 @@ export async function proveDeletes(
 ): Promise<DeleteReport> {
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, table: stream.table }
+  source.step.phase = 'delete check'
   const before = instantOf(microsOf(scan.startedAt) + BOUND_MICROS)
   const { count: missing } = await scan.seenIds.missing(place, before, 1)
   if (missing === 0) return { kind: 'done', conflicting: [] }

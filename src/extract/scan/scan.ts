@@ -80,6 +80,7 @@ export async function scanStream(
     const entries = await readPage(source, page)
     unkeyed += noteIds(entries, seenIds)
     tally.fetched += page.records.length
+    Object.assign(source.step, { phase: 'fetch', pages: source.step.pages + 1, expected: page.count })
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
     if (dated !== undefined) {
       const present = microsOf(serviceClock.observedAt(page.receivedAt) as Instant)
@@ -88,6 +89,7 @@ export async function scanStream(
     await loadEntries(source, batcher, seenIds, entries, request.everySummary === true)
     await seenIds.flushIfFull()
   }
+  source.step.phase = 'merge'
   // Two states of a repeated record may have been loaded in either order, one of them skipped as unchanged.
   const conflicting = [...(await batcher.finish()), ...(await seenIds.repeated())]
   const { complete, stable, count, records: listed, reason } = pages.outcome

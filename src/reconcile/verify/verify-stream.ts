@@ -67,6 +67,7 @@ export async function verifyStream(
     loggedUntil: await loggedUntil(source, session),
     requests: source.meter.requests,
   }
+  source.step.phase = 'compare'
   const sums = await computeSums(session, { teamId: source.taken.teamId, tables })
   // Equal sums mean equal rows.
   const isEqual = sums.sourceHash === sums.warehouseHash

@@ -9,9 +9,10 @@ import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/envelope.ts'
 import { openFairQueue } from '../../core/fair-queue.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
-import { sourceOf } from '../../extract/run-stream.ts'
-import type { Progress } from '../../extract/source.ts'
+import { figuresOf, sourceOf } from '../../extract/run-stream.ts'
+import { emptyTally, type Progress } from '../../extract/source.ts'
 import { type Loaders, type OpenLoaders, openLoaders } from '../../load/loaders.ts'
+import { firstStep, openRunProgress, type RunProgress } from '../../load/run-progress.ts'
 import { beginRun, finishRun, lockStreams, type RunStatus, withinRun } from '../../load/runs.ts'
 import { takeSlice, untakenSlice } from '../../load/slice.ts'
 import { teamIdOf } from '../../load/teams.ts'
@@ -52,6 +53,8 @@ export interface VerifyOptions {
   readonly signal: AbortSignal
   readonly version?: string
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
+  /** Stores how far the run has come while it runs, for the console. Default: no. */
+  readonly isWatched?: boolean
 }
 
 /** The result of a stream, or the reason why it could not be compared. */
@@ -87,6 +90,8 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
       repair: repair !== null,
     })
     return await withinRun({ url, runId, signal }, async () => {
+      const watched = { url, teams, logger, runId: options.isWatched === true ? runId : null }
+      await using progress = openRunProgress(watched)
       await using loaders = openLoaders({
         url,
         clock,
@@ -96,7 +101,12 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
       const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
       const done = await Promise.all(
         teams.map((team) =>
-          queue.add(team.teamId, () => verifyTeam({ options, control, loaders, runId }, team)),
+          queue.add(team.teamId, () =>
+            verifyTeam(
+              { options: { ...options, logger: progress.logger }, control, loaders, runId, progress },
+              team,
+            ),
+          ),
         ),
       )
       const results = done.flatMap((team) => team.streams)
@@ -119,6 +129,7 @@ interface Shared {
   readonly control: Session
   readonly loaders: OpenLoaders
   readonly runId: string
+  readonly progress: RunProgress
 }
 
 interface Run extends Omit<Shared, 'loaders'> {
@@ -159,12 +170,14 @@ async function verified(run: Run, stream: Stream): Promise<StreamResult> {
   const { options, control, runId, team } = run
   const { repair } = options
   const key = { teamId: team.teamId, stream: stream.name }
+  const counted = { meter: { requests: 0, throttled: 0 }, tally: emptyTally(), step: firstStep() }
+  run.progress.watch(team.teamId, stream.name, () => figuresOf({ ...counted, client: team.client }))
   try {
     const taken =
       repair === null
         ? untakenSlice({ ...key, slice: '' }, runId)
         : await takeSlice(control.db, { ...key, slice: '' }, runId)
-    const source = sourceOf(options, team, { stream, taken, loaders: run.loaders })
+    const source = sourceOf(options, team, { stream, taken, loaders: run.loaders, ...counted })
     const found = await verifyStream(source, run.sessions, repair)
     await storeVerified(control, { runId, ...key }, found)
     // Records that could not be fetched were not compared.
@@ -172,6 +185,8 @@ async function verified(run: Run, stream: Stream): Promise<StreamResult> {
     return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
   } catch (error) {
     return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
+  } finally {
+    counted.step.phase = 'ended'
   }
 }
 

@@ -11,6 +11,7 @@ import type { SliceNote, SliceOptions } from '../../../src/extract/slice-note.ts
 import { emptyTally, type Tally } from '../../../src/extract/source.ts'
 import { compareBatch, loadBatch } from '../../../src/load/load.ts'
 import { openLoaders } from '../../../src/load/loaders.ts'
+import { firstStep } from '../../../src/load/run-progress.ts'
 import { takeSlice } from '../../../src/load/slice.ts'
 import { formExports } from '../../../src/streams/exports.ts'
 import { openSession, PLANNER } from '../../../src/warehouse/connect.ts'
@@ -58,6 +59,7 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
     load: dry ? compareBatch : loadBatch,
     meter,
     tally,
+    step: firstStep(),
     failedFetches: noFailedFetches(),
     onProgress: () => {},
   }

@@ -12,6 +12,7 @@ import { noFailedFetches } from '../../../src/extract/conflicts/fetch-by-id.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
 import { type LoadMode, type LoadResult, loadBatch } from '../../../src/load/load.ts'
 import { type Loaders, openLoaders } from '../../../src/load/loaders.ts'
+import { firstStep } from '../../../src/load/run-progress.ts'
 import { takeSlice } from '../../../src/load/slice.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
@@ -73,6 +74,7 @@ export async function openRig(): Promise<Rig> {
         load: loadBatch,
         meter: { requests: 0, throttled: 0 },
         tally: emptyTally(),
+        step: firstStep(),
         failedFetches: noFailedFetches(),
         onProgress: () => {},
         ...over,

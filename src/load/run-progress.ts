@@ -1,0 +1,183 @@
+/**
+ * Stores how far a run has come, and the lines of its log, about once a second: for those who watch it.
+ *
+ * Invariant: watching never fails, delays or stops a run. It has a connection of its own, opened after the first second;
+ * what cannot be stored is dropped. Counts, names of teams and streams and texts of the log only, no value of a record.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Logger } from 'pino'
+import type { StreamName } from '../core/envelope.ts'
+import { openGlances } from '../warehouse/glance.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+export type Phase = 'plan' | 'fetch' | 'merge' | 'delete check' | 'compare' | 'ended'
+
+/** Where a stream of a run is; changed by the code that reads it. */
+export interface Step {
+  phase: Phase
+  pages: number
+  /** The service's count of what is being read, or null where it gives none. */
+  expected: number | null
+}
+
+export function firstStep(): Step {
+  return { phase: 'plan', pages: 0, expected: null }
+}
+
+export interface Figures {
+  readonly phase: Phase
+  readonly pages: number
+  readonly requests: number
+  readonly throttled: number
+  readonly fetched: number
+  readonly expected: number | null
+  /** Permitted requests per second of the team; null while no limit is known. */
+  readonly permitted_rate: number | null
+}
+
+export interface RunProgress extends AsyncDisposable {
+  /** Logs as the run's logger does, and keeps the lines of level info and above. */
+  readonly logger: Logger
+  /** Reads `figures` about once a second until their phase is `ended`. */
+  watch(teamId: number, stream: StreamName, figures: () => Figures): void
+  /** Keeps a line that is in no other log. */
+  note(about: { readonly team: string; readonly stream: StreamName }, message: string): void
+}
+
+export interface RunProgressOptions {
+  /** Of the warehouse. */
+  readonly url: string
+  /** Null where nothing may be stored. */
+  readonly runId: string | null
+  readonly teams: readonly { readonly name: string; readonly teamId: number }[]
+  readonly logger: Logger
+}
+
+const EVERY_MS = 1_000
+const LIMIT_MS = 2_000
+const MAX_LINES = 300
+
+interface Line {
+  readonly line: number
+  readonly at: string
+  readonly level: string
+  readonly team_id: number | null
+  readonly stream: string | null
+  readonly message: string
+}
+
+interface Watched {
+  readonly teamId: number
+  readonly stream: StreamName
+  readonly beganAt: string
+  readonly figures: () => Figures
+  stored: string
+}
+
+export function openRunProgress({ url, runId, teams, logger }: RunProgressOptions): RunProgress {
+  if (runId === null) return unwatched(logger)
+  const glances = openGlances(url, 1)
+  const watched = new Set<Watched>()
+  let lines: Line[] = []
+  let count = 0
+  let storing: Promise<void> | null = null
+  let isStored = false
+
+  const keep = (level: string, [first, second]: readonly unknown[]) => {
+    const about =
+      typeof first === 'object' && first !== null ? (first as { team?: unknown; stream?: unknown }) : {}
+    const message = typeof first === 'string' ? first : second
+    if (typeof message !== 'string') return
+    count += 1
+    lines.push({
+      ...{ line: count, at: new Date().toISOString(), level, message },
+      team_id: teams.find(({ name }) => name === about.team)?.teamId ?? null,
+      stream: typeof about.stream === 'string' ? about.stream : null,
+    })
+    if (lines.length > MAX_LINES) lines.shift()
+  }
+
+  /** Never throws. */
+  async function store(): Promise<void> {
+    const parts = [...watched].flatMap((each) => {
+      const figures = each.figures()
+      const text = JSON.stringify(figures)
+      if (figures.phase === 'ended') watched.delete(each)
+      if (text === each.stored) return []
+      each.stored = text
+      return { team_id: each.teamId, stream: each.stream, began_at: each.beganAt, ...figures }
+    })
+    const added = lines
+    lines = []
+    if (parts.length === 0 && added.length === 0) return
+    isStored = true
+    const options = { purpose: 'run progress', milliseconds: LIMIT_MS }
+    await glances
+      .look(options, async (db) => {
+        if (parts.length > 0) await storeParts(db, runId!, parts)
+        if (added.length > 0) await storeLines(db, runId!, added)
+      })
+      .catch(() => {})
+  }
+
+  const timer = setInterval(() => {
+    storing ??= store().finally(() => {
+      storing = null
+    })
+  }, EVERY_MS).unref()
+
+  return {
+    logger: heard(logger, keep),
+    note: (about, message) => keep('info', [about, message]),
+    watch(teamId, stream, figures) {
+      watched.add({ teamId, stream, figures, beganAt: new Date().toISOString(), stored: '' })
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      await storing
+      if (isStored) await store()
+      await glances.close()
+    },
+  }
+}
+
+export function unwatched(logger: Logger): RunProgress {
+  return { logger, watch: () => {}, note: () => {}, [Symbol.asyncDispose]: async () => {} }
+}
+
+const LEVELS = ['info', 'warn', 'error'] as const
+
+/** A logger that also passes each line on. */
+function heard(logger: Logger, keep: (level: string, args: readonly unknown[]) => void): Logger {
+  const own = Object.create(logger) as Logger
+  for (const level of LEVELS) {
+    own[level] = (...args: unknown[]) => {
+      keep(level, args)
+      ;(logger[level] as (...all: unknown[]) => void)(...args)
+    }
+  }
+  return own
+}
+
+async function storeParts(db: Kysely<Warehouse>, runId: string, parts: readonly object[]): Promise<void> {
+  await sql`
+    insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected,
+      permitted_rate, began_at)
+    select ${runId}, part.* from jsonb_to_recordset(${JSON.stringify(parts)}::jsonb) as part (team_id smallint,
+      stream text, phase text, pages bigint, requests bigint, throttled bigint, fetched bigint, expected bigint,
+      permitted_rate double precision, began_at timestamptz)
+    on conflict (run_id, team_id, stream) do update set phase = excluded.phase, pages = excluded.pages,
+      requests = excluded.requests, throttled = excluded.throttled, fetched = excluded.fetched,
+      expected = excluded.expected, permitted_rate = excluded.permitted_rate, updated_at = now()`.execute(db)
+}
+
+async function storeLines(db: Kysely<Warehouse>, runId: string, lines: readonly Line[]): Promise<void> {
+  await sql`
+    insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
+    select ${runId}, each.* from jsonb_to_recordset(${JSON.stringify(lines)}::jsonb) as each (line integer,
+      at timestamptz, level text, team_id smallint, stream text, message text)
+    on conflict do nothing`.execute(db)
+  const oldest = lines.at(-1)!.line - MAX_LINES
+  if (oldest > 0)
+    await sql`delete from intake_ops.run_log where run_id = ${runId} and line <= ${oldest}`.execute(db)
+}

@@ -1,0 +1,77 @@
+/** How far a run has come: what is stored while it runs, and what the page makes of it. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { progressOf, type StoredProgress } from '../../../src/console/pages/runs.ts'
+import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import { startConsole } from '../support/console.ts'
+
+const stored = (over: Partial<StoredProgress>): StoredProgress => ({
+  ...{ team: 'north', stream: 'patients', phase: 'fetch', pages: 3, requests: 30, throttled: 1 },
+  ...{ fetched: 300, expected: 1_200, permitted_rate: 20, seconds: 3 },
+  ...over,
+})
+
+it('says how much of the budget is used, and how long the longest list still takes', () => {
+  const { streams, teams, seconds_left } = progressOf([
+    stored({}),
+    stored({ stream: 'forms', requests: 15, throttled: 0, fetched: 10, expected: 20, seconds: 1 }),
+    stored({ stream: 'documents', phase: 'ended', requests: 0, throttled: 0, fetched: 0, expected: null }),
+    stored({ team: 'south', phase: 'plan', fetched: 0, expected: null, permitted_rate: null, seconds: 0 }),
+  ])
+  expect(streams.map(({ rate, seconds_left: left }) => [rate, left])).toEqual([
+    [100, 9],
+    [10, 1],
+    [null, null],
+    [null, null],
+  ])
+  expect(teams).toEqual([
+    { team: 'north', requests: 45, throttled: 1, permitted_rate: 20, rate: 15, share: 0.75 },
+    { team: 'south', requests: 30, throttled: 1, permitted_rate: null, rate: 30, share: null },
+  ])
+  expect(seconds_left).toBe(9)
+  expect(progressOf([])).toEqual({ streams: [], teams: [], seconds_left: null })
+})
+
+let scene: Scene
+let page: Awaited<ReturnType<typeof startConsole>>
+
+beforeAll(async () => {
+  scene = await openScene()
+  page = await startConsole(scene.url)
+})
+afterAll(async () => {
+  await page?.close()
+  await scene?.[Symbol.asyncDispose]()
+})
+
+it('a running run shows phase, pages, requests, 429s and log lines, and what its streams became when it ended', async () => {
+  const reader = await page.enter('viewer')
+  const { control } = scene.emulator
+  control.setFaults('slow=1:2500')
+  const running = scene.backfill('--streams', 'patients')
+  const now = async () => {
+    const [run] = await scene.query<{ run_id: number }>('select run_id::int as run_id from intake_ops.runs')
+    if (run === undefined) return ''
+    const { text } = await reader.get(`/runs/${run.run_id}`)
+    return text
+      .replace(/<[^>]*aria-current="step"[^>]*>/g, ' NOW:')
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
+  }
+  await expect
+    .poll(now, { timeout: 20_000, interval: 100 })
+    .toMatch(/1 stream being read, 0 ended;.* default patients plan NOW:fetch merge delete check \d+ \d+ 45 /)
+  const during = await now()
+  expect(during).toMatch(/default [1-9]\d* 0 \d+\.\d /)
+  expect(during).toMatch(/Log .*\d\d:\d\d:\d\d info default\/patients began/)
+  control.setFaults('')
+  expect((await running).code).toBe(0)
+  const after = await now()
+  expect(after).not.toContain('being read')
+  expect(after).toContain('default/patients succeeded: 45 fetched, 45 changed, 0 deleted')
+  const rows = await scene.query<{ phase: string; pages: number; fetched: number; requests: number }>(
+    `select phase, pages::int as pages, fetched::int as fetched, (progress.requests - part.requests)::int as requests
+     from intake_ops.run_progress progress join (select run_id, team_id, stream, requests from intake_ops.run_streams) part
+     using (run_id, team_id, stream)`,
+  )
+  expect(rows).toEqual([{ phase: 'ended', pages: 5, fetched: 45, requests: 0 }])
+})
