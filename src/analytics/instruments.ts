@@ -67,7 +67,12 @@ export function parseInstrument(json: string): Instrument {
   try {
     value = JSON.parse(json)
   } catch {
-    throw new UsageError('the file is not JSON', 'see docs/instruments.md for an example')
+    throw new UsageError(
+      'the file is not JSON',
+      'see docs/instruments.md for an example',
+      undefined,
+      'definition_invalid',
+    )
   }
   const { data, error } = instrumentShape.safeParse(value)
   if (data !== undefined) return data
@@ -75,6 +80,8 @@ export function parseInstrument(json: string): Instrument {
   throw new UsageError(
     `the definition is wrong at ${issue!.path.join('.') || 'its top'}: ${issue!.message}`,
     'see docs/instruments.md for an example',
+    undefined,
+    'definition_invalid',
   )
 }
 

@@ -6,6 +6,7 @@
  */
 import { Command, CommanderError } from 'commander'
 import { readEnvFile, withEnvFile } from '../config/settings.ts'
+import type { ErrorCode } from '../core/error-codes.ts'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, ExitCode } from './context.ts'
@@ -114,6 +115,7 @@ function exitCodeFor(
     if (error.exitCode === 0) return 0
     // Commander has already written its text to stderr.
     const message = missingCommand(program, words) ?? error.message.replace(/^error: /, '')
+    printCode({ stdout: stderr }, 'usage')
     if (words.includes('--json')) printError(stdout, 'usage', message, 'add --help for usage')
     return 2
   }
@@ -122,6 +124,7 @@ function exitCodeFor(
   const shown = { stdout: stderr }
   stderr.write(paragraph(shown, `error: ${failure.message}`, 0))
   if (failure.hint !== undefined) stderr.write(paragraph(shown, `hint: ${failure.hint}`, 2))
+  printCode(shown, failure.code)
   if (words.includes('--json')) printError(stdout, failure.code, failure.message, failure.hint ?? null)
   if (failure instanceof UsageError) return 2
   return failure.code === 'held_by_another_run' ? 3 : 1
@@ -136,7 +139,18 @@ function missingCommand(program: Command, words: readonly string[]): string | nu
   return `${group.name()} needs a command: ${names.join(', ')}`
 }
 
+/** Where the explanations of codes are: in the checkout, and in the installed package. */
+const ERRORS = new URL('../../docs/errors.md', import.meta.url)
+
+/** On a terminal a link to the file, which most terminals open with a click. */
+function printCode({ stdout }: Pick<Context, 'stdout'>, code: ErrorCode): void {
+  const place = `docs/errors.md#${code}`
+  const link = stdout.isTTY === true ? `\u001b]8;;${ERRORS}#${code}\u001b\\${place}\u001b]8;;\u001b\\` : place
+  stdout.write(`code: ${code}, see ${link}\n`)
+}
+
 /** `mend` is the former name of `hint`, for one release. */
-function printError(stdout: Context['stdout'], code: string, message: string, hint: string | null): void {
-  stdout.write(`${JSON.stringify({ error: { code, message, hint, mend: hint } }, null, 2)}\n`)
+function printError(stdout: Context['stdout'], code: ErrorCode, message: string, hint: string | null): void {
+  const error = { code, message, hint, mend: hint, docs: `${ERRORS}#${code}` }
+  stdout.write(`${JSON.stringify({ error }, null, 2)}\n`)
 }

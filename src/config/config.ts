@@ -230,6 +230,7 @@ export function requireTeams(config: Config, name?: string): readonly TeamConfig
       'INTAKE_BASE_URL, INTAKE_API_KEY and INTAKE_API_SECRET are not set',
       'set the three, or INTAKE_CONFIG for several teams; `intake-sync emulator` prints a set to try with',
       'INTAKE_BASE_URL',
+      'setting_missing',
     )
   }
   const names = selectTeams(ingestTeams, name, 'configuration').map((team) => team.name)
@@ -239,5 +240,6 @@ export function requireTeams(config: Config, name?: string): readonly TeamConfig
     `INTAKE_CONFIG: no baseUrl, apiKey and apiSecret for ${without.join(', ')}`,
     'set the three, or name a team that has them with --team',
     'INTAKE_CONFIG',
+    'setting_missing',
   )
 }

@@ -145,6 +145,7 @@ export function readSetting(variable: string, path: string): string {
       `${variable} names a file that cannot be read (${code})`,
       'check the path and its permissions',
       variable,
+      'file_unreadable',
     )
   }
 }

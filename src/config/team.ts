@@ -98,6 +98,7 @@ function refuseHalf(given: z.infer<typeof teamShape>, nameOf: (key: string) => s
     `${missing.map(nameOf).join(' and ')} must be set too`,
     `set ${ACCESS.map(nameOf).join(', ')} together`,
     nameOf(missing[0]!),
+    'setting_missing',
   )
 }
 

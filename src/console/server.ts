@@ -184,7 +184,13 @@ function listenError(error: unknown, port: number): unknown {
   const { code } = error as NodeJS.ErrnoException
   const variable = 'INTAKE_CONSOLE_PORT'
   if (code === 'EADDRINUSE')
-    return new UsageError(`port ${port} is in use`, `set --port or ${variable}, or 0 for any`, variable)
-  if (code === 'EACCES') return new UsageError(`port ${port} may not be opened`, `set ${variable}`, variable)
+    return new UsageError(
+      `port ${port} is in use`,
+      `set --port or ${variable}, or 0 for any`,
+      variable,
+      'port_unusable',
+    )
+  if (code === 'EACCES')
+    return new UsageError(`port ${port} may not be opened`, `set ${variable}`, variable, 'port_unusable')
   return error
 }

@@ -4,6 +4,7 @@
  * Invariant: `message`, `hint` and `code` never hold a payload, a name, an answer, a credential or any text that
  * came from the service; they may hold ids of runs and streams, paths, status codes and counts.
  */
+import type { ErrorCode } from './error-codes.ts'
 
 /**
  * - `retry`: the same call may succeed later (throttled, unreachable, 5xx, a lock).
@@ -14,8 +15,8 @@
 export type Verdict = 'retry' | 'stop' | 'dead_letter' | 'gone'
 
 export interface FailureDetails {
-  /** Stable, for scripts: `throttled`, `bad_credentials`, `page_repeated`, … */
-  readonly code: string
+  /** Stable, for scripts and people: docs/errors.md has a section for each. */
+  readonly code: ErrorCode
   readonly verdict: Verdict
   /** What the reader can do about it, as an instruction. */
   readonly hint?: string
@@ -23,7 +24,7 @@ export interface FailureDetails {
 }
 
 export class IntakeError extends Error {
-  readonly code: string
+  readonly code: ErrorCode
   readonly verdict: Verdict
   readonly hint: string | undefined
 
@@ -40,8 +41,8 @@ export class IntakeError extends Error {
 export class UsageError extends IntakeError {
   readonly variable: string | undefined
 
-  constructor(message: string, hint?: string, variable?: string) {
-    super(message, { code: 'usage', verdict: 'stop', ...(hint === undefined ? {} : { hint }) })
+  constructor(message: string, hint?: string, variable?: string, code: ErrorCode = usualCode(variable)) {
+    super(message, { code, verdict: 'stop', ...(hint === undefined ? {} : { hint }) })
     this.name = 'UsageError'
     this.variable = variable
   }
@@ -50,4 +51,11 @@ export class UsageError extends IntakeError {
 /** The verdict of any thrown value; what we do not know is a fault of ours and stops the slice it happened in. */
 export function verdictOf(error: unknown): Verdict {
   return error instanceof IntakeError ? error.verdict : 'stop'
+}
+
+/** Variables, and keys of the configuration file, are settings; options and arguments belong to the command line. */
+function usualCode(variable: string | undefined): ErrorCode {
+  return variable !== undefined && /^(INTAKE_|DATABASE_URL|LOG_LEVEL|paths|bodyKeys|teams)/.test(variable)
+    ? 'setting_invalid'
+    : 'usage'
 }

@@ -36,6 +36,7 @@ export function selectTeams<Team extends Named>(
     `the ${listed} has no team "${name}"`,
     teams.length === 0 ? NONE_YET : `use one of: ${namesOf(teams)}`,
     argument,
+    'unknown_team',
   )
 }
 
@@ -46,12 +47,14 @@ export function selectTeam<Team extends Named>(
   listed: Listed,
 ): Team {
   const [team, ...others] = selectTeams(teams, name, listed)
-  if (team === undefined) throw new UsageError('the warehouse has no team yet', NONE_YET, '--team')
+  if (team === undefined)
+    throw new UsageError('the warehouse has no team yet', NONE_YET, '--team', 'unknown_team')
   if (others.length === 0) return team
   throw new UsageError(
     `the ${listed} has several teams: name one with --team`,
     `use one of: ${namesOf(teams)}`,
     '--team',
+    'unknown_team',
   )
 }
 

@@ -94,6 +94,7 @@ async function testPrograms(postgres: string, user: ServerUser | undefined): Pro
       `the embedded Postgres does not run on this system (${postgres}); it needs glibc on Linux`,
       OTHER_SERVER,
       'DATABASE_URL',
+      'embedded_unavailable',
     )
   }
 }

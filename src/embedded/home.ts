@@ -73,6 +73,7 @@ async function outside(): Promise<string> {
     'found no directory in which the embedded Postgres could store its data',
     'Set INTAKE_DATA_DIR to a directory on a local disk that other users may pass through (mode 711).',
     'INTAKE_DATA_DIR',
+    'data_dir_unusable',
   )
 }
 
@@ -89,6 +90,7 @@ async function makeDirectory(path: string): Promise<void> {
       `the data directory ${path} cannot be created (${code})`,
       'Set INTAKE_DATA_DIR to a directory that this user may write.',
       'INTAKE_DATA_DIR',
+      'data_dir_unusable',
     )
   }
 }
@@ -100,6 +102,7 @@ async function checked(directory: string, user: ServerUser | undefined): Promise
       `Postgres cannot be set up in ${directory}: its tools misread quotes, $, \` and \\ in a path`,
       'Set INTAKE_DATA_DIR to a path without them.',
       'INTAKE_DATA_DIR',
+      'data_dir_unusable',
     )
   }
   try {
@@ -110,6 +113,7 @@ async function checked(directory: string, user: ServerUser | undefined): Promise
       `the data directory ${directory} belongs to another user, or cannot be written`,
       'Run intake-sync as the user who created it, or set INTAKE_DATA_DIR to another directory.',
       'INTAKE_DATA_DIR',
+      'data_dir_unusable',
     )
   }
 }
@@ -145,6 +149,7 @@ export async function findServerUser(places: readonly string[]): Promise<ServerU
     'Postgres refuses to run as root, and this machine has no other user that it could run as',
     'Run intake-sync as an ordinary user, or set DATABASE_URL to a Postgres 15 to 18.',
     'DATABASE_URL',
+    'embedded_unavailable',
   )
 }
 

@@ -46,6 +46,7 @@ export async function readPassword(home: Home): Promise<string> {
     `the password file of the embedded Postgres is missing in ${home.directory}`,
     'Restore it, or set INTAKE_DATA_DIR to another directory to start with an empty warehouse.',
     'INTAKE_DATA_DIR',
+    'data_dir_unusable',
   )
 }
 
@@ -78,7 +79,7 @@ async function runInitdb(
   if (code === 0) return
   const line = complaint.split('\n').find((text) => /error|FATAL/i.test(text)) ?? `initdb ended with ${code}`
   throw new IntakeError(`the embedded Postgres could not be set up in ${home.directory}: ${line.trim()}`, {
-    code: 'embedded_setup_failed',
+    code: 'embedded_not_started',
     verdict: 'stop',
     hint: 'Check that the disk has space and preserves file modes, or set INTAKE_DATA_DIR or DATABASE_URL.',
   })
@@ -90,6 +91,7 @@ function checkVersion(home: Home, found: string, installed: string): void {
     `the data in ${home.directory} were written by Postgres ${found}, and Postgres ${installed} is installed`,
     `Install the earlier release, or set INTAKE_DATA_DIR to a new directory and run a backfill.`,
     'INTAKE_DATA_DIR',
+    'data_dir_unusable',
   )
 }
 

@@ -40,6 +40,7 @@ export function findPackage(
       `there is no embedded Postgres for ${platform} on ${arch} (npm package ${name}: ${codeOf(error)})`,
       `${OTHER_SERVER} If packages were installed with --omit=optional, install them without it.`,
       'DATABASE_URL',
+      'embedded_unavailable',
     )
   }
 }

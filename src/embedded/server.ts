@@ -120,7 +120,7 @@ async function leave(attachment: Attachment, enter: () => Promise<Attachment>): 
 
 function notStopped(): IntakeError {
   return new IntakeError('the embedded Postgres could not be stopped', {
-    code: 'embedded_not_stopped',
+    code: 'embedded_busy',
     verdict: 'stop',
     hint: 'The next command takes it over, and stops it at its end.',
   })
@@ -160,7 +160,7 @@ async function checkPlace(home: Home, client: pg.Client): Promise<void> {
   const found = rows[0]!.data_directory
   if (realpathSync(found) === realpathSync(home.cluster)) return
   throw new IntakeError(`port ${client.port} is served from ${found}, not from ${home.cluster}`, {
-    code: 'embedded_stranger',
+    code: 'embedded_not_started',
     verdict: 'retry',
   })
 }

@@ -3,6 +3,7 @@
  *
  * Invariant: a message may name a table, never a value.
  */
+import type { ErrorCode } from '../core/error-codes.ts'
 import { IntakeError, type Verdict } from '../core/errors.ts'
 
 /** Tables, columns or functions are missing that this version uses. */
@@ -37,7 +38,7 @@ export const SQLSTATE = {
 } as const
 
 const MEANING: Readonly<
-  Record<string, readonly [code: string, verdict: Verdict, message: string, hint: string]>
+  Record<string, readonly [code: ErrorCode, verdict: Verdict, message: string, hint: string]>
 > = {
   [SQLSTATE.lockNotAvailable]: [
     'table_locked',

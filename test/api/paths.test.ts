@@ -74,7 +74,7 @@ describe('a configuration', () => {
   ])('cannot set paths.%s to %j', (name, path) => {
     const error = errorOf(() => pathsWith({ [name]: path }))
     expect(error).toBeInstanceOf(UsageError)
-    expect(error).toMatchObject({ code: 'usage', variable: 'paths' })
+    expect(error).toMatchObject({ code: 'setting_invalid', variable: 'paths' })
     expect((error as UsageError).message).toContain(`paths.${name} must`)
   })
 

@@ -5,24 +5,24 @@ import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 
 test('an error carries its verdict, code, hint and cause', () => {
   const cause = new Error('inner')
-  const error = new IntakeError('said', { code: 'known', verdict: 'retry', hint: 'do this', cause })
+  const error = new IntakeError('said', { code: 'erased', verdict: 'retry', hint: 'do this', cause })
   expect(error).toMatchObject({
     name: 'IntakeError',
     message: 'said',
-    code: 'known',
+    code: 'erased',
     verdict: 'retry',
     hint: 'do this',
     cause,
   })
   expect(error).toBeInstanceOf(Error)
-  expect('cause' in new IntakeError('said', { code: 'known', verdict: 'stop' })).toBe(false)
+  expect('cause' in new IntakeError('said', { code: 'erased', verdict: 'stop' })).toBe(false)
 })
 
 test('wrong usage stops, and names the argument', () => {
   const error = new UsageError('wrong', 'write it so', 'INTAKE_TEAM')
   expect(error).toMatchObject({
     name: 'UsageError',
-    code: 'usage',
+    code: 'setting_invalid',
     verdict: 'stop',
     hint: 'write it so',
     variable: 'INTAKE_TEAM',
@@ -32,8 +32,8 @@ test('wrong usage stops, and names the argument', () => {
 })
 
 test.each<[unknown, Verdict]>([
-  [new IntakeError('x', { code: 'x', verdict: 'gone' }), 'gone'],
-  [new IntakeError('x', { code: 'x', verdict: 'dead_letter' }), 'dead_letter'],
+  [new IntakeError('x', { code: 'sql', verdict: 'gone' }), 'gone'],
+  [new IntakeError('x', { code: 'sql', verdict: 'dead_letter' }), 'dead_letter'],
   [new UsageError('x'), 'stop'],
   [new TypeError('x'), 'stop'],
   ['text', 'stop'],

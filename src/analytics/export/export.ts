@@ -130,10 +130,20 @@ async function* partsOf(
 
 async function prepareFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`--out: the folder cannot be made (${error.code})`, 'name another folder', '--out')
+    throw new UsageError(
+      `--out: the folder cannot be made (${error.code})`,
+      'name another folder',
+      '--out',
+      'file_unreadable',
+    )
   })
   if ((await readdir(folder)).length > 0)
-    throw new UsageError('--out: the folder is not empty', 'name a new folder for each export', '--out')
+    throw new UsageError(
+      '--out: the folder is not empty',
+      'name a new folder for each export',
+      '--out',
+      'folder_not_empty',
+    )
 }
 
 /** Names that mean a count where the type is a number without fraction. */

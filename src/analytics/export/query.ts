@@ -125,9 +125,15 @@ async function describe(client: pg.Client, fields: readonly pg.FieldDef[]): Prom
 function checkNames(columns: readonly Column[]): void {
   const names = columns.map(({ name }) => name)
   const twice = names.find((name, place) => names.indexOf(name) !== place)
-  if (columns.length === 0) throw new UsageError('the query has no columns', 'select at least one')
+  if (columns.length === 0)
+    throw new UsageError('the query has no columns', 'select at least one', undefined, 'query_invalid')
   if (twice !== undefined)
-    throw new UsageError(`two columns have the name "${twice}"`, 'give each column its own name with "as"')
+    throw new UsageError(
+      `two columns have the name "${twice}"`,
+      'give each column its own name with "as"',
+      undefined,
+      'query_invalid',
+    )
 }
 
 /** Classes whose messages name identifiers, types and positions of the query only. */
@@ -136,7 +142,13 @@ const OF_QUERY = /^(?:42|0A)/
 function queryError(error: unknown): unknown {
   const state = sqlstateOf(error)
   if (error instanceof IntakeError || state === undefined) return error
-  if (state === READ_ONLY) return new UsageError('the query writes', 'an export only reads: write a select')
+  if (state === READ_ONLY)
+    return new UsageError(
+      'the query writes',
+      'an export only reads: write a select',
+      undefined,
+      'query_invalid',
+    )
   if (/^22/.test(state))
     return new IntakeError(`the query failed on a value (SQLSTATE ${state})`, {
       code: 'query_value',
@@ -147,6 +159,8 @@ function queryError(error: unknown): unknown {
   return new UsageError(
     `the query cannot run: ${(error as Error).message}`,
     state === '42501' ? 'the reader has no right to it: see --as' : 'try it in intake-sync psql',
+    undefined,
+    'query_invalid',
   )
 }
 

@@ -4,6 +4,7 @@
  * Invariant: a failure contains statuses, error codes and our own text only. It never contains a body, a reason
  * phrase, a header value or a message of another library, which may quote the answer.
  */
+import type { ErrorCode } from '../../core/error-codes.ts'
 import type { Verdict } from '../../core/errors.ts'
 
 /**
@@ -15,7 +16,7 @@ import type { Verdict } from '../../core/errors.ts'
 export type Again = 'never' | 'backoff' | 'soon' | 'throttled'
 
 export interface Failure {
-  readonly code: string
+  readonly code: ErrorCode
   readonly verdict: Verdict
   readonly again: Again
   /** Completes "GET /v2/patients: …". */
@@ -34,7 +35,7 @@ const LATER = 'Run again later; if it goes on, ask the service’s operators.'
 
 /** The failure for an HTTP status. `one` is true if the request names one resource by id. */
 export function failureOfStatus(status: number, one: boolean): Failure {
-  const known = (code: string, verdict: Verdict, again: Again, what: string, hint: string): Failure => ({
+  const known = (code: ErrorCode, verdict: Verdict, again: Again, what: string, hint: string): Failure => ({
     code,
     verdict,
     again,

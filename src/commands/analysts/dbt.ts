@@ -31,10 +31,15 @@ async function run(context: Context, folder: string, { json }: { readonly json?:
   await using session = await openSession({ url: warehouse.url, purpose: 'dbt' })
   const files = await dbtPackage(session)
   await mkdir(folder, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`the folder cannot be made (${error.code})`, 'name another folder', 'FOLDER')
+    throw new UsageError(
+      `the folder cannot be made (${error.code})`,
+      'name another folder',
+      'FOLDER',
+      'file_unreadable',
+    )
   })
   if ((await readdir(folder)).length > 0)
-    throw new UsageError('the folder is not empty', 'name a new folder', 'FOLDER')
+    throw new UsageError('the folder is not empty', 'name a new folder', 'FOLDER', 'folder_not_empty')
   for (const { path, text } of files) {
     const target = join(folder, path)
     await mkdir(dirname(target), { recursive: true })

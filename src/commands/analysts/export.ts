@@ -102,7 +102,12 @@ async function sourceOf(view: string | undefined, { sql: file, as }: Options): P
     return { from: { schema: schema!, view: name! }, about: { view: `${schema}.${name}` } }
   }
   const text = await readFile(file!, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`--sql: the file cannot be read (${error.code})`, 'check its path', '--sql')
+    throw new UsageError(
+      `--sql: the file cannot be read (${error.code})`,
+      'check its path',
+      '--sql',
+      'file_unreadable',
+    )
   })
   const sha256 = createHash('sha256').update(text).digest('hex')
   return { from: { text: text.replace(SEMICOLON_AT_END, '') }, about: { sql_sha256: sha256 } }

@@ -23,7 +23,12 @@ export function instrumentsCommand(context: Context): Command {
     .action((file: string, { json }: Options) =>
       withSession(context, async ({ db }) => {
         const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-          throw new UsageError(`the file cannot be read (${error.code})`, 'check its path', 'FILE')
+          throw new UsageError(
+            `the file cannot be read (${error.code})`,
+            'check its path',
+            'FILE',
+            'file_unreadable',
+          )
         })
         const { instrument, items } = await importInstrument(db, text)
         if (json) printJson(context, { instrument, items: items.length })

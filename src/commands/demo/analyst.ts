@@ -74,5 +74,5 @@ async function refusal({ client }: Session): Promise<string> {
     if (sqlstateOf(error) === SQLSTATE.insufficientPrivilege) return (error as Error).message
     throw error
   }
-  throw new IntakeError('the demo: an analyst could read names', { code: 'demo_failed', verdict: 'stop' })
+  throw new IntakeError('the demo: an analyst could read names', { code: 'internal', verdict: 'stop' })
 }

@@ -118,7 +118,7 @@ function breakagesOf({ url, service, load }: DemoConsoleOptions): readonly Break
       process.kill(rows[0]!.pid, 'SIGKILL')
     } catch {
       const message = 'the processes of Postgres belong to another user'
-      throw new IntakeError(message, { code: 'demo_failed', verdict: 'stop' })
+      throw new IntakeError(message, { code: 'embedded_unavailable', verdict: 'stop' })
     }
     const ids = chosen(CHANGES)
     const city = `Killed ${round}`

@@ -133,7 +133,7 @@ async function runOnce({ context, server, session, service }: Stage, name: strin
   if (summary.status === 'interrupted') throw new ExitCode(context.signal.reason === 'SIGTERM' ? 143 : 130)
   if (summary.status !== 'succeeded') {
     throw new IntakeError(`the ${name} backfill of the demo ended as ${summary.status}`, {
-      code: 'demo_failed',
+      code: 'internal',
       verdict: 'stop',
     })
   }
@@ -176,7 +176,7 @@ function expect({ name, summary }: Run, stream: string, changed: number, deleted
 
 function wrong(run: string, what: string, found: number | undefined, expected: number): IntakeError {
   return new IntakeError(`the ${run} backfill of the demo: ${found ?? 'no'} ${what}, ${expected} expected`, {
-    code: 'demo_differs',
+    code: 'internal',
     verdict: 'stop',
   })
 }

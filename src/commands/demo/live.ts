@@ -129,5 +129,5 @@ async function isTrue(session: Session, condition: string, id: string): Promise<
 }
 
 function failed(message: string): IntakeError {
-  return new IntakeError(`the demo: ${message}`, { code: 'demo_failed', verdict: 'stop' })
+  return new IntakeError(`the demo: ${message}`, { code: 'internal', verdict: 'stop' })
 }

@@ -66,6 +66,7 @@ async function refuseForeign(session: Session, dataDir: string): Promise<void> {
     `${dataDir} contains a warehouse that is not the demo’s, and the demo would empty it`,
     'set INTAKE_DATA_DIR to another directory; the demo uses a sibling of it whose name ends with -demo',
     'INTAKE_DATA_DIR',
+    'data_dir_unusable',
   )
 }
 

@@ -153,6 +153,7 @@ function incomplete(): UsageError {
     'the service is not known: its address, key and secret are needed',
     'give --base-url, and INTAKE_API_KEY and INTAKE_API_SECRET in the environment; intake-sync emulator prints a set to try with',
     '--base-url',
+    'setting_missing',
   )
 }
 

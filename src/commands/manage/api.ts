@@ -199,6 +199,7 @@ async function readSource(source: string, stdin: () => Readable, signal: AbortSi
       `-d names a file that cannot be read (${code})`,
       'check its path and permissions',
       '-d',
+      'file_unreadable',
     )
   }
 }
@@ -211,7 +212,12 @@ async function readAll(stdin: Readable, signal: AbortSignal): Promise<Buffer> {
   } catch (error) {
     signal.throwIfAborted()
     const { code = 'unknown' } = error as NodeJS.ErrnoException
-    throw new UsageError(`standard input cannot be read (${code})`, 'give -d a file or JSON', '-d')
+    throw new UsageError(
+      `standard input cannot be read (${code})`,
+      'give -d a file or JSON',
+      '-d',
+      'file_unreadable',
+    )
   }
 }
 

@@ -155,7 +155,12 @@ async function rowsOf(file: string): Promise<readonly Row[]> {
     text = await readFile(file, 'utf8')
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException
-    throw new UsageError(`FILE cannot be read (${code})`, 'check the path and its permissions', 'FILE')
+    throw new UsageError(
+      `FILE cannot be read (${code})`,
+      'check the path and its permissions',
+      'FILE',
+      'file_unreadable',
+    )
   }
   try {
     const rows = parse(text, { bom: true, columns: true, skip_empty_lines: true, trim: true }) as Row[]
@@ -168,6 +173,7 @@ async function rowsOf(file: string): Promise<readonly Row[]> {
     'FILE is not a CSV file with the columns question_id and visibility',
     'name the columns in its first line: question_id,visibility,form,team,concept',
     'FILE',
+    'definition_invalid',
   )
 }
 
@@ -180,6 +186,7 @@ function visibilityIn(text: string | undefined, place: string): Visibility {
       `the visibility in ${place} is none of visible, structured and hidden`,
       error.message,
       'FILE',
+      'definition_invalid',
     )
   }
 }

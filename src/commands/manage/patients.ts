@@ -75,6 +75,7 @@ export async function uploadFile(context: Context, path: string, options: Upload
       `FILE has no column ${missing.join(' and ')}, and ${unknown.length} that the service may not know`,
       'rename them in its first line, or with --map FILE.json; nothing was sent',
       'FILE',
+      'definition_invalid',
     )
   }
   const file = { name: basename(path), bytes }
@@ -109,7 +110,12 @@ async function bytesOf(path: string): Promise<Uint8Array> {
     return await readFile(path)
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException
-    throw new UsageError(`FILE cannot be read (${code})`, 'check the path and its permissions', 'FILE')
+    throw new UsageError(
+      `FILE cannot be read (${code})`,
+      'check the path and its permissions',
+      'FILE',
+      'file_unreadable',
+    )
   }
 }
 

@@ -29,7 +29,12 @@ export function openReceipt(path: string | undefined): ReceiptFile | null {
     const message = exists
       ? 'the file of --receipt exists already'
       : 'the file of --receipt cannot be written'
-    throw new UsageError(message, 'name a new file in a folder that you may write to', '--receipt')
+    throw new UsageError(
+      message,
+      'name a new file in a folder that you may write to',
+      '--receipt',
+      'file_unreadable',
+    )
   }
   let written = false
   return {
@@ -115,7 +120,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch {
-    throw new UsageError('the receipt cannot be read', 'name a file that exists', 'file')
+    throw new UsageError('the receipt cannot be read', 'name a file that exists', 'file', 'file_unreadable')
   }
 }
 

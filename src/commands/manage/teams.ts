@@ -134,6 +134,7 @@ function noChoice(): UsageError {
     'neither --keep-data nor --delete-data was given',
     'add --keep-data to keep the rows of the team, or --delete-data to delete them',
     '--keep-data',
+    'confirmation_missing',
   )
 }
 

@@ -43,7 +43,12 @@ export function readColumns(bytes: Uint8Array, mapPath: string | undefined): Upl
   const names = (header?.names ?? []).map((name) => (Object.hasOwn(map, name) ? map[name]! : name))
   const stray = Object.keys(map).filter((name) => !header?.names.includes(name)).length
   if (stray > 0)
-    throw new UsageError(`--map: FILE lacks ${stray} of its columns`, 'correct their names', '--map')
+    throw new UsageError(
+      `--map: FILE lacks ${stray} of its columns`,
+      'correct their names',
+      '--map',
+      'definition_invalid',
+    )
   return {
     bytes:
       mapPath === undefined || header === null
@@ -72,7 +77,12 @@ function headerOf(bytes: Uint8Array): { names: readonly string[]; end: number } 
 
 function readMap(path: string): Readonly<Record<string, string>> {
   const wrong = (what: string) =>
-    new UsageError(`--map ${what}`, 'write {"column of the file": "first_name", …}', '--map')
+    new UsageError(
+      `--map ${what}`,
+      'write {"column of the file": "first_name", …}',
+      '--map',
+      'definition_invalid',
+    )
   let text: string
   try {
     text = readFileSync(path, 'utf8')

@@ -127,6 +127,7 @@ function streamsOf(names: string | undefined): readonly Stream[] {
       `backfill cannot read the stream ${unlisted.name}: the service has no list of its records`,
       `remove ${unlisted.name} from --streams; intake-sync serve loads it from webhooks`,
       '--streams',
+      'unknown_stream',
     )
   }
   return streamsNamed(names, STREAMS)

@@ -12,6 +12,7 @@ export async function agrees(context: Context, keyboard: Keyboard, question: str
     'this cannot be undone, and there is no terminal to ask at',
     'add --yes',
     '--yes',
+    'confirmation_missing',
   )
   return /^y(?:es)?$/i.test(await answerTo(context, keyboard, `${question} [y/N]`, noTerminal))
 }

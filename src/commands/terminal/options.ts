@@ -39,7 +39,12 @@ export function requireStream(name: string, known: readonly string[], variable: 
   if (known.includes(name)) return
   const similar = known.filter((other) => distance(other, name.toLowerCase().replaceAll('-', '_')) <= 2)
   const meant = similar.length === 0 ? '' : `did you mean ${similar.join(' or ')}? `
-  throw new UsageError(`unknown stream "${name}"`, `${meant}the streams are: ${known.join(', ')}`, variable)
+  throw new UsageError(
+    `unknown stream "${name}"`,
+    `${meant}the streams are: ${known.join(', ')}`,
+    variable,
+    'unknown_stream',
+  )
 }
 
 /** Characters to add, remove or replace to turn one word into the other. */

@@ -127,6 +127,7 @@ function keyMissing(): UsageError {
     'INTAKE_ENCRYPTION_KEY is not set, and webhook secrets are stored only in encrypted form',
     'set it to 32 random bytes in base64 (openssl rand -base64 32), and keep a copy in a safe place',
     'INTAKE_ENCRYPTION_KEY',
+    'setting_missing',
   )
 }
 

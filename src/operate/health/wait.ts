@@ -127,7 +127,7 @@ export function streamNamed(name: string): Stream {
   const stream = ALL_STREAMS.find((each) => each.name === name)
   if (stream !== undefined) return stream
   const names = ALL_STREAMS.map((each) => each.name).join(', ')
-  throw new UsageError(`unknown stream "${name}"`, `use one of: ${names}`, 'STREAM')
+  throw new UsageError(`unknown stream "${name}"`, `use one of: ${names}`, 'STREAM', 'unknown_stream')
 }
 
 export function notReached({ stream, id, since }: Waited): IntakeError {

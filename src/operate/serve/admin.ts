@@ -124,14 +124,21 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
 export function listenError(error: unknown, host: string, port: string, number: number): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') {
-    return new UsageError(`port ${number} is in use`, `set ${port} to another port, or to 0 for any`, port)
+    return new UsageError(
+      `port ${number} is in use`,
+      `set ${port} to another port, or to 0 for any`,
+      port,
+      'port_unusable',
+    )
   }
-  if (code === 'EACCES') return new UsageError(`port ${number} may not be opened`, `set ${port}`, port)
+  if (code === 'EACCES')
+    return new UsageError(`port ${number} may not be opened`, `set ${port}`, port, 'port_unusable')
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
     return new UsageError(
       `${host} is not an address of this machine`,
       `set ${host} to one, or to 0.0.0.0`,
       host,
+      'port_unusable',
     )
   }
   return error

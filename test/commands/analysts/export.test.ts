@@ -134,6 +134,7 @@ describe('a view of the analyst', () => {
     [['responses', '--by-day', 'nothing'], 'the query cannot run: column exported.nothing does not exist'],
     [['responses', '--min-cell', '11'], '--min-cell: no column is a count'],
     [['responses', '--min-cell', '11', '--count-column', 'x'], '--count-column: there is no column "x"'],
+    [['no_such_view'], 'code: query_invalid'],
     [[], 'name a view or a file with --sql, not both'],
     [['--sql', 'missing.sql'], '--sql: the file cannot be read (ENOENT)'],
   ])('%j ends with 2, says why, and leaves no manifest', async (words, message) => {
@@ -224,6 +225,7 @@ describe('a query', () => {
     ['select 1 as a) b; drop view intake_analytics.responses; select (2', 'the query cannot run: '],
     ['select 1 as a, 2 as a', 'two columns have the name "a"'],
     ["select 'Ada'::int as a", 'the query failed on a value (SQLSTATE 22P02)'],
+    ["select 'Ada'::int as a", 'code: query_value'],
   ])('%s is refused without a value in the message, and changes nothing', async (text, message) => {
     const { code, stderr } = await exported(['--sql', sqlFile(text)])
     expect(code).toBeGreaterThan(0)
@@ -239,7 +241,10 @@ describe('a query', () => {
     const again = await runCommand(['export', '--sql', KINDS(), '--out', out], {
       DATABASE_URL: warehouse.url,
     })
-    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('--out: the folder is not empty')])
+    expect([again.code, again.stderr]).toEqual([
+      2,
+      expect.stringMatching(/--out: the folder is not empty\n[\s\S]*code: folder_not_empty/),
+    ])
     expect(readdirSync(out).sort()).toEqual(['data.csv', 'manifest.json'])
   })
 })

@@ -108,6 +108,7 @@ describe('init', () => {
     expect(stderr).toMatch(said)
     expect(stderr).toContain('nothing was written')
     expect(stderr).toContain('hint: ')
+    expect(stderr).toContain('code: init_refused, see docs/errors.md#init_refused\n')
     expect(existsSync(file)).toBe(false)
   })
 

@@ -145,7 +145,10 @@ test('each event is shown with its outcome', async () => {
 
 test('an unknown record, stream or team is reported as such', async () => {
   const nobody = await explain('patients nobody')
-  expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringContaining('has no record of patients')])
+  expect([nobody.code, nobody.stderr]).toEqual([
+    1,
+    expect.stringMatching(/has no record of patients[\s\S]*code: unknown_record/),
+  ])
   expect((await explain('people p')).code).toBe(2)
   expect((await explain('patients p --team nowhere')).code).toBe(2)
 })

@@ -63,7 +63,11 @@ describe('without psql', () => {
       '-c',
       'select first_name from intake.patients',
     ])
-    expect([code, stdout, stderr]).toEqual([1, '', 'error: permission denied for schema intake\n'])
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      '',
+      'error: permission denied for schema intake\ncode: sql, see docs/errors.md#sql\n',
+    ])
   })
 
   it('of several teams a reader sees those that the role was granted; without any, a note says so', async () => {
@@ -91,7 +95,10 @@ describe('without psql', () => {
     const [role] = await query(warehouse.url, `select from pg_roles where rolname = 'intake_researcher'`)
     const { code, stderr } = await own(['--as', 'researcher', '-c', 'select 1'])
     if (role === undefined)
-      expect([code, stderr]).toEqual([1, expect.stringContaining('no role intake_researcher')])
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(/no role intake_researcher\n[\s\S]*code: role_missing/),
+      ])
     else expect(code).toBe(0)
     expect((await own(['--as', 'nobody'])).code).toBe(2)
   })
@@ -102,9 +109,16 @@ describe('without psql', () => {
     const good = await run('select 1 as one;\nselect $$a;\nb$$ as two, null as three;\n')
     expect(good.output).toBe('one\n1\n(1 row)\n\ntwo      three\na;\\x0ab\n(1 row)\n\n')
     const bad = await run('select 1 as one;\nselect nothing;\n')
-    expect([bad.code, bad.stdout, bad.stderr]).toEqual([1, '', 'error: column "nothing" does not exist\n'])
+    expect([bad.code, bad.stdout, bad.stderr]).toEqual([
+      1,
+      '',
+      'error: column "nothing" does not exist\ncode: sql, see docs/errors.md#sql\n',
+    ])
     const backslash = await run('\\d\n')
-    expect([backslash.code, backslash.stderr]).toEqual([1, 'error: commands that begin with \\ need psql\n'])
+    expect([backslash.code, backslash.stderr.split('\n')[0]]).toEqual([
+      1,
+      'error: commands that begin with \\ need psql',
+    ])
   })
 
   it('at a terminal each statement is run when its line ends with a semicolon, also after a failure', async () => {

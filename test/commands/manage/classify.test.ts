@@ -127,7 +127,7 @@ describe('classify set', () => {
   })
 
   it.each([
-    [['set', 'nothing', 'visible'], 1, 'QUESTION names a question that is not in the warehouse'],
+    [['set', 'nothing', 'visible'], 1, 'code: unknown_question'],
     [
       ['set', 'q1', 'visible', '--form', 'nothing'],
       1,
@@ -137,6 +137,7 @@ describe('classify set', () => {
     [['set', 'q1', 'visible', '--team', 'nobody'], 2, 'use one of: a, b'],
     [['set', 'q1'], 2, 'visibility'],
     [['import', '/nonexistent.csv'], 2, 'ENOENT'],
+    [['import', '/nonexistent.csv'], 2, 'code: file_unreadable'],
   ])('%j exits with %i and gives the reason', async (words, code, said) => {
     const before = await shown()
     const ended = await classify(...words)

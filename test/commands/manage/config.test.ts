@@ -167,7 +167,10 @@ describe('the settings file', () => {
     const file = write('shared.env', 'INTAKE_TEAM=north\n', 0o666)
     for (const path of [file, join(folder, 'nowhere.env')]) {
       const { code, stdout, stderr } = await show({ INTAKE_ENV_FILE: path })
-      expect([code, JSON.parse(stdout).error.code]).toEqual([2, 'usage'])
+      expect([code, JSON.parse(stdout).error.code]).toEqual([
+        2,
+        expect.stringMatching(/^(setting_invalid|file_unreadable)$/),
+      ])
       expect(stderr).toMatch(/could have been written by another user|cannot be read \(ENOENT\)/)
     }
   })

@@ -4,7 +4,7 @@ import { IntakeError } from '../../../src/core/errors.ts'
 import { readEvent } from '../../../src/ingest/inbox/event.ts'
 import { openQueue } from '../../../src/ingest/inbox/queue.ts'
 
-const REASON = new IntakeError('too late', { code: 'late', verdict: 'retry' })
+const REASON = new IntakeError('too late', { code: 'timeout', verdict: 'retry' })
 /** An event with a body of so many bytes. */
 const event = (id: string, bytes: number) =>
   readEvent(1, Buffer.from(JSON.stringify({ id, source: 'patient' }).padEnd(bytes)))
