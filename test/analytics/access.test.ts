@@ -284,7 +284,8 @@ describe('with several teams', () => {
     const { code, stderr } = await access('grant', analyst.name, 'nobody')
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: 'error: the warehouse has no team "nobody"\n  hint: use one of: default, other\n',
+      stderr:
+        'error: the warehouse has no team "nobody"\n  hint: use one of: default, other\ncode: unknown_team, see docs/errors.md#unknown_team\n',
     })
     const stranger = await makeLogin(scene.url, 'pg_monitor')
     expect((await access('grant', stranger.name, 'other')).stderr).toContain(
