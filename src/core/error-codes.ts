@@ -125,6 +125,8 @@ const WAREHOUSE = explained({
   schema: 'The readiness check found a database that is behind this version. → Run `intake-sync migrate`.',
   database_behind:
     'The warehouse has not all migrations of this version. → Run `intake-sync migrate`; `intake-sync migrate --plan` prints what it would do.',
+  other_schema:
+    'The tables of the warehouse are not those of this version: a newer one migrated it, or somebody changed it by hand. → Start the newer version, or restore the backup that was made before the upgrade. Nothing that waits is lost.',
   database_ahead:
     'A newer version has migrated the warehouse. Going back is not possible. → Use the newer version, or restore a backup from before the upgrade.',
   migration_failed:
