@@ -224,7 +224,9 @@ describe('the process of serve', () => {
       const { port } = new URL(taken)
       const run = await startCli(['serve', '--json'], { ...env, [variable]: port }).ended
       expect(run.code).toBe(2)
-      expect(JSON.parse(run.stdout)).toMatchObject({ error: { code: 'port_unusable', message: `port ${port} is in use` } })
+      expect(JSON.parse(run.stdout)).toMatchObject({
+        error: { code: 'port_unusable', message: `port ${port} is in use` },
+      })
       expect(run.stderr).toContain(variable)
     }
     expect((await serving.stop()).code).toBe(0)

@@ -212,7 +212,8 @@ describe('consecutive answers without a record', () => {
 })
 
 describe('the meaning of a failure', () => {
-  const failure = (code: IntakeError['code'], verdict: IntakeError['verdict']) => new IntakeError('m', { code, verdict })
+  const failure = (code: IntakeError['code'], verdict: IntakeError['verdict']) =>
+    new IntakeError('m', { code, verdict })
   const notFound = failure('not_found', 'gone')
 
   test.each<[string, Error, string]>([

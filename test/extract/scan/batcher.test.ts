@@ -207,7 +207,9 @@ describe('the end', () => {
   })
 
   test('fails with the first failure of any batch, though later ones were loaded; nothing more is accepted', async () => {
-    const failures = ['first', 'second'].map((said) => new IntakeError(said, { code: 'internal', verdict: 'stop' }))
+    const failures = ['first', 'second'].map(
+      (said) => new IntakeError(said, { code: 'internal', verdict: 'stop' }),
+    )
     const noting = notingLoad()
     const load: Source['load'] = async (session, batch, mode) => {
       const failure = failures.shift()
