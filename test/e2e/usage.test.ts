@@ -58,6 +58,14 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     [['replay', '--streams', 'patient'], 'error: unknown stream "patient"\n  hint: did you mean patients? '],
     [['backfill', '--since', 'soon'], 'error: --since is not a date\n  hint: write it as YYYY-MM-DD\n'],
     [['teams', 'remove', 'north'], 'error: neither --keep-data nor --delete-data was given\n'],
+    [['api', 'GETT', '/v2/patients'], 'error: METHOD is not one of GET, '],
+    [['api', 'GET', 'v2/patients'], 'error: PATH must begin with one slash'],
+    [['api', 'POST', '/v2/patients', '-d', '{'], 'error: -d is not JSON\n'],
+    [['patients', 'upload', 'none.txt'], 'error: FILE is not a .csv file\n'],
+    [['patients', 'upload', 'none.csv'], 'error: FILE cannot be read (ENOENT)\n'],
+    [['webhooks', 'create', '--url', 'here'], 'error: --url is not an http(s) URL\n'],
+    [['webhooks', 'update', '1'], 'error: no field to change was given\n'],
+    [['webhooks', 'update', '1', '--replace', '--active', 'true'], 'error: --replace needs --url\n'],
   ])('%j: the mistake in the command is reported before missing settings', async (words, said) => {
     const run = await runCommand(words, { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
     expect([run.code, run.stderr.slice(0, said.length)]).toEqual([2, said])

@@ -96,7 +96,7 @@ interface Source {
 
 async function sourceOf(view: string | undefined, { sql: file, as }: Options): Promise<Source> {
   if ((view === undefined) === (file === undefined))
-    throw new UsageError('name a view or a file with --sql, not both', 'see intake-sync export --help')
+    throw new UsageError('name either a view or a file with --sql', 'see intake-sync export --help')
   if (view !== undefined) {
     const [schema, name] = view.includes('.') ? view.split('.', 2) : [READERS[as].schema, view]
     return { from: { schema: schema!, view: name! }, about: { view: `${schema}.${name}` } }
@@ -118,6 +118,6 @@ const SEMICOLON_AT_END = /;(?:\s|--[^\n]*(?:\n|$))*$/
 
 function leastCell(text: string): number {
   const count = wholeNumber(text)
-  if (count < 2) throw new InvalidArgumentError('write a whole number from 2')
+  if (count < 2) throw new InvalidArgumentError('Use a whole number from 2.')
   return count
 }

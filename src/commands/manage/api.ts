@@ -58,11 +58,11 @@ async function call(
   path: string,
   options: Options,
 ): Promise<Answer> {
-  const config = readConfig(context.env)
-  const team = withVersion(oneTeam(config, options.team), options.apiVersion)
   const method = methodOf(given)
   const target = targetOf(path, options.query ?? [])
   const body = await dataOf(options.data, stdin, context.signal)
+  const config = readConfig(context.env)
+  const team = withVersion(oneTeam(config, options.team), options.apiVersion)
   await using client = openService(context, config, team)
   const meter: Meter = { requests: 0, throttled: 0 }
   try {

@@ -65,8 +65,6 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 const MISSES = 3
 
 export async function uploadFile(context: Context, path: string, options: UploadOptions): Promise<void> {
-  const config = readConfig(context.env)
-  const team = oneTeam(config, options.team)
   const { bytes, missing, unknown } = readColumns(await bytesOf(path), options.map)
   if (unknown.length > 0 && !options.json)
     context.stdout.write(`columns that the service may not know: ${unknown.map(printable).join(', ')}\n`)
@@ -79,6 +77,8 @@ export async function uploadFile(context: Context, path: string, options: Upload
     )
   }
   const file = { name: basename(path), bytes }
+  const config = readConfig(context.env)
+  const team = oneTeam(config, options.team)
   const { state, note } = await sendAndFollow(context, config, team, file, options)
   if (options.json) printJson(context, uploadDocument(state, note))
   else context.stdout.write(uploadText(state, note))

@@ -116,5 +116,5 @@ function loginName(): string {
 
 function port(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
-  throw new InvalidArgumentError('write a port from 0 to 65535')
+  throw new InvalidArgumentError('Use a port from 0 to 65535.')
 }

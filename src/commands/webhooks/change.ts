@@ -29,16 +29,17 @@ export interface UpdateOptions extends OneOptions, FieldOptions {
 }
 
 export async function updateWebhook(context: Context, id: string, options: UpdateOptions): Promise<void> {
-  const config = readConfig(context.env)
-  const team = oneTeam(config, options.team)
-  const { target_url, ...others } = fieldsOf(options)
-  if (target_url === undefined && Object.keys(others).length === 0) {
+  const fields = fieldsOf(options)
+  if (Object.keys(fields).length === 0) {
     throw new UsageError('no field to change was given', 'use --url, --events, --sources or --active')
   }
+  const whole = options.replace ? { ...fields, target_url: required(fields.target_url) } : null
+  const config = readConfig(context.env)
+  const team = oneTeam(config, options.team)
   await using client = openService(context, config, team)
-  const { raw } = await (options.replace
-    ? replaceWebhookConfig(client, id, { target_url: required(target_url), ...others })
-    : changeWebhookConfig(client, id, { ...(target_url === undefined ? {} : { target_url }), ...others }))
+  const { raw } = await (whole === null
+    ? changeWebhookConfig(client, id, fields)
+    : replaceWebhookConfig(client, id, whole))
   const after = shownConfig(raw)
   if (options.json) printJson(context, after)
   else context.stdout.write(`updated\n${table(linesOf(after))}`)

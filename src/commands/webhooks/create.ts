@@ -28,9 +28,9 @@ export interface CreateOptions extends FieldOptions {
 }
 
 export async function createWebhook(context: Context, options: CreateOptions): Promise<void> {
+  const fields = { ...fieldsOf(options), target_url: options.url }
   const config = readConfig(context.env)
   const team = oneTeam(config, options.team)
-  const fields = { ...fieldsOf(options), target_url: options.url }
   if (config.encryptionKey === null) throw keyMissing()
   const key = keyOf(config.encryptionKey)
   await using warehouse = await openWarehouse(context, config)

@@ -135,7 +135,7 @@ describe('a view of the analyst', () => {
     [['responses', '--min-cell', '11'], '--min-cell: no column is a count'],
     [['responses', '--min-cell', '11', '--count-column', 'x'], '--count-column: there is no column "x"'],
     [['no_such_view'], 'code: query_invalid'],
-    [[], 'name a view or a file with --sql, not both'],
+    [[], 'name either a view or a file with --sql'],
     [['--sql', 'missing.sql'], '--sql: the file cannot be read (ENOENT)'],
   ])('%j ends with 2, says why, and leaves no manifest', async (words, message) => {
     const { code, stdout, stderr, manifest } = await exported(words)

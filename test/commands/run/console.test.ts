@@ -49,7 +49,7 @@ it('serve --console serves it too, and prints where', async () => {
 it('refuses a port that is none, and a database that is behind', async () => {
   const wrong = await runCommand(['console', '--port', '70000'], { DATABASE_URL: warehouse.url })
   expect(wrong.code).toBe(2)
-  expect(wrong.stderr).toContain('write a port from 0 to 65535')
+  expect(wrong.stderr).toContain('Use a port from 0 to 65535.')
   await using empty = await openWarehouse({ empty: true })
   expect((await runCommand(['console', '--port', '0'], { DATABASE_URL: empty.url })).code).toBe(1)
 })
