@@ -8,8 +8,8 @@ import type { BlockList } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
-import { networksOf } from '../core/peers.ts'
 import { selectTeams } from '../core/which-team.ts'
+import { CONSOLE_PROXY, type ConsoleProxy, consoleProxyOf, proxies } from './console-proxy.ts'
 import { readTeamsFile } from './file.ts'
 import { type Settings, settingsOf } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
@@ -37,6 +37,8 @@ export interface Config {
   readonly consolePort: number
   /** The address of the console that browsers show; null: that of host and port. */
   readonly consoleUrl: string | null
+  readonly consoleProxy: ConsoleProxy | null
+  readonly consoleValues: boolean
   /** Null: no schedule. */
   readonly cron: string | null
   readonly lookbackDays: number
@@ -73,12 +75,6 @@ const isOrigin = (text: string) => URL.canParse(text) && /^https?:\/\/[^/?#@]+\/
 export const isSchedule = (text: string) =>
   text === 'off' || (/^(?:\S+\s+){4}\S+$/.test(text) && isCron(text))
 
-const proxies = z.string().transform((text, context) => {
-  const networks = networksOf(text.split(',').map((text) => text.trim()))
-  if (networks === null) context.addIssue({ code: 'custom' })
-  return networks
-})
-
 /** For each variable, its expected form in words, for the error, and the check. */
 const VARIABLES = {
   DATABASE_URL: ['a Postgres connection string (postgres://…)', z.string().regex(/^postgres(?:ql)?:\/\//)],
@@ -96,6 +92,8 @@ const VARIABLES = {
   INTAKE_CONSOLE_HOST: ['a host name or address', z.string()],
   INTAKE_CONSOLE_PORT: ['a port number from 0 to 65535', port],
   INTAKE_CONSOLE_URL: ['an http(s) URL without a path', z.string().refine(isOrigin)],
+  ...CONSOLE_PROXY,
+  INTAKE_CONSOLE_VALUES: ['1 or 0', z.enum(['0', '1'])],
   INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
   INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
   INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],
@@ -136,6 +134,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     consoleHost: value('INTAKE_CONSOLE_HOST') ?? '127.0.0.1',
     consolePort: value('INTAKE_CONSOLE_PORT') ?? 9091,
     consoleUrl: value('INTAKE_CONSOLE_URL'),
+    consoleProxy: consoleProxyOf(value),
+    consoleValues: value('INTAKE_CONSOLE_VALUES') === '1',
     cron: cron === 'off' ? null : cron,
     lookbackDays: value('INTAKE_LOOKBACK_DAYS') ?? 2,
     sweepDays: value('INTAKE_SWEEP_DAYS') ?? 7,

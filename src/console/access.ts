@@ -1,15 +1,16 @@
 /**
  * Lets in who has a session with the role that a route requires, and refuses all others.
  *
- * Invariant: a link works once and for an hour; only hashes of links are kept. A session ends with the process, on logout
- * and after twelve hours. A route without a role requires `operator`. A request that changes something comes from a page
- * of the console: its origin and the token of its form are checked. A request for another host name is refused, so that
- * no foreign name can be pointed at a loopback address.
+ * Invariant: a route without a role requires `operator`. A request that changes something comes from a page of the
+ * console: its origin and the token of its form are checked. A request for another host name is refused, so that no
+ * foreign name can be pointed at a loopback address. A header names a login only where a proxy is configured, and only in
+ * a connection from its address.
  */
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { BlockList } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Clock } from '../core/clock.ts'
 import { IntakeError } from '../core/errors.ts'
+import { peerOf } from '../core/peers.ts'
+import { LOGIN, mayAct, ROLES, type Role, type Sessions, type Visitor } from './sessions.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -24,9 +25,25 @@ declare module 'fastify' {
 
 export interface AccessOptions {
   readonly sessions: Sessions
+  /** Whose headers name logins; null: nobody's. */
+  readonly proxy: LoginProxy | null
+  /** Audits a login that a proxy named. Throws if that is not possible. */
+  readonly onEnter: (visitor: Visitor) => Promise<void>
   /** The origin that browsers show. Null for any name of this machine's loopback address. */
   readonly origin: URL | null
   readonly cookie: string
+}
+
+/** A proxy that logs people in and names them in a header. */
+export interface LoginProxy {
+  /** Its headers are believed in connections from these addresses only. */
+  readonly addresses: BlockList
+  /** In lower case. */
+  readonly loginHeader: string
+  /** Names of groups, comma-separated; null: none are read. */
+  readonly groupsHeader: string | null
+  /** By login or group; `*` for everybody whom the proxy names. */
+  readonly roles: ReadonlyMap<string, Role>
 }
 
 /** A refusal with its HTTP status. Its message is shown. */
@@ -39,14 +56,15 @@ export class Refusal extends IntakeError {
   }
 }
 
-export function guard(app: FastifyInstance, { sessions, origin, cookie }: AccessOptions): void {
+export function guard(app: FastifyInstance, options: AccessOptions): void {
+  const { sessions, origin, cookie, proxy } = options
   app.decorateRequest('visitor', null)
 
   app.addHook('onRequest', async (request, reply) => {
     if (!isOwnHost(request.hostname, origin)) {
       throw new Refusal(421, 'this console does not answer to that name', HOST_HINT)
     }
-    request.visitor = visitorOf(request)
+    request.visitor = (await namedByProxy(request)) ?? visitorOf(request)
     const role = request.is404 ? 'viewer' : (request.routeOptions.config.role ?? 'operator')
     if (role === 'nobody') return
     if (request.visitor === null) return toLogin(request, reply)
@@ -64,6 +82,29 @@ export function guard(app: FastifyInstance, { sessions, origin, cookie }: Access
     }
   })
 
+  /** Null without a header of logins. Throws for one from anybody but the proxy, and for a login without a role. */
+  async function namedByProxy({ headers, socket }: FastifyRequest): Promise<Visitor | null> {
+    const login = proxy === null ? undefined : headers[proxy.loginHeader]
+    if (proxy === null || login === undefined) return null
+    if (!peerOf(socket.remoteAddress, undefined, proxy.addresses).isForwarded)
+      throw new Refusal(403, 'the header of logins comes from an address that is no configured proxy')
+    if (typeof login !== 'string' || !LOGIN.test(login)) throw new Refusal(403, 'the proxy names no login')
+    const groups = proxy.groupsHeader === null ? '' : String(headers[proxy.groupsHeader] ?? '')
+    const role = roleOf(proxy, [login, ...groups.split(',').map((group) => group.trim())])
+    if (role === null)
+      throw new Refusal(403, 'this login has no role in the console', 'see INTAKE_CONSOLE_ROLES')
+    const { visitor, isNew } = sessions.admit(login, role)
+    if (isNew) {
+      try {
+        await options.onEnter(visitor)
+      } catch (error) {
+        sessions.leave(visitor)
+        throw error
+      }
+    }
+    return visitor
+  }
+
   function visitorOf(request: FastifyRequest): Visitor | null {
     const signed = request.cookies[cookie]
     if (signed === undefined) return null
@@ -79,6 +120,12 @@ function toLogin({ method }: FastifyRequest, reply: FastifyReply) {
   throw new Refusal(401, 'you are not logged in', 'open the link that the command printed')
 }
 
+/** The greatest of the roles of these names; that of `*` if none has one. */
+function roleOf({ roles }: LoginProxy, names: readonly string[]): Role | null {
+  const own = names.flatMap((name) => (name === '*' ? [] : (roles.get(name) ?? [])))
+  return ROLES.findLast((role) => own.includes(role)) ?? roles.get('*') ?? null
+}
+
 function isOwnHost(name: string, origin: URL | null): boolean {
   if (origin !== null && name === origin.hostname) return true
   return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(name)
@@ -91,93 +138,4 @@ function isOwnOrigin({ headers, host }: FastifyRequest): boolean {
   const { origin } = headers
   if (origin === undefined) return true
   return URL.canParse(origin) && new URL(origin).host === host
-}
-
-/* Links, sessions and the tokens of forms. */
-
-export const ROLES = ['viewer', 'operator'] as const
-export type Role = (typeof ROLES)[number]
-
-export interface Visitor {
-  /** Of the session; unlike its cookie, it is no secret. */
-  readonly id: string
-  readonly login: string
-  readonly role: Role
-}
-
-export interface Sessions {
-  /** Returns the secret of a new one-time link. */
-  link(login: string, role: Role): string
-  /** Uses a link up. Returns the secret of a new session, or null if the link is unknown, used or old. */
-  enter(link: string): { readonly secret: string; readonly visitor: Visitor } | null
-  /** Null if there is no such session. */
-  find(secret: string): Visitor | null
-  /** False after logout and at the end of the session. */
-  isOpen(id: string): boolean
-  leave(visitor: Visitor): void
-  /** The token that a form of this visitor carries. */
-  formToken(visitor: Visitor): string
-  isFormToken(visitor: Visitor, token: unknown): boolean
-}
-
-const LINK_MICROS = 3_600_000_000
-const SESSION_MICROS = 12 * LINK_MICROS
-/** The oldest go first. */
-const MAX_KEPT = 1_000
-
-interface Timed {
-  readonly visitor: Visitor
-  readonly until: number
-}
-
-export function openSessions(clock: Clock): Sessions {
-  const key = randomBytes(32)
-  const links = new Map<string, Timed>()
-  const sessions = new Map<string, Timed>()
-
-  const add = (map: Map<string, Timed>, visitor: Visitor, micros: number): string => {
-    const secret = randomBytes(32).toString('base64url')
-    map.set(hashOf(secret), { visitor, until: clock.now() + micros })
-    for (const [oldest] of map) {
-      if (map.size <= MAX_KEPT) break
-      map.delete(oldest)
-    }
-    return secret
-  }
-  const valid = (map: Map<string, Timed>, secret: string): Visitor | null => {
-    const found = map.get(hashOf(secret))
-    return found !== undefined && found.until > clock.now() ? found.visitor : null
-  }
-  const formToken = ({ id }: Visitor) => createHmac('sha256', key).update(`form ${id}`).digest('base64url')
-
-  return {
-    link: (login, role) => add(links, { id: '', login, role }, LINK_MICROS),
-    enter(link) {
-      const invited = valid(links, link)
-      links.delete(hashOf(link))
-      if (invited === null) return null
-      const visitor = { ...invited, id: randomBytes(12).toString('base64url') }
-      return { secret: add(sessions, visitor, SESSION_MICROS), visitor }
-    },
-    find: (secret) => valid(sessions, secret),
-    isOpen: (id) =>
-      [...sessions.values()].some(({ visitor, until }) => visitor.id === id && until > clock.now()),
-    leave({ id }) {
-      for (const [hash, { visitor }] of sessions) if (visitor.id === id) sessions.delete(hash)
-    },
-    formToken,
-    isFormToken: (visitor, token) => typeof token === 'string' && isSame(token, formToken(visitor)),
-  }
-}
-
-export function mayAct({ role }: Visitor, required: Role): boolean {
-  return ROLES.indexOf(role) >= ROLES.indexOf(required)
-}
-
-function hashOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('base64url')
-}
-
-function isSame(left: string, right: string): boolean {
-  return timingSafeEqual(Buffer.from(hashOf(left)), Buffer.from(hashOf(right)))
 }

@@ -20,7 +20,7 @@ import { UsageError } from '../core/errors.ts'
 import { defectIn } from '../warehouse/defects.ts'
 import { openGlances } from '../warehouse/glance.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import { guard, openSessions, Refusal, type Role, type Visitor } from './access.ts'
+import { guard, Refusal } from './access.ts'
 import { HEADERS, serveAssets } from './assets.ts'
 import * as format from './format.ts'
 import { serveLive } from './live.ts'
@@ -32,8 +32,9 @@ import { serveRecords } from './pages/records.ts'
 import { serveRuns } from './pages/runs.ts'
 import { servePages } from './pages/state.ts'
 import { serveVerify } from './pages/verify.ts'
-import { serveVisits } from './pages/visits.ts'
+import { audit, serveVisits } from './pages/visits.ts'
 import { openReadings } from './readings.ts'
+import { openSessions, type Role, type Visitor } from './sessions.ts'
 import type { ConsoleOptions, Page, Shared } from './shared.ts'
 
 export interface Console extends AsyncDisposable {
@@ -82,7 +83,9 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     })
     await app.register(cookie, { secret: randomBytes(32).toString('base64') })
     await app.register(formbody, { bodyLimit: 65_536 })
-    guard(app, { sessions, origin, cookie: cookieName })
+    const onEnter = ({ login, role }: Visitor) =>
+      audit({ readings }, { login }, { action: 'login', detail: { role, by: 'proxy' } })
+    guard(app, { sessions, origin, cookie: cookieName, proxy: options.proxy, onEnter })
     await app.register(rateLimit, {
       ...{ max: 1_200, timeWindow: 60_000 },
       keyGenerator: ({ visitor, ip }) => visitor?.id ?? ip,

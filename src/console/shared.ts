@@ -4,8 +4,9 @@ import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import type { TeamSource } from '../extract/backfill-options.ts'
 import type { Check } from '../operate/doctor/check.ts'
-import type { Role, Sessions } from './access.ts'
+import type { LoginProxy } from './access.ts'
 import type { Readings } from './readings.ts'
+import type { Role, Sessions } from './sessions.ts'
 
 /** A setting, without its value if that is a secret. */
 export interface Setting {
@@ -39,6 +40,10 @@ export interface ConsoleOptions {
   readonly port: number
   /** The address that browsers show; null if it is that of `host` and `port`. */
   readonly publicUrl: string | null
+  /** Who logs people in before the console; null: nobody. */
+  readonly proxy: LoginProxy | null
+  /** Of links that are printed. */
+  readonly linkRole: Role
   /** Whom the first link is for. */
   readonly login: string
   /** Teams with access to the service. */

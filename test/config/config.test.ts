@@ -34,6 +34,27 @@ function errorOf(env: NodeJS.ProcessEnv): UsageError {
   throw new Error('the configuration was accepted')
 }
 
+test('a header of logins needs addresses that may send it, and roles', () => {
+  const env = {
+    INTAKE_CONSOLE_LOGIN_HEADER: 'X-Forwarded-Email',
+    INTAKE_CONSOLE_GROUPS_HEADER: 'X-Forwarded-Groups',
+    INTAKE_CONSOLE_PROXIES: '192.0.2.7',
+    INTAKE_CONSOLE_ROLES: 'ada@example.org=operator, care-team=viewer,*=viewer',
+  }
+  expect(readConfig(env).consoleProxy).toEqual({
+    addresses: expect.any(BlockList),
+    ...{ loginHeader: 'x-forwarded-email', groupsHeader: 'x-forwarded-groups' },
+    roles: new Map([
+      ['ada@example.org', 'operator'],
+      ['care-team', 'viewer'],
+      ['*', 'viewer'],
+    ]),
+  })
+  for (const name of ['INTAKE_CONSOLE_PROXIES', 'INTAKE_CONSOLE_ROLES'])
+    expect(() => readConfig({ ...env, [name]: undefined })).toThrow(/needs the addresses .* and the role/)
+  expect(readConfig({ ...env, INTAKE_CONSOLE_LOGIN_HEADER: undefined }).consoleProxy).toBeNull()
+})
+
 test('without any variable everything has its default', () => {
   expect(readConfig({})).toEqual({
     databaseUrl: null,
@@ -49,6 +70,8 @@ test('without any variable everything has its default', () => {
     consoleHost: '127.0.0.1',
     consolePort: 9091,
     consoleUrl: null,
+    consoleProxy: null,
+    consoleValues: false,
     cron: '0 2 * * *',
     lookbackDays: 2,
     sweepDays: 7,
@@ -131,6 +154,7 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
   ['INTAKE_ADMIN_PORT', '9191', 'adminPort', 9191],
   ['INTAKE_CONSOLE_PORT', '9292', 'consolePort', 9292],
   ['INTAKE_CONSOLE_URL', 'https://console.example.org', 'consoleUrl', 'https://console.example.org'],
+  ['INTAKE_CONSOLE_VALUES', '1', 'consoleValues', true],
   ['INTAKE_CRON', '*/5 1-3 * * MON,FRI', 'cron', '*/5 1-3 * * MON,FRI'],
   ['INTAKE_CRON', 'off', 'cron', null],
   ['INTAKE_LOOKBACK_DAYS', '0', 'lookbackDays', 0],
@@ -190,6 +214,12 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_CONSOLE_PORT', CANARY],
   ['INTAKE_CONSOLE_URL', `https://${CANARY}.invalid/path`],
   ['INTAKE_CONSOLE_URL', CANARY],
+  ['INTAKE_CONSOLE_PROXIES', CANARY],
+  ['INTAKE_CONSOLE_LOGIN_HEADER', `${CANARY} x`],
+  ['INTAKE_CONSOLE_GROUPS_HEADER', `${CANARY}:`],
+  ['INTAKE_CONSOLE_ROLES', `ada=${CANARY}`],
+  ['INTAKE_CONSOLE_ROLES', CANARY],
+  ['INTAKE_CONSOLE_VALUES', CANARY],
   ['INTAKE_CRON', 'daily'],
   ['INTAKE_CRON', '0 2 * *'],
   ['INTAKE_CRON', '0 0 2 * * *'],

@@ -1,7 +1,9 @@
 /** The console over HTTP: who is let in, what is refused, and what its pages say of a real warehouse. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POLICY } from '../../src/console/assets.ts'
+import { ROLES, type Role } from '../../src/console/sessions.ts'
 import { systemClock } from '../../src/core/clock.ts'
+import { networksOf } from '../../src/core/peers.ts'
 import { openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { type Reader, startConsole, whole } from './support/console.ts'
@@ -73,6 +75,7 @@ describe('access', () => {
   it('refuses every route without the role that it requires', async () => {
     const stranger = console_.reader()
     const viewer = await console_.enter('viewer')
+    const operator = await console_.enter('operator')
     const open = console_.routes.filter(({ role }) => role === 'nobody')
     expect(
       open.map(({ method, path }) => `${method} ${path}`).filter((each) => !/HEAD|assets/.test(each)),
@@ -87,11 +90,17 @@ describe('access', () => {
       if (method === 'GET')
         expect([place, refused.status, refused.headers.get('location')]).toEqual([place, 303, '/login'])
       else expect([place, refused.status]).toEqual([place, 401])
-      if (role !== 'operator') continue
-      const without = method === 'GET' ? await viewer.get(url) : await viewer.post(url)
-      expect([place, without.status]).toEqual([place, 403])
-      expect(without.text).toContain('this needs the role operator')
+      for (const [reader, has] of [
+        [viewer, 'viewer'],
+        [operator, 'operator'],
+      ] as const) {
+        if (ROLES.indexOf(role as Role) <= ROLES.indexOf(has)) continue
+        const without = method === 'GET' ? await reader.get(url) : await reader.post(url)
+        expect([place, has, without.status]).toEqual([place, has, 403])
+        expect(without.text).toContain(`this needs the role ${role}`)
+      }
     }
+    expect(new Set(closed.map(({ role }) => role))).toEqual(new Set(ROLES))
     expect(await audited(warehouse.url)).toEqual(before)
   })
 
@@ -125,6 +134,82 @@ describe('access', () => {
     ])
     expect((await operator.post('/audit/link', { login: '<b>', role: 'viewer' })).status).toBe(400)
     expect((await operator.post('/audit/link', { login: 'grace', role: 'owner' })).status).toBe(400)
+    expect((await operator.post('/audit/link', { login: 'grace', role: 'steward' })).status).toBe(403)
+    expect((await operator.get('/audit')).text).not.toContain('<option>steward')
+    const steward = await console_.enter('steward')
+    expect((await steward.post('/audit/link', { login: 'grace', role: 'steward' })).status).toBe(200)
+  })
+
+  it('a header names a login only where a proxy is configured, and only in its own connections', async () => {
+    const proxyAt = (address: string) => ({
+      addresses: networksOf([address])!,
+      loginHeader: 'x-forwarded-email',
+      groupsHeader: 'x-forwarded-groups',
+      roles: new Map<string, Role>([
+        ['ada@example.org', 'operator'],
+        ['care', 'viewer'],
+        ['data', 'steward'],
+      ]),
+    })
+    const ask = async (
+      { port }: { readonly port: number },
+      path: string,
+      headers: Record<string, string>,
+      body?: Record<string, string>,
+    ) => {
+      const init = body === undefined ? {} : { method: 'POST', body: new URLSearchParams(body) }
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+        redirect: 'manual',
+        headers,
+        ...init,
+      })
+      return { status: response.status, text: await response.text() }
+    }
+    const before = await audited(warehouse.url)
+    const since = async () => (await audited(warehouse.url)).slice(before.length)
+    const ada = { 'x-forwarded-email': 'ada@example.org' }
+    // By default nobody's header is believed.
+    expect((await ask(console_, '/audit', ada)).status).toBe(303)
+    // Somebody else's is refused, whatever page it asks for.
+    await using elsewhere = await startConsole(warehouse.url, { proxy: proxyAt('192.0.2.7') })
+    for (const path of ['/', '/audit', '/login', '/assets/icon.svg']) {
+      const refused = await ask(elsewhere, path, ada)
+      expect([path, refused.status]).toEqual([path, 403])
+    }
+    expect(await since()).toEqual([])
+
+    await using proxied = await startConsole(warehouse.url, { proxy: proxyAt('127.0.0.0/8') })
+    expect((await ask(proxied, '/audit', {})).status).toBe(303)
+    const page_ = await ask(proxied, '/audit', ada)
+    expect([page_.status, page_.text.includes('ada@example.org, operator')]).toEqual([200, true])
+    expect((await ask(proxied, '/runs', ada)).status).toBe(200)
+    const grace = { 'x-forwarded-email': 'grace@example.org', 'x-forwarded-groups': 'other, care' }
+    expect((await ask(proxied, '/audit', grace)).status).toBe(403)
+    expect((await ask(proxied, '/runs', grace)).status).toBe(200)
+    const hugo = { 'x-forwarded-email': 'hugo@example.org', 'x-forwarded-groups': 'care,data' }
+    expect((await ask(proxied, '/runs', hugo)).text).toContain('hugo@example.org, steward')
+    for (const nobody of [
+      { 'x-forwarded-email': 'eve@example.org' },
+      { 'x-forwarded-email': 'eve@example.org', 'x-forwarded-groups': '*' },
+      { 'x-forwarded-email': 'ada@example.org, eve@example.org' },
+      { 'x-forwarded-email': '' },
+    ])
+      expect((await ask(proxied, '/runs', nobody)).status).toBe(403)
+    // A form needs the token of its own login.
+    const tokenIn = (text: string) => /name="token" value="([^"]+)"/.exec(text)![1]!
+    const fields = { login: 'kim', role: 'viewer', token: tokenIn(page_.text) }
+    expect((await ask(proxied, '/audit/link', ada, { ...fields, token: 'x' })).status).toBe(403)
+    expect((await ask(proxied, '/audit/link', hugo, fields)).status).toBe(403)
+    expect((await ask(proxied, '/audit/link', ada, fields)).status).toBe(200)
+    const entry = (login: string, role: string) => ({
+      ...{ login, action: 'login', object: '', detail: { role, by: 'proxy' } },
+    })
+    expect(await since()).toEqual([
+      entry('ada@example.org', 'operator'),
+      entry('grace@example.org', 'viewer'),
+      entry('hugo@example.org', 'steward'),
+      { login: 'ada@example.org', action: 'link', object: 'kim', detail: { role: 'viewer' } },
+    ])
   })
 
   it('answers only to names of this machine, or of the configured address', async () => {

@@ -74,8 +74,11 @@ export async function openConfiguredConsole(
   { url, logger, port: chosen = config.consolePort, admin = adminOf(config), breakages = [] }: Place,
 ): Promise<OpenedConsole> {
   const login = loginName()
+  const linkRole = config.consoleValues ? 'steward' : 'operator'
   const opened = await openConsole({
     ...{ url, logger, login, host: config.consoleHost, port: chosen, publicUrl: config.consoleUrl },
+    proxy: config.consoleProxy,
+    linkRole,
     teams: config.teams,
     inboxDays: config.inboxDays,
     metricsUrl: `${admin}/metrics`,
@@ -88,7 +91,7 @@ export async function openConfiguredConsole(
     random: Math.random,
     version: context.version,
   })
-  const link = opened.link(login, 'operator')
+  const link = opened.link(login, linkRole)
   return { url: opened.url, link, [Symbol.asyncDispose]: opened.close }
 }
 

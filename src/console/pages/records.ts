@@ -2,37 +2,100 @@
  * Where a record came from: the states, events, dead letters and refetches that `explain` finds.
  *
  * Invariant: names of fields, hashes, times and origins; the payloads and changed values that `explain` returns stay here.
+ * A steward may ask for one value of the current state: the audit has a row of it before it is shown.
  */
 import type { FastifyInstance } from 'fastify'
+import { canonicalText } from '../../core/canonical.ts'
+import { isObject, parseText } from '../../core/json.ts'
 import { type Explained, explain } from '../../operate/explain/explain.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'
+import { mayAct } from '../sessions.ts'
 import type { Shared } from '../shared.ts'
+import { audit, textIn } from './visits.ts'
 
-export function serveRecords(app: FastifyInstance, { options, readings, show }: Shared): void {
+export function serveRecords(app: FastifyInstance, shared: Shared): void {
+  const { options, readings, show } = shared
+
+  /** Null for an unknown team or stream. */
+  async function explained(team: string, stream: string, id: string): Promise<Explained | null> {
+    const known = (await readings.look(readTeams)).find((each) => each.name === team && !each.isRemoved)
+    const declared = ALL_STREAMS.find(({ name }) => name === stream)
+    if (known === undefined || declared === undefined) return null
+    const version = options.teams.find(({ name }) => name === team)?.apiVersion ?? 'v2.1'
+    return await explain(options.url, { teamId: known.teamId, stream: declared, id }, version)
+  }
+
+  app.post('/records/value', { config: { role: 'steward' } }, async (request, reply) => {
+    const [team, stream, id, path] = ['team', 'stream', 'id', 'path'].map((name) => textIn(request, name))
+    const found = await explained(team!, stream!, id!).catch((error: unknown) => {
+      if (isUnknown(error)) return null
+      throw error
+    })
+    const leaf = found === null ? undefined : leavesOf(found).find((each) => each.path === path)
+    if (leaf === undefined) throw new Refusal(404, 'there is no such value')
+    await audit(shared, request.visitor!, {
+      ...{ action: 'value', object: `${team}/${stream}/${id}`, detail: { field: leaf.path } },
+    })
+    const data = { asked: { team, stream, id }, path: leaf.path, value: leaf.value.slice(0, MAX_LENGTH) }
+    return show(request, reply, { view: 'value', title: 'One value', data })
+  })
+
   app.get('/records', { config: { role: 'viewer' } }, async (request, reply) => {
     const { team = '', stream = '', id = '' } = request.query as Readonly<Record<string, string>>
     const teams = (await readings.look(readTeams)).filter(({ isRemoved }) => !isRemoved)
     const asked = { team, stream, id: String(id) }
-    const data = { asked, teams, streams: ALL_STREAMS.map(({ name }) => name), found: null, why: null }
+    const data = {
+      asked,
+      teams,
+      streams: ALL_STREAMS.map(({ name }) => name),
+      paths: [],
+      found: null,
+      why: null,
+    }
     const page = { view: 'record', title: 'Record' }
     if (asked.id === '') return show(request, reply, { ...page, data })
-    const known = teams.find(({ name }) => name === team)
-    const declared = ALL_STREAMS.find(({ name }) => name === stream)
-    if (known === undefined || declared === undefined)
-      throw new Refusal(404, 'there is no such team or stream')
-    const version = options.teams.find(({ name }) => name === team)?.apiVersion ?? 'v2.1'
     try {
-      const key = { teamId: known.teamId, stream: declared, id: asked.id }
-      const found = withoutValues(await explain(options.url, key, version))
-      return show(request, reply, { ...page, data: { ...data, found } })
+      const whole = await explained(team, stream, asked.id)
+      if (whole === null) throw new Refusal(404, 'there is no such team or stream')
+      const paths = mayAct(request.visitor!, 'steward') ? leavesOf(whole).map(({ path }) => path) : []
+      return show(request, reply, { ...page, data: { ...data, paths, found: withoutValues(whole) } })
     } catch (error) {
-      const { code, message } = error as { code?: string; message?: string }
-      if (code !== 'unknown_record' && code !== 'erased') throw error
+      if (!isUnknown(error)) throw error
+      const { message } = error as Error
       return show(request, reply, { ...page, status: 404, data: { ...data, why: message } })
     }
   })
+}
+
+function isUnknown(error: unknown): boolean {
+  const { code } = error as { code?: string }
+  return code === 'unknown_record' || code === 'erased'
+}
+
+const MAX_LEAVES = 1_000
+const MAX_LENGTH = 10_000
+
+interface Leaf {
+  /** Names and positions, as `answers[2].value`. */
+  readonly path: string
+  readonly value: string
+}
+
+/** The single values of the current state. */
+function leavesOf({ states }: Explained): readonly Leaf[] {
+  const payload = states.at(-1)?.payload ?? null
+  const leaves: Leaf[] = []
+  const add = (value: unknown, path: string): void => {
+    if (leaves.length >= MAX_LEAVES) return
+    if (Array.isArray(value)) for (const [at, each] of value.entries()) add(each, `${path}[${at}]`)
+    else if (isObject(value))
+      for (const [name, each] of Object.entries(value)) add(each, path === '' ? name : `${path}.${name}`)
+    else leaves.push({ path, value: typeof value === 'string' ? value : canonicalText(value) })
+  }
+  if (payload !== null) add(parseText(payload), '')
+  return leaves
 }
 
 function withoutValues({ states, events, deadLetters, refetch, runs }: Explained) {

@@ -6,7 +6,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { Refusal, ROLES, type Role, type Visitor } from '../access.ts'
+import { Refusal } from '../access.ts'
+import { LOGIN, mayAct, ROLES, type Role, type Visitor } from '../sessions.ts'
 import type { Shared } from '../shared.ts'
 
 export interface Audited {
@@ -69,7 +70,8 @@ export function serveVisits(app: FastifyInstance, shared: Shared): void {
     '/login/link',
     { config: { role: 'nobody', rateLimit: { max: 3, timeWindow: 60_000 } } },
     (request, reply) => {
-      options.onLink(shared.link(options.login, 'operator'), 'operator')
+      const { login, linkRole } = options
+      options.onLink(shared.link(login, linkRole), linkRole)
       return show(request, reply, { view: 'login', title: 'Log in', data: { link: null, printed: true } })
     },
   )
@@ -82,19 +84,36 @@ export function serveVisits(app: FastifyInstance, shared: Shared): void {
 
   app.get('/audit', { config: { role: 'operator' } }, async (request, reply) => {
     const rows = await readings.look(readAudit)
-    return show(request, reply, { view: 'audit', title: 'Audit', data: { rows, made: null } })
+    return show(request, reply, {
+      view: 'audit',
+      title: 'Audit',
+      data: { rows, made: null, roles: rolesOf(request) },
+    })
   })
 
   app.post('/audit/link', { config: { role: 'operator' } }, async (request, reply) => {
     const login = textIn(request, 'login')
     const role = textIn(request, 'role') as Role
-    if (!/^[\w.@+-]{1,100}$/.test(login) || !ROLES.includes(role))
-      throw new Refusal(400, 'a login has letters, digits, and . @ + - _; a role is viewer or operator')
+    if (!LOGIN.test(login) || !ROLES.includes(role))
+      throw new Refusal(
+        400,
+        `a login has letters, digits, and . @ + - _; a role is one of ${ROLES.join(', ')}`,
+      )
+    if (!mayAct(request.visitor!, role)) throw new Refusal(403, 'nobody gives more than they have')
     await audit(shared, request.visitor!, { action: 'link', object: login, detail: { role } })
     const made = { login, role, link: shared.link(login, role) }
     const rows = await readings.look(readAudit)
-    return show(request, reply, { view: 'audit', title: 'Audit', data: { rows, made } })
+    return show(request, reply, {
+      view: 'audit',
+      title: 'Audit',
+      data: { rows, made, roles: rolesOf(request) },
+    })
   })
+}
+
+/** The roles that a visitor may give to others. */
+function rolesOf({ visitor }: FastifyRequest): readonly Role[] {
+  return ROLES.filter((role) => visitor !== null && mayAct(visitor, role))
 }
 
 /** A field of a form; empty where it is missing. */

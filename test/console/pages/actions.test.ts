@@ -225,6 +225,37 @@ it('a record is explained by origins and names of fields, without a value', asyn
   expect(await audited()).toEqual([])
 })
 
+it('a steward asks for one value, which is recorded before it is shown; others see that there is none to ask for', async () => {
+  const { control } = scene.emulator
+  const { id } = control.world().patients.at(1)!
+  control.updatePatient(id, { city: '<b>canary-city</b>', first_name: 'canary-name' })
+  expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
+  const place = `/records?team=default&stream=patients&id=${id}`
+  expect((await operator.get(place)).text).not.toContain('/records/value')
+  const steward = await page.enter('steward')
+  const { text } = await steward.get(place)
+  expect(text).toContain('<option>city</option>')
+  expect(text).not.toContain('canary')
+  const fields = { team: 'default', stream: 'patients', id, path: 'city' }
+  expect((await operator.post('/records/value', fields)).status).toBe(403)
+  expect(await audited()).toEqual([])
+  const value = (await steward.post('/records/value', fields)).text
+  expect(value).toContain('&lt;b&gt;canary-city&lt;/b&gt;')
+  expect(value).not.toContain('canary-name')
+  expect(await audited()).toEqual([
+    { login: 'steward', action: 'value', object: `default/patients/${id}`, detail: { field: 'city' } },
+  ])
+  for (const wrong of [{ path: 'nothing' }, { id: 'nobody' }, { stream: 'nothing' }, { team: 'nobody' }])
+    expect((await steward.post('/records/value', { ...fields, ...wrong })).status).toBe(404)
+  // A look that is not recorded shows nothing.
+  await scene.query('alter table intake_ops.audit rename to audit_away')
+  const unrecorded = await steward.post('/records/value', fields)
+  await scene.query('alter table intake_ops.audit_away rename to audit')
+  expect(unrecorded.status).toBeGreaterThanOrEqual(500)
+  expect(unrecorded.text).not.toContain('canary')
+  expect(await audited()).toEqual([])
+})
+
 it('questions and insights count, and show no answer', async () => {
   const wait = (path: string) => whole(operator, path)
   const [counted] = await scene.query<{ hidden: number; all: number; asked: number }>(`

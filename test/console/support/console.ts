@@ -1,8 +1,8 @@
 /** A console over a warehouse of the test, and readers of it with a role. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
-import type { Role } from '../../../src/console/access.ts'
 import { openConsole } from '../../../src/console/server.ts'
+import type { Role } from '../../../src/console/sessions.ts'
 import type { ConsoleOptions } from '../../../src/console/shared.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 
@@ -26,7 +26,16 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
   const logged: string[] = []
   const printed: string[] = []
   const opened = await openConsole({
-    ...{ url, host: '127.0.0.1', port: 0, publicUrl: null, login: 'ada', teams: [] },
+    ...{
+      url,
+      host: '127.0.0.1',
+      port: 0,
+      publicUrl: null,
+      proxy: null,
+      linkRole: 'operator' as const,
+      login: 'ada',
+      teams: [],
+    },
     ...{
       metricsUrl: 'http://127.0.0.1:9/metrics',
       inboxDays: 30,
