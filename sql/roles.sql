@@ -22,14 +22,14 @@ grant usage on schema intake, intake_raw, intake_ops, intake_analytics to intake
 grant select, insert, update, delete, truncate on all tables in schema intake, intake_raw, intake_ops to intake_loader;
 grant usage, select on all sequences in schema intake, intake_raw, intake_ops to intake_loader;
 grant execute on all functions in schema intake_raw, intake_ops to intake_loader;
-grant usage on schema intake_exports to intake_loader;
-grant select on all tables in schema intake_analytics, intake_exports to intake_loader;
+grant usage on schema intake_exports, intake_forms to intake_loader;
+grant select on all tables in schema intake_analytics, intake_exports, intake_forms to intake_loader;
 
-grant usage on schema intake_analytics, intake_exports to intake_analyst;
-grant select on all tables in schema intake_analytics, intake_exports to intake_analyst;
+grant usage on schema intake_analytics, intake_exports, intake_forms to intake_analyst;
+grant select on all tables in schema intake_analytics, intake_exports, intake_forms to intake_analyst;
 
-grant usage on schema intake, intake_analytics, intake_exports to intake_clinical;
-grant select on all tables in schema intake, intake_analytics, intake_exports to intake_clinical;
+grant usage on schema intake, intake_analytics, intake_exports, intake_forms to intake_clinical;
+grant select on all tables in schema intake, intake_analytics, intake_exports, intake_forms to intake_clinical;
 
 -- The key is for views, which run as their owner; the loader writes it, when it is configured.
 grant execute on function intake_ops.teams_of(text) to intake_loader, intake_analyst, intake_clinical;

@@ -15,7 +15,8 @@ select p.team_id,
   end as zip3,
   states.code as state,
   sexes.word as sex_at_birth,
-  coalesce(tags.names, '{}') as tags
+  coalesce(tags.names, '{}') as tags,
+  intake_ops.provider(k.inner_pad, k.outer_pad, p.team_id, p.provider) as provider
 from intake.patients p
 cross join intake_ops.analytics_key k
 cross join lateral (
@@ -61,3 +62,4 @@ comment on column intake_analytics.patients.zip3 is 'First three digits of the Z
 comment on column intake_analytics.patients.state is 'State or territory of the United States, two letters; null for anything else.';
 comment on column intake_analytics.patients.sex_at_birth is 'Female, Male, Intersex, Other or Unknown; null for any other word.';
 comment on column intake_analytics.patients.tags is 'Names of the patient''s tags.';
+comment on column intake_analytics.patients.provider is 'Provider of the patient: the id (a UUID), or a pseudonym of any other text.';

@@ -21,11 +21,13 @@ select m.team_id, m.id as message_id,
   coalesce(r.is_submitted or r.updated_at > r.created_at or r.created_at > m.sent_at + interval '1 minute', false) as is_opened,
   coalesce(r.is_submitted, false) as is_answered,
   r.submitted_at as answered_at,
-  case when r.submitted_at >= m.sent_at then r.submitted_at - m.sent_at end as time_to_answer
+  case when r.submitted_at >= m.sent_at then r.submitted_at - m.sent_at end as time_to_answer,
+  intake_ops.provider(k.inner_pad, k.outer_pad, m.team_id, pt.provider) as provider
 from asked m
 cross join intake_ops.analytics_key k
 left join intake.forms f on f.team_id = m.team_id and f.id = m.form_id
 left join intake.packets p on p.team_id = m.team_id and p.id = m.packet_id
+left join intake.patients pt on pt.team_id = m.team_id and pt.id = m.patient_id
 left join lateral (
   select r.id, r.is_submitted, r.created_at, r.updated_at, r.submitted_at
   from intake.responses r
@@ -63,3 +65,4 @@ comment on column intake_analytics.message_outcomes.is_opened is 'True when that
 comment on column intake_analytics.message_outcomes.is_answered is 'True when that response was submitted.';
 comment on column intake_analytics.message_outcomes.answered_at is 'When it was submitted.';
 comment on column intake_analytics.message_outcomes.time_to_answer is 'From sending to submission.';
+comment on column intake_analytics.message_outcomes.provider is 'Provider of the patient: the id (a UUID), or a pseudonym of any other text.';

@@ -1,6 +1,8 @@
 -- Cells of exports follow the rules of answers: a column is shown if it is matched to a question that is shown, and its title
 -- is the wording that was decided on. A tick is
 -- "confirmed" or blank in the flat exports of v2.1, True or False in others; several answers are joined in one cell.
+-- A row repeats a response; which one follows from its client and the time of submission, as exactly as both say it. Files may
+-- call a patient by another id, or by none.
 create or replace view intake_analytics.export_answers with (security_barrier = true) as
 select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
   case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
@@ -15,10 +17,38 @@ select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.positi
     case lower(trim(c.value)) when 'confirmed' then true when 'true' then true when 'yes' then true when 'false' then false when 'no' then false end
   end as value_boolean,
   case when own.shows = 'everything' and read.year::int > extract(year from (now() at time zone 'UTC')::date) - 90 then read.year::int end as value_year,
-  case when own.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text
+  case when own.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text,
+  r.response_id
 from intake.export_cells c
 join intake.exports e on e.team_id = c.team_id and e.id = c.export_id
-join intake.export_rows r on r.team_id = c.team_id and r.export_id = c.export_id and r.row_number = c.row_number
+join (
+  -- Grouped by row, although each is one: a response is then looked for once per row and not per cell, and only if asked for.
+  select given.team_id, given.export_id, given.row_number, given.client_id, given.sent_at, given.completed_at, given.archived,
+    min(answered.id) as response_id
+  from intake.export_rows given
+  join intake.exports of on of.team_id = given.team_id and of.id = given.export_id
+  left join lateral (
+    select min(found.id) as id
+    from (
+      select x.id
+      from intake.responses x
+      left join intake.patients p on p.team_id = x.team_id and p.id = x.patient_id
+      where x.team_id = given.team_id and x.form_id = of.form_id and x.submitted_at = given.completed_at
+        and x.is_skipped is not true and x._deleted_at is null
+        and (x.patient_id = given.client_id or p.external_id = given.client_id or (
+          given.email <> '' and lower(p.email) = lower(given.email) and lower(p.first_name) = lower(given.first_name)
+            and lower(p.last_name) = lower(given.last_name)
+        ))
+      union all
+      select x.id
+      from intake.responses x
+      where given.completed_at is null and x.team_id = given.team_id and x.patient_id = given.client_id and x.form_id = of.form_id
+        and x.submitted_at is null and x.is_skipped is not true and x._deleted_at is null
+    ) found
+    having count(*) = 1
+  ) answered on true
+  group by given.team_id, given.export_id, given.row_number
+) r on r.team_id = c.team_id and r.export_id = c.export_id and r.row_number = c.row_number
 cross join intake_ops.analytics_key k
 left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.export_id and h.position = c.position
 left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id
@@ -59,3 +89,4 @@ comment on column intake_analytics.export_answers.value_number is 'The cell as a
 comment on column intake_analytics.export_answers.value_boolean is 'The cell as yes or no; a box that is not ticked has a blank cell in the exports of v2.1, and no row here.';
 comment on column intake_analytics.export_answers.value_year is 'The year of a date, where classify shows the question; null if it is 90 years ago or longer.';
 comment on column intake_analytics.export_answers.value_text is 'The cell as text, where classify shows the question.';
+comment on column intake_analytics.export_answers.response_id is 'The response that the row contains (intake_analytics.responses): the only one of this patient to the form that was submitted when the row was completed; null if there is none or several.';

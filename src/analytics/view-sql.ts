@@ -1,5 +1,5 @@
 /**
- * The statements that make the wide views of a form and of an export.
+ * The statement that makes the wide view of a form.
  *
  * Invariant: its first columns are always the same; the view runs with the rights of whoever reads it, so that the
  * policies of the tables bind it. A column that a query does not select costs nothing.
@@ -20,8 +20,26 @@ export const FORM_COLUMNS = {
   submitted_at: 'When it was submitted.',
 } as const
 
-/** Values of a question as text, number, boolean and date, in the order of the payload. */
-const VALUES = sql`
+/**
+ * The first value of each question, by type: one object per type and response, in which a later row replaces an earlier one
+ * (the rows come backwards). An object of arrays per question would take four times as long.
+ */
+const FIRST = sql`
+  left join lateral (
+    select jsonb_object_agg(a.question_id, a.value_text) as text, jsonb_object_agg(a.question_id, a.value_number) as numeric,
+      jsonb_object_agg(a.question_id, a.value_boolean) as boolean, jsonb_object_agg(a.question_id, a.value_date) as date
+    from (
+      select * from intake.response_answers own
+      where own.team_id = r.team_id and own.response_id = r.id and own.question_id is not null and own.value_text is not null
+      order by own.position desc, own.value_position desc
+    ) a
+  ) first on true`
+
+/** All values of the questions whose columns are arrays, as text, number, boolean and date, in the order of the payload. */
+function everyOf(columns: readonly WideColumn[]): RawBuilder<unknown> {
+  const ids = arraysOf(columns)
+  if (ids.length === 0) return sql``
+  return sql`
   left join lateral (
     select jsonb_object_agg(given.question_id, given.values) as of
     from (
@@ -29,10 +47,17 @@ const VALUES = sql`
           jsonb_build_array(a.value_text, a.value_number, a.value_boolean, a.value_date) order by a.position, a.value_position
         ) as values
       from intake.response_answers a
-      where a.team_id = r.team_id and a.response_id = r.id and a.question_id is not null and a.value_text is not null
+      where a.team_id = r.team_id and a.response_id = r.id and a.question_id in (${sql.join(ids)}) and a.value_text is not null
       group by a.question_id
     ) given
   ) answers on true`
+}
+
+export function arraysOf(columns: readonly WideColumn[]): readonly RawBuilder<unknown>[] {
+  return [...new Set(columns.filter(({ is_array }) => is_array).map(({ question_id }) => question_id))].map(
+    (id) => sql.lit(id),
+  )
+}
 
 const CELLS = sql`
   left join lateral (
@@ -48,7 +73,7 @@ const CELLS = sql`
     ) given
   ) cells on true`
 
-const PLACES = { text: 0, numeric: 1, boolean: 2, date: 3 } as const
+export const PLACES = { text: 0, numeric: 1, boolean: 2, date: 3 } as const
 
 export function formView(
   view: string,
@@ -61,7 +86,7 @@ export function formView(
     r.created_at, r.submitted_at`
   return sql`create or replace view ${sql.table(view)} with (security_invoker = true) as
     select ${sql.join([fixed, ...values])}
-    from intake.responses r ${VALUES} ${columns.some(({ data_type }) => data_type === 'jsonb') ? CELLS : sql``}
+    from intake.responses r ${FIRST} ${everyOf(columns)} ${columns.some(({ data_type }) => data_type === 'jsonb') ? CELLS : sql``}
     where r.team_id = ${sql.lit(teamId)} and r.form_id = ${sql.lit(formId)} and r._deleted_at is null`
 }
 
@@ -76,56 +101,13 @@ function cellOf({ data_type, is_array, question_id, question_type }: WideColumn)
     return sql`(select array_agg(f.name order by f.position) from intake.response_files f
       where f.team_id = r.team_id and f.response_id = r.id and f.question_id = ${id})`
   }
-  const place = sql.lit(PLACES[data_type as keyof typeof PLACES])
   const type = sql.raw(data_type)
   return is_array
-    ? sql`(select array_agg((each.value ->> ${place})::${type} order by each.place)
-        from jsonb_array_elements(answers.of -> ${id}) with ordinality as each (value, place))`
-    : sql`(answers.of -> ${id} -> 0 ->> ${place})::${type}`
+    ? elementsOf(sql`answers.of -> ${id}`, sql.lit(PLACES[data_type as keyof typeof PLACES]), type)
+    : sql`(first.${type} ->> ${id})::${type}`
 }
 
-/** Columns before those of the questions. */
-export const EXPORT_COLUMNS = {
-  team_id: 'The team (intake_analytics.teams).',
-  row_number: 'Place of the row in the file, from 1.',
-  patient: 'Pseudonym of the patient (intake_analytics.patients).',
-  sent_at: 'When the form was sent.',
-  completed_at: 'When it was completed.',
-  is_archived: 'True when the answers are archived.',
-} as const
-
-/**
- * The statement that makes the wide view of one export, for analysts: intake_analytics.export_answers with one column a
- * question. It shows nothing that export_answers does not show.
- */
-export function exportView(
-  view: string,
-  teamId: number,
-  exportId: string,
-  columns: readonly WideColumn[],
-): RawBuilder<unknown> {
-  const values = columns.map((column) => {
-    const own = sql`filter (where e.question_id = ${sql.lit(column.question_id)})`
-    return sql`${exportCellOf(column, own)} as ${sql.ref(column.column_name)}`
-  })
-  const fixed = sql`e.team_id, e.row_number, min(e.patient) as patient, min(e.sent_at) as sent_at,
-    min(e.completed_at) as completed_at, bool_or(e.is_archived) as is_archived`
-  return sql`create or replace view ${sql.table(view)} with (security_barrier = true) as
-    select ${sql.join([fixed, ...values])}
-    from intake_analytics.export_answers e
-    where e.team_id = ${sql.lit(teamId)} and e.export_id = ${sql.lit(exportId)}
-    group by e.team_id, e.row_number`
-}
-
-function exportCellOf({ data_type }: WideColumn, own: RawBuilder<unknown>): RawBuilder<unknown> {
-  switch (data_type) {
-    case 'numeric':
-      return sql`min(e.value_number) ${own}`
-    case 'boolean':
-      return sql`bool_or(e.value_boolean) ${own}`
-    case 'integer':
-      return sql`min(e.value_year) ${own}`
-    default:
-      return sql`min(coalesce(e.choice, e.value_text)) ${own}`
-  }
+export function elementsOf(list: RawBuilder<unknown>, place: RawBuilder<unknown>, type: RawBuilder<unknown>) {
+  return sql`(select array_agg((each.value ->> ${place})::${type} order by each.place)
+    from jsonb_array_elements(${list}) with ordinality as each (value, place))`
 }

@@ -61,11 +61,10 @@ async function make(db: Transaction<Warehouse>, files: readonly ViewFile[]): Pro
 
 async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): Promise<void> {
   try {
-    // The wide views of exports are built on ours, and made again with them (wide-views.ts).
+    // The wide views for analysts are built on ours, and made again with them (wide-views.ts).
     const { rows: wide } = await sql<{ view: string }>`
-      select 'intake_exports.' || view_name as view from intake_raw.wide_views where kind = 'export'`.execute(
-      db,
-    )
+      select case kind when 'export' then 'intake_exports.' else 'intake_forms.' end || view_name as view
+      from intake_raw.wide_views where kind <> 'form'`.execute(db)
     for (const { view } of [...wide, ...files.toReversed()])
       await sql`drop view if exists ${sql.table(view)}`.execute(db)
   } catch (error) {

@@ -12,7 +12,22 @@ export async function questionsOf(
   db: Kysely<Warehouse>,
   subject: Subject,
 ): Promise<readonly AskedQuestion[]> {
-  return subject.kind === 'export' ? await ofExport(db, subject) : await ofForm(db, subject)
+  if (subject.kind === 'export') return await ofExport(db, subject)
+  const questions = await ofForm(db, subject)
+  return subject.kind === 'form' ? questions : questions.map(asShown)
+}
+
+/** Of a date analysts see the year; of a file and a signature, whether there is one. */
+function asShown(question: AskedQuestion): AskedQuestion {
+  switch (question.kind) {
+    case 'date':
+      return { ...question, kind: 'year' }
+    case 'file':
+    case 'signature':
+      return { ...question, kind: 'checkbox', repeats: false }
+    default:
+      return question
+  }
 }
 
 async function ofExport(db: Kysely<Warehouse>, { team_id, subject_id }: Subject) {

@@ -9,7 +9,8 @@ import { lockAlone } from '../warehouse/locks.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { nameFor } from './column-names.ts'
-import { EXPORT_COLUMNS, exportView, FORM_COLUMNS, formView } from './view-sql.ts'
+import { EXPORT_COLUMNS, exportView, SHOWN_COLUMNS, shownView } from './shown-sql.ts'
+import { FORM_COLUMNS, formView } from './view-sql.ts'
 import { columnsFor, type WideColumn } from './wide-columns.ts'
 import { followAnswers, questionsOf } from './wide-questions.ts'
 import { changedSubjects, SCHEMAS, type Subject } from './wide-subjects.ts'
@@ -56,6 +57,12 @@ async function makeInTurn(
   return view_name === subject.view_name ? await makeView(db, subject, words) : null
 }
 
+const MADE = {
+  form: { fixed: FORM_COLUMNS, make: formView },
+  shown: { fixed: SHOWN_COLUMNS, make: shownView },
+  export: { fixed: EXPORT_COLUMNS, make: exportView },
+} as const
+
 async function makeView(
   db: Transaction<Warehouse>,
   subject: Subject,
@@ -70,14 +77,14 @@ async function makeView(
     on conflict (team_id, kind, subject_id) do update set signature = excluded.signature, made_at = now()`.execute(
     db,
   )
-  const fixed = kind === 'form' ? FORM_COLUMNS : EXPORT_COLUMNS
+  const { fixed, make } = MADE[kind]
   const columns = columnsFor(
     await knownColumns(db, subject),
     await questionsOf(db, subject),
     new Set([...Object.keys(fixed), ...words]),
   )
   await keepColumns(db, subject, columns)
-  const make = kind === 'form' ? formView : exportView
+  await dropOlder(db, view, [...Object.keys(fixed), ...columns.map(({ column_name }) => column_name)])
   await runUnseen(db, make(view, team_id, subject_id, columns))
   await comment(db, view, subject, fixed, columns)
   for (const role of await readersOf(db, kind)) {
@@ -86,9 +93,18 @@ async function makeView(
   return view
 }
 
+/** Drops a view whose columns do not begin those of the new one: an older version made it. Fails if others built on it. */
+async function dropOlder(db: Transaction<Warehouse>, view: string, names: readonly string[]): Promise<void> {
+  const { rows } = await sql<{ older: boolean }>`
+    select array_agg(attname::text order by attnum) is distinct from (${names}::text[])[:count(*)] as older
+    from pg_attribute where attrelid = to_regclass(${view.replace('.', '."')} || '"') and attnum > 0
+    having count(*) > 0`.execute(db)
+  if (rows[0]?.older) await sql`drop view ${sql.table(view)}`.execute(db)
+}
+
 /** The roles that read such views, as far as they exist; sql/roles.sql grants to roles that are created later. */
 async function readersOf(db: Transaction<Warehouse>, kind: Subject['kind']): Promise<readonly string[]> {
-  const readers = ['intake_loader', 'intake_clinical', ...(kind === 'export' ? ['intake_analyst'] : [])]
+  const readers = ['intake_loader', 'intake_clinical', ...(kind === 'form' ? [] : ['intake_analyst'])]
   const { rows } = await sql<{ rolname: string }>`
     select rolname from pg_roles where rolname = any(${readers}::text[])`.execute(db)
   return rows.map(({ rolname }) => rolname)
@@ -100,7 +116,11 @@ async function freeName(db: Transaction<Warehouse>, { kind, name, subject_id }: 
     select relname as name from pg_class where relnamespace = ${SCHEMAS[kind]}::regnamespace
     union select view_name from intake_raw.wide_views where kind = ${kind}`.execute(db)
   const taken = new Set(rows.map((row) => row.name))
-  return nameFor(`${kind} ${name ?? subject_id}`, { empty: kind, prefix: '', taken })
+  return nameFor(`${kind === 'export' ? kind : 'form'} ${name ?? subject_id}`, {
+    empty: kind,
+    prefix: '',
+    taken,
+  })
 }
 
 async function knownColumns(db: Transaction<Warehouse>, { kind, team_id, subject_id }: Subject) {
@@ -142,7 +162,7 @@ async function comment(
   fixed: Readonly<Record<string, string>>,
   columns: readonly WideColumn[],
 ): Promise<void> {
-  const what = kind === 'form' ? 'One row a response to the form' : 'One row of the export'
+  const what = kind === 'export' ? 'One row of the export' : 'One row a response to the form'
   const texts: [string, string][] = [
     ...Object.entries(fixed),
     ...columns.map(({ column_name, question_text, question_id }): [string, string] => [

@@ -6,7 +6,7 @@ import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { lockStreams } from '../load/runs.ts'
-import { isRemovedError, restoreTeam, teamIdOf } from '../load/teams.ts'
+import { isRemovedError, noteTimezone, restoreTeam, teamIdOf } from '../load/teams.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
@@ -121,7 +121,9 @@ export async function numberTeams(
     const teamId = options.dry
       ? await knownTeamId(options, control, team.name)
       : await numberOf(options, control, team.name)
-    if (teamId !== null) numbered.push({ ...team, teamId })
+    if (teamId === null) continue
+    if (!options.dry) await noteTimezone(control.db, teamId, team.timezone ?? 'UTC')
+    numbered.push({ ...team, teamId })
   }
   return numbered
 }

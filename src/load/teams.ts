@@ -117,3 +117,15 @@ export async function noteEnvironment(
     .where('environment', 'is distinct from', environment)
     .execute()
 }
+
+/** Stores the time zone of a team, if it changed and Postgres knows it; its days are those of daily figures. */
+export async function noteTimezone(db: Kysely<Warehouse>, teamId: number, timezone: string): Promise<void> {
+  const { rows } = await sql`
+    select from intake.teams where team_id = ${teamId} and timezone <> ${timezone}`.execute(db)
+  if (rows.length === 0) return
+  await sql`
+    update intake.teams set timezone = ${timezone}
+    where team_id = ${teamId} and exists (select from pg_timezone_names where lower(name) = lower(${timezone}))`.execute(
+    db,
+  )
+}

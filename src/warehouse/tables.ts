@@ -6,7 +6,12 @@ type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 type BigInt_ = ColumnType<string, number | string | undefined, number | string>
 
 export interface Warehouse {
-  'intake.teams': { team_id: Generated<number>; name: string; environment: string | null }
+  'intake.teams': {
+    team_id: Generated<number>
+    name: string
+    environment: string | null
+    timezone: Generated<string>
+  }
   'intake_raw.records': {
     team_id: number
     stream: string

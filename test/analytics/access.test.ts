@@ -224,9 +224,10 @@ describe('with several teams', () => {
       }
       const exported = await client.query<{ name: string }>(
         `select c.oid::regclass::text as name from pg_class c
-         where relnamespace = 'intake_exports'::regnamespace`,
+         where relnamespace in ('intake_exports'::regnamespace, 'intake_forms'::regnamespace)`,
       )
-      expect(exported.rows.length).toBeGreaterThan(3)
+      expect(exported.rows.filter(({ name }) => name.startsWith('intake_exports.')).length).toBeGreaterThan(3)
+      expect(exported.rows.filter(({ name }) => name.startsWith('intake_forms.')).length).toBeGreaterThan(3)
       for (const { name } of exported.rows) {
         await client.query(`select 1 from ${name} where pg_temp.tell(team_id, patient)`)
       }

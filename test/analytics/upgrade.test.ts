@@ -6,7 +6,7 @@ import { openScene, openWarehouse, query } from '../e2e/support/scene.ts'
 import { cleanUp, temporaryDirectory } from '../support/embedded-fixture.ts'
 
 const VIEWS = `select format('%I.%I', schemaname, viewname) as name, definition from pg_views
-  where schemaname in ('intake', 'intake_analytics', 'intake_exports') order by 1`
+  where schemaname in ('intake', 'intake_analytics', 'intake_exports', 'intake_forms') order by 1`
 const MADE = 'select name, hash, made_at from intake_ops.view_files order by 1'
 
 describe('views', () => {

@@ -64,7 +64,7 @@ describe('an analyst', () => {
 
   it('reads only the views, through which nobody may write', async () => {
     const views = await analyst.rows<{ name: string }>(
-      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname = 'intake_analytics'`,
+      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname in ('intake_analytics', 'intake_exports', 'intake_forms')`,
     )
     expect(views.length).toBeGreaterThanOrEqual(10)
     const ends = await analyst.endings(
@@ -95,9 +95,29 @@ describe('an analyst', () => {
     ]) {
       expect(canaryRows[table], table).toBeGreaterThan(0)
     }
-    const seen = await everything(analyst, 'intake_analytics')
+    const schemas = ['intake_analytics', 'intake_exports', 'intake_forms']
+    const seen = (await Promise.all(schemas.map((schema) => everything(analyst, schema)))).join('\n')
     expect(seen).toContain('Intake')
+    expect(seen).toMatch(/^intake_forms\.form_intake .*"payer": \["HMO"/m)
     expect(seen.split('\n').filter((line) => SEEN.test(line))).toEqual([])
+  })
+
+  it('sees each form as a wide view: one column a question, with what answers shows of it', async () => {
+    expect(
+      await analyst.rows(`select * from intake_forms.form_intake where response_id = 'r1'`),
+    ).toMatchObject([
+      {
+        ...{ team_id: 1, is_submitted: true, name: null, what_brings_you_here: null, date_of_birth: null },
+        ...{
+          weight_kg: [81.5],
+          i_smoke: [true],
+          payer: ['HMO', 'PPO'],
+          devices: ['Cane', 'Walker, with wheels'],
+        },
+        ...{ medicines: null, card: true, signature: true },
+        patient: createHmac('sha256', KEY).update('1:p').digest('hex'),
+      },
+    ])
   })
 
   it('finds it in no name, comment or definition, which Postgres shows to everybody', async () => {
@@ -119,7 +139,7 @@ describe('an analyst', () => {
   it('finds the canary in no error, whatever the query', async () => {
     const columns = await analyst.rows<{ view: string; name: string }>(
       `select format('%I.%I', table_schema, table_name) as view, column_name as name from information_schema.columns
-       where table_schema = 'intake_analytics'`,
+       where table_schema in ('intake_analytics', 'intake_exports', 'intake_forms')`,
     )
     const errors = await analyst.errors(
       columns.flatMap(({ view, name }) =>
@@ -143,6 +163,7 @@ describe('patients', () => {
       `${Math.floor((year - born) / 10) * 10}-${Math.floor((year - born) / 10) * 10 + 9}`
     expect(of('p')).toEqual({
       ...{ birth_year: 1980, age_band: band(1980), zip3: null, state: null, sex_at_birth: null },
+      provider: expect.stringMatching(/^[0-9a-f]{64}$/),
       tags: ['Fall risk'],
     })
     expect(of('in a small area')).toMatchObject({

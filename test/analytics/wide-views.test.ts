@@ -244,6 +244,32 @@ describe('the view of a form', () => {
     ])
   })
 
+  it('for analysts has the same columns, of answers that they may see, through every change', async () => {
+    const seen = `select * from intake_forms.form_intake_ete where response_id in ('r1', 'r3') order by response_id`
+    const analyst = await makeLogin(warehouse.url, 'intake_analyst')
+    const forAnalysts = (column: string) =>
+      column.replace(/^(card|signature) .*/, '$1 boolean').replace(/^(date_of_birth) date/, '$1 integer')
+    expect(await columns('intake_forms.form_intake_ete')).toEqual([
+      ...FIRST.map(forAnalysts),
+      'weight_kg_text text',
+      'name_3 numeric',
+    ])
+    const seenRows = await analyst.rows(seen)
+    expect(seenRows).toMatchObject([
+      // Their answers name no text of the form, so that nobody decided on what they answer.
+      {
+        response_id: 'r1',
+        name: null,
+        order_2: null,
+        medicine: null,
+        card: true,
+        signature: true,
+        name_3: null,
+      },
+      { response_id: 'r3', name: null, weight_kg_text: null, card: false, signature: false },
+    ])
+  })
+
   it('stays when its form is deleted, with its answers', async () => {
     service.records.forms.splice(0)
     await run('backfill', '--full')
@@ -260,7 +286,7 @@ describe('the view of a form', () => {
       form('i', '', QUESTIONS),
     )
     await run('backfill')
-    const made = `select view_name, made_at from intake_raw.wide_views order by 1`
+    const made = `select view_name, made_at from intake_raw.wide_views where kind = 'form' order by 1`
     const before = await rows(made)
     // form_questions is a table.
     expect(before.map(({ view_name }) => view_name)).toEqual(['form', 'form_intake_ete', 'form_questions_2'])
@@ -299,7 +325,9 @@ describe('the view of a form', () => {
     service.records.forms.push(form('j', 'Made twice', QUESTIONS), form('k', 'Broken', QUESTIONS))
     await run('backfill', '--streams', 'forms')
     await rows('drop view intake.form_made_twice; drop view intake.form_broken')
-    await rows(`delete from intake_raw.wide_views where view_name in ('form_made_twice', 'form_broken')`)
+    await rows(
+      `delete from intake_raw.wide_views where kind = 'form' and view_name in ('form_made_twice', 'form_broken')`,
+    )
     // Another table has the name.
     await rows(`insert into intake_raw.wide_views values (1, 'form', 'k', 'form_broken', '')`)
     await rows('create table intake.form_broken (mine int)')
@@ -308,7 +336,7 @@ describe('the view of a form', () => {
       expect(code).toBe(0)
       expect(stderr).toContain('note: the wide views are not up to date (SQLSTATE 42809)')
     }
-    const made = `select relname from pg_class where relname ~ '^form_(made|broken)' and relkind = 'v' order by 1`
+    const made = `select relname from pg_class where relname ~ '^form_(made|broken)' and relkind = 'v' and relnamespace = 'intake'::regnamespace order by 1`
     expect(await rows(made)).toEqual([{ relname: 'form_made_twice' }])
     await rows('drop table intake.form_broken')
     await run('backfill')
@@ -358,7 +386,7 @@ describe.skipIf(realDataMissing)(`of public questionnaires and a survey${reasonW
     })
     expect((await scene.backfill()).code).toBe(0)
     const views = await scene.query<{ kind: string; name: string; made_at: Date }>(
-      `select kind, format('%I.%I', case kind when 'form' then 'intake' else 'intake_exports' end, view_name) as name, made_at
+      `select kind, format('%I.%I', case kind when 'form' then 'intake' when 'shown' then 'intake_forms' else 'intake_exports' end, view_name) as name, made_at
        from intake_raw.wide_views order by 1, 2`,
     )
     const [asked] = await scene.query<{ forms: number; exports: number }>(
@@ -367,7 +395,15 @@ describe.skipIf(realDataMissing)(`of public questionnaires and a survey${reasonW
        from intake.form_questions where question_id is not null`,
     )
     expect(views.filter(({ kind }) => kind === 'form')).toHaveLength(asked!.forms)
+    expect(views.filter(({ kind }) => kind === 'shown')).toHaveLength(asked!.forms)
     expect(views.filter(({ kind }) => kind === 'export')).toHaveLength(asked!.exports)
+    // Each row with an answer is the response of its client that was submitted then; each of the survey's has one.
+    const [joined] = await scene.query<{ rows: number; joined: number }>(
+      `select count(distinct (export_id, row_number))::int as rows, count(distinct response_id)::int as joined
+       from intake_analytics.export_answers`,
+    )
+    expect(joined!.rows).toBeGreaterThan(270)
+    expect(joined!.joined).toBe(joined!.rows)
     const client = await connect(scene.url)
     let rows = 0
     for (const { name } of views) rows += (await client.query(`select * from ${name}`)).rows.length

@@ -51,7 +51,7 @@ const NOT_OF_THE_ANSWER = new Set([
     'document_id',
   ],
   // Whether, not what.
-  ...['is_shown', 'is_answered', 'is_reworded', 'time_to_submit'],
+  ...['is_shown', 'is_answered', 'is_reworded', 'time_to_submit', 'provider'],
 ])
 
 const at = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
@@ -174,7 +174,7 @@ type Row = Readonly<Record<string, unknown>>
 async function rowsOfViews(): Promise<ReadonlyMap<string, readonly Row[]>> {
   const views = await analyst.rows<{ name: string }>(
     `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where n.nspname in ('intake_analytics', 'intake_exports') and c.relkind in ('v', 'm', 'r') order by 1`,
+     where n.nspname in ('intake_analytics', 'intake_exports', 'intake_forms') and c.relkind in ('v', 'm', 'r') order by 1`,
   )
   const rows = new Map<string, readonly Row[]>()
   for (const { name } of views) {
@@ -204,7 +204,7 @@ async function shownColumns(chosen: (form: FormName, time: Time) => boolean): Pr
       if (source === null || !chosen(source.form, source.time)) continue
       for (const [column, value] of Object.entries(row)) {
         if (NOT_OF_THE_ANSWER.has(column) || value === null) continue
-        shown.add(`${view.replace(/_(by_type|hidden|visible)_(before|now)$/, '')} ${column}`)
+        shown.add(`${view.replace(/_(by_type|hidden|visible)(_(before|now))?$/, '')} ${column}`)
       }
     }
   }
@@ -263,7 +263,7 @@ describe('after a question was decided on, reworded and decided on again', () =>
       expect(shown).toContain(`intake_analytics.matrix_answers ${column}`)
     // Each column of a view of answers is among them: none is untested below.
     for (const [view, rows] of await rowsOfViews()) {
-      const name = view.replace(/_(by_type|hidden|visible)_(before|now)$/, '')
+      const name = view.replace(/_(by_type|hidden|visible)(_(before|now))?$/, '')
       if (!rows.some((row) => sourceOf(view, row)?.time === 'now') || /\.responses$/.test(view)) continue
       for (const column of Object.keys(rows[0]!).filter(
         (each) => !NOT_OF_THE_ANSWER.has(each) && each !== 'value_year',
@@ -281,6 +281,7 @@ describe('after a question was decided on, reworded and decided on again', () =>
       'intake_analytics.answers choice',
       'intake_analytics.export_answers choice',
       'intake_exports.export former_single_choice',
+      'intake_forms.form former_single_choice',
     ])
   })
 

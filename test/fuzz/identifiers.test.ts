@@ -106,7 +106,7 @@ it('a form has one column per question, which another run leaves unchanged', PAT
     const { rows } = await client.query<{ name: string; comment: string }>(
       `select a.attname as name, col_description(a.attrelid, a.attnum) as comment
        from intake_raw.wide_views v join pg_attribute a on a.attrelid = ('intake.' || quote_ident(v.view_name))::regclass
-       where v.subject_id = $1 and a.attnum > 0 order by a.attnum`,
+       where v.kind = 'form' and v.subject_id = $1 and a.attnum > 0 order by a.attnum`,
       [form],
     )
     return rows

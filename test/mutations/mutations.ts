@@ -1145,9 +1145,16 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a day of daily_volume is one of the session',
     file: 'sql/views/28_daily_volume.sql',
-    from: "(at at time zone 'UTC')::date as day",
-    to: 'at::date as day',
-    tests: ['test/analytics/zones.test.ts'],
+    from: '(h.at at time zone t.timezone)::date as day',
+    to: 'h.at::date as day',
+    tests: ['test/analytics/joins.test.ts'],
+  },
+  {
+    bug: 'a row of an export that two responses fit gets one of them',
+    file: 'sql/views/30_export_answers.sql',
+    from: 'having count(*) = 1',
+    to: 'having count(*) > 0',
+    tests: ['test/analytics/joins.test.ts'],
   },
   {
     bug: 'ages are reckoned by the day of the session',

@@ -119,7 +119,7 @@ describe('migrate of a warehouse that version 0.1 left', () => {
     const analyst = await makeLogin(warehouse.url, 'intake_analyst')
     const views = await query<{ name: string }>(
       warehouse.url,
-      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname in ('intake_analytics', 'intake_exports') order by 1`,
+      `select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname in ('intake_analytics', 'intake_exports', 'intake_forms') order by 1`,
     )
     expect(views.length).toBeGreaterThan(20)
     // The wide views of exports moved; export_answers did not.
