@@ -75,7 +75,7 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
     'From their declarations in `src/streams` ([adding a resource](adding-a-resource.md)).',
     streams(),
     '## Worked questions',
-    'The tests run each query against the emulator and compare the result with the emulator’s own records.',
+    'The tests run each query, and compare the result with the emulator’s own records or with a fixed world.',
     questions(),
     '## Views for analysts: `intake_analytics`',
     ...relations(analytics, 'intake_analytics'),
