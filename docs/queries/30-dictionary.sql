@@ -1,4 +1,4 @@
--- Which views and columns are there, of which types, and what do they contain?
+-- Which views and columns are there, and what does each contain?
 select c.relname::text as view, a.attname::text as column, format_type(a.atttypid, a.atttypmod) as type,
   col_description(c.oid, a.attnum) as description
 from pg_class c
