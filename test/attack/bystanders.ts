@@ -89,7 +89,7 @@ const FORBIDDEN = [
   'alter view intake_analytics.patients set (security_invoker = true)',
   'drop view intake_analytics.patients',
   'insert into intake_analytics.patients default values',
-  'lock table intake.patients in access exclusive mode',
+  'begin; lock table intake.patients in access exclusive mode',
   'truncate intake_raw.inbox',
   "select pg_read_file('/etc/passwd')",
   "copy intake_analytics.patients to program 'cat'",
@@ -102,11 +102,13 @@ const reader: Attack = ({ url }) =>
   withLogin(url, 'in role intake_analyst', (own) =>
     connected(own, async (analyst) => {
       const done: string[] = []
-      for (const statement of FORBIDDEN)
+      for (const statement of FORBIDDEN) {
         await analyst.query(statement).then(
           () => done.push(statement),
           () => {},
         )
+        await analyst.query('rollback')
+      }
       return done
     }),
   )

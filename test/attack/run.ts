@@ -1,9 +1,10 @@
 /**
- * `npm run attack -- [--seconds 10] [--only NAME]`: attacks a fresh installation, as docs/security.md describes, while signed
- * events are sent from the same address. Prints, for each attack, how many were accepted, their p99 and the memory of
- * `serve`. Exit 1 where an attack succeeds.
+ * `npm run attack -- [--seconds 10] [--only NAME,…]`: attacks a fresh installation, as docs/security.md describes. During the
+ * attacks on the endpoint, signed events are sent from the same address: it prints how many were accepted, their p99 and
+ * the memory of `serve`. Then odd requests, logins that only read, and groups of queries of an analyst. Exit 4 where an
+ * attack succeeds, 1 where the suite itself fails.
  */
-import { execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -18,12 +19,16 @@ import { whenInterrupted } from '../support/interruption.ts'
 import { withSession } from '../support/sessions.ts'
 import { readWords, wholeNumber } from '../support/words.ts'
 import { BYSTANDERS } from './bystanders.ts'
+import { askAll } from './queries.ts'
+import { oddRequests, sendOdd } from './requests.ts'
 import { eventOf, post, send } from './traffic.ts'
+import { makeWorld } from './world.ts'
 
-const USAGE = `npm run attack -- [--seconds 10] [--only NAME]
+const USAGE = `npm run attack -- [--seconds 10] [--only NAME,…] [--weaken SQL]
 
   --seconds N  how long each attack on the endpoint lasts
-  --only NAME  one attack on the endpoint`
+  --only NAME  one attack on the endpoint, or \`requests\`, \`logins\` or \`queries\`; several with commas
+  --weaken SQL first runs this as the owner, to see that the suite finds what it opens`
 
 /** Each attack with what it does. */
 const ATTACKS = {
@@ -45,37 +50,66 @@ const MAX_MEGABYTES = 300
 const MAX_HEALTH_MS = 1_000
 const PER_SECOND = 40
 
-const { values } = readWords(USAGE, { seconds: { type: 'string' }, only: { type: 'string' } })
+const { values } = readWords(USAGE, {
+  seconds: { type: 'string' },
+  only: { type: 'string' },
+  weaken: { type: 'string' },
+})
+const GROUPS = ['requests', 'logins', 'queries'] as const
+const only = values.only?.split(',')
+const unknown = only?.find((name) => !(name in ATTACKS) && !GROUPS.some((each) => each === name))
+if (unknown !== undefined) {
+  process.stderr.write(
+    `--only takes some of ${[...Object.keys(ATTACKS), ...GROUPS].join(', ')}, not ${unknown}\n`,
+  )
+  process.exit(2)
+}
+const isWanted = (name: string) => only?.includes(name) ?? true
 const seconds = wholeNumber('--seconds', values.seconds ?? '10')
 const SECRET = 'a secret of the attacked installation'
 const faults: string[] = []
+let tried = 0
 const say = (line: string) => void process.stdout.write(`${line}\n`)
 
+const serving: ChildProcess[] = []
 const folder = temporaryDirectory()
 const dataDir = join(folder, 'data')
 mkdirSync(dataDir)
 const server = await openEmbedded({ dataDir })
 const ended = async () => {
-  serve?.kill('SIGTERM')
+  for (const each of serving) each.kill('SIGTERM')
   await server.stop()
   await cleanUp()
 }
 whenInterrupted(ended)
+process.once('uncaughtException', async (error) => {
+  process.stderr.write(`${error.stack}\n`)
+  await ended()
+  process.exit(1)
+})
 const env = {
   PATH: process.env.PATH,
   ...{ DATABASE_URL: server.url, INTAKE_WEBHOOK_SECRETS: SECRET, LOG_LEVEL: 'error', INTAKE_CRON: 'off' },
   ...{ INTAKE_WEBHOOK_PORT: '0', INTAKE_ADMIN_PORT: '0', INTAKE_DATA_DIR: join(folder, 'none') },
 }
 const cli = builtFile('cli.js')
-const serve = spawn(process.execPath, ['--max-semi-space-size=4', cli, 'serve', '--json'], {
-  ...{ env, cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] },
-})
-const lines: string[] = []
-for await (const line of createInterface({ input: serve.stdout! })) {
-  lines.push(line)
-  if (line === '}') break
+
+/** A `serve` with these variables besides, once it answers. */
+async function startServe(more: Readonly<Record<string, string>> = {}) {
+  const child = spawn(process.execPath, ['--max-semi-space-size=4', cli, 'serve', '--json'], {
+    ...{ env: { ...env, ...more }, cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] },
+  })
+  serving.push(child)
+  const lines: string[] = []
+  for await (const line of createInterface({ input: child.stdout! })) {
+    lines.push(line)
+    if (line === '}') break
+  }
+  const { webhooks, admin } = JSON.parse(lines.join('\n')) as { webhooks: string; admin: string }
+  return { child, webhooks, admin }
 }
-const { webhooks, admin } = JSON.parse(lines.join('\n')) as { webhooks: string; admin: string }
+
+const { child: serve, webhooks, admin } = await startServe()
 
 const rows = async <Row extends object>(text: string, given: unknown[] = []) =>
   await withSession(server.url, async (client) => (await client.query<Row>(text, given)).rows)
@@ -136,10 +170,12 @@ async function attackEndpoint(kind: keyof typeof ATTACKS): Promise<void> {
   say(
     `${ATTACKS[kind].padEnd(58)} ${figures.join(' ')}${bad.length === 0 ? '' : `  WRONG: ${bad.join(', ')}`}`,
   )
+  tried += 1
   for (const each of bad) faults.push(`${ATTACKS[kind]}: ${each}`)
 }
 
 const report = (name: string, succeeded: readonly string[]) => {
+  tried += 1
   say(`${name.padEnd(58)} ${succeeded.length === 0 ? 'refused' : `WRONG: ${succeeded.join('; ')}`}`)
   for (const each of succeeded) faults.push(`${name}: ${each}`)
 }
@@ -211,19 +247,72 @@ function insecureDatabase(): readonly string[] {
   return ['accepted']
 }
 
+/** Every odd request, one after the other; nothing of them may end `serve` or disturb the next signed event. */
+async function attackWithRequests(): Promise<void> {
+  const inbox = async () =>
+    (await rows<{ count: number }>('select count(*)::int from intake_raw.inbox'))[0]!.count
+  let sent = 0
+  for (const each of oddRequests(SECRET)) {
+    const stored = async () => (await inbox()) - sent
+    const send = async () => {
+      sent += 1
+      return await post(webhooks, eventOf(`after ${sent}`), SECRET)
+    }
+    report(`request: ${each.name}`, await sendOdd(each, { url: webhooks, stored, send }))
+  }
+  report('serve runs on after all of them', serve.exitCode === null ? [] : ['it ended'])
+}
+
+async function attackWithQueries(): Promise<void> {
+  const world = await makeWorld({
+    ...{ url: server.url, north: { url: webhooks, secret: SECRET } },
+    async openSouth() {
+      const secret = 'a secret of the second team'
+      const { child, webhooks: url } = await startServe({
+        INTAKE_TEAM: 'south',
+        INTAKE_WEBHOOK_SECRETS: secret,
+      })
+      const close = async () => {
+        child.kill('SIGTERM')
+        await once(child, 'exit')
+      }
+      return { url, secret, close }
+    },
+    grant: (login, team) =>
+      void execFileSync(process.execPath, [cli, 'access', 'grant', login, team], {
+        env,
+        cwd: folder,
+        stdio: 'ignore',
+      }),
+  })
+  try {
+    for (const [name, succeeded] of await askAll(world)) report(`query: ${name}`, succeeded)
+  } finally {
+    await world.end()
+  }
+}
+
+if (values.weaken !== undefined) await rows(values.weaken)
+const attacks = (Object.keys(ATTACKS) as (keyof typeof ATTACKS)[]).filter(isWanted)
 const busy = loadavg()[0]! / availableParallelism()
 if (busy > 0.5)
   say(`the machine is busy (load ${busy.toFixed(1)} a core): times say more about it than about intake-sync`)
-say(
-  `${'attack'.padEnd(58)} ${'accepted'.padStart(8)} ${'p99'.padStart(8)} ${'memory'.padStart(7)} ${'healthz'.padStart(8)}`,
-)
-for (const kind of Object.keys(ATTACKS) as (keyof typeof ATTACKS)[])
-  if (values.only === undefined || values.only === kind) await attackEndpoint(kind)
-if (values.only === undefined) {
+if (attacks.length > 0)
+  say(
+    `${'attack'.padEnd(58)} ${'accepted'.padStart(8)} ${'p99'.padStart(8)} ${'memory'.padStart(7)} ${'healthz'.padStart(8)}`,
+  )
+for (const kind of attacks) await attackEndpoint(kind)
+if (isWanted('requests')) {
   report('garbage after a valid event', await garbageAfterEvents())
   report('wrong signatures open sessions', await sessionsOfForgeries())
+  await attackWithRequests()
+}
+if (isWanted('logins')) {
   for (const [name, run] of Object.entries(BYSTANDERS)) report(name, await run({ url: server.url, work }))
   report('a remote database without verification', insecureDatabase())
+}
+if (isWanted('queries')) await attackWithQueries()
+if (only === undefined) {
   await work()
   const nested = await rows<{ open: number }>(
     `select count(*)::int as open from intake_raw.inbox where octet_length(body) > 1000000 and status <> 'dead'`,
@@ -234,5 +323,9 @@ serve.kill('SIGTERM')
 await once(serve, 'exit')
 await server.stop()
 await cleanUp()
-say(faults.length === 0 ? 'no attack succeeded' : `${faults.length} attacks succeeded`)
-process.exitCode = faults.length === 0 ? 0 : 1
+say(
+  faults.length === 0
+    ? `no attack of ${tried} succeeded`
+    : `${faults.length} things that were attacked are open:\n  ${faults.join('\n  ')}`,
+)
+process.exitCode = faults.length === 0 ? 0 : 4
