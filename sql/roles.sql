@@ -30,6 +30,8 @@ grant select on all tables in schema intake_analytics, intake_exports, intake_fo
 
 grant usage on schema intake, intake_analytics, intake_exports, intake_forms to intake_clinical;
 grant select on all tables in schema intake, intake_analytics, intake_exports, intake_forms to intake_clinical;
+grant usage on schema intake_fhir to intake_clinical;
+grant select on all tables in schema intake_fhir to intake_clinical;
 
 -- The key is for views, which run as their owner; the loader writes it, when it is configured.
 grant execute on function intake_ops.teams_of(text) to intake_loader, intake_analyst, intake_clinical;

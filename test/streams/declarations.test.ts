@@ -20,7 +20,15 @@ afterAll(async () => {
   await database.drop()
 })
 
-const SCHEMAS = ['intake', 'intake_raw', 'intake_ops', 'intake_analytics', 'intake_exports', 'intake_forms']
+const SCHEMAS = [
+  'intake',
+  'intake_raw',
+  'intake_ops',
+  'intake_analytics',
+  'intake_exports',
+  'intake_forms',
+  'intake_fhir',
+]
 
 async function tablesOf(schema: string): Promise<Record<string, ExpectedTable>> {
   const { rows } = await client.query<{

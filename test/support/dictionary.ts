@@ -67,6 +67,7 @@ function streams(): string {
 export async function dictionary(client: pg.Client, introduction: string): Promise<string> {
   const analytics = (await client.query<Column>(READ, ['intake_analytics'])).rows
   const intake = (await client.query<Column>(READ, ['intake'])).rows
+  const fhir = (await client.query<Column>(READ, ['intake_fhir'])).rows
   const views = intake.filter(({ kind }) => kind === 'v')
   const tables = intake.filter(({ kind }) => kind !== 'v')
   return `${[
@@ -82,11 +83,16 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
     '## Views for the clinical role: `intake`',
     'Each form also has a [wide view](#wide-views) `form_…`.',
     ...relations(views, 'intake'),
+    '## FHIR R4, for the clinical role: `intake_fhir`',
+    FHIR,
+    ...relations(fhir, 'intake_fhir'),
     '## Tables: `intake`',
     diagram(),
     ...relations(tables, 'intake'),
   ].join('\n\n')}\n`
 }
+
+const FHIR = readFileSync(new URL('warehouse-fhir.md', import.meta.url), 'utf8').trimEnd()
 
 function questions(): string {
   const folder = new URL('../../docs/queries/', import.meta.url)

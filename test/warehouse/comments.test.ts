@@ -7,7 +7,15 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 
-const SCHEMAS = ['intake', 'intake_raw', 'intake_ops', 'intake_analytics', 'intake_exports', 'intake_forms']
+const SCHEMAS = [
+  'intake',
+  'intake_raw',
+  'intake_ops',
+  'intake_analytics',
+  'intake_exports',
+  'intake_forms',
+  'intake_fhir',
+]
 
 let database: TestDatabase
 let client: pg.Client

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { UsageError } from '../../core/errors.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { type Format, WRITERS } from './formats.ts'
-import { type Column, openRows, type Query, type Row } from './query.ts'
+import { beginSnapshot, type Column, openRows, type Query, type Row } from './query.ts'
 
 export interface ExportOptions {
   readonly from: Query['from']
@@ -56,6 +56,7 @@ export interface ExportedFile {
 export async function exportRows(session: Session, options: ExportOptions): Promise<Manifest> {
   const { from, format, folder, byDay, minCell, signal } = options
   await prepareFolder(folder)
+  await beginSnapshot(session)
   const { columns, portions } = await openRows(session, {
     from,
     dayColumn: byDay,
@@ -86,6 +87,7 @@ export async function exportRows(session: Session, options: ExportOptions): Prom
     await WRITERS[format](path, columns, counted())
     files.push({ file, rows: count, ...(await digestOf(path)) })
   }
+  await session.client.query('commit')
   const manifest: Manifest = {
     format,
     columns: columns.map(({ name, type }) => ({ name, type })),
@@ -128,7 +130,7 @@ async function* partsOf(
   }
 }
 
-async function prepareFolder(folder: string): Promise<void> {
+export async function prepareFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     throw new UsageError(
       `--out: the folder cannot be made (${error.code})`,
@@ -176,13 +178,13 @@ function isSmall(text: string | null, minCell: number): boolean {
   return !(count === 0 || count >= minCell)
 }
 
-async function digestOf(path: string): Promise<{ readonly bytes: number; readonly sha256: string }> {
+export async function digestOf(path: string): Promise<{ readonly bytes: number; readonly sha256: string }> {
   const hash = createHash('sha256')
   for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer)
   return { bytes: (await stat(path)).size, sha256: hash.digest('hex') }
 }
 
-async function writeManifest(folder: string, manifest: unknown): Promise<void> {
+export async function writeManifest(folder: string, manifest: unknown): Promise<void> {
   const draft = join(folder, 'manifest.json.part')
   const file = await open(draft, 'wx', 0o600)
   try {

@@ -60,9 +60,13 @@ const KINDS: ReadonlyMap<number, ColumnKind> = new Map([
   [builtins.JSONB, 'json'],
 ])
 
-/** Opens a cursor in a transaction of its own. Throws `UsageError` for a query that cannot run. */
-export async function openRows({ client, db }: Session, query: Query): Promise<Rows> {
+/** Begins the transaction in which rows are read: one snapshot, read-only. Ends with the session, or with `commit`. */
+export async function beginSnapshot({ client }: Session): Promise<void> {
   await client.query('begin isolation level repeatable read, read only')
+}
+
+/** Opens a cursor in the snapshot; only one can be open. Throws `UsageError` for a query that cannot run. */
+export async function openRows({ client, db }: Session, query: Query): Promise<Rows> {
   try {
     const { sql: text } = cursorFor(query).compile(db)
     // The extended protocol runs one statement only.
@@ -95,7 +99,7 @@ async function* portionsOf(client: pg.Client): AsyncGenerator<readonly Row[]> {
     if (rows.length === 0) break
     yield rows.map((values) => ({ values: values.slice(0, -2), day: values.at(-2)!, json: values.at(-1)! }))
   }
-  await client.query('commit')
+  await client.query('close exported')
 }
 
 /** Values as Postgres writes them: no number loses a digit. */

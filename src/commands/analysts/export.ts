@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { exportRows } from '../../analytics/export/export.ts'
+import { exportFhir } from '../../analytics/export/fhir.ts'
 import { FORMATS, type Format } from '../../analytics/export/formats.ts'
 import type { Query } from '../../analytics/export/query.ts'
 import { readConfig } from '../../config/config.ts'
@@ -18,12 +19,13 @@ import { wholeNumber } from '../terminal/options.ts'
 
 interface Options {
   readonly sql?: string
-  readonly format: Format
+  readonly format: Format | 'fhir-ndjson'
   readonly out: string
   readonly as: Reader
   readonly byDay?: string
   readonly minCell?: number
   readonly countColumn?: readonly string[]
+  readonly team?: string
   readonly json?: true
 }
 
@@ -32,7 +34,11 @@ export function exportCommand(context: Context): Command {
     .description('write a view, or the result of a query, to files')
     .argument('[view]', 'a view: answers, or with its schema')
     .option('--sql <file>', 'in place of a view: a file with one select')
-    .addOption(new Option('--format <format>', 'format of the files').choices(FORMATS).default('csv'))
+    .addOption(
+      new Option('--format <format>', 'format of the files')
+        .choices([...FORMATS, 'fhir-ndjson'])
+        .default('csv'),
+    )
     .requiredOption('--out <folder>', 'a new or empty folder')
     .addOption(
       new Option('--as <reader>', 'the role whose rights apply')
@@ -50,9 +56,16 @@ export function exportCommand(context: Context): Command {
       'a column with counts, for --min-cell; may be repeated',
       (name, before: string[] = []) => [...before, name],
     )
+    .option('--team <name>', 'with --format fhir-ndjson: the team, where the reader sees several')
     .option('--json', 'print the manifest as one JSON document')
     .addHelpText('after', HELP)
-    .action((view: string | undefined, options: Options) => run(context, view, options))
+    .action((view: string | undefined, options: Options, command: Command) => {
+      const { format } = options
+      if (format !== 'fhir-ndjson') return run(context, view, { ...options, format })
+      const names = ['sql', 'byDay', 'minCell', 'countColumn', ...(options.as === 'clinical' ? [] : ['as'])]
+      const given = names.some((name) => command.getOptionValueSource(name) === 'cli')
+      return runFhir(context, view !== undefined || given, options)
+    })
 }
 
 const HELP = `
@@ -64,12 +77,26 @@ Rows are of one snapshot; files are readable by their owner only.
 (count, patients, responses_submitted …). It leaves out whole rows. It cannot
 know which sums the rows add up to: do not publish both.
 
+--format fhir-ndjson writes patients, forms and responses as FHIR R4, as a bulk
+data export does: one file for each type of resource. It names people, and is
+read with the role intake_clinical.
+
 Examples:
   intake-sync export answers --format parquet --out answers
   intake-sync export responses --by-day created_at --format ndjson --out responses
-  intake-sync export --sql docs/queries/07-weekly-volume.sql --min-cell 11 --out weekly`
+  intake-sync export --sql docs/queries/07-weekly-volume.sql --min-cell 11 --out weekly
+  intake-sync export --format fhir-ndjson --out fhir`
 
-async function run(context: Context, view: string | undefined, options: Options): Promise<void> {
+/** Options of rows, which FHIR resources do not have. */
+type RowOptions = Options & { readonly format: Format }
+
+async function run(context: Context, view: string | undefined, options: RowOptions): Promise<void> {
+  if (options.team !== undefined)
+    throw new UsageError(
+      '--team belongs to --format fhir-ndjson',
+      'leave it out: rows have their team_id',
+      '--team',
+    )
   const { format, out, as, byDay = null, minCell = null, countColumn } = options
   const { from, about } = await sourceOf(view, options)
   const config = readConfig(context.env)
@@ -87,6 +114,25 @@ async function run(context: Context, view: string | undefined, options: Options)
   const { suppressed } = manifest
   const left = suppressed === null ? '' : `; left out for small counts: ${suppressed.rows}`
   context.stdout.write(`${manifest.rows} rows in ${files}${left}\n`)
+}
+
+async function runFhir(context: Context, hasOthers: boolean, options: Options): Promise<void> {
+  if (hasOthers)
+    throw new UsageError(
+      '--format fhir-ndjson takes no view, no other reader and no option of rows',
+      'give it --out, and --team where there are several',
+      '--format',
+    )
+  await using warehouse = await requireWarehouse(context, readConfig(context.env))
+  await using session = await openSession({ url: warehouse.url, purpose: 'export' })
+  await takeRole(context, session, 'clinical')
+  const manifest = await exportFhir(session, {
+    ...{ folder: options.out, team: options.team, signal: context.signal },
+    about: { exported_at: new Date().toISOString(), version: context.version, role: READERS.clinical.role },
+  })
+  if (options.json) return printJson(context, manifest)
+  const counts = manifest.output.map(({ type, count }) => `${type}: ${count}`).join(', ')
+  context.stdout.write(`${counts}\n`)
 }
 
 interface Source {

@@ -30,7 +30,7 @@ export async function claimWarehouse(
   try {
     await takeLock(session, dataDir)
     await refuseForeign(session, dataDir)
-    await sql`drop schema if exists intake, intake_raw, intake_ops, intake_analytics, intake_exports, intake_forms cascade`.execute(
+    await sql`drop schema if exists intake, intake_raw, intake_ops, intake_analytics, intake_exports, intake_forms, intake_fhir cascade`.execute(
       session.db,
     )
     await migrate(url, { analyticsKey })

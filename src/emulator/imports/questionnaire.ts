@@ -154,7 +154,8 @@ const TABLES = new Set(['table', 'htable', 'gtable', 'atable', 'grid', 'group-ta
 
 function questionTypeOf(item: Fhir): Question['question_type'] {
   const type = textOf(item.type)
-  const control = controlsOf(item)[0] ?? null
+  // One that has the name of a type would be read as that.
+  const control = controlsOf(item).find((code) => !(code in TYPES) && !CHOICES.has(code)) ?? null
   if (CHOICES.has(type)) {
     const question_type = item.repeats === true ? 'multiple_choice' : 'single_choice'
     return { question_type, question_subtype: type === 'choice' ? control : type }
