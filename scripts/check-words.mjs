@@ -6,7 +6,19 @@ import { fileURLToPath } from 'node:url'
 
 /** Checked without arguments. Add a folder here once its text has been rewritten. */
 const ROOTS = [
-  ...['README.md', 'CHANGELOG.md', 'Dockerfile', 'docker-compose.yml', '.ci', 'docs', 'scripts'],
+  ...[
+    'README.md',
+    'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    'examples',
+    '.github',
+    'Dockerfile',
+    'docker-compose.yml',
+    '.ci',
+    'docs',
+    'scripts',
+  ],
   ...['src', 'test', 'sql/views', 'sql/migrations/0072_plain_comments.sql'],
 ]
 

@@ -13,6 +13,9 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8')
 const documents = [
   'README.md',
   'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'examples/README.md',
   ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name)),
@@ -146,6 +149,15 @@ describe.each(documents)('%s', (name) => {
       expect(spawnSync('sh', ['-n'], { input: script, encoding: 'utf8' }).stderr).toBe('')
     }
   })
+})
+
+test('the tour and the guide for contributors name only files and scripts that exist', () => {
+  const text = read('docs/tour.md') + read('CONTRIBUTING.md')
+  const named = [...text.matchAll(/`((?:src|test|docs|scripts)\/[\w./-]+)`/g)].map(([, path]) => path!)
+  expect(named.length).toBeGreaterThan(15)
+  expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([])
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  for (const [, script] of text.matchAll(/npm run ([\w:]+)/g)) expect(Object.keys(scripts)).toContain(script)
 })
 
 test('docs/architecture.md shows every folder of src, and no other', () => {
