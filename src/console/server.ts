@@ -28,6 +28,7 @@ import { serveBreaking } from './pages/break.ts'
 import { serveDeadLetters } from './pages/dead-letters.ts'
 import { serveInbox } from './pages/inbox.ts'
 import { serveInsights } from './pages/insights.ts'
+import { serveQuestions } from './pages/questions.ts'
 import { serveRecords } from './pages/records.ts'
 import { serveRuns } from './pages/runs.ts'
 import { servePages } from './pages/state.ts'
@@ -154,7 +155,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
 
 const PARTS = [
   ...[serveVisits, servePages, serveRuns, serveLive, serveInbox, serveDeadLetters, serveRecords, serveVerify],
-  ...[serveInsights, serveBreaking],
+  ...[serveInsights, serveQuestions, serveBreaking],
 ]
 
 const NOT_FOUND: Page = {

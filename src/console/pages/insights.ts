@@ -1,11 +1,10 @@
 /**
- * Questions and their classification, and charts over the analysts' views.
+ * Charts over the analysts' views.
  *
  * Invariant: reads the views of intake_analytics and nothing with identities: counts by form, question, week and channel.
  */
 import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
-import { listQuestions, type Question } from '../../analytics/classify.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { remembered } from '../readings.ts'
 import type { Shared } from '../shared.ts'
@@ -15,12 +14,10 @@ const PATIENCE_MS = 700
 /** The views read every response. */
 const FRESH_MS = 60_000
 const MAX_FORMS = 30
-const MAX_QUESTIONS = 500
 
 export function serveInsights(app: FastifyInstance, { options, readings, show }: Shared): void {
   const { clock } = options
   const insights = remembered(() => readings.look(readInsights), { freshMs: FRESH_MS, clock })
-  const questions = remembered(() => readings.look((db) => listQuestions(db, {})), { freshMs: 5_000, clock })
 
   app.get('/insights', VIEWER, async (request, reply) => {
     const found = await insights.within(PATIENCE_MS)
@@ -28,45 +25,20 @@ export function serveInsights(app: FastifyInstance, { options, readings, show }:
       view: 'insights',
       title: 'Insights',
       waits: found === null,
-      data: { found },
+      data: { found, within: [...WITHIN.map(({ text }) => text), LATER] },
     })
   })
-
-  app.get('/questions', VIEWER, async (request, reply) => {
-    const { shows = '' } = request.query as { shows?: string }
-    const all = await questions.within(PATIENCE_MS)
-    const listed = all?.filter((each) => shows === '' || each.shows === shows) ?? null
-    const data = {
-      ...{
-        shows,
-        forms: all === null ? null : formsOf(all),
-        total: listed?.length ?? 0,
-        limit: MAX_QUESTIONS,
-      },
-      listed: listed?.slice(0, MAX_QUESTIONS) ?? null,
-    }
-    return show(request, reply, { view: 'questions', title: 'Questions', waits: all === null, data })
-  })
 }
 
-interface FormQuestions {
-  readonly team: string
-  readonly form: string
-  readonly nothing: number
-  readonly structured: number
-  readonly everything: number
-}
-
-/** How many questions of each form show what; forms that hide most first. */
-function formsOf(questions: readonly Question[]): readonly FormQuestions[] {
-  const forms = new Map<string, FormQuestions>()
-  for (const { team, form_id, form, shows } of questions) {
-    const key = `${team} ${form_id}`
-    const before = forms.get(key) ?? { team, form: form ?? form_id, nothing: 0, structured: 0, everything: 0 }
-    forms.set(key, { ...before, [shows]: before[shows] + 1 })
-  }
-  return [...forms.values()].sort((a, b) => b.nothing - a.nothing)
-}
+/** Upper bounds, exclusive. */
+const WITHIN = [
+  { hours: 1, text: 'within an hour' },
+  { hours: 6, text: 'within 6 hours' },
+  { hours: 24, text: 'within a day' },
+  { hours: 72, text: 'within 3 days' },
+  { hours: 168, text: 'within a week' },
+] as const
+const LATER = 'later'
 
 export interface Insights {
   readonly forms: readonly {
@@ -82,7 +54,12 @@ export interface Insights {
     readonly opened: number
     readonly answered: number
     readonly median_hours: number | null
+    /** Sent a week ago or earlier; and those of them that nobody opened. */
+    readonly due: number
+    readonly no_shows: number
   }[]
+  /** Answered messages by the time from sending to submission: one count for each of `WITHIN`, and the later ones. */
+  readonly times: readonly number[]
   readonly weeks: readonly {
     readonly week: string
     readonly asked: number
@@ -105,8 +82,14 @@ async function readInsights(db: Kysely<Warehouse>): Promise<Insights> {
   const channels = await sql<Insights['channels'][number]>`
     select coalesce(channel, 'unknown') as channel, count(*)::float8 as sent,
       count(*) filter (where is_opened)::float8 as opened, count(*) filter (where is_answered)::float8 as answered,
-      extract(epoch from percentile_cont(0.5) within group (order by time_to_answer))::float8 / 3600 as median_hours
+      extract(epoch from percentile_cont(0.5) within group (order by time_to_answer))::float8 / 3600 as median_hours,
+      count(*) filter (where sent_at < now() - interval '7 days')::float8 as due,
+      count(*) filter (where sent_at < now() - interval '7 days' and not is_opened)::float8 as no_shows
     from intake_analytics.message_outcomes where is_sent group by 1 order by 1`.execute(db)
+  const times = await sql<{ bucket: number; answers: number }>`
+    select width_bucket(extract(epoch from time_to_answer) / 3600, array[${sql.join(WITHIN.map(({ hours }) => sql.lit(hours)))}]::numeric[]) as bucket,
+      count(*)::float8 as answers
+    from intake_analytics.message_outcomes where time_to_answer is not null group by 1`.execute(db)
   const weeks = await sql<Insights['weeks'][number]>`
     select date_trunc('week', day)::date::text as week, sum(responses_asked)::float8 as asked,
       sum(responses_submitted)::float8 as submitted, sum(messages_sent)::float8 as messages
@@ -128,5 +111,8 @@ async function readInsights(db: Kysely<Warehouse>): Promise<Insights> {
     order by 1 - least(given.answered / submitted.responses::numeric, 1) desc, 1, 2 limit ${MAX_FORMS}`.execute(
     db,
   )
-  return { forms: forms.rows, channels: channels.rows, weeks: weeks.rows, questions: questions.rows }
+  return {
+    ...{ forms: forms.rows, channels: channels.rows, weeks: weeks.rows, questions: questions.rows },
+    times: [0, ...WITHIN].map((_, at) => times.rows.find(({ bucket }) => bucket === at)?.answers ?? 0),
+  }
 }

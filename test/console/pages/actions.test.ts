@@ -256,6 +256,79 @@ it('a steward asks for one value, which is recorded before it is shown; others s
   expect(await audited()).toEqual([])
 })
 
+it('questions are decided on, many at once, and as they were again', async () => {
+  const shown = async () =>
+    Object.fromEntries(
+      (
+        await scene.query<{ key: string; shows: string }>(
+          `select form_id || ' ' || question_id as key, shows from intake.questions order by 1`,
+        )
+      ).map(({ key, shows }) => [key, shows]),
+    )
+  const before = await shown()
+  const [form] = await scene.query<{ id: string }>(
+    `select form_id as id from intake.questions group by 1 having count(distinct shows) > 1 order by 1 limit 1`,
+  )
+  const keys = async (path: string) =>
+    [...(await whole(operator, path)).matchAll(/name="question" value="([^"]*)"/g)].map(([, key]) =>
+      key!.replaceAll('&quot;', '"'),
+    )
+  const own = await keys(`/questions?form=${form!.id}`)
+  expect(own.length).toBe(Object.keys(before).filter((key) => key.startsWith(`${form!.id} `)).length)
+  const [text] = await scene.query<{ text: string; count: number }>(
+    `select question_text as text, count(*)::int as count from intake.questions
+     where form_id = $1 group by 1 order by 1 limit 1`,
+    [form!.id],
+  )
+  const query = new URLSearchParams({ form: form!.id, text: text!.text.toUpperCase() })
+  expect((await keys(`/questions?${query}`)).length).toBeGreaterThanOrEqual(text!.count)
+  expect((await whole(await page.enter('viewer'), '/questions')).includes('name="question"')).toBe(false)
+
+  const send = (fields: readonly (readonly [string, string])[]) =>
+    operator.post(
+      '/questions/decide',
+      fields.map(([name, value]) => [name, value]),
+    )
+  const marked = own.map((key) => ['question', key] as const)
+  const done = await send([...marked, ['visibility', 'visible']])
+  expect(done.text).toContain(`${own.length} questions decided on`)
+  const after = await shown()
+  for (const key of Object.keys(before))
+    expect([key, after[key]]).toEqual([key, key.startsWith(`${form!.id} `) ? 'everything' : before[key]])
+  const restore = [...done.text.matchAll(/name="restore" value="([^"]*)"/g)].map(
+    ([, each]) => ['restore', each!.replaceAll('&quot;', '"')] as const,
+  )
+  expect((await send(restore)).text).toContain(`${own.length} questions as before`)
+  expect(await shown()).toEqual(before)
+  expect((await audited()).map(({ action, detail }) => [action, detail])).toEqual([
+    ['classify', { count: own.length, visibility: 'visible' }],
+    ['classify', { count: own.length, visibility: 'as before' }],
+  ])
+  const unknown = JSON.stringify(['default', form!.id, 'nothing'])
+  for (const [fields, status] of [
+    [[['question', own[0]!]], 400],
+    [[['visibility', 'visible']], 400],
+    [
+      [
+        ['question', 'x'],
+        ['visibility', 'visible'],
+      ],
+      400,
+    ],
+    [
+      [
+        ['question', own[0]!],
+        ['question', unknown],
+        ['visibility', 'visible'],
+      ],
+      409,
+    ],
+  ] as const)
+    expect([fields, (await send(fields)).status]).toEqual([fields, status])
+  expect(await shown()).toEqual(before)
+  expect(await audited()).toEqual([])
+})
+
 it('questions and insights count, and show no answer', async () => {
   const wait = (path: string) => whole(operator, path)
   const [counted] = await scene.query<{ hidden: number; all: number; asked: number }>(`
@@ -267,6 +340,21 @@ it('questions and insights count, and show no answer', async () => {
   expect(counted!.asked).toBeGreaterThan(10)
   const asked = [...insights.matchAll(/<th scope="row" class="wide">[^<]*<\/th><td class="n">(\d+)<\/td>/g)]
   expect(asked.reduce((sum, [, figure]) => sum + Number(figure), 0)).toBeGreaterThanOrEqual(counted!.asked)
+  const [messages] = await scene.query<{ answered: number; due: number; missed: number }>(`
+    select count(time_to_answer)::int as answered,
+      count(*) filter (where is_sent and sent_at < now() - interval '7 days')::int as due,
+      count(*) filter (where is_sent and sent_at < now() - interval '7 days' and not is_opened)::int as missed
+    from intake_analytics.message_outcomes`)
+  const table = (label: string) =>
+    new RegExp(`aria-label="${label}"[\\s\\S]*?</table>`)
+      .exec(insights)![0]
+      .matchAll(/<td class="n">(\d+)<\/td>/g)
+  const figures = (label: string) => [...table(label)].map(([, figure]) => Number(figure))
+  expect(figures('Time to submission').reduce((sum, each) => sum + each, 0)).toBe(messages!.answered)
+  expect(messages!.answered).toBeGreaterThan(0)
+  const noShows = figures('No-shows by channel')
+  expect(noShows.filter((_, at) => at % 2 === 0).reduce((sum, each) => sum + each, 0)).toBe(messages!.due)
+  expect(noShows.filter((_, at) => at % 2 === 1).reduce((sum, each) => sum + each, 0)).toBe(messages!.missed)
   const texts = await scene.query<{ value_text: string }>(
     `select distinct value_text from intake.response_answers where choice_id is null and length(value_text) > 12 limit 20`,
   )

@@ -17,7 +17,7 @@ export interface Reader {
   /** Sends a form, with the token of the session unless `fields` has one. */
   post(
     path: string,
-    fields?: Readonly<Record<string, string>>,
+    fields?: Readonly<Record<string, string>> | readonly (readonly [string, string])[],
     headers?: Record<string, string>,
   ): Promise<Answer>
 }
@@ -61,7 +61,7 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
         send(path, {
           method: 'POST',
           headers: { cookie, ...headers },
-          body: new URLSearchParams({ token, ...fields }),
+          body: bodyOf(token, fields),
         }),
     }
   }
@@ -79,6 +79,12 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
     return { ...reader(cookie, token), cookie, token }
   }
   return { ...opened, reader, enter, logged, printed }
+}
+
+function bodyOf(token: string, fields: Parameters<Reader['post']>[1] = {}): URLSearchParams {
+  const named = Array.isArray(fields) ? fields : Object.entries(fields)
+  const own = named.some(([name]) => name === 'token') ? [] : [['token', token]]
+  return new URLSearchParams([...own, ...named].map(([name, value]): [string, string] => [name!, value!]))
 }
 
 /** The page, once it has everything that it waits for. */

@@ -1,0 +1,222 @@
+/**
+ * Questions: how much of their answers analysts see, with counts and without values; decisions, one by one or many at
+ * once, and their undoing; unknown fields; wide views.
+ *
+ * Invariant: a decision reaches the questions that the page listed and somebody chose, and no others; all or none.
+ */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type Kysely, sql } from 'kysely'
+import {
+  decide,
+  listQuestions,
+  noteQuestions,
+  type Question,
+  type Visibility,
+} from '../../analytics/classify.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
+import { readTeams } from '../../warehouse/teams.ts'
+import { Refusal } from '../access.ts'
+import { remembered } from '../readings.ts'
+import type { Shared } from '../shared.ts'
+import { audit, textIn } from './visits.ts'
+
+const VIEWER = { config: { role: 'viewer' } } as const
+const OPERATOR = { config: { role: 'operator' } } as const
+const PATIENCE_MS = 700
+const MAX_QUESTIONS = 500
+const MAX_FINDINGS = 50
+/** The counts read every answer. */
+const COUNTS_MS = 60_000
+const VISIBILITIES = ['visible', 'structured', 'hidden'] as const
+
+/** What a question shows now, as the decision that shows the same. */
+const SAME: Readonly<Record<Question['shows'], Visibility>> = {
+  everything: 'visible',
+  structured: 'structured',
+  nothing: 'hidden',
+}
+
+export function serveQuestions(app: FastifyInstance, shared: Shared): void {
+  const { options, readings, show } = shared
+  const { clock } = options
+  const questions = remembered(() => readings.look((db) => listQuestions(db, {})), { freshMs: 5_000, clock })
+  const counts = remembered(() => readings.look(readCounts), { freshMs: COUNTS_MS, clock })
+  const context = remembered(() => readings.look(readContext), { freshMs: 5_000, clock })
+
+  app.get('/questions', VIEWER, async (request, reply) => {
+    const { shows = '', form = '', text = '' } = request.query as Readonly<Record<string, string>>
+    const [all, answers, { drift, views }] = await Promise.all([
+      questions.within(PATIENCE_MS),
+      counts.within(PATIENCE_MS).catch(() => null),
+      context.get(),
+    ])
+    const asked = { shows, form, text }
+    const listed = all?.filter((each) => isAsked(each, asked)) ?? null
+    const data = {
+      ...{ asked, drift, views, visibilities: VISIBILITIES, limit: MAX_QUESTIONS, keyOf },
+      forms: all === null ? null : formsOf(all),
+      total: listed?.length ?? 0,
+      listed: listed?.slice(0, MAX_QUESTIONS) ?? null,
+      answersOf: (each: Question) => (answers === null ? null : (answers.get(keyOf(each)) ?? 0)),
+    }
+    return show(request, reply, { view: 'questions', title: 'Questions', waits: all === null, data })
+  })
+
+  app.post('/questions/decide', OPERATOR, async (request, reply) => {
+    const visibility = textIn(request, 'visibility')
+    const wanted = [...chosenIn(request, 'question', visibility), ...chosenIn(request, 'restore')]
+    if (wanted.length === 0)
+      throw new Refusal(400, 'no question was chosen', 'mark the questions to decide on')
+    const before = new Map(
+      (await readings.look((db) => listQuestions(db, {}))).map((each) => [keyOf(each), each]),
+    )
+    const unknown = wanted.filter(({ key }) => !before.has(key)).length
+    if (unknown > 0) throw new Refusal(409, `${unknown} of these questions changed since the page was loaded`)
+    const isUndo = visibility === ''
+    await audit(shared, request.visitor!, {
+      action: 'classify',
+      object: wanted
+        .map(({ key }) => key)
+        .join(' ')
+        .slice(0, MAX_OBJECT),
+      detail: { count: wanted.length, visibility: isUndo ? 'as before' : visibility },
+    })
+    await readings.look(async (db) => {
+      const teams = new Map((await readTeams(db)).map(({ name, teamId }) => [name, teamId]))
+      await db.transaction().execute(async (within) => {
+        await noteQuestions(within)
+        for (const each of wanted) {
+          const { team, form_id, question_id } = before.get(each.key)!
+          await decide(within, { teamId: teams.get(team)!, form: form_id }, question_id, each.visibility)
+        }
+      })
+    })
+    questions.forget()
+    const decided = wanted.map(({ key, visibility: now }) => {
+      const question = before.get(key)!
+      return { question, now, restore: JSON.stringify([...JSON.parse(key), SAME[question.shows]]) }
+    })
+    return show(request, reply, { view: 'decided', title: 'Decided', data: { decided, isUndo } })
+  })
+}
+
+const MAX_OBJECT = 2_000
+
+/** Team, form and question, as a form of the page carries them. */
+function keyOf({ team, form_id, question_id }: Pick<Question, 'team' | 'form_id' | 'question_id'>): string {
+  return JSON.stringify([team, form_id, question_id])
+}
+
+function isAsked(
+  { shows, form, form_id, question_text }: Question,
+  asked: { readonly shows: string; readonly form: string; readonly text: string },
+): boolean {
+  const has = (text: string | null) => text?.toLowerCase().includes(asked.text.toLowerCase()) === true
+  return (
+    (asked.shows === '' || shows === asked.shows) &&
+    (asked.form === '' || asked.form === form_id || asked.form === form) &&
+    (asked.text === '' || has(question_text))
+  )
+}
+
+/** Without `visibility`, each entry carries its own. */
+function chosenIn(
+  { body }: FastifyRequest,
+  name: string,
+  visibility?: string,
+): readonly { readonly key: string; readonly visibility: Visibility }[] {
+  const value = (body as Readonly<Record<string, unknown>> | undefined)?.[name] ?? []
+  return (Array.isArray(value) ? value : [value]).map((text) => {
+    let parts: unknown
+    try {
+      parts = JSON.parse(String(text))
+    } catch {
+      parts = null
+    }
+    const [team, form, question, own] = Array.isArray(parts) ? parts : []
+    const chosen = VISIBILITIES.find((each) => each === (visibility ?? own))
+    if (chosen === undefined || [team, form, question].some((each) => typeof each !== 'string'))
+      throw new Refusal(
+        400,
+        'the form is incomplete',
+        'choose questions and what analysts are to see of them',
+      )
+    return { key: JSON.stringify([team, form, question]), visibility: chosen }
+  })
+}
+
+interface FormQuestions {
+  readonly team: string
+  readonly form_id: string
+  readonly form: string
+  readonly nothing: number
+  readonly structured: number
+  readonly everything: number
+}
+
+/** How many questions of each form show what; forms that hide most first. */
+function formsOf(questions: readonly Question[]): readonly FormQuestions[] {
+  const forms = new Map<string, FormQuestions>()
+  for (const { team, form_id, form, shows } of questions) {
+    const key = `${team} ${form_id}`
+    const before = forms.get(key) ?? {
+      team,
+      form_id,
+      form: form ?? form_id,
+      nothing: 0,
+      structured: 0,
+      everything: 0,
+    }
+    forms.set(key, { ...before, [shows]: before[shows] + 1 })
+  }
+  return [...forms.values()].sort((a, b) => b.nothing - a.nothing)
+}
+
+/** Responses that answer each question, by `keyOf`. */
+async function readCounts(db: Kysely<Warehouse>): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql<{ team: string; form_id: string; question_id: string; answers: number }>`
+    select team.name as team, response.form_id, answer.question_id, count(*)::float8 as answers
+    from intake.response_answers answer
+    join intake.responses response on response.team_id = answer.team_id and response.id = answer.response_id
+    join intake.teams team on team.team_id = answer.team_id
+    where answer.value_position = 1 and answer.value_text <> '' and answer.question_id is not null
+      and response.form_id is not null
+    group by 1, 2, 3`.execute(db)
+  return new Map(rows.map((row) => [keyOf(row), row.answers]))
+}
+
+interface Context {
+  readonly drift: readonly {
+    team: string
+    stream: string
+    path: string
+    type: string
+    count: number
+    last_seen: string
+  }[]
+  readonly views: readonly {
+    team: string
+    kind: string
+    subject: string
+    view: string
+    columns: number
+    made_at: string
+  }[]
+}
+
+async function readContext(db: Kysely<Warehouse>): Promise<Context> {
+  const { rows: drift } = await sql<Context['drift'][number]>`
+    select team.name as team, stream, path, type, count::float8 as count, to_json(last_seen) #>> '{}' as last_seen
+    from intake_ops.drift join intake.teams team using (team_id)
+    order by drift.last_seen desc, 1, 2, 3, 4 limit ${MAX_FINDINGS}`.execute(db)
+  const { rows: views } = await sql<Context['views'][number]>`
+    select team.name as team, kind, subject_id as subject,
+      case kind when 'form' then 'intake.' else 'intake_exports.' end || view_name as view,
+      (select count(*)::int from intake_raw.wide_columns c
+        where c.team_id = w.team_id and c.kind = w.kind and c.subject_id = w.subject_id) as columns,
+      to_json(made_at) #>> '{}' as made_at
+    from intake_raw.wide_views w join intake.teams team using (team_id) order by 1, 2, 4 limit ${MAX_QUESTIONS}`.execute(
+    db,
+  )
+  return { drift, views }
+}
