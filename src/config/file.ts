@@ -23,8 +23,8 @@ export function readTeamsFile(path: string, settings: Settings): readonly (TeamC
     const keys = issue?.code === 'unrecognized_keys' ? ` (${issue.keys.map(printableKey).join(', ')})` : ''
     throw wrong(`${place}: ${issue?.code.replaceAll('_', ' ') ?? 'not as expected'}${keys}`)
   }
-  const teams = result.data.teams.map((team, at) =>
-    teamOf(team, settings, (key) => `INTAKE_CONFIG teams.${at}.${key}`),
+  const teams = result.data.teams.map((team, index) =>
+    teamOf(team, settings, (key) => `INTAKE_CONFIG teams.${index}.${key}`),
   )
   const names = teams.map((team) => team.name)
   if (new Set(names).size < names.length) throw wrong('two teams have the same name')
@@ -42,7 +42,7 @@ function parse(text: string): unknown {
 /** A copy in which every `"env:NAME"` and `"file:PATH"` is replaced by the value that it names. */
 function resolved(value: unknown, settings: Settings, path: string): unknown {
   if (typeof value === 'string') return resolvedText(value, settings, path)
-  if (Array.isArray(value)) return value.map((item, at) => resolved(item, settings, `${path}.${at}`))
+  if (Array.isArray(value)) return value.map((item, index) => resolved(item, settings, `${path}.${index}`))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [

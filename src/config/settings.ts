@@ -94,8 +94,8 @@ export function readEnvFile(env: NodeJS.ProcessEnv, folder: string): EnvFile | n
   if (named === null && !existsSync(path)) return null
   const text = readSetting('INTAKE_ENV_FILE', path)
   const { uid, mode } = statSync(path)
-  const own = process.getuid?.()
-  if (own !== undefined && ((uid !== own && uid !== 0) || (mode & 0o022) !== 0)) {
+  const userId = process.getuid?.()
+  if (userId !== undefined && ((uid !== userId && uid !== 0) || (mode & 0o022) !== 0)) {
     throw new UsageError(
       `${named ?? ENV_FILE} could have been written by another user, so its settings are not used`,
       'chown and chmod 600 it, or remove it',

@@ -117,7 +117,7 @@ export const durations = {
   maxAge: z.literal('off').or(durationShape),
 } as const
 
-interface Given {
+interface AlertSettings {
   readonly url: string | null
   readonly secret: string | null
   readonly inboxSeconds: number | null
@@ -126,7 +126,13 @@ interface Given {
   readonly allowHttp: boolean
 }
 
-export function alertsOf({ url, secret, inboxSeconds, maxAge, allowHttp }: Given): AlertConfig | null {
+export function alertsOf({
+  url,
+  secret,
+  inboxSeconds,
+  maxAge,
+  allowHttp,
+}: AlertSettings): AlertConfig | null {
   if (url === null) return null
   return Object.freeze({
     url: checkedUrl(url, allowHttp),

@@ -64,16 +64,17 @@ export function canonicalText(value: unknown, depth = 0): string {
   }
   if (Array.isArray(value)) {
     let text = '['
-    for (let at = 0; at < value.length; at++) text += (at ? ',' : '') + canonicalText(value[at], depth + 1)
+    for (let index = 0; index < value.length; index++)
+      text += (index ? ',' : '') + canonicalText(value[index], depth + 1)
     return `${text}]`
   }
   const { sorted, leads, quoted } = shapeOf(Object.keys(value))
   if (sorted.length === 0) return '{}'
   let text = ''
-  for (let at = 0; at < sorted.length; at++) {
-    const item = (value as Record<string, unknown>)[sorted[at]!]
-    if (typeof item === 'string' && !NEEDS_ESCAPE.test(item)) text += `${quoted[at]!}${item}"`
-    else text += leads[at]! + canonicalText(item, depth + 1)
+  for (let index = 0; index < sorted.length; index++) {
+    const item = (value as Record<string, unknown>)[sorted[index]!]
+    if (typeof item === 'string' && !NEEDS_ESCAPE.test(item)) text += `${quoted[index]!}${item}"`
+    else text += leads[index]! + canonicalText(item, depth + 1)
   }
   return `${text}}`
 }
@@ -96,13 +97,13 @@ function shapeOf(keys: readonly string[]): Shape {
     if (hasKeys(shape, keys)) return shape
   }
   const sorted = [...keys].sort()
-  const leads = sorted.map((key, at) => `${at === 0 ? '{' : ','}${JSON.stringify(key)}:`)
+  const leads = sorted.map((key, index) => `${index === 0 ? '{' : ','}${JSON.stringify(key)}:`)
   const shape = { keys, sorted, leads, quoted: leads.map((lead) => `${lead}"`) }
   if (known.length < REMEMBERED) shapes.set(keys.length, [...known, shape])
   return shape
 }
 
 function hasKeys(shape: Shape, keys: readonly string[]): boolean {
-  for (let at = 0; at < keys.length; at++) if (shape.keys[at] !== keys[at]) return false
+  for (let index = 0; index < keys.length; index++) if (shape.keys[index] !== keys[index]) return false
   return true
 }

@@ -35,8 +35,8 @@ export function readId(value: unknown): IdReading {
 
 /** The id of a record: its `id`, else its `uid`. */
 export function recordId(record: { readonly [key: string]: unknown }): IdReading {
-  const own = readId(record.id)
-  return own.kind === 'none' ? readId(record.uid) : own
+  const byId = readId(record.id)
+  return byId.kind === 'none' ? readId(record.uid) : byId
 }
 
 /** The id that a reference names: an id itself, or an object with `id` or `uid`. */

@@ -74,11 +74,11 @@ export function isTooComplex(body: Uint8Array): boolean {
   if (body.length <= HARMLESS_BYTES) return false
   let depth = 0
   let values = 0
-  for (let at = 0; at < body.length; at += 1) {
-    const byte = body[at]!
+  for (let index = 0; index < body.length; index += 1) {
+    const byte = body[index]!
     if (byte === QUOTE) {
-      at += 1
-      while (at < body.length && body[at] !== QUOTE) at += body[at] === BACKSLASH ? 2 : 1
+      index += 1
+      while (index < body.length && body[index] !== QUOTE) index += body[index] === BACKSLASH ? 2 : 1
     } else if (byte === COMMA) {
       values += 1
     } else if ((byte | 0x20) === 0x7b) {
@@ -122,19 +122,19 @@ function decodeEscaping(body: Uint8Array): string {
   let text = ''
   let start = 0
   const buffer = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  for (let at = 0; at < buffer.length; ) {
-    const length = sequenceLength(buffer, at)
+  for (let index = 0; index < buffer.length; ) {
+    const length = sequenceLength(buffer, index)
     if (length > 0) {
-      at += length
+      index += length
       continue
     }
-    text += buffer.toString('utf8', start, at)
+    text += buffer.toString('utf8', start, index)
     // After an escaped high surrogate a lone one would make a pair, which is a character that nobody sent.
-    text += HIGH_SURROGATE_ESCAPE.test(buffer.toString('latin1', Math.max(0, at - 6), at))
-      ? `\\\\x${buffer[at]!.toString(16)}`
-      : String.fromCharCode(0xdc00 + buffer[at]!)
-    at += 1
-    start = at
+    text += HIGH_SURROGATE_ESCAPE.test(buffer.toString('latin1', Math.max(0, index - 6), index))
+      ? `\\\\x${buffer[index]!.toString(16)}`
+      : String.fromCharCode(0xdc00 + buffer[index]!)
+    index += 1
+    start = index
   }
   return text + buffer.toString('utf8', start)
 }

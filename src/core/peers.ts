@@ -24,11 +24,11 @@ export interface Peer {
 
 /** `forwarded`: X-Forwarded-For; only the entries that trusted proxies added are believed. */
 export function peerOf(address: string | undefined, forwarded: unknown, trusted: BlockList | null): Peer {
-  const own = plain(address ?? '')
-  if (trusted === null || !isIn(trusted, own)) return { name: networkOf(own), isForwarded: false }
+  const direct = plain(address ?? '')
+  if (trusted === null || !isIn(trusted, direct)) return { name: networkOf(direct), isForwarded: false }
   const hops = typeof forwarded === 'string' ? forwarded.split(',').map((hop) => plain(hop.trim())) : []
   const last = hops.findLast((hop) => !isIn(trusted, hop))
-  return { name: last === undefined ? own : networkOf(last), isForwarded: true }
+  return { name: last === undefined ? direct : networkOf(last), isForwarded: true }
 }
 
 function isIn(networks: BlockList, address: string): boolean {

@@ -156,11 +156,11 @@ export async function findServerUser(places: readonly string[]): Promise<ServerU
 /** True when `user` may pass through every directory down to `path`, and enter it. Root and "ourselves" may. */
 export async function canReach(user: ServerUser | undefined, path: string): Promise<boolean> {
   if (user === undefined) return true
-  for (let at = path; ; at = dirname(at)) {
-    const { uid, gid, mode } = await stat(at)
+  for (let folder = path; ; folder = dirname(folder)) {
+    const { uid, gid, mode } = await stat(folder)
     const bits = uid === user.uid ? mode >> 6 : gid === user.gid ? mode >> 3 : mode
     if ((bits & 0o1) === 0) return false
-    if (at === dirname(at)) return true
+    if (folder === dirname(folder)) return true
   }
 }
 

@@ -110,8 +110,8 @@ export function readStamp(text: string): number | undefined {
   const whole = Date.parse(`${date}T${hours}:${minutes}:${seconds}${offset}`)
   const day = Date.parse(`${date}T00:00:00Z`)
   if (Number.isNaN(whole) || !new Date(day).toISOString().startsWith(date)) return undefined
-  const at = whole * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6))
-  return isStampable(at) ? at : undefined
+  const microseconds = whole * 1000 + Number(fraction.padEnd(6, '0').slice(0, 6))
+  return isStampable(microseconds) ? microseconds : undefined
 }
 
 interface Task {

@@ -130,7 +130,7 @@ export function makeControl(
     failNext(path, fault, times = 1) {
       const [rule] = parseFaults(fault)
       if (rule === undefined) throw new RangeError('no fault is named')
-      for (let at = 0; at < times; at += 1) settings.next.push({ path, rule })
+      for (let index = 0; index < times; index += 1) settings.next.push({ path, rule })
     },
     setRateLimit(limit) {
       settings.rateLimit = rateLimitOf(limit)

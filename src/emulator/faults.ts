@@ -144,10 +144,10 @@ function drawn(
   covers: (rule: FaultRule) => boolean,
 ): FiredFaults {
   const fired = new Map<FaultName, string | null>()
-  for (const [at, rule] of rules.entries()) {
+  for (const [index, rule] of rules.entries()) {
     const { name, probability } = rule
     if (!covers(rule)) continue
-    if (probability < 1 && !new Draw(keyOf(seed, 'fault', name, at), counter).chance(probability)) continue
+    if (probability < 1 && !new Draw(keyOf(seed, 'fault', name, index), counter).chance(probability)) continue
     fired.set(name, rule.argument)
   }
   return fired

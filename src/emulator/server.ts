@@ -93,8 +93,8 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     makeTeams(name, complete, imported, settings, serviceClock, timeline),
   )
   refuseUnanswerable(options, teams[0]![0]!.world)
-  const opened = ENVIRONMENTS.map((name, at) =>
-    openEnvironment(name, teams[at]!, ROUTES, settings, log, clock, serviceClock),
+  const opened = ENVIRONMENTS.map((name, index) =>
+    openEnvironment(name, teams[index]!, ROUTES, settings, log, clock, serviceClock),
   )
   const control = makeControl(teams.flat(), settings, log, serviceClock)
   if (options.faults !== undefined) control.setFaults(options.faults)
@@ -118,10 +118,10 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   opened[1]!.elsewhere = urls[0]!
   if (complete.activity > 0) startActivity(teams[0]![0]!.world, complete.activity, seed, clock, stop.signal)
   return {
-    environments: ENVIRONMENTS.map((name, at) => ({
+    environments: ENVIRONMENTS.map((name, index) => ({
       name,
-      base_url: urls[at]!,
-      teams: teams[at]!.map((team) => ({
+      base_url: urls[index]!,
+      teams: teams[index]!.map((team) => ({
         name: team.name,
         api_key: team.apiKey,
         api_secret: team.apiSecret,
@@ -147,10 +147,10 @@ function makeTeams(
 ): Team[] {
   const { seed, sizes, apiKey, apiSecret } = complete
   const sending = { allowRemote: complete.allowRemoteWebhooks, timeoutMs: complete.webhookTimeoutMs }
-  return TEAM_NAMES.map((base, at) => {
-    const first = environment === 'production' && at === 0
-    const { key, secret } = makeCredentials(seed, environment, at)
-    const world = new World([seed, environment, at], sizes, first ? imported : NOTHING, clock, timeline)
+  return TEAM_NAMES.map((base, index) => {
+    const first = environment === 'production' && index === 0
+    const { key, secret } = makeCredentials(seed, environment, index)
+    const world = new World([seed, environment, index], sizes, first ? imported : NOTHING, clock, timeline)
     return {
       name: environment === 'production' ? base : `${base} (${environment})`,
       environment,
@@ -158,7 +158,7 @@ function makeTeams(
       apiSecret: first ? (apiSecret ?? secret) : secret,
       world,
       window: new SlidingWindow(),
-      uploads: new Uploads(keyOf(seed, environment, at, 'upload')),
+      uploads: new Uploads(keyOf(seed, environment, index, 'upload')),
       webhooks: new Webhooks(world, settings, complete.clock, sending),
     }
   })
@@ -172,8 +172,8 @@ function refuseUnanswerable({ responses }: EmulatorOptions, world: World): void 
 
 async function listenAll(environments: readonly Environment[], port: number): Promise<string[]> {
   const urls: string[] = []
-  for (const [at, { app }] of environments.entries()) {
-    const wanted = port === 0 ? 0 : port + at
+  for (const [index, { app }] of environments.entries()) {
+    const wanted = port === 0 ? 0 : port + index
     try {
       urls.push(await app.listen({ host: '127.0.0.1', port: wanted }))
     } catch (error) {

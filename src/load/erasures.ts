@@ -88,7 +88,7 @@ export function exportPerson(values: readonly string[]): Subject {
   return { stream: FILES.name, id: `person ${values.join('\n').toLowerCase()}` }
 }
 
-export interface Skipped {
+export interface SkippedRecord {
   readonly hash: string
   readonly patient: string
   readonly times: number
@@ -101,7 +101,7 @@ export interface Skipped {
 export async function countSkipped(
   db: Kysely<Warehouse>,
   { teamId }: Erasures,
-  skipped: readonly Skipped[],
+  skipped: readonly SkippedRecord[],
 ): Promise<void> {
   if (skipped.length === 0) return
   // Sorted, so that two loads that skip the same wait for each other and never deadlock.
@@ -171,7 +171,7 @@ export async function withoutErased(
     const hashesByLine = subjectHashes(stream, lines, erasures)
     const erased = await erasedAmong(db, [...hashesByLine.values()].flat())
     if (erased.size === 0) continue
-    const skipped: Skipped[] = []
+    const skipped: SkippedRecord[] = []
     for (const [key, hashes] of hashesByLine) {
       const patient = hashes.map((hash) => erased.get(hash)).find((found) => found !== undefined)
       if (patient === undefined) continue
@@ -205,9 +205,9 @@ function subjectHashes(
   }
   const { root, children } = namingColumns(stream)
   for (const line of linesIn(lines.root)) note(line, root)
-  children.forEach((columns, at) => {
+  children.forEach((columns, index) => {
     if (columns.length === 0) return
-    for (const line of linesIn(lines.children[at]!)) note(line, columns)
+    for (const line of linesIn(lines.children[index]!)) note(line, columns)
   })
   return hashesByKey
 }

@@ -100,10 +100,10 @@ export function openLines(stream: Stream): LinesBuilder {
       records.append(plain ? content.text : content.text.replaceAll('\\', '\\\\'))
       records.append(`\t${original}\n`)
       root.append(`${key}${copyCells(mapped.root)}\t${meta}\n`)
-      for (let at = 0; at < children.length; at++) {
+      for (let index = 0; index < children.length; index++) {
         let rows = ''
-        for (const row of mapped.children[at]!) rows += `${key}${joined(row, plain)}\n`
-        if (rows !== '') children[at]!.append(rows)
+        for (const row of mapped.children[index]!) rows += `${key}${joined(row, plain)}\n`
+        if (rows !== '') children[index]!.append(rows)
       }
       if (mapped.problems.length > 0 || mapped.drift.length > 0) note(findings, teamId, mapped)
     },
@@ -126,7 +126,7 @@ export function openLines(stream: Stream): LinesBuilder {
     release(lines) {
       records.release(lines.records)
       root.release(lines.root)
-      for (let at = 0; at < children.length; at++) children[at]!.release(lines.children[at]!)
+      for (let index = 0; index < children.length; index++) children[index]!.release(lines.children[index]!)
     },
   }
 }
@@ -135,7 +135,8 @@ export function openLines(stream: Stream): LinesBuilder {
 function joined(cells: readonly Cell[], plain: boolean): string {
   if (!plain) return copyCells(cells)
   let line = ''
-  for (let at = 0; at < cells.length; at++) line += (at === 0 ? '' : '\t') + (cells[at] ?? '\\N')
+  for (let index = 0; index < cells.length; index++)
+    line += (index === 0 ? '' : '\t') + (cells[index] ?? '\\N')
   return line
 }
 
@@ -175,7 +176,8 @@ export function copyCell(cell: Cell): string {
 /** The cells of a row, joined; no line end. */
 export function copyCells(cells: readonly Cell[]): string {
   let line = ''
-  for (let at = 0; at < cells.length; at++) line += (at === 0 ? '' : '\t') + copyCell(cells[at]!)
+  for (let index = 0; index < cells.length; index++)
+    line += (index === 0 ? '' : '\t') + copyCell(cells[index]!)
   return line
 }
 

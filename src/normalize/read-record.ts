@@ -177,7 +177,7 @@ export function storable(value: unknown, invalidUtf8: boolean, problems: Problem
     return value.value
   }
   if (Array.isArray(value))
-    return value.map((item, at) => storable(item, invalidUtf8, problems, `${path}[${at}]`))
+    return value.map((item, index) => storable(item, invalidUtf8, problems, `${path}[${index}]`))
   if (!isObject(value)) return value
   return storableObject(value, invalidUtf8, problems, path)
 }

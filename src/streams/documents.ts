@@ -33,10 +33,10 @@ const inputFields: Child = {
 /** An array, or an object keyed by the fields' names. */
 function fieldItems(value: unknown, problems: Problem[]): readonly Item[] {
   if (!isObject(value)) return itemsOf(value, 'input_fields', problems)
-  return Object.entries(value).map(([name, field], at) => {
+  return Object.entries(value).map(([name, field], index) => {
     const path = `input_fields.${name}`
     const known = objectOf(field, path, problems) ?? {}
-    return { value: { ...known, name: known.name ?? name }, position: at + 1, path }
+    return { value: { ...known, name: known.name ?? name }, position: index + 1, path }
   })
 }
 

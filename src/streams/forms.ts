@@ -25,7 +25,7 @@ function hasQuestions(form: JsonObject): boolean {
 }
 
 export function questionsOf(form: JsonObject, problems: Problem[]): readonly Question[] {
-  const found: Found = { items: [], places: 0 }
+  const found: FoundQuestions = { items: [], places: 0 }
   collect(form, '', found, problems)
   const questions: Question[] = []
   for (const { value, position, path } of found.items) {
@@ -35,13 +35,13 @@ export function questionsOf(form: JsonObject, problems: Problem[]): readonly Que
   return questions
 }
 
-interface Found {
+interface FoundQuestions {
   readonly items: Item[]
   /** Places passed so far, those of nulls included. */
   places: number
 }
 
-function collect(node: JsonObject, path: string, into: Found, problems: Problem[]): void {
+function collect(node: JsonObject, path: string, into: FoundQuestions, problems: Problem[]): void {
   const at = (field: string) => (path === '' ? field : `${path}.${field}`)
   const own = itemsOf(node.questions, at('questions'), problems)
   into.items.push(...own.map((item) => ({ ...item, position: into.places + item.position })))

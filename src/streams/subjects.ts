@@ -43,8 +43,10 @@ export function namingColumns(stream: Pick<Stream, 'columns' | 'children'>): {
 
 /** `to`: the streams that the columns name. */
 function naming(to: readonly (StreamName | undefined)[]): readonly NamingColumn[] {
-  return to.flatMap((names, at) =>
-    names === PERSONS.name || (names !== undefined && STREAMS_OF_PERSONS.has(names)) ? [{ at, names }] : [],
+  return to.flatMap((names, index) =>
+    names === PERSONS.name || (names !== undefined && STREAMS_OF_PERSONS.has(names))
+      ? [{ at: index, names }]
+      : [],
   )
 }
 
@@ -53,10 +55,10 @@ export function subjectsNamedIn(stream: Stream, payload: JsonObject): readonly S
   const { root, children } = namingColumns(stream)
   const columns = root.map(({ at }) => stream.columns[at] as Column)
   const cells = cellsOf(columns, payload, '', [])
-  const found = root.map(({ names }, at) => subject(names, cells[at]!))
-  children.forEach((each, at) => {
+  const found = root.map(({ names }, index) => subject(names, cells[index]!))
+  children.forEach((each, index) => {
     if (each.length === 0) return
-    for (const row of stream.children[at]!.rows(payload, [])) {
+    for (const row of stream.children[index]!.rows(payload, [])) {
       for (const { at: place, names } of each) found.push(subject(names, row[place]!))
     }
   })

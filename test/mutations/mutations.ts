@@ -275,8 +275,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the cursor is cut to whole seconds',
     file: 'src/extract/scan/scan.ts',
-    from: '(found === null || at > found)) found = at\n',
-    to: '(found === null || at > found)) found = (at.slice(0, 19) + ".000000Z") as Instant\n',
+    from: '(found === null || time > found)) found = time\n',
+    to: '(found === null || time > found)) found = (time.slice(0, 19) + ".000000Z") as Instant\n',
     tests: WINDOWS,
   },
   {
@@ -289,8 +289,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a filter is believed whatever it lets through',
     file: 'src/extract/scan/window.ts',
-    from: 'return at !== null && at >= dayBefore(parseInstant(after)!, 1)',
-    to: 'return at !== null && after !== null',
+    from: 'return time !== null && time >= dayBefore(parseInstant(after)!, 1)',
+    to: 'return time !== null && after !== null',
     tests: WINDOWS,
   },
   {
@@ -504,8 +504,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'cells beyond the header of an export are lost',
     file: 'src/load/exports/file-lines.ts',
-    from: 'for (let at = LEADING; at < cells.length; at++) {',
-    to: 'for (let at = LEADING; at < Math.min(cells.length, LEADING + width); at++) {',
+    from: 'for (let index = LEADING; index < cells.length; index++) {',
+    to: 'for (let index = LEADING; index < Math.min(cells.length, LEADING + width); index++) {',
     tests: FILES,
   },
   {
@@ -1319,7 +1319,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a body that arrives in small parts never counts as large',
     file: 'src/ingest/http/in-flight.ts',
-    from: 'own.bytes + more > LARGE ? SHARE_OF_LARGE : 1)\n    const team',
+    from: 'request.bytes + more > LARGE ? SHARE_OF_LARGE : 1)\n    const team',
     to: 'more > LARGE ? SHARE_OF_LARGE : 1)\n    const team',
     tests: ['test/ingest/http/in-flight.test.ts'],
   },
@@ -1553,8 +1553,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'differences beyond the first two hundred are not looked at again',
     file: 'src/reconcile/verify/confirm.ts',
-    from: 'ids.slice(at, at + IDS_PER_STATEMENT)',
-    to: 'ids.slice(at, IDS_PER_STATEMENT)',
+    from: 'ids.slice(index, index + IDS_PER_STATEMENT)',
+    to: 'ids.slice(index, IDS_PER_STATEMENT)',
     tests: ['test/operate/further-portions.test.ts'],
   },
   {

@@ -35,7 +35,7 @@ export interface Episode {
 }
 
 /** When the first request was sent, and when the first rejected request of the episode before, if there was one. */
-export interface Before {
+export interface EpisodeBefore {
   readonly startedAt: number
   readonly since: number | undefined
 }
@@ -85,7 +85,7 @@ export class LimitModel {
    * Learns from an episode that has ended: the window is longer than `above` and at most `upTo`, unless an answer named
    * more.
    */
-  learn(episode: Episode, before: Before, above: number, upTo: number): void {
+  learn(episode: Episode, before: EpisodeBefore, above: number, upTo: number): void {
     const named = episode.retryAfter === null ? 0 : episode.retryAfter - SECOND
     if (this.#count === null) this.#window = guessWindow(episode, this.#sends, Math.max(named, above), upTo)
     else if (named >= this.#window) this.#window = windowWithin(named, Number.POSITIVE_INFINITY)
@@ -104,7 +104,7 @@ export class LimitModel {
   }
 
   /** The new N, given that at least `least` and at most `most` accepted requests were in the window at a rejection. */
-  #judge(most: number, least: number, likely: number, episode: Episode, before: Before): number {
+  #judge(most: number, least: number, likely: number, episode: Episode, before: EpisodeBefore): number {
     const count = this.#count
     if (count === null) {
       // Too few of our requests were in the window to fill it: another client or an earlier run did. Try again soon.
@@ -123,7 +123,7 @@ export class LimitModel {
   }
 
   /** Fewer requests were in the window than N: the limit fell, others share it, or it is a token bucket. */
-  #lowered(count: number, most: number, likely: number, episode: Episode, { since }: Before): number {
+  #lowered(count: number, most: number, likely: number, episode: Episode, { since }: EpisodeBefore): number {
     if (most > count * 0.9) return likely
     this.#waitBeforeRaise = FIRST_WAIT
     const soon = since !== undefined && episode.sentAt - since < 10 * this.#window

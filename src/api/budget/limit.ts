@@ -74,10 +74,10 @@ export class Limit {
     const oldest = this.#sends.newest(model.count)
     const byWindow = oldest === undefined ? now : oldest + window + margin.of(window)
     const bySpread = this.#due - window * 0.1
-    const at = Math.max(byWindow, bySpread)
-    if (at <= now) return 0
+    const due = Math.max(byWindow, bySpread)
+    if (due <= now) return 0
     this.#pressedAt = now
-    return at - now
+    return due - now
   }
 
   sent(now: number): Ticket {

@@ -25,8 +25,8 @@ export class Sends {
   add(instant: number): void {
     if (this.#size === CAPACITY) this.#forgetOldest()
     if (this.#size === this.#ring.length) this.#grow()
-    const at = this.#size > 0 ? Math.max(instant, this.#at(this.#size - 1)) : instant
-    this.#ring[(this.#first + this.#size) % this.#ring.length] = at
+    const sentAt = this.#size > 0 ? Math.max(instant, this.#at(this.#size - 1)) : instant
+    this.#ring[(this.#first + this.#size) % this.#ring.length] = sentAt
     this.#size += 1
   }
 
@@ -34,8 +34,8 @@ export class Sends {
   remove(instant: number): void {
     const index = this.#firstAfter(instant) - 1
     if (index < 0) return
-    for (let at = index; at < this.#size - 1; at++) {
-      this.#ring[(this.#first + at) % this.#ring.length] = this.#at(at + 1)
+    for (let position = index; position < this.#size - 1; position++) {
+      this.#ring[(this.#first + position) % this.#ring.length] = this.#at(position + 1)
     }
     this.#size -= 1
   }

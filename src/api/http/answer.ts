@@ -62,7 +62,7 @@ export interface Answer {
  *
  * Invariant: a redirect is a failure, never followed; a body that is not whole JSON is one too.
  */
-export type Read = { readonly body: unknown; readonly invalidUtf8: boolean }
+export type ReadBody = { readonly body: unknown; readonly invalidUtf8: boolean }
 
 /** Judges the answer to a request of `path`; `one` says that the request names one resource by id. */
 export function outcomeOf(
@@ -70,7 +70,7 @@ export function outcomeOf(
   path: string,
   one: boolean,
   as: 'json' | 'bytes' = 'json',
-): Read | Failure {
+): ReadBody | Failure {
   const { status, body } = received
   if (status >= 300 && status < 400) {
     return failureOfRedirect(status, onlySlashDiffers(path, received.headers.location))
@@ -95,6 +95,6 @@ function onlySlashDiffers(path: string, location: string | undefined): boolean {
 
 /** A `Date` header in milliseconds since 1970, or null. */
 export function dateOf(header: string | undefined): number | null {
-  const at = header === undefined ? Number.NaN : Date.parse(header)
-  return Number.isFinite(at) ? at : null
+  const time = header === undefined ? Number.NaN : Date.parse(header)
+  return Number.isFinite(time) ? time : null
 }

@@ -4,15 +4,15 @@
  * Invariant: the number of attempts is bounded. A pause never exceeds `MAX_PAUSE_MS`; if the service requests a longer
  * one, the call fails. 429 is not a failure and not counted here: the limiter decides how long to wait.
  */
-import type { Again } from './failures.ts'
+import type { RetryKind } from './failures.ts'
 
 /** The failures that count as attempts. */
-type Counted = Exclude<Again, 'throttled'>
+type CountedKind = Exclude<RetryKind, 'throttled'>
 
 /** Milliseconds. */
 export const MAX_PAUSE_MS = 15 * 60_000
 
-const TRIES: { readonly [again in Counted]: number } = { never: 1, backoff: 6, soon: 4 }
+const TRIES: { readonly [again in CountedKind]: number } = { never: 1, backoff: 6, soon: 4 }
 const FIRST_PAUSE = 500
 const MAX_BACKOFF_MS = 30_000
 
@@ -21,7 +21,7 @@ const MAX_BACKOFF_MS = 30_000
  * `retryAfter` is in milliseconds.
  */
 export function pauseBefore(
-  again: Counted,
+  again: CountedKind,
   tries: number,
   retryAfter: number | null,
   random: () => number,
@@ -45,9 +45,9 @@ export function retryAfterOf(
   const text = header?.trim() ?? ''
   if (/^\d{1,9}(?:\.\d+)?$/.test(text)) return Number(text) * 1000
   if (/^[A-Za-z]/.test(text)) {
-    const at = Date.parse(text)
+    const time = Date.parse(text)
     // The date refers to the service's clock, which the `Date` header shows.
-    if (Number.isFinite(at)) return Math.max(0, at - (serviceDate ?? now))
+    if (Number.isFinite(time)) return Math.max(0, time - (serviceDate ?? now))
   }
   const sentence = /available in (\d{1,9}) second/.exec(
     Buffer.from(body.subarray(0, 2048)).toString('latin1'),

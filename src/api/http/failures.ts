@@ -13,12 +13,12 @@ import type { Verdict } from '../../core/errors.ts'
  * - `soon`: the host does not answer: a few quick attempts, so that a wrong address is reported soon.
  * - `throttled`: 429; the limiter of the team decides when to retry and when to give up.
  */
-export type Again = 'never' | 'backoff' | 'soon' | 'throttled'
+export type RetryKind = 'never' | 'backoff' | 'soon' | 'throttled'
 
 export interface Failure {
   readonly code: ErrorCode
   readonly verdict: Verdict
-  readonly again: Again
+  readonly again: RetryKind
   /** Completes "GET /v2/patients: …". */
   readonly what: string
   readonly hint: string
@@ -35,7 +35,13 @@ const LATER = 'Run again later; if it goes on, ask the service’s operators.'
 
 /** The failure for an HTTP status. `one` is true if the request names one resource by id. */
 export function failureOfStatus(status: number, one: boolean): Failure {
-  const known = (code: ErrorCode, verdict: Verdict, again: Again, what: string, hint: string): Failure => ({
+  const known = (
+    code: ErrorCode,
+    verdict: Verdict,
+    again: RetryKind,
+    what: string,
+    hint: string,
+  ): Failure => ({
     code,
     verdict,
     again,

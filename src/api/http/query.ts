@@ -29,10 +29,10 @@ export function queryOfLink(link: string): string {
 }
 
 /** `query` plus our own filters that it lacks, so that following a link cannot widen the list. */
-export function withOwn(query: string, own: Query | undefined): string {
+export function withFilters(query: string, filters: Query | undefined): string {
   const missing = new URLSearchParams()
   const present = new URLSearchParams(query)
-  for (const [name, value] of new URLSearchParams(queryText(own))) {
+  for (const [name, value] of new URLSearchParams(queryText(filters))) {
     if (!present.has(name)) missing.append(name, value)
   }
   if (missing.size === 0) return query

@@ -5,8 +5,8 @@
  * the counts therefore depend only on the content of the pages, never on timing.
  */
 import { ShapeError } from '../errors.ts'
-import { type Query, queryText, withOwn } from '../http/query.ts'
-import { type Instability, type Numbered, numberedRest, type ScanOutcome } from './page.ts'
+import { type Query, queryText, withFilters } from '../http/query.ts'
+import { type Instability, type NumberedPages, numberedRest, type ScanOutcome } from './page.ts'
 
 /** Facts about a page, without its records. */
 export interface PageFacts {
@@ -52,7 +52,7 @@ const RANKED: readonly Instability[] = [
 
 export class PageJudge {
   readonly #path: string
-  readonly #own: Query | undefined
+  readonly #filters: Query | undefined
   readonly #size: number | undefined
   /** Pages that arrived before an earlier page. */
   readonly #early = new Map<number, Arrival>()
@@ -68,7 +68,7 @@ export class PageJudge {
   /** An arrived page that may end the scan when it is judged. No later page is requested until then. */
   #suspect = Number.POSITIVE_INFINITY
   #query: string
-  #rest: Numbered | null = null
+  #rest: NumberedPages | null = null
   #empties = 0
   #guessing = false
   #isOver = false
@@ -79,11 +79,11 @@ export class PageJudge {
   #records = 0
 
   /** `size` is the `page_size` that is part of `own`, if any. */
-  constructor(path: string, own: Query | undefined, size: number | undefined) {
+  constructor(path: string, filters: Query | undefined, size: number | undefined) {
     this.#path = path
-    this.#own = own
+    this.#filters = filters
     this.#size = size
-    this.#query = queryText(own).slice(1)
+    this.#query = queryText(filters).slice(1)
     this.#nextQueries.add(this.#query)
   }
 
@@ -172,7 +172,7 @@ export class PageJudge {
   }
 
   /** A page of a list whose pages were requested by their numbers. */
-  #judgeNumbered({ number, records, next, endKnown }: PageFacts, rest: Numbered): void {
+  #judgeNumbered({ number, records, next, endKnown }: PageFacts, rest: NumberedPages): void {
     if (records === 0) this.#vanished()
     else if (number < rest.pages) {
       if (records !== rest.size) this.#signs.add('short_page')
@@ -186,13 +186,13 @@ export class PageJudge {
     if (next === null) {
       if (this.#mayHaveNextPage(page)) {
         this.#guessing = true
-        this.#follow(withOwn(`page=${number + 1}`, this.#own))
+        this.#follow(withFilters(`page=${number + 1}`, this.#filters))
       } else if (records === 0 && number > 1 && endKnown && this.#count !== null) this.#vanished()
       else this.#end()
       return
     }
     if (number === 1) {
-      this.#rest = numberedRest(next, { size: records, count }, this.#own)
+      this.#rest = numberedRest(next, { size: records, count }, this.#filters)
       if (this.#rest !== null) {
         this.#upTo = this.#rest.pages
         return
@@ -210,7 +210,7 @@ export class PageJudge {
   }
 
   #follow(next: string): void {
-    const query = withOwn(next, this.#own)
+    const query = withFilters(next, this.#filters)
     if (this.#nextQueries.has(query)) throw this.#repeated('the service gave the same next page twice')
     this.#nextQueries.add(query)
     this.#query = query

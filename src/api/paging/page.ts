@@ -4,7 +4,7 @@
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
-import { numberIn, type Query, withNumber, withOwn } from '../http/query.ts'
+import { numberIn, type Query, withFilters, withNumber } from '../http/query.ts'
 
 export interface Page {
   /** From 1, in the order of the list; pages may arrive in another order. */
@@ -74,7 +74,7 @@ export interface Getter {
   get(path: string, options?: RequestOptions): Promise<Answer>
 }
 
-export interface Numbered {
+export interface NumberedPages {
   /** Number of pages, the first included. */
   readonly pages: number
   /** Records on each page but the last. */
@@ -92,12 +92,12 @@ export interface Numbered {
 export function numberedRest(
   next: string,
   { size, count }: { readonly size: number; readonly count: number | null },
-  own: Query | undefined,
-): Numbered | null {
+  filters: Query | undefined,
+): NumberedPages | null {
   if (count === null || size === 0) return null
   const pages = Math.ceil(count / size)
   if (pages < 2 || new URLSearchParams(next).has('cursor')) return null
-  const query = withOwn(next, own)
+  const query = withFilters(next, filters)
 
   const page = numberIn(next, 'page')
   const offset = numberIn(next, 'offset')

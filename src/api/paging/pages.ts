@@ -16,7 +16,7 @@ import { setMaxListeners } from 'node:events'
 import { isLosslessNumber, isObject } from '../../core/json.ts'
 import { ApiError, ShapeError } from '../errors.ts'
 import type { Answer, RequestOptions } from '../http/answer.ts'
-import { type Query, queryText, withOwn } from '../http/query.ts'
+import { type Query, queryText, withFilters } from '../http/query.ts'
 import { type ListBody, readList } from './list-envelope.ts'
 import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
 import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
@@ -33,7 +33,7 @@ export function scanPages(client: Getter, path: string, options: PagesOptions): 
   }) as Scan
 }
 
-interface Landed {
+interface JudgedPage {
   readonly arrival: Arrival
   /** Null if there is no page to yield. */
   readonly page: Page | null
@@ -49,7 +49,7 @@ async function* scan(
   const stop = new AbortController()
   // Every page in flight adds a listener.
   setMaxListeners(0, stop.signal)
-  const waiting = new Map<number, Promise<Landed>>()
+  const waiting = new Map<number, Promise<JudgedPage>>()
 
   function request(): void {
     while (waiting.size < width) {
@@ -87,7 +87,7 @@ async function land(
   options: PagesOptions,
   { number, query }: PageRequest,
   signal: AbortSignal,
-): Promise<Landed> {
+): Promise<JudgedPage> {
   try {
     const fetched = await fetchPage(client, path, options, { number, query, signal })
     if ('missing' in fetched) return { arrival: { kind: 'missing', number }, page: null }
@@ -108,7 +108,7 @@ async function land(
 }
 
 function withPageSize(query: Query | undefined, size: number): Query {
-  return withOwn(queryText(query).slice(1), { page_size: size })
+  return withFilters(queryText(query).slice(1), { page_size: size })
 }
 
 /**
@@ -117,14 +117,14 @@ function withPageSize(query: Query | undefined, size: number): Query {
  * Invariant: beyond the first page "not there" speaks of the page (rows vanished, a cursor ran out) and not of the list; an
  * answer that holds no list is never taken for an empty one.
  */
-export interface Fetched {
+export interface FetchedPage {
   readonly number: number
   readonly query: string
   readonly answer: Answer
   readonly list: ListBody
 }
 
-export interface Missing {
+export interface MissingPage {
   readonly number: number
   readonly missing: true
 }
@@ -139,7 +139,7 @@ async function fetchPage(
     query,
     signal,
   }: { readonly number: number; readonly query: string; readonly signal: AbortSignal },
-): Promise<Fetched | Missing> {
+): Promise<FetchedPage | MissingPage> {
   const call: RequestOptions = { query, signal, ...(params ? { params } : {}), ...(meter ? { meter } : {}) }
   try {
     const answer = await client.get(path, call)

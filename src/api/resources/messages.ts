@@ -79,13 +79,13 @@ interface CommonFields {
 }
 
 /** Ids of the records that a message refers to, at least one (section 2.2, rule 1). */
-type About =
+type MessageSubject =
   | { readonly form: string; readonly packet?: string; readonly document?: string }
   | { readonly form?: string; readonly packet: string; readonly document?: string }
   | { readonly form?: string; readonly packet?: string; readonly document: string }
 
 /** Fields of a request that creates a message (section 2.2). */
-export type MessageFields = CommonFields & About
+export type MessageFields = CommonFields & MessageSubject
 
 /** Fields of a request that changes an unsent message: time and target (section 3.1), and others if the service allows. */
 export type MessageChanges = Partial<CommonFields> & {

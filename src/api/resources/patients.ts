@@ -16,7 +16,7 @@ import {
   listFiltered,
   type RecordAnswer,
   remove,
-  type Sent,
+  type SentBody,
   type TypedScan,
   update,
 } from './resource.ts'
@@ -235,7 +235,7 @@ async function multipartOf(
   field: string,
   file: { readonly name: string; readonly bytes: Uint8Array },
   type: string,
-): Promise<Required<Sent>> {
+): Promise<Required<SentBody>> {
   const form = new FormData()
   form.append(field, new Blob([file.bytes], { type }), file.name)
   const encoded = new Response(form)

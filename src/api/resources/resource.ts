@@ -72,12 +72,12 @@ async function* typedPages<Schema extends z.ZodType>(
   for await (const { records: raw, ...page } of scan) {
     const records: z.output<Schema>[] = []
     const problems: FieldProblem[] = []
-    for (const [at, value] of raw.entries()) {
+    for (const [index, value] of raw.entries()) {
       const read = isObject(value) ? typed(schema, value) : null
-      if (read === null) problems.push({ path: String(at), expected: 'object' })
+      if (read === null) problems.push({ path: String(index), expected: 'object' })
       else {
         records.push(read.record)
-        problems.push(...read.problems.map(({ path, expected }) => ({ path: `${at}.${path}`, expected })))
+        problems.push(...read.problems.map(({ path, expected }) => ({ path: `${index}.${path}`, expected })))
       }
     }
     yield { ...page, records, raw, problems }
@@ -139,7 +139,7 @@ export function recordIn(body: unknown): JsonObject | null {
 }
 
 /** A body and, if it is not JSON, its type. */
-export interface Sent {
+export interface SentBody {
   readonly body: unknown
   readonly contentType?: string
 }
@@ -149,7 +149,7 @@ export async function create<Schema extends z.ZodType>(
   client: Client,
   path: PathName,
   schema: Schema,
-  sent: Sent,
+  sent: SentBody,
   options: CallOptions = {},
 ): Promise<RecordAnswer<z.output<Schema>> | EmptyAnswer> {
   const answer = await client.request('POST', client.paths[path], { ...options, ...sent })

@@ -89,11 +89,11 @@ function without(value: unknown, [key, ...rest]: Path): unknown {
   if (rest.length > 0) {
     const inner = without((value as Record<PropertyKey, unknown>)[key], rest)
     if (inner === undefined) return undefined
-    if (Array.isArray(value)) return value.map((each, at) => (at === key ? inner : each))
+    if (Array.isArray(value)) return value.map((each, index) => (index === key ? inner : each))
     return { ...value, [key]: inner }
   }
   if (Array.isArray(value))
-    return (key as number) < value.length ? value.filter((_, at) => at !== key) : undefined
+    return (key as number) < value.length ? value.filter((_, index) => index !== key) : undefined
   if (!Object.hasOwn(value, key)) return undefined
   return Object.fromEntries(Object.entries(value).filter(([name]) => name !== key))
 }

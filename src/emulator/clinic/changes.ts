@@ -143,9 +143,9 @@ const removeResponse: Change = (world, draw) => {
 const reword: Change = (world, draw) => {
   const form = someRow(world.forms, draw)
   if (form === undefined || form.questions.length === 0) return false
-  const at = draw.below(form.questions.length)
+  const index = draw.below(form.questions.length)
   const questions = form.questions.map((one, place) =>
-    place === at ? { ...one, text: `${one.text.replace(/ \(v\d+\)$/, '')} (v${draw.below(100)})` } : one,
+    place === index ? { ...one, text: `${one.text.replace(/ \(v\d+\)$/, '')} (v${draw.below(100)})` } : one,
   )
   const updated_at = world.now()
   return world.forms.update(form.id, (old) => ({ ...old, questions, updated_at })) !== undefined

@@ -69,9 +69,9 @@ export function cancelMessage(world: World, id: string): Message | undefined {
 
 /** Status and time of a message that is to be sent at `scheduledAt`; a past time means at once. */
 function planned(world: World, scheduledAt: string | null): Pick<Message, 'status' | 'scheduled_at'> {
-  const at = scheduledAt === null ? undefined : readStamp(scheduledAt)
-  if (at === undefined) return { status: 'pending', scheduled_at: null }
-  return { status: at > world.clock.elapsed() ? 'scheduled' : 'pending', scheduled_at: stamp(at) }
+  const due = scheduledAt === null ? undefined : readStamp(scheduledAt)
+  if (due === undefined) return { status: 'pending', scheduled_at: null }
+  return { status: due > world.clock.elapsed() ? 'scheduled' : 'pending', scheduled_at: stamp(due) }
 }
 
 function nameOf(world: World, { form, packet, document }: MessageFields): string {
@@ -83,8 +83,8 @@ function nameOf(world: World, { form, packet, document }: MessageFields): string
 }
 
 function plan(world: World, { id, status, scheduled_at }: Message): void {
-  const at = status === 'scheduled' ? readStamp(scheduled_at!)! : world.clock.elapsed() + AT_ONCE
-  world.timeline.at(at, () => {
+  const due = status === 'scheduled' ? readStamp(scheduled_at!)! : world.clock.elapsed() + AT_ONCE
+  world.timeline.at(due, () => {
     const message = world.messages.get(id)
     // It may have been cancelled or rescheduled since.
     if (message === undefined || message.status !== status || message.scheduled_at !== scheduled_at) return

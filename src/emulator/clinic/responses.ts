@@ -108,10 +108,14 @@ export function setUpPacket(
 /** Fills in the next form; undefined if there is none, or no such packet response. */
 export function advancePacket(world: World, id: string, draw: Draw): PacketResponse | undefined {
   const packet = world.packetResponses.get(id)
-  const at = packet?.form_index ?? 0
-  if (packet === undefined || packet.is_submitted || at >= packet.responses.length) return undefined
-  fillMember(world, packet.responses[at]!, draw)
-  return world.packetResponses.update(id, (old) => ({ ...old, form_index: at + 1, updated_at: world.now() }))
+  const index = packet?.form_index ?? 0
+  if (packet === undefined || packet.is_submitted || index >= packet.responses.length) return undefined
+  fillMember(world, packet.responses[index]!, draw)
+  return world.packetResponses.update(id, (old) => ({
+    ...old,
+    form_index: index + 1,
+    updated_at: world.now(),
+  }))
 }
 
 /** Submits the packet; `skipped` are the positions, from 0, of members that its logic skips. */
@@ -124,12 +128,12 @@ export function submitPacket(
   const packet = world.packetResponses.get(id)
   if (packet === undefined || packet.is_submitted) return undefined
   const members = packet.responses
-  for (const [at, member] of members.entries()) {
-    if (at >= (packet.form_index ?? 0) && !skipped.has(at)) fillMember(world, member, draw)
+  for (const [index, member] of members.entries()) {
+    if (index >= (packet.form_index ?? 0) && !skipped.has(index)) fillMember(world, member, draw)
   }
   const now = world.now()
-  for (const [at, member] of members.entries()) {
-    const left = skipped.has(at) ? { is_skipped: true, ...NO_ANSWERS } : {}
+  for (const [index, member] of members.entries()) {
+    const left = skipped.has(index) ? { is_skipped: true, ...NO_ANSWERS } : {}
     const stamped = { is_submitted: true, submitted_at: now, updated_at: now, ...left }
     world.responses.update(member, (old) => ({ ...old, ...stamped }))
   }

@@ -112,14 +112,19 @@ function must<T>(found: T | undefined, otherwise: string): T {
  * Invariant: the result contains every given value, or a `RangeError` names the question; other questions stay
  * unanswered.
  */
-type Given = Readonly<Record<string, unknown>>
+type GivenAnswers = Readonly<Record<string, unknown>>
 
 /**
  * By question id: a text, a number or a boolean; for choices the text of one or a list of several; for a question of
  * a repeated block a list, one value for each repetition; for a table `{row: {column: text}}`, or `{row: column}`
  * where one column is chosen; for a file `{name, content_type, size}`; for a signature the signer's name.
  */
-function readGivenAnswers(form: Form, given: Given, key: { a: number; b: number }, at: string): Answers {
+function readGivenAnswers(
+  form: Form,
+  given: GivenAnswers,
+  key: { a: number; b: number },
+  at: string,
+): Answers {
   const unknown = Object.keys(given).find((id) => !form.questions.some((question) => question.id === id))
   if (unknown !== undefined) throw new RangeError(`the form has no question ${unknown}`)
   const answers: Answer[] = []
@@ -220,7 +225,7 @@ function fileOf(question: Question, value: unknown): Omit<ResponseFile, 'id' | '
   return { name: String(name), content_type: String(content_type), size: Number(size) }
 }
 
-function objectOf(question: Question, value: unknown): Given {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Given
+function objectOf(question: Question, value: unknown): GivenAnswers {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as GivenAnswers
   throw new RangeError(`question ${question.id} requires an object`)
 }

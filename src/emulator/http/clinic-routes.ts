@@ -11,15 +11,20 @@ import type { Control } from '../control.ts'
 import { readObject } from './resources/messages.ts'
 import { showPacketResponse, showResponse } from './resources/show.ts'
 
-type Act = (staff: Staff, id: string, body: Readonly<Record<string, unknown>>, control: Control) => unknown
+type StaffAction = (
+  staff: Staff,
+  id: string,
+  body: Readonly<Record<string, unknown>>,
+  control: Control,
+) => unknown
 
-const RESPONSE_ACTS: Readonly<Record<string, Act>> = {
+const RESPONSE_ACTS: Readonly<Record<string, StaffAction>> = {
   answers: (staff, id, { answers }) => staff.answer(id, objectOrNothing(answers, 'answers')),
   submit: (staff, id) => staff.submit(id),
   archive: (staff, id) => staff.archive(id),
 }
 
-const PACKET_ACTS: Readonly<Record<string, Act>> = {
+const PACKET_ACTS: Readonly<Record<string, StaffAction>> = {
   advance: (staff, id) => staff.advancePacket(id),
   submit: (staff, id, { skip = [] }) => {
     if (!Array.isArray(skip)) throw new RangeError('skip must be a list of positions, counted from 1')

@@ -157,8 +157,10 @@ function queryOf(text: string, filtersIgnored: boolean): URLSearchParams {
 /** Path and query of a request target, which contains the origin if it comes from a proxy. */
 export function partsOf(url: string): { readonly path: string; readonly query: string } {
   const target = url.replace(/^https?:\/\/[^/?]*/i, '')
-  const at = target.indexOf('?')
-  return at < 0 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at + 1) }
+  const mark = target.indexOf('?')
+  return mark < 0
+    ? { path: target, query: '' }
+    : { path: target.slice(0, mark), query: target.slice(mark + 1) }
 }
 
 export interface RequestRecord {

@@ -51,9 +51,9 @@ export function listPage<T>(
     const limit = sizeOf(call, 'limit')
     const offset = wholeNumber(query.get('offset')) ?? 0
     const rows = listing.slice(shifted(offset, limit, call), limit, paging.newestFirst)
-    const at = (start: number) => ({ limit: String(limit), offset: String(start) })
-    const next = offset + limit < listing.size ? at(offset + limit) : null
-    return answer(rows, next, offset > 0 ? at(Math.max(0, offset - limit)) : null)
+    const queryAt = (start: number) => ({ limit: String(limit), offset: String(start) })
+    const next = offset + limit < listing.size ? queryAt(offset + limit) : null
+    return answer(rows, next, offset > 0 ? queryAt(Math.max(0, offset - limit)) : null)
   }
   const size = sizeOf(call, 'page_size')
   const pages = Math.max(1, Math.ceil(listing.size / size))

@@ -167,7 +167,7 @@ async function* csvOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
  * column replaces an earlier one with the same title; keys keep the order of the columns.
  */
 async function* jsonOf({ titles, rows }: ExportTable): AsyncGenerator<string> {
-  const last = new Map(titles.map((title, at) => [title, at]))
+  const last = new Map(titles.map((title, index) => [title, index]))
   const members = [...last].map(([title, at]) => ({ name: `${JSON.stringify(title)}:`, at }))
   const object = (row: readonly string[]) =>
     `{${members.map(({ name, at }) => name + writtenCell(row[at]!)).join(',')}}`

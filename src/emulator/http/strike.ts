@@ -79,15 +79,15 @@ export function damage(faults: FiredFaults, body: string): Buffer {
   if (faults.has('corrupt-json')) damaged[0] = 0x21
   if (faults.has('invalid-utf8')) {
     const text = whole.indexOf('"last_name":"') >= 0 ? '"last_name":"' : '"text":"'
-    const at = /^[{[]/.test(body) ? whole.indexOf(text) + text.length : lowerCaseAfter(whole, middle)
-    if (at >= text.length && damaged[at] !== 0x22) damaged[at] = 0x96
+    const position = /^[{[]/.test(body) ? whole.indexOf(text) + text.length : lowerCaseAfter(whole, middle)
+    if (position >= text.length && damaged[position] !== 0x22) damaged[position] = 0x96
   }
   return damaged
 }
 
 /** Index of the first lower-case letter from `from` on: a position inside a text of an export. */
 function lowerCaseAfter(bytes: Buffer, from: number): number {
-  return bytes.findIndex((byte, at) => at >= from && byte >= 0x61 && byte <= 0x7a)
+  return bytes.findIndex((byte, index) => index >= from && byte >= 0x61 && byte <= 0x7a)
 }
 
 /** Sends `body` truncated or slowly. The caller must have hijacked the reply. */
@@ -105,9 +105,9 @@ export async function sendFaulty(
   }
   const pause = Number(faults.get('drip') ?? 200)
   const step = Math.max(1, Math.ceil(body.length / 10))
-  for (let at = 0; at < body.length && !raw.destroyed; at += step) {
-    if (at > 0) await clock.sleep(pause)
-    raw.write(body.subarray(at, at + step))
+  for (let index = 0; index < body.length && !raw.destroyed; index += step) {
+    if (index > 0) await clock.sleep(pause)
+    raw.write(body.subarray(index, index + step))
   }
   raw.end()
 }

@@ -36,8 +36,8 @@ export function textOf(value: unknown): string {
 }
 
 export function optionsOf(item: Fhir, questionnaire: Fhir): AnswerOption[] {
-  const own = [...listOf(item.answerOption), ...listOf(item.option)].map(optionOf)
-  return own.length > 0 ? own : fromValueSet(referenceOf(item), questionnaire)
+  const options = [...listOf(item.answerOption), ...listOf(item.option)].map(optionOf)
+  return options.length > 0 ? options : fromValueSet(referenceOf(item), questionnaire)
 }
 
 function referenceOf(item: Fhir): string {

@@ -63,7 +63,7 @@ async function fromCsv(text: string): Promise<PatientFields[]> {
   const header = rows.shift()
   if (header === undefined) throw new Error('is empty')
   const names = header.map((name) => name.trim())
-  return rows.map((row) => patientOf(row.map((cell, at) => [names[at] ?? `column ${at + 1}`, cell])))
+  return rows.map((row) => patientOf(row.map((cell, index) => [names[index] ?? `column ${index + 1}`, cell])))
 }
 
 /** True if a space follows every comma of the header; that space is not part of the values. */
@@ -94,6 +94,6 @@ function asWritten(field: TextField, value: string): string | undefined {
 /** A key that no value has yet: headers repeat. */
 function unused(header: string, custom: readonly [string, string][]): string {
   let key = header
-  for (let at = 2; custom.some(([used]) => used === key); at += 1) key = `${header} (${at})`
+  for (let index = 2; custom.some(([used]) => used === key); index += 1) key = `${header} (${index})`
   return key
 }

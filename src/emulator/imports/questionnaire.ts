@@ -44,19 +44,19 @@ function formOf(questionnaire: Fhir): {
     build(ids, key, index) {
       const times = makeTimes(new Draw(key, index))
       const [created_at, updated_at] = [stamp(times.created), stamp(times.updated)]
-      const questions = plans.map((one, at) => questionOf(one, at, key, index))
+      const questions = plans.map((one, position) => questionOf(one, position, key, index))
       return { id: ids.idAt(index), name, text, enabled, created_at, updated_at, questions }
     },
   }
 }
 
-function questionOf(plan: Plan, at: number, key: Key, index: number): Question {
+function questionOf(plan: Plan, position: number, key: Key, index: number): Question {
   const { options, rowTexts, columnTexts, blockAt, ...rest } = plan
-  const id = (place: number) => stableId(key, index, (at + 1) * 100_000 + place)
+  const id = (place: number) => stableId(key, index, (position + 1) * 100_000 + place)
   const headings = (texts: readonly string[], from: number) =>
     texts.map((text, place) => ({ id: id(from + place), text }))
   return {
-    id: stableId(key, index, at + 1),
+    id: stableId(key, index, position + 1),
     ...rest,
     choices: options.map((option, place) => ({ id: id(place), ...option })),
     ...(rowTexts === undefined ? {} : { rows: headings(rowTexts, 40_000) }),

@@ -41,9 +41,9 @@ export async function importSurvey(file: string): Promise<ImportedSurvey> {
   const titles = rows.shift()
   if (titles === undefined) throw new Error('is empty: it has no header line')
   const width = rows.reduce((widest, row) => Math.max(widest, row.length), titles.length)
-  const questions = Array.from({ length: width }, (_, at) => ({
+  const questions = Array.from({ length: width }, (_, index) => ({
     type: 'short_text' as const,
-    text: titles[at] ?? '',
+    text: titles[index] ?? '',
   }))
   const name = basename(file, extname(file))
   return {
@@ -62,17 +62,17 @@ export async function importSurvey(file: string): Promise<ImportedSurvey> {
       }
     },
     questions: width,
-    clients: rows.map((_, at) => clientOf(name, at)),
+    clients: rows.map((_, index) => clientOf(name, index)),
     rows,
   }
 }
 
 /** An invented client: a survey contains only answers. */
-function clientOf(survey: string, at: number): PatientFields {
-  const draw = new Draw(keyOf('import-survey', survey), at)
+function clientOf(survey: string, row: number): PatientFields {
+  const draw = new Draw(keyOf('import-survey', survey), row)
   return {
     ...NO_FIELDS,
-    external_id: `row ${at + 1}`,
+    external_id: `row ${row + 1}`,
     first_name: draw.pick(FIRST_NAMES),
     last_name: draw.pick(LAST_NAMES),
   }

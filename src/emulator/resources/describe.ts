@@ -101,9 +101,9 @@ function schemasOf({ source, about, fields }: DeclaredResource): object {
   const id = { type: 'string', minLength: 1 }
   const times = { type: 'string', format: 'date-time' }
   const properties = { id, ...fields, created_at: times, updated_at: times }
-  const all = (base: string, own: object) => ({
+  const all = (base: string, extra: object) => ({
     description: about,
-    allOf: [ref('schemas', base), { type: 'object', ...own }],
+    allOf: [ref('schemas', base), { type: 'object', ...extra }],
   })
   return {
     [one]: { description: about, type: 'object', required: Object.keys(properties), properties },

@@ -51,13 +51,13 @@ const headings =
 function nestParts(response: JsonRecord): JsonRecord {
   const parts = PARTS.map((name) => [name, groupBy(listOf(response[name]), questionOf)] as const)
   const answers = listOf(response.answers).map((answer) => {
-    const own = parts.map(([name, byQuestion]) => {
+    const partsOfAnswer = parts.map(([name, byQuestion]) => {
       const found = byQuestion.get(questionOf(answer)) ?? []
       // The first answer to a question gets them all.
       byQuestion.delete(questionOf(answer))
       return [name, found.map((part) => without(part, 'question'))] as const
     })
-    return { ...answer, ...Object.fromEntries(own.filter(([, found]) => found.length > 0)) }
+    return { ...answer, ...Object.fromEntries(partsOfAnswer.filter(([, found]) => found.length > 0)) }
   })
   return { ...without(response, ...PARTS), answers }
 }

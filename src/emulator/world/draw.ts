@@ -71,7 +71,7 @@ export class Draw {
   /** `count` decimal digits as text, leading zeros kept. */
   digits(count: number): string {
     let text = ''
-    for (let at = 0; at < count; at += 1) text += String(this.below(10))
+    for (let index = 0; index < count; index += 1) text += String(this.below(10))
     return text
   }
 }

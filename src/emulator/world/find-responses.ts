@@ -99,9 +99,9 @@ async function search(world: World, filter: ResponseFilter): Promise<readonly nu
     (packet === undefined || head.packet === packet) &&
     inDays(head.submitted, filter.submittedFrom, filter.submittedBefore)
   const found: number[] = []
-  for (let at = 0; at < seed.sizes.responses; at += 1) {
-    if (fits(seededHead(seed, at))) found.push(at)
-    if (at % TURN === TURN - 1) await new Promise((resolve) => setImmediate(resolve))
+  for (let index = 0; index < seed.sizes.responses; index += 1) {
+    if (fits(seededHead(seed, index))) found.push(index)
+    if (index % TURN === TURN - 1) await new Promise((resolve) => setImmediate(resolve))
   }
   return found
 }

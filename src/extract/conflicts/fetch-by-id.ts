@@ -23,7 +23,7 @@ export function noFailedFetches(): FailedFetches {
   return { inRow: 0, later: new Map() }
 }
 
-export interface Fetching {
+export interface FetchContext {
   readonly client: Client
   readonly serviceClock: ServiceClock
   readonly meter: Meter
@@ -66,7 +66,7 @@ export async function fetchForRun(
  * that stop the stream.
  */
 export async function fetchEach(
-  by: Fetching,
+  by: FetchContext,
   wanted: readonly FetchRequest[],
 ): Promise<readonly FetchResult[]> {
   const stop = new AbortController()
@@ -82,15 +82,15 @@ export async function fetchEach(
   const answers = await Promise.all(found)
   if (!('later' in by.failedFetches)) return answers
   const { later } = by.failedFetches
-  for (const [at, each] of answers.entries()) {
-    if (each.kind === 'later') later.set(wanted[at]!.id, each.error.message)
-    else later.delete(wanted[at]!.id)
+  for (const [index, each] of answers.entries()) {
+    if (each.kind === 'later') later.set(wanted[index]!.id, each.error.message)
+    else later.delete(wanted[index]!.id)
   }
   return answers
 }
 
 async function fetchOne(
-  by: Fetching,
+  by: FetchContext,
   { id, origin }: FetchRequest,
   signal: AbortSignal,
 ): Promise<FetchResult> {

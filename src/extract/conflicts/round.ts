@@ -15,11 +15,11 @@ import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { FailedInRow, Source } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, postpone, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
-import { type Fetching, type FetchResult, fetchEach } from './fetch-by-id.ts'
+import { type FetchContext, type FetchResult, fetchEach } from './fetch-by-id.ts'
 import { settleAnswers } from './settle-answers.ts'
 
 /** The client of a team; `failedFetches` persists from round to round. */
-export interface RoundClient extends Pick<Fetching, 'client' | 'serviceClock' | 'meter' | 'signal'> {
+export interface RoundClient extends Pick<FetchContext, 'client' | 'serviceClock' | 'meter' | 'signal'> {
   readonly failedFetches: Map<StreamName, FailedInRow>
 }
 
@@ -61,11 +61,11 @@ export async function refetchRound(
   try {
     const fetched = await Promise.allSettled(parts.map((part) => fetchPart(roundClient, teamId, part)))
     roundClient.signal?.throwIfAborted()
-    for (const [at, result] of fetched.entries()) {
-      const { stream, rows: own } = parts[at]!
+    for (const [index, result] of fetched.entries()) {
+      const { stream, rows: ofStream } = parts[index]!
       if (result.status === 'fulfilled') {
         const present = roundClient.serviceClock.observedAt(clock.now()) as Instant
-        const answers = own.map((row, nth) => ({ row, answer: result.value[nth]! }))
+        const answers = ofStream.map((row, nth) => ({ row, answer: result.value[nth]! }))
         await loaders.run((session) => settleAnswers(session, stream, answers, present))
         gone += result.value.filter(({ kind }) => kind === 'gone').length
         const unanswered = result.value.flatMap((answer) =>
@@ -79,13 +79,15 @@ export async function refetchRound(
         // requested.
         const isTemporary = verdictOf(error) === 'retry'
         await loaders.run(({ db }) =>
-          isTemporary ? postpone(db, own, pauseBefore, 'failure') : postpone(db, own, () => 0, 'nothing'),
+          isTemporary
+            ? postpone(db, ofStream, pauseBefore, 'failure')
+            : postpone(db, ofStream, () => 0, 'nothing'),
         )
         if (isTemporary) failures.push(error.message)
         else stopped.set(stream.name, error)
-        failed += own.length
+        failed += ofStream.length
       }
-      for (const row of own) open.delete(row)
+      for (const row of ofStream) open.delete(row)
     }
     const failure = failed === rows.length ? (failures[0] ?? null) : null
     return { records: rows.length, gone, failure, stopped }

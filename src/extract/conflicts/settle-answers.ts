@@ -21,7 +21,7 @@ import { sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { type DueRow, lockRows, originOf, pauseBefore, postpone, settleRows } from './due-rows.ts'
 import type { FetchResult } from './fetch-by-id.ts'
 
-export interface Answered {
+export interface AnsweredRow {
   readonly row: DueRow
   readonly answer: FetchResult
 }
@@ -35,7 +35,7 @@ const LOSSES_BEFORE_OVERRULE = 2
 export async function settleAnswers(
   session: Session,
   stream: Stream,
-  answers: readonly Answered[],
+  answers: readonly AnsweredRow[],
   present: Instant,
 ): Promise<void> {
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name }
@@ -70,7 +70,7 @@ export async function settleAnswers(
 async function settleInOneTransaction(
   session: Session,
   stream: Stream,
-  answers: readonly Answered[],
+  answers: readonly AnsweredRow[],
   stored: ReadonlyMap<string, StoredVersion>,
   present: Instant,
 ): Promise<void> {
@@ -101,7 +101,7 @@ async function settleInOneTransaction(
 
 function sortAnswers(
   stream: Stream,
-  answers: readonly Answered[],
+  answers: readonly AnsweredRow[],
   stored: ReadonlyMap<string, StoredVersion>,
   present: Instant,
 ) {

@@ -74,8 +74,8 @@ export async function refetch(source: Source, ids: readonly string[]): Promise<F
   return {
     envelopes: found.flatMap((result) => (result.kind === 'record' ? result.envelope : [])),
     deadLetters: found.flatMap((result) => (result.kind === 'dead' ? result.deadLetter : [])),
-    gone: found.flatMap((each, at) =>
-      each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : [],
+    gone: found.flatMap((each, index) =>
+      each.kind === 'gone' ? tombstone(ids[index]!, { ...place, observedAt: each.observedAt }) : [],
     ),
   }
 }

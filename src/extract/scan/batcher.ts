@@ -70,8 +70,8 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   }
 
   async function gather(added: readonly Envelope[]): Promise<void> {
-    for (const [at, envelope] of added.entries()) {
-      if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
+    for (const [index, envelope] of added.entries()) {
+      if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
       // A repeated key goes into the next batch; whichever commits first, the greater state stays.
       if (ids.has(envelope.id)) send()
       ids.add(envelope.id)

@@ -74,9 +74,9 @@ export async function prove(source: Source, ids: readonly string[]): Promise<Pro
   const { stream, taken } = source
   const place = { teamId: taken.teamId, stream: stream.name, origin: `run:${taken.runId} proof` }
   const found = await fetchForRun(source, ids, 'proof')
-  const envelopes = found.flatMap((each, at) => {
+  const envelopes = found.flatMap((each, index) => {
     if (each.kind === 'record') return each.envelope
-    return each.kind === 'gone' ? tombstone(ids[at]!, { ...place, observedAt: each.observedAt }) : []
+    return each.kind === 'gone' ? tombstone(ids[index]!, { ...place, observedAt: each.observedAt }) : []
   })
   return {
     envelopes,

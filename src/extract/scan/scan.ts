@@ -147,8 +147,8 @@ function latest(
   let found = newest
   for (const read of entries) {
     const value = read.kind === 'record' ? read.envelope.content?.payload[field] : null
-    const at = typeof value === 'string' ? parseInstant(value) : null
-    if (at !== null && at <= limit && (found === null || at > found)) found = at
+    const time = typeof value === 'string' ? parseInstant(value) : null
+    if (time !== null && time <= limit && (found === null || time > found)) found = time
   }
   return found
 }
@@ -221,13 +221,13 @@ async function fetchWhole(
   const ids = [...byId.keys()]
   const found = await fetchForRun(source, ids, 'fetch')
   return new Map(
-    ids.map((id, at): [string, ReadRecord | null] => {
-      const each = found[at]!
+    ids.map((id, index): [string, ReadRecord | null] => {
+      const result = found[index]!
       const { content, origin } = byId.get(id)!
       const body = content?.text ?? 'null'
-      if (each.kind === 'record') return [id, each]
-      if (each.kind === 'later') return [id, null]
-      if (each.kind === 'dead') return [id, { kind: 'dead', deadLetter: { ...each.deadLetter, body } }]
+      if (result.kind === 'record') return [id, result]
+      if (result.kind === 'later') return [id, null]
+      if (result.kind === 'dead') return [id, { kind: 'dead', deadLetter: { ...result.deadLetter, body } }]
       const reason = 'is in the list, but not found by its id'
       return [id, { kind: 'dead', deadLetter: { recordId: id, origin, reason, body } }]
     }),

@@ -37,11 +37,11 @@ export function readCheckpoint(stored: unknown, now: Instant): ReadCheckpoint {
   for (const name of TIMES) {
     const value = stored[name] ?? null
     if (value === null) continue
-    const at = typeof value === 'string' ? parseInstant(value) : null
-    if (at === null) return invalid('cannot be read')
-    read.set(name, at)
+    const time = typeof value === 'string' ? parseInstant(value) : null
+    if (time === null) return invalid('cannot be read')
+    read.set(name, time)
   }
-  if ([...read.values()].some((at) => at > latest)) return invalid('is in the future')
+  if ([...read.values()].some((time) => time > latest)) return invalid('is in the future')
   const [newest = null, swept_at = null] = [read.get('newest'), read.get('swept_at')]
   return { kind: 'good', checkpoint: { newest, swept_at } }
 }
@@ -90,8 +90,8 @@ export function planWindow(stored: unknown, options: WindowOptions, now: Instant
 
 /** True when a record dated `date` may be in the window from `after` on, whatever the service's zone. */
 export function isInWindow(date: unknown, after: string): boolean {
-  const at = typeof date === 'string' ? parseInstant(date) : null
-  return at !== null && at >= dayBefore(parseInstant(after)!, 1)
+  const time = typeof date === 'string' ? parseInstant(date) : null
+  return time !== null && time >= dayBefore(parseInstant(after)!, 1)
 }
 
 /**

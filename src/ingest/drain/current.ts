@@ -103,14 +103,15 @@ export async function incomplete(
   const isNew = records.filter(({ key }) => !beyond.has(key))
   const fields = await usual.of(session, stream, [...new Set(isNew.map(({ teamId }) => teamId))])
   for (const { teamId, key, content } of isNew) {
-    const own = fields.get(teamId)
+    const usualFields = fields.get(teamId)
     const { payload } = content
-    if (own === undefined ? lacksMostFields(stream, payload) : lacksUsualFields(payload, own)) sparse.add(key)
+    if (usualFields === undefined ? lacksMostFields(stream, payload) : lacksUsualFields(payload, usualFields))
+      sparse.add(key)
   }
   return { losing, sparse }
 }
 
-interface Keyed {
+interface IncomingRecord {
   readonly teamId: number
   readonly id: string
   readonly content: Content
@@ -123,7 +124,7 @@ interface Keyed {
 async function currentBeyond(
   session: Session,
   stream: Stream,
-  records: readonly Keyed[],
+  records: readonly IncomingRecord[],
 ): Promise<ReadonlyMap<string, JsonObject | null>> {
   const shapes = new Map<string, number>()
   const places = records.map(({ content }) => {

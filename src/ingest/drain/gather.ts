@@ -76,8 +76,8 @@ export async function gather<Row extends StoredEvent>(
     return known
   }
 
-  for (const [at, row] of rows.entries()) {
-    if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
+  for (const [index, row] of rows.entries()) {
+    if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     const { teamId } = row
     const { result, drift } = readEvent(row, apiVersionOf(teamId))
     const request = (stream: StreamName, id: string, reason: RefetchReason) =>

@@ -50,8 +50,8 @@ export async function takeDue(
     for (const { body } of part) bytes += body.length
     // The unused share of teams with few events goes to teams with more.
     teams = teams.flatMap(({ teamId }) => {
-      const own = part.filter((row) => row.teamId === teamId)
-      return own.length < share ? [] : [{ teamId, after: own.at(-1)!.seq }]
+      const ofTeam = part.filter((row) => row.teamId === teamId)
+      return ofTeam.length < share ? [] : [{ teamId, after: ofTeam.at(-1)!.seq }]
     })
   }
   return rows.sort((a, b) => Number(a.seq) - Number(b.seq))
@@ -130,7 +130,7 @@ export async function takeThese(session: Session, seqs: readonly string[]): Prom
   return rows
 }
 
-export interface Settled {
+export interface SettledEvent {
   readonly seq: string
   /** From its arrival to now, in the clock of the warehouse. */
   readonly seconds: number
@@ -140,9 +140,9 @@ export async function settle(
   session: Session,
   rows: readonly InboxRow[],
   status: 'done' | 'dead',
-): Promise<readonly Settled[]> {
+): Promise<readonly SettledEvent[]> {
   if (rows.length === 0) return []
-  const { rows: settled } = await session.client.query<Settled>({
+  const { rows: settled } = await session.client.query<SettledEvent>({
     name: 'drain settle',
     text: `
       update intake_raw.inbox set status = $1, settled_at = clock_timestamp(), due_at = null

@@ -13,7 +13,7 @@ import {
   type Erasures,
   erasedAmong,
   openErasuresOf,
-  type Skipped,
+  type SkippedRecord,
 } from '../../load/erasures.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
 import { type RefetchRequest, requestRefetches } from '../../load/refetches.ts'
@@ -23,7 +23,7 @@ import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { incomplete, overtaken, type UsualFields } from './current.ts'
 import { type Gathered, type Group, gather, keyOf, RECORDS_PER_TURN } from './gather.ts'
-import { type InboxRow, remove, type Settled, settle } from './inbox-rows.ts'
+import { type InboxRow, remove, type SettledEvent, settle } from './inbox-rows.ts'
 
 export interface Loading {
   readonly teamIds: readonly number[]
@@ -34,7 +34,7 @@ export interface Loading {
 export interface LoadedBatch {
   readonly rows: readonly InboxRow[]
   readonly dead: ReadonlySet<InboxRow>
-  readonly settled: readonly Settled[]
+  readonly settled: readonly SettledEvent[]
   /** How many records have to be fetched. */
   readonly refetches: number
 }
@@ -171,8 +171,8 @@ function deadLetterOf({ id, origin, content }: Envelope): DeadLetter {
 
 async function linesInTurns(stream: Stream, envelopes: readonly Envelope[]): Promise<BatchLines> {
   const lines = openLines(stream)
-  for (const [at, envelope] of envelopes.entries()) {
-    if (at % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
+  for (const [index, envelope] of envelopes.entries()) {
+    if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     lines.add(envelope)
   }
   return lines.build()
@@ -198,14 +198,14 @@ function changedBy({ changes }: Stream, envelopes: readonly Envelope[]): readonl
  * Invariant: runs within the transaction that loads the batch, so that an event is either loaded before its patient was
  * erased, and then removed by the erasure, or removed here. In a team without erasures the events are not parsed.
  */
-export interface Remaining {
+export interface RemainingEvents {
   /** Events that concern no erased patient: the same array when none was removed. */
   readonly rows: readonly InboxRow[]
   /** Teams of the batch without erasures, and without new ones until the transaction ends. */
   readonly withoutErasures: ReadonlySet<number>
 }
 
-async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<Remaining> {
+async function withoutErasedEvents(session: Session, rows: readonly InboxRow[]): Promise<RemainingEvents> {
   const teamIds = [...new Set(rows.map((row) => row.teamId))].sort((a, b) => a - b)
   const erasures = await openErasuresOf(session.db, teamIds)
   const withoutErasures = new Set(teamIds.filter((teamId) => !erasures.has(teamId)))
@@ -233,9 +233,9 @@ async function erasedIn(
     subjects.flatMap(({ own, others }) => (own === null ? others : [own, ...others])),
   )
   if (known.size === 0) return []
-  const skipped = new Map<string, Skipped>()
-  const erased = rows.filter((_, at) => {
-    const { own, others } = subjects[at]!
+  const skipped = new Map<string, SkippedRecord>()
+  const erased = rows.filter((_, index) => {
+    const { own, others } = subjects[index]!
     const found = [own ?? '', ...others].find((hash) => known.has(hash))
     if (found === undefined) return false
     // The event's own record is noted too: a later event may contain only its id.

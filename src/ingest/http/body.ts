@@ -29,7 +29,7 @@ const PAUSE_MS = 50
 /** How often rates are looked at. */
 const LOOK_MS = 250
 
-interface Arriving {
+interface ArrivingBody {
   readonly since: number
   readonly received: () => number
   readonly slow: () => void
@@ -39,7 +39,7 @@ export function openBodies(
   limits: Pick<IngestLimits, 'body' | 'graceMs' | 'bytesPerSecond'>,
   clock: Clock,
 ): Bodies {
-  const arriving = new Set<Arriving>()
+  const arriving = new Set<ArrivingBody>()
   let isLooking = false
 
   /** Runs while a body arrives. */
@@ -72,7 +72,7 @@ export function openBodies(
           buffer = null
           resolve(result)
         }
-        const entry: Arriving = {
+        const entry: ArrivingBody = {
           since: clock.now(),
           received: () => length,
           slow() {

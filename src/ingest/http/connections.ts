@@ -36,30 +36,31 @@ export function openConnections({ limits, proxies, onClosed }: ConnectionsOption
     const peer = peers.get(socket)
     if (peer === undefined) return
     peers.delete(socket)
-    const own = strangers.get(peer)!
-    own.delete(socket)
-    if (own.size === 0) strangers.delete(peer)
+    const ofPeer = strangers.get(peer)!
+    ofPeer.delete(socket)
+    if (ofPeer.size === 0) strangers.delete(peer)
   }
   const end = (socket: Socket) => {
     forget(socket)
     onClosed()
     socket.destroy()
   }
-  const oldestOf = (own: ReadonlySet<Socket> | undefined): Socket | undefined => own?.values().next().value
+  const oldestOf = (ofPeer: ReadonlySet<Socket> | undefined): Socket | undefined =>
+    ofPeer?.values().next().value
   const mostStrangers = () => {
     let most: ReadonlySet<Socket> | undefined
-    for (const own of strangers.values()) if (own.size > (most?.size ?? 0)) most = own
+    for (const ofPeer of strangers.values()) if (ofPeer.size > (most?.size ?? 0)) most = ofPeer
     return most
   }
 
   return {
     add(socket) {
       const peer = peerOf(socket.remoteAddress, undefined, proxies)
-      const own = strangers.get(peer.name)
+      const ofPeer = strangers.get(peer.name)
       const isFull = peers.size + trusted.size >= limits.connections
-      const isGreedy = !peer.isForwarded && (own?.size ?? 0) >= limits.connectionsOfPeer
+      const isGreedy = !peer.isForwarded && (ofPeer?.size ?? 0) >= limits.connectionsOfPeer
       if (isFull || isGreedy) {
-        const oldest = oldestOf(isGreedy ? own : mostStrangers())
+        const oldest = oldestOf(isGreedy ? ofPeer : mostStrangers())
         if (oldest === undefined) {
           onClosed()
           socket.destroy()

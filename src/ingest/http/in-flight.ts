@@ -91,7 +91,7 @@ export interface InFlight {
   enter(teamId: number, peer: string | null): Reservation
 }
 
-interface Used {
+interface UsedCapacity {
   /** Events to store. */
   accepted: number
   bytes: number
@@ -99,7 +99,7 @@ interface Used {
   unchecked: number
 }
 
-interface Reserved {
+interface ReservingRequest {
   readonly teamId: number
   readonly peer: string | null
   readonly since: number
@@ -116,71 +116,71 @@ export function openInFlight(
   const share = teams > 1 ? SHARE_OF_A_TEAM : 1
   const maxAccepted =
     Math.min(limits.eventsInFlight, teams > 1 ? limits.connections : Number.POSITIVE_INFINITY) * share
-  const byTeam = new Map<number, Used>()
-  const all: Used = { accepted: 0, bytes: 0, unchecked: 0 }
+  const byTeam = new Map<number, UsedCapacity>()
+  const all: UsedCapacity = { accepted: 0, bytes: 0, unchecked: 0 }
   const ofPeers = new Map<string, number>()
   /** Unchecked bodies that hold bytes, the oldest first. */
-  const unchecked = new Set<Reserved>()
+  const unchecked = new Set<ReservingRequest>()
   let events = 0
 
-  function teamOf(teamId: number): Used {
+  function teamOf(teamId: number): UsedCapacity {
     const known = byTeam.get(teamId) ?? { accepted: 0, bytes: 0, unchecked: 0 }
     byTeam.set(teamId, known)
     return known
   }
-  function add(own: Reserved, bytes: number): void {
-    own.bytes += bytes
-    const team = teamOf(own.teamId)
+  function add(request: ReservingRequest, bytes: number): void {
+    request.bytes += bytes
+    const team = teamOf(request.teamId)
     all.bytes += bytes
     team.bytes += bytes
-    if (own.isChecked) return
+    if (request.isChecked) return
     all.unchecked += bytes
     team.unchecked += bytes
-    const ofPeer = (ofPeers.get(own.peer!) ?? 0) + bytes
-    if (ofPeer === 0) ofPeers.delete(own.peer!)
-    else ofPeers.set(own.peer!, ofPeer)
-    if (own.bytes === 0) unchecked.delete(own)
-    else unchecked.add(own)
+    const ofPeer = (ofPeers.get(request.peer!) ?? 0) + bytes
+    if (ofPeer === 0) ofPeers.delete(request.peer!)
+    else ofPeers.set(request.peer!, ofPeer)
+    if (request.bytes === 0) unchecked.delete(request)
+    else unchecked.add(request)
   }
-  function fits(own: Reserved, more: number): boolean {
-    const most = limits.bytesInFlight * (own.bytes + more > LARGE ? SHARE_OF_LARGE : 1)
-    const team = teamOf(own.teamId)
+  function fits(request: ReservingRequest, more: number): boolean {
+    const most = limits.bytesInFlight * (request.bytes + more > LARGE ? SHARE_OF_LARGE : 1)
+    const team = teamOf(request.teamId)
     return all.bytes + more <= most && team.bytes + more <= most * share
   }
   /** Null when they fit; else whose bodies have to make room: those of the peer, or any. */
-  function tooMany(own: Reserved, more: number): 'peer' | 'all' | null {
-    const most = limits.bytesInFlight * (own.bytes + more > LARGE ? SHARE_OF_LARGE : 1)
-    if ((ofPeers.get(own.peer!) ?? 0) + more > most * SHARE_OF_A_PEER) return 'peer'
-    if (all.unchecked + more > most * SHARE_OF_UNCHECKED || !fits(own, more)) return 'all'
-    return teamOf(own.teamId).unchecked + more > most * SHARE_OF_UNCHECKED * share ? 'all' : null
+  function tooMany(request: ReservingRequest, more: number): 'peer' | 'all' | null {
+    const most = limits.bytesInFlight * (request.bytes + more > LARGE ? SHARE_OF_LARGE : 1)
+    if ((ofPeers.get(request.peer!) ?? 0) + more > most * SHARE_OF_A_PEER) return 'peer'
+    if (all.unchecked + more > most * SHARE_OF_UNCHECKED || !fits(request, more)) return 'all'
+    return teamOf(request.teamId).unchecked + more > most * SHARE_OF_UNCHECKED * share ? 'all' : null
   }
-  function displaceOne(newcomer: Reserved, whose: 'peer' | 'all'): boolean {
-    for (const own of unchecked) {
-      if (clock.now() - own.since < limits.staleMs * 1000) return false
-      if (own === newcomer || (whose === 'peer' && own.peer !== newcomer.peer)) continue
-      add(own, -own.bytes)
-      own.displace()
+  function displaceOne(newcomer: ReservingRequest, whose: 'peer' | 'all'): boolean {
+    for (const request of unchecked) {
+      if (clock.now() - request.since < limits.staleMs * 1000) return false
+      if (request === newcomer || (whose === 'peer' && request.peer !== newcomer.peer)) continue
+      add(request, -request.bytes)
+      request.displace()
       return true
     }
     return false
   }
-  function grow(own: Reserved, more: number): boolean {
-    if (!own.isChecked) {
-      for (let whose = tooMany(own, more); whose !== null; whose = tooMany(own, more))
-        if (!displaceOne(own, whose)) return false
-    } else if (!fits(own, more)) {
+  function grow(request: ReservingRequest, more: number): boolean {
+    if (!request.isChecked) {
+      for (let whose = tooMany(request, more); whose !== null; whose = tooMany(request, more))
+        if (!displaceOne(request, whose)) return false
+    } else if (!fits(request, more)) {
       return false
     }
-    add(own, more)
+    add(request, more)
     return true
   }
-  function accept(own: Reserved, bytes: number): boolean {
-    const team = teamOf(own.teamId)
+  function accept(request: ReservingRequest, bytes: number): boolean {
+    const team = teamOf(request.teamId)
     if (all.accepted >= limits.eventsInFlight || team.accepted >= maxAccepted) return false
-    add(own, -own.bytes)
-    own.isChecked = true
-    if (!fits(own, bytes)) return false
-    add(own, bytes)
+    add(request, -request.bytes)
+    request.isChecked = true
+    if (!fits(request, bytes)) return false
+    add(request, bytes)
     all.accepted += 1
     team.accepted += 1
     return true
@@ -195,29 +195,29 @@ export function openInFlight(
     },
     enter(teamId, peer) {
       events += 1
-      const own: Reserved = {
+      const request: ReservingRequest = {
         ...{ teamId, peer, since: clock.now(), bytes: 0, isChecked: peer === null },
         displace: () => {},
       }
       let isAccepted = false
       return {
-        grow: (bytes) => grow(own, bytes),
+        grow: (bytes) => grow(request, bytes),
         hold(bytes) {
-          const isReserved = grow(own, Math.max(0, bytes + REQUEST_BYTES - own.bytes))
+          const isReserved = grow(request, Math.max(0, bytes + REQUEST_BYTES - request.bytes))
           // It waits for us, not for its sender.
-          unchecked.delete(own)
+          unchecked.delete(request)
           return isReserved
         },
         accept(bytes) {
-          isAccepted = accept(own, bytes)
+          isAccepted = accept(request, bytes)
           return isAccepted
         },
         onDisplaced(displaced) {
-          own.displace = displaced
+          request.displace = displaced
         },
         release() {
           events -= 1
-          add(own, -own.bytes)
+          add(request, -request.bytes)
           if (!isAccepted) return
           all.accepted -= 1
           teamOf(teamId).accepted -= 1

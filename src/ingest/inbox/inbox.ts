@@ -19,7 +19,7 @@ import { TIMED_OUT, timedOut } from '../http/in-time.ts'
 import type { IngestWatch } from '../watch.ts'
 import type { InboxEvent, StoreOutcome } from './event.ts'
 import { openNotices } from './notices.ts'
-import { openQueue, type Waiting } from './queue.ts'
+import { openQueue, type WaitingEvent } from './queue.ts'
 import { openWriter, type Writer } from './writer.ts'
 
 export interface InboxOptions {
@@ -96,7 +96,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     })
   }
 
-  const commit = async (writer: Writer, group: readonly Waiting[]): Promise<void> => {
+  const commit = async (writer: Writer, group: readonly WaitingEvent[]): Promise<void> => {
     const begun = clock.now()
     for (const waiting of group) waiting.tries += 1
     inFlight += group.length
@@ -119,7 +119,7 @@ export async function openInbox(options: InboxOptions): Promise<Inbox> {
     wake()
   }
 
-  const recover = async (writer: Writer, group: readonly Waiting[], error: unknown): Promise<void> => {
+  const recover = async (writer: Writer, group: readonly WaitingEvent[], error: unknown): Promise<void> => {
     const reason = warehouseError(error)
     const refused = isRefusalOfData(sqlstateOf(reason.cause))
     if (refused && group.length > 1) {

@@ -7,7 +7,7 @@
 import type { IntakeError } from '../../core/errors.ts'
 import { type InboxEvent, keyOf, type StoreOutcome } from './event.ts'
 
-export interface Waiting {
+export interface WaitingEvent {
   readonly event: InboxEvent
   readonly key: string
   /** In the clock's microseconds. */
@@ -26,10 +26,10 @@ export interface InboxQueue {
   readonly length: number
   add(event: InboxEvent, deadline: number): Promise<StoreOutcome>
   /** The oldest that are queued, up to so many events and bytes, but one at least. */
-  take(events: number, bytes: number): readonly Waiting[]
-  putBack(waiting: readonly Waiting[]): void
-  settle(waiting: Waiting, outcome: StoreOutcome): void
-  fail(waiting: Waiting, reason: IntakeError): void
+  take(events: number, bytes: number): readonly WaitingEvent[]
+  putBack(waiting: readonly WaitingEvent[]): void
+  settle(waiting: WaitingEvent, outcome: StoreOutcome): void
+  fail(waiting: WaitingEvent, reason: IntakeError): void
   /** Fails those whose deadline is not after `now`. */
   expire(now: number, reason: IntakeError): void
   /** Fails all that are queued. */
@@ -38,14 +38,14 @@ export interface InboxQueue {
 
 export function openQueue(): InboxQueue {
   /** By key, in the order of their deadlines. */
-  const all = new Map<string, Waiting>()
-  let queued: Waiting[] = []
+  const all = new Map<string, WaitingEvent>()
+  let queued: WaitingEvent[] = []
 
-  const isWaiting = (waiting: Waiting) => all.get(waiting.key) === waiting
-  const leave = (waiting: Waiting) => {
+  const isWaiting = (waiting: WaitingEvent) => all.get(waiting.key) === waiting
+  const leave = (waiting: WaitingEvent) => {
     if (isWaiting(waiting)) all.delete(waiting.key)
   }
-  const fail = (waiting: Waiting, reason: IntakeError) => {
+  const fail = (waiting: WaitingEvent, reason: IntakeError) => {
     leave(waiting)
     waiting.reject(reason)
   }
@@ -62,8 +62,8 @@ export function openQueue(): InboxQueue {
       const same = all.get(key)
       if (same !== undefined)
         return same.outcome.then((outcome) => (outcome === 'stored' ? 'duplicate' : outcome))
-      let resolve!: Waiting['resolve']
-      let reject!: Waiting['reject']
+      let resolve!: WaitingEvent['resolve']
+      let reject!: WaitingEvent['reject']
       const outcome = new Promise<StoreOutcome>((yes, no) => {
         resolve = yes
         reject = no

@@ -19,19 +19,19 @@ export function visibleCell(
   const bytes = Buffer.from(cell, 'latin1')
   if (isUtf8(bytes) && !bytes.includes(0)) return { text: bytes.toString('utf8'), changed: false }
   let text = ''
-  for (let at = 0; at < bytes.length; ) {
-    const length = characterLength(bytes, at)
-    const surrogate = fromJson && length === 0 ? surrogateAt(bytes, at) : null
-    if (length > 0) text += bytes[at] === 0 ? '\\u0000' : bytes.toString('utf8', at, at + length)
+  for (let index = 0; index < bytes.length; ) {
+    const length = characterLength(bytes, index)
+    const surrogate = fromJson && length === 0 ? surrogateAt(bytes, index) : null
+    if (length > 0) text += bytes[index] === 0 ? '\\u0000' : bytes.toString('utf8', index, index + length)
     else if (surrogate !== null) text += `\\u${surrogate.toString(16)}`
-    else text += `\\x${bytes[at]!.toString(16)}`
-    at += length > 0 ? length : surrogate === null ? 1 : 3
+    else text += `\\x${bytes[index]!.toString(16)}`
+    index += length > 0 ? length : surrogate === null ? 1 : 3
   }
   return { text, changed: true }
 }
 
 function isAscii(text: string): boolean {
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return false
+  for (let index = 0; index < text.length; index++) if (text.charCodeAt(index) > 0x7f) return false
   return true
 }
 

@@ -14,7 +14,7 @@ import {
   exportClient,
   exportPerson,
   openErasures,
-  type Skipped,
+  type SkippedRecord,
 } from '../erasures.ts'
 import { decodedCell } from './cell-text.ts'
 import type { StoredFile } from './export-file.ts'
@@ -41,7 +41,7 @@ export async function openErasedRows(db: Kysely<Warehouse>, teamId: number): Pro
   const erasures = await openErasures(db, teamId)
   if (erasures === null) return null
   const erased = await erasedOfTeam(db, erasures)
-  const skipped = new Map<string, Skipped>()
+  const skipped = new Map<string, SkippedRecord>()
   let met = 0
   return {
     get met() {

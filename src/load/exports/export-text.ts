@@ -179,25 +179,25 @@ function openCsvRecords(onRecord: (cells: readonly string[]) => void): CsvRecord
   }
 
   function write(piece: string): void {
-    let at = 0
-    while (at < piece.length) {
+    let position = 0
+    while (position < piece.length) {
       if (place === 'quoted') {
-        at = readQuoted(piece, at)
+        position = readQuoted(piece, position)
         continue
       }
-      const code = piece.charCodeAt(at)
+      const code = piece.charCodeAt(position)
       const ends = code === COMMA || code === CR || code === LF
       if (afterCr) {
         afterCr = false
         if (code === LF) {
-          at += 1
+          position += 1
           continue
         }
       }
       if (place === 'closed' && code === QUOTE) {
         keep('"')
         place = 'quoted'
-        at += 1
+        position += 1
         continue
       }
       if (place === 'closed') {
@@ -206,14 +206,14 @@ function openCsvRecords(onRecord: (cells: readonly string[]) => void): CsvRecord
       } else if (place === 'start' && code === QUOTE) {
         place = 'quoted'
         openedAt = line
-        at += 1
+        position += 1
         continue
       } else if (place === 'bare' || cells.length > 0 || code === COMMA || !ends) {
-        at = readBare(piece, at)
-        if (at === piece.length) break
+        position = readBare(piece, position)
+        if (position === piece.length) break
       }
-      pass(piece.charCodeAt(at))
-      at += 1
+      pass(piece.charCodeAt(position))
+      position += 1
     }
     if (size > MAX_RECORD_BYTES)
       throw new MalformedFile(`a record of more than ${MAX_RECORD_BYTES >> 20} MiB`, openedAt)

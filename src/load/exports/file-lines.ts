@@ -66,7 +66,7 @@ function readTime(cell: string): Cell | undefined {
 /** True when the header's titles are those of the specification, whatever their case and blanks. */
 function areLeadingTitles(titles: readonly string[]): boolean {
   const plain = (title: string) => title.replace(/\s+/g, '').toLowerCase()
-  return LEADING_COLUMNS.every(({ title }, at) => plain(titles[at] ?? '') === plain(title))
+  return LEADING_COLUMNS.every(({ title }, index) => plain(titles[index] ?? '') === plain(title))
 }
 
 const LEADING = LEADING_COLUMNS.length
@@ -105,7 +105,7 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
     const leading = header.slice(0, LEADING).map(decodedCell)
     titles = header
       .slice(LEADING)
-      .map((title, at) => kept(title, storable, `header[${at + LEADING + 1}]`, 'header[]'))
+      .map((title, index) => kept(title, storable, `header[${index + LEADING + 1}]`, 'header[]'))
     width = titles.length
     if (areLeadingTitles(leading)) return
     const shown = header.slice(0, LEADING).map((title) => visibleCell(title, place.fromJson).text)
@@ -117,16 +117,17 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
     rows += 1
     if (isErasedRecord(cells) || place.isErased?.(cells) === true) return
     let row = `${key}${rows}`
-    for (let at = 0; at < LEADING; at++) row += `\t${leadingCell(cells[at] ?? '', at, storable)}`
+    for (let index = 0; index < LEADING; index++)
+      row += `\t${leadingCell(cells[index] ?? '', index, storable)}`
     rowLines.append(`${row}\n`)
     const prefix = `${key}${rows}\t`
     let lines = ''
-    for (let at = LEADING; at < cells.length; at++) {
-      const cell = cells[at]!
+    for (let index = LEADING; index < cells.length; index++) {
+      const cell = cells[index]!
       if (cell === '') continue
       cellCount += 1
-      const value = storable ? cell : kept(cell, false, `rows[${rows}][${at + 1}]`, 'rows[][]')
-      lines += `${prefix}${at + 1}\t${copyCell(value)}\n`
+      const value = storable ? cell : kept(cell, false, `rows[${rows}][${index + 1}]`, 'rows[][]')
+      lines += `${prefix}${index + 1}\t${copyCell(value)}\n`
     }
     cellLines.append(lines)
     if (cells.length - LEADING > width) widen(cells.length)
@@ -174,9 +175,9 @@ export function openFileLines(place: FilePlace, problems: FileProblems): FileLin
     columnLines() {
       if (titles === null) problems.add('header', 'header', 'the file is empty: it has no header', null)
       const lines = openTextBuffer('latin1')
-      for (let at = 0; at < width; at++) {
-        const title = titles?.[at]
-        lines.append(`${key}${at + LEADING + 1}\t${title === undefined ? '\\N' : copyCell(title)}\n`)
+      for (let index = 0; index < width; index++) {
+        const title = titles?.[index]
+        lines.append(`${key}${index + LEADING + 1}\t${title === undefined ? '\\N' : copyCell(title)}\n`)
       }
       return lines.take()
     },

@@ -18,7 +18,7 @@ const BACKSLASH = 0x5c
 const BLANK = new Set([0x20, 0x09, 0x0a, 0x0d])
 
 const SHORT: ReadonlyMap<number, number> = new Map(
-  [...'"\\/bfnrt'].map((character, at) => [character.charCodeAt(0), '"\\/\b\f\n\r\t'.charCodeAt(at)]),
+  [...'"\\/bfnrt'].map((character, index) => [character.charCodeAt(0), '"\\/\b\f\n\r\t'.charCodeAt(index)]),
 )
 
 /** The input may start with blanks before the opening quote. */
@@ -78,8 +78,8 @@ export function openJsonString(): JsonString {
     // An escape is longer than its value; a pending surrogate adds a few bytes.
     out = Buffer.allocUnsafe(piece.length + 8)
     length = 0
-    for (let at = 0; at < piece.length; at++) {
-      const byte = piece[at]!
+    for (let index = 0; index < piece.length; index++) {
+      const byte = piece[index]!
       if (escaped !== null) {
         readEscape(escaped, byte)
       } else if (place !== 'inside') {

@@ -187,8 +187,8 @@ export async function copyRecords(
       const chunk = await file.chunk(number)
       sending = send(lines.rowLines.take(), lines.cellLines.take())
       sending.catch(() => {})
-      for (let at = 0; at < chunk.length; at += BYTES_PER_TURN) {
-        text.write(chunk.subarray(at, at + BYTES_PER_TURN))
+      for (let index = 0; index < chunk.length; index += BYTES_PER_TURN) {
+        text.write(chunk.subarray(index, index + BYTES_PER_TURN))
         await setImmediate()
       }
     }

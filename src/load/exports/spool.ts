@@ -35,10 +35,11 @@ export async function spool(session: Session | null, pieces: AsyncIterable<Buffe
 
   async function flush(): Promise<void> {
     const all = Buffer.concat(waiting, size)
-    let at = 0
-    for (; at + CHUNK <= all.length; at += CHUNK) await put(all.subarray(at, at + CHUNK))
-    waiting = at === all.length ? [] : [all.subarray(at)]
-    size = all.length - at
+    let position = 0
+    for (; position + CHUNK <= all.length; position += CHUNK)
+      await put(all.subarray(position, position + CHUNK))
+    waiting = position === all.length ? [] : [all.subarray(position)]
+    size = all.length - position
   }
 
   async function put(body: Buffer): Promise<void> {
@@ -93,8 +94,8 @@ export async function storeSpool(
 ): Promise<void> {
   const insert = 'insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body)'
   const key = [file.teamId, file.exportId, file.isLoaded]
-  for (const [at, body] of first.entries())
-    await client.query(`${insert} values ($1, $2, $3, $4, $5)`, [...key, at + 1, body])
+  for (const [index, body] of first.entries())
+    await client.query(`${insert} values ($1, $2, $3, $4, $5)`, [...key, index + 1, body])
   if (chunks > first.length) {
     await client.query(
       `${insert} select $1, $2, $3, number, body from pg_temp.export_spool order by number`,

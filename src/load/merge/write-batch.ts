@@ -35,7 +35,7 @@ export type BatchSource =
   | { readonly kind: 'pages' | 'answers'; readonly requestedAt: string }
   | { readonly kind: 'events' }
 
-export interface Written {
+export interface WriteResult {
   /** Records written, new or changed. */
   readonly changed: number
   /** Tombstones written. */
@@ -60,7 +60,7 @@ export async function prepareStaging({ client }: Session, stream: Stream): Promi
 export async function writeBatch(
   session: Session,
   { stream, lines: given, from, withoutErasures }: BatchToWrite,
-): Promise<Written> {
+): Promise<WriteResult> {
   const statements = statementsOf(stream)
   const lines = await withoutErased(session, stream, given, { withoutErasures })
   let outcomes: readonly Outcome[] = []
@@ -114,8 +114,8 @@ function countsOf(lines: BatchLines, outcomes: readonly Outcome[]) {
 async function copyAll({ client }: Session, to: TableStatements, lines: BatchLines): Promise<void> {
   await sendCopy(client, to.records, lines.records)
   await sendCopy(client, to.root, lines.root)
-  for (let at = 0; at < lines.children.length; at++)
-    await sendCopy(client, to.children[at]!, lines.children[at]!)
+  for (let index = 0; index < lines.children.length; index++)
+    await sendCopy(client, to.children[index]!, lines.children[index]!)
 }
 
 /** Runs `statement` (`copy … from stdin`) with `lines` in the text format of COPY; does nothing without lines. */

@@ -20,7 +20,7 @@ import { readTeams, type WarehouseTeam } from '../../warehouse/teams.ts'
 import { nextPortion } from '../expected/from-raw.ts'
 import { describeTables } from '../expected/tables.ts'
 import { type Replaying, replayFiles } from './replay-files.ts'
-import { type Part, type Rewritten, rewritePart } from './rewrite.ts'
+import { type RewriteCounts, type RewritePortion, rewritePart } from './rewrite.ts'
 
 export interface ReplayOptions {
   /** Of the warehouse. */
@@ -136,7 +136,7 @@ export async function teamsToReplay({ db }: Session, name?: string): Promise<rea
   return [...selectTeams(teams, name, 'warehouse')].sort((a, b) => a.teamId - b.teamId)
 }
 
-interface Replayed extends Rewritten {
+interface Replayed extends RewriteCounts {
   /** Records of intake_raw, tombstones among them. */
   readonly records: number
   /** Records whose rows Postgres would not take. */
@@ -164,7 +164,7 @@ async function replayStream(replaying: Replaying): Promise<Replayed> {
   const running = new Set<Promise<void>>()
   let failure: { readonly error: unknown } | null = null
 
-  async function rewrite(part: Part): Promise<void> {
+  async function rewrite(part: RewritePortion): Promise<void> {
     const counts = await loaders.run((loader) => rewriteOrHalve(loader, part))
     total.rewritten += counts.rewritten
     total.removed += counts.removed
@@ -192,9 +192,9 @@ async function replayStream(replaying: Replaying): Promise<Replayed> {
   return total
 }
 
-type Counts = Rewritten & { readonly refused: number }
+type Counts = RewriteCounts & { readonly refused: number }
 
-async function rewriteOrHalve(session: Session, part: Part): Promise<Counts> {
+async function rewriteOrHalve(session: Session, part: RewritePortion): Promise<Counts> {
   try {
     return { ...(await rewritePart(session, part)), refused: 0 }
   } catch (error) {
@@ -213,7 +213,11 @@ async function rewriteOrHalve(session: Session, part: Part): Promise<Counts> {
 }
 
 /** Of a part that is cut in two, the second begins after the last id of the first. */
-function partOf(part: Part, envelopes: readonly Envelope[], half: 'first' | 'second'): Part {
+function partOf(
+  part: RewritePortion,
+  envelopes: readonly Envelope[],
+  half: 'first' | 'second',
+): RewritePortion {
   const { scope } = part
   if (scope.kind !== 'range')
     return { ...part, envelopes, scope: { kind: 'ids', ids: envelopes.map(({ id }) => id) } }

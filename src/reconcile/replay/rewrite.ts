@@ -23,14 +23,14 @@ import {
   type Scope,
 } from '../expected/tables.ts'
 
-export interface Rewritten {
+export interface RewriteCounts {
   /** Records whose rows were rewritten. */
   readonly rewritten: number
   /** Removed rows without a record. */
   readonly removed: number
 }
 
-export interface Part {
+export interface RewritePortion {
   readonly teamId: number
   readonly tables: ExpectedTables
   /** The records of intake_raw in `scope`. */
@@ -43,7 +43,7 @@ const FOUND = sql.table('pg_temp.differing')
 /** Differing records to rewrite: those that did not change meanwhile. */
 const AGREED = sql.table('pg_temp.rewriting')
 
-export async function rewritePart(session: Session, part: Part): Promise<Rewritten> {
+export async function rewritePart(session: Session, part: RewritePortion): Promise<RewriteCounts> {
   const { client } = session
   const { root, children } = part.tables
   await createExpected(session, [root, ...children], 'delete')
@@ -66,13 +66,13 @@ export async function rewritePart(session: Session, part: Part): Promise<Rewritt
   }
 }
 
-async function expectPart(session: Session, { teamId, tables, envelopes }: Part): Promise<void> {
+async function expectPart(session: Session, { teamId, tables, envelopes }: RewritePortion): Promise<void> {
   const { client, db } = session
   const { stream, root, children, files } = tables
   const lines = linesOf(stream, envelopes)
   await sendCopy(client, copyInto(session, root), lines.root)
-  for (const [at, table] of children.entries()) {
-    await sendCopy(client, copyInto(session, table), lines.children[at]!)
+  for (const [index, table] of children.entries()) {
+    await sendCopy(client, copyInto(session, table), lines.children[index]!)
   }
   // The row of an export has the problems of its list entry, then those of its file.
   if (files.length > 0) {
@@ -84,7 +84,7 @@ async function expectPart(session: Session, { teamId, tables, envelopes }: Part)
   }
 }
 
-async function rewriteFound(session: Session, { teamId, tables }: Part): Promise<Rewritten> {
+async function rewriteFound(session: Session, { teamId, tables }: RewritePortion): Promise<RewriteCounts> {
   const { db } = session
   const { stream, root, children } = tables
   const { rows: found } = await sql<{ any: boolean }>`select exists (select from ${FOUND}) as any`.execute(db)
@@ -147,7 +147,7 @@ async function replaceRoots(
   { db }: Session,
   teamId: number,
   { name, expected, columns }: ExpectedTable,
-): Promise<Rewritten> {
+): Promise<RewriteCounts> {
   const own = sql`id in (select id from ${AGREED})`
   const removed = await sql<{ ids: string }>`
     with gone as (

@@ -6,7 +6,7 @@
  */
 
 /** An answer's values in their order: choices, then free text. */
-export interface Answered {
+export interface AnswerValues {
   readonly values: readonly (string | null)[]
 }
 
@@ -18,7 +18,7 @@ export interface TableCell {
 
 /** The parts of a response for one question. */
 export interface QuestionSheet {
-  readonly answers: readonly Answered[]
+  readonly answers: readonly AnswerValues[]
   readonly cells: readonly TableCell[]
   readonly files: readonly (string | null)[]
   readonly signers: readonly (string | null)[]

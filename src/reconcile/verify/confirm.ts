@@ -19,7 +19,7 @@ import { expectLines, expectRaw, noteUnknown } from './expect-raw.ts'
 import { expectSource, forget } from './expect-source.ts'
 import { type Difference, findDifferences } from './find.ts'
 
-export interface Comparing {
+export interface StreamComparison {
   readonly source: Source
   readonly session: Session
   readonly scanning: Session
@@ -29,7 +29,7 @@ export interface Comparing {
   readonly requests: number
 }
 
-export interface Confirmed {
+export interface ConfirmedDifferences {
   /** Confirmed differences. */
   readonly differences: readonly Difference[]
   /** Records with a later state in the warehouse, or equal in a later comparison. */
@@ -62,7 +62,10 @@ export async function presentOf({ db }: Session): Promise<string> {
   return rows[0]!.at
 }
 
-export async function confirmDifferences(comparing: Comparing, begun: ReadStart): Promise<Confirmed> {
+export async function confirmDifferences(
+  comparing: StreamComparison,
+  begun: ReadStart,
+): Promise<ConfirmedDifferences> {
   const first = await findDifferences(comparing.session, searchFor(comparing, begun), { kind: 'all' })
   const certain = first.filter((difference) => difference.certain)
   const payloadsOnly = first.filter((difference) => difference.payloadOnly && !difference.certain).length
@@ -79,7 +82,7 @@ export async function confirmDifferences(comparing: Comparing, begun: ReadStart)
   return { differences, newer: candidates - unconfirmed.length, notDue, payloadsOnly }
 }
 
-async function pausesFor({ source, session }: Comparing): Promise<readonly number[]> {
+async function pausesFor({ source, session }: StreamComparison): Promise<readonly number[]> {
   if (source.stream.source === undefined) return PAUSES_MS
   const { rows } = await sql<{ come: boolean }>`
     select exists (
@@ -90,12 +93,12 @@ async function pausesFor({ source, session }: Comparing): Promise<readonly numbe
 }
 
 /** True for a log entry newer than the last read of the warehouse. */
-function isNotDue({ loggedUntil }: Comparing, { newer, kind }: Difference): boolean {
+function isNotDue({ loggedUntil }: StreamComparison, { newer, kind }: Difference): boolean {
   return loggedUntil !== null && newer && kind === 'missing'
 }
 
 async function compareAgain(
-  comparing: Comparing,
+  comparing: StreamComparison,
   unconfirmed: readonly Difference[],
   pause: number,
 ): Promise<readonly Difference[]> {
@@ -113,8 +116,8 @@ async function compareAgain(
     return found.filter((difference) => wanted.has(difference.id) && isDifferent(difference))
   }
   const startedAt = source.serviceClock.observedAt(source.clock.now()) as Instant
-  for (let at = 0; at < ids.length; at += IDS_PER_STATEMENT)
-    await expectById(comparing, ids.slice(at, at + IDS_PER_STATEMENT))
+  for (let index = 0; index < ids.length; index += IDS_PER_STATEMENT)
+    await expectById(comparing, ids.slice(index, index + IDS_PER_STATEMENT))
   await source.clock.sleep(pause, source.signal)
   return (await compareIds(comparing, ids, { startedAt, from })).filter(isDifferent)
 }
@@ -125,7 +128,7 @@ function isDifferent({ newer, payloadOnly }: Difference): boolean {
 
 /** Differences of these records; `begun` is the start of the last read of the source. */
 export async function compareIds(
-  comparing: Comparing,
+  comparing: StreamComparison,
   ids: readonly string[],
   begun: ReadStart,
 ): Promise<readonly Difference[]> {
@@ -143,12 +146,15 @@ export async function compareIds(
 }
 
 /** Replaces the expected rows of these records by their current state at the service. */
-async function expectById({ source, session, tables }: Comparing, ids: readonly string[]): Promise<void> {
+async function expectById(
+  { source, session, tables }: StreamComparison,
+  ids: readonly string[],
+): Promise<void> {
   const found = await fetchForRun(source, ids, 'refetch')
   const envelopes = found.flatMap((result) => (result.kind === 'record' ? [result.envelope] : []))
   await expectEnvelopes(session, tables, ids, envelopes)
-  for (const [at, { kind }] of found.entries())
-    if (kind === 'dead' || kind === 'later') await noteUnknown(session, ids[at]!)
+  for (const [index, { kind }] of found.entries())
+    if (kind === 'dead' || kind === 'later') await noteUnknown(session, ids[index]!)
 }
 
 export async function expectEnvelopes(
@@ -161,7 +167,7 @@ export async function expectEnvelopes(
   await expectLines(session, tables, linesOf(tables.stream, envelopes))
 }
 
-function searchFor({ source, tables, loggedUntil }: Comparing, { startedAt, from }: ReadStart) {
+function searchFor({ source, tables, loggedUntil }: StreamComparison, { startedAt, from }: ReadStart) {
   const now = microsOf(source.serviceClock.observedAt(source.clock.now()) as Instant)
   const until = instantOf(now + FUTURE_TOLERANCE_SECONDS * 1_000_000)
   return { teamId: source.taken.teamId, tables, from, since: startedAt, until, loggedUntil }

@@ -82,8 +82,8 @@ export async function expectLines(
     const kept = await withoutErased(session, tables.stream, lines)
     if (payloads) await sendCopy(client, copyInto(session, tables.records), kept.records)
     await sendCopy(client, copyInto(session, tables.root), kept.root)
-    for (const [at, table] of tables.children.entries()) {
-      await sendCopy(client, copyInto(session, table), kept.children[at]!)
+    for (const [index, table] of tables.children.entries()) {
+      await sendCopy(client, copyInto(session, table), kept.children[index]!)
     }
     await client.query('commit')
   } catch (error) {

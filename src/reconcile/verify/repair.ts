@@ -26,7 +26,7 @@ import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { recordsOf } from '../expected/from-raw.ts'
 import { rewritePart } from '../replay/rewrite.ts'
-import { type Comparing, compareIds, expectEnvelopes, presentOf } from './confirm.ts'
+import { compareIds, expectEnvelopes, presentOf, type StreamComparison } from './confirm.ts'
 import { expectForgotten } from './expect-raw.ts'
 import type { Difference } from './find.ts'
 
@@ -45,7 +45,7 @@ export interface RepairConditions {
 const IDS_PER_STATEMENT = 200
 
 export async function repair(
-  comparing: Comparing,
+  comparing: StreamComparison,
   found: readonly Difference[],
   { allowMassDelete, stable }: RepairConditions,
 ): Promise<Repaired> {
@@ -89,7 +89,7 @@ export async function repair(
 
 /** Rewrites the rows of these records from their stored records. */
 async function deriveAgain(
-  { source, session, tables }: Comparing,
+  { source, session, tables }: StreamComparison,
   found: readonly Difference[],
 ): Promise<void> {
   const { teamId } = source.taken
@@ -101,7 +101,7 @@ async function deriveAgain(
 }
 
 /** Loads the current state of these records into the warehouse and the expected tables. */
-async function loadAgain(comparing: Comparing, found: readonly Difference[]): Promise<void> {
+async function loadAgain(comparing: StreamComparison, found: readonly Difference[]): Promise<void> {
   const { source, session, tables } = comparing
   const { stream, taken, loaders, load } = source
   const ids = found.map(({ id }) => id)
@@ -127,7 +127,7 @@ async function loadAgain(comparing: Comparing, found: readonly Difference[]): Pr
   if (nobody.length > 0) await deriveAgain(comparing, nobody)
 }
 
-async function fetched(source: Comparing['source'], found: readonly Difference[]): Promise<ReadAgain> {
+async function fetched(source: StreamComparison['source'], found: readonly Difference[]): Promise<ReadAgain> {
   const { stream, taken } = source
   const origin = `run:${taken.runId} repair`
   const envelopes: Envelope[] = []
@@ -139,8 +139,8 @@ async function fetched(source: Comparing['source'], found: readonly Difference[]
     found.map(({ id }) => id),
     'refetch',
   )
-  for (const [at, { id, kind }] of found.entries()) {
-    const answer = answers[at]!
+  for (const [index, { id, kind }] of found.entries()) {
+    const answer = answers[index]!
     if (answer.kind === 'record') envelopes.push({ ...answer.envelope, origin })
     else if (answer.kind === 'later') unknown.push(id)
     else if (answer.kind === 'dead') {
@@ -195,7 +195,7 @@ async function relisted(source: Source, session: Session, found: readonly Differ
  * Fetches and loads the files that differ, whole, as a backfill does, and removes rows of files without an export. No row
  * of a live export is removed.
  */
-async function repairFiles(comparing: Comparing, found: readonly Difference[]): Promise<void> {
+async function repairFiles(comparing: StreamComparison, found: readonly Difference[]): Promise<void> {
   const { source, session } = comparing
   const { teamId } = source.taken
   const stored = await storedExports(
@@ -215,7 +215,10 @@ async function repairFiles(comparing: Comparing, found: readonly Difference[]): 
 }
 
 /** Removes the files of those exports that have neither a live row nor a live record. */
-async function removeStrays({ source, session, tables }: Comparing, ids: readonly string[]): Promise<void> {
+async function removeStrays(
+  { source, session, tables }: StreamComparison,
+  ids: readonly string[],
+): Promise<void> {
   const { teamId, stream } = source.taken
   const stray = sql`team_id = ${teamId} and export_id = any(${ids}::text[])
     and not exists (

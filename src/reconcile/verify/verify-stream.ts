@@ -13,17 +13,17 @@ import { cursorOf } from '../../load/slice.ts'
 import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import type { Comparison } from '../expected/tables.ts'
 import { describeTables, type ExpectedTables } from '../expected/tables.ts'
-import { type Comparing, type Confirmed, confirmDifferences, presentOf } from './confirm.ts'
+import { type ConfirmedDifferences, confirmDifferences, presentOf, type StreamComparison } from './confirm.ts'
 import { expectRaw, type SourceRead, UNKNOWN } from './expect-raw.ts'
 import { expectSource, UNREAD_FILES } from './expect-source.ts'
 import { comparisonsOf, type Difference, type SearchScope } from './find.ts'
 import { type Repaired, repair } from './repair.ts'
 
-export interface StreamVerified extends Omit<Confirmed, 'differences'> {
+export interface StreamVerified extends Omit<ConfirmedDifferences, 'differences'> {
   readonly missing: readonly string[]
   readonly extra: readonly string[]
   readonly different: readonly Pick<Difference, 'id' | 'fields'>[]
-  readonly sums: Sums
+  readonly sums: StreamSums
   readonly repaired: number
   /** Records that could not be compared or repaired, and the reason. */
   readonly note: string | null
@@ -59,7 +59,7 @@ export async function verifyStream(
     stream.list === null
       ? await expectRaw(source, session, tables)
       : await expectList(source, session, scanning, tables)
-  const comparing: Comparing = {
+  const comparing: StreamComparison = {
     source,
     session,
     scanning,
@@ -71,7 +71,7 @@ export async function verifyStream(
   const sums = await computeSums(session, { teamId: source.taken.teamId, tables })
   // Equal sums mean equal rows.
   const isEqual = sums.sourceHash === sums.warehouseHash
-  const looks: Confirmed = isEqual
+  const looks: ConfirmedDifferences = isEqual
     ? { differences: [], newer: 0, notDue: 0, payloadsOnly: 0 }
     : await confirmDifferences(comparing, { startedAt: read.startedAt, from })
   const { differences } = looks
@@ -141,7 +141,7 @@ async function countIds({ db }: Session, table: typeof UNKNOWN, except: readonly
   return Number(rows[0]!.ids)
 }
 
-interface Sums {
+interface StreamSums {
   /** Records. */
   readonly source: number
   readonly warehouse: number
@@ -165,7 +165,7 @@ interface TableSum {
 async function computeSums(
   { client, db }: Session,
   scope: Pick<SearchScope, 'teamId' | 'tables'>,
-): Promise<Sums> {
+): Promise<StreamSums> {
   const comparisons = comparisonsOf(scope)
   await client.query('begin isolation level repeatable read')
   try {

@@ -124,7 +124,7 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
   }
 }
 
-interface Shared {
+interface VerifyContext {
   readonly options: VerifyOptions
   readonly control: Session
   readonly loaders: OpenLoaders
@@ -132,7 +132,7 @@ interface Shared {
   readonly progress: RunProgress
 }
 
-interface Run extends Omit<Shared, 'loaders'> {
+interface Run extends Omit<VerifyContext, 'loaders'> {
   readonly loaders: Loaders
   readonly sessions: VerifySessions
   readonly team: OpenTeam
@@ -140,7 +140,7 @@ interface Run extends Omit<Shared, 'loaders'> {
 
 /** Never throws: an error fails the streams of this team, and the other teams continue. */
 async function verifyTeam(
-  shared: Shared,
+  shared: VerifyContext,
   team: TeamSource & { readonly teamId: number },
 ): Promise<TeamVerified> {
   const { options } = shared

@@ -22,7 +22,7 @@ export interface Answer {
 /** Each answer, in order. */
 export function answersOf(response: JsonObject, problems: Problem[]): readonly Answer[] {
   const { answers } = response
-  const items: Iterable<Keyed> = isObject(answers)
+  const items: Iterable<KeyedItem> = isObject(answers)
     ? underKeys(answers)
     : itemsOf(answers, 'answers', problems)
   const found: Answer[] = []
@@ -34,11 +34,11 @@ export function answersOf(response: JsonObject, problems: Problem[]): readonly A
   return found
 }
 
-interface Keyed extends Item {
+interface KeyedItem extends Item {
   readonly key?: string
 }
 
-function* underKeys(answers: JsonObject): Generator<Keyed> {
+function* underKeys(answers: JsonObject): Generator<KeyedItem> {
   let position = 0
   for (const [key, value] of Object.entries(answers)) {
     const path = `answers.${key}`
@@ -47,9 +47,9 @@ function* underKeys(answers: JsonObject): Generator<Keyed> {
       position += 1
       yield { value: Array.isArray(value) ? null : value, position, path, key }
     } else {
-      for (let at = 0; at < value.length; at++) {
+      for (let index = 0; index < value.length; index++) {
         position += 1
-        yield { value: value[at], position, path: `${path}[${at}]`, key }
+        yield { value: value[index], position, path: `${path}[${index}]`, key }
       }
     }
   }

@@ -25,9 +25,10 @@ export function itemsOf(value: unknown, path: string, problems: Problem[]): read
     return []
   }
   const items: Item[] = []
-  for (let at = 0; at < value.length; at++) {
-    const item: unknown = value[at]
-    if (item === '' || !isNothing(item)) items.push({ value: item, position: at + 1, path: `${path}[${at}]` })
+  for (let index = 0; index < value.length; index++) {
+    const item: unknown = value[index]
+    if (item === '' || !isNothing(item))
+      items.push({ value: item, position: index + 1, path: `${path}[${index}]` })
   }
   return items
 }

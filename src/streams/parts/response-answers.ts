@@ -38,11 +38,11 @@ export const responseAnswers: Child = {
       const questionId = answeredQuestionOf(answer, problems)
       const questionText = questionTextOf(answer, problems)
       const values = valuesOf(answer, problems)
-      for (let at = 0; at < values.length; at++) {
-        const { choiceId, valueText } = values[at]!
+      for (let index = 0; index < values.length; index++) {
+        const { choiceId, valueText } = values[index]!
         rows.push([
           position,
-          String(at + 1),
+          String(index + 1),
           answerId!,
           questionId,
           questionText,

@@ -44,11 +44,11 @@ function cleansed(value: unknown, name: string, inPart: boolean, depth: number):
 
 function cleansedList(list: readonly unknown[], name: string, inPart: boolean, depth: number): unknown {
   let copy: unknown[] | null = null
-  for (let at = 0; at < list.length; at++) {
-    const item = cleansed(list[at], name, inPart, depth + 1)
-    if (item === list[at]) continue
+  for (let index = 0; index < list.length; index++) {
+    const item = cleansed(list[index], name, inPart, depth + 1)
+    if (item === list[index]) continue
     copy ??= list.slice()
-    copy[at] = item
+    copy[index] = item
   }
   return copy ?? list
 }

@@ -1,6 +1,6 @@
 /** Query strings: our own filters, and the query of a link, whose other parts are discarded. */
 import { describe, expect, test } from 'vitest'
-import { numberIn, queryOfLink, queryText, withNumber, withOwn } from '../../../src/api/http/query.ts'
+import { numberIn, queryOfLink, queryText, withFilters, withNumber } from '../../../src/api/http/query.ts'
 
 test.each<[Parameters<typeof queryText>[0], string]>([
   [undefined, ''],
@@ -28,7 +28,7 @@ test.each([
 })
 
 describe('a link cannot widen a list', () => {
-  test.each<[string, Parameters<typeof withOwn>[1], string]>([
+  test.each<[string, Parameters<typeof withFilters>[1], string]>([
     ['cursor=x', { page_size: 100 }, 'cursor=x&page_size=100'],
     ['page_size=50&cursor=x', { page_size: 100 }, 'page_size=50&cursor=x'],
     ['', { a: '1', b: '2' }, 'a=1&b=2'],
@@ -36,7 +36,7 @@ describe('a link cannot widen a list', () => {
     ['cursor=x', undefined, 'cursor=x'],
     ['cursor=x', 'since=2025', 'cursor=x&since=2025'],
   ])('%j with our filters %j is %j', (query, own, whole) => {
-    expect(withOwn(query, own)).toBe(whole)
+    expect(withFilters(query, own)).toBe(whole)
   })
 })
 

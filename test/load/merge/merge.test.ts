@@ -7,7 +7,7 @@ import type { Envelope } from '../../../src/core/envelope.ts'
 import {
   type BatchSource,
   prepareStaging,
-  type Written,
+  type WriteResult,
   writeBatch,
 } from '../../../src/load/merge/write-batch.ts'
 import { linesOf } from '../../../src/normalize/lines.ts'
@@ -61,7 +61,7 @@ async function write(
   stream: Stream,
   envelopes: readonly Envelope[],
   from: BatchSource,
-): Promise<Written> {
+): Promise<WriteResult> {
   return await writeBatch(session, { stream, lines: linesOf(stream, envelopes), from })
 }
 
@@ -70,7 +70,7 @@ async function committed(
   stream: Stream,
   envelopes: readonly Envelope[],
   from: BatchSource,
-): Promise<Written> {
+): Promise<WriteResult> {
   await session.client.query('begin')
   const written = await write(session, stream, envelopes, from)
   await session.client.query('commit')
@@ -279,7 +279,7 @@ describe('records of other teams and streams', () => {
 
   test('several merges in one transaction count only their own records', async () => {
     await one.client.query('begin')
-    const counts: Written[] = []
+    const counts: WriteResult[] = []
     for (const id of ['a', 'b', 'c'])
       counts.push(await write(one, patients, [person(id, { seen: 1 })], EVENTS))
     counts.push(await write(one, patients, [person('d', { seen: 1, gone: true })], EVENTS))

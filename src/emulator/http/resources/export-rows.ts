@@ -91,10 +91,10 @@ async function latestOfEachClient(world: World, form: string): Promise<number[]>
     if (nth % TURN === TURN - 1) await turn()
     const head = headAt(world, index)
     if (head.skipped) continue
-    const at = head.submitted ?? -1
-    if (at < (submitted.get(head.patient) ?? -1)) continue
+    const time = head.submitted ?? -1
+    if (time < (submitted.get(head.patient) ?? -1)) continue
     chosen.set(head.patient, index)
-    submitted.set(head.patient, at)
+    submitted.set(head.patient, time)
   }
   return [...chosen.values()].sort((a, b) => a - b)
 }

@@ -43,8 +43,8 @@ function readMessageFields(call: Call): Fields | Failure {
       continue
     }
     const table = call.world[resource]
-    const own = call.shape.id(id, table.ids)
-    const found = own === undefined ? undefined : table.get(own)
+    const worldId = call.shape.id(id, table.ids)
+    const found = worldId === undefined ? undefined : table.get(worldId)
     if (found === undefined) return failure(404, NOT_FOUND[resource])
     fields[name] = found.id
   }

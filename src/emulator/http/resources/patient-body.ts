@@ -8,7 +8,7 @@ import type { EmergencyContact, Patient, Tag } from '../../world/records.ts'
 
 export type PatientFields = Omit<Patient, 'id' | 'created_at' | 'updated_at'>
 
-type Read<T> = { readonly value: T } | undefined
+type ReadField<T> = { readonly value: T } | undefined
 
 const TEXTS = ['first_name', 'last_name', 'address', 'address2', 'city', 'state', 'zipcode'] as const
 const NULLABLE = ['external_id', 'email', 'phone_number', 'date_birth', 'sex_at_birth', 'provider'] as const
@@ -36,7 +36,7 @@ export const NO_FIELDS: PatientFields = {
   custom_fields: {},
 }
 
-const READERS: Readonly<Record<string, (value: unknown) => Read<unknown>>> = {
+const READERS: Readonly<Record<string, (value: unknown) => ReadField<unknown>>> = {
   ...Object.fromEntries(TEXTS.map((name) => [name, readText])),
   ...Object.fromEntries(NULLABLE.map((name) => [name, readNullable])),
   first_name: readName,
@@ -66,25 +66,25 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function readText(value: unknown): Read<string> {
+function readText(value: unknown): ReadField<string> {
   if (value === null) return { value: '' }
   return typeof value === 'string' ? { value } : undefined
 }
 
-function readNullable(value: unknown): Read<string | null> {
+function readNullable(value: unknown): ReadField<string | null> {
   return value === null || typeof value === 'string' ? { value } : undefined
 }
 
-function readName(value: unknown): Read<string> {
+function readName(value: unknown): ReadField<string> {
   return typeof value === 'string' && value.trim() !== '' ? { value } : undefined
 }
 
-export function readEmail(value: unknown): Read<string | null> {
+export function readEmail(value: unknown): ReadField<string | null> {
   if (value === null || value === '') return { value }
   return typeof value === 'string' && /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/.test(value) ? { value } : undefined
 }
 
-function readDate(value: unknown): Read<string | null> {
+function readDate(value: unknown): ReadField<string | null> {
   if (value === null || value === '') return { value: null }
   return typeof value === 'string' && isDate(value) ? { value } : undefined
 }
@@ -96,7 +96,7 @@ export function isDate(text: string): boolean {
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)
 }
 
-function readContact(value: unknown): Read<EmergencyContact | null> {
+function readContact(value: unknown): ReadField<EmergencyContact | null> {
   if (value === null) return { value: null }
   if (!isObject(value)) return undefined
   const contact: Record<string, string> = {}
@@ -109,7 +109,7 @@ function readContact(value: unknown): Read<EmergencyContact | null> {
   return { value: contact }
 }
 
-function readTags(value: unknown): Read<Tag[]> {
+function readTags(value: unknown): ReadField<Tag[]> {
   if (value === null) return { value: [] }
   if (!Array.isArray(value)) return undefined
   const tags: Tag[] = []
@@ -121,7 +121,7 @@ function readTags(value: unknown): Read<Tag[]> {
   return { value: tags }
 }
 
-function readCustomFields(value: unknown): Read<Record<string, string>> {
+function readCustomFields(value: unknown): ReadField<Record<string, string>> {
   if (value === null) return { value: {} }
   if (!isObject(value) || Object.values(value).some((one) => typeof one !== 'string')) return undefined
   return { value: value as Record<string, string> }

@@ -86,8 +86,8 @@ function boundsOf(name: (typeof DATES)[number], day: number, shape: Shape): read
 /** Midnight UTC of a day, or of the day of a time, in microseconds. */
 function dayOf(text: string): number | undefined {
   if (text.length > 10) {
-    const at = readStamp(text)
-    return at === undefined ? undefined : Math.floor(at / DAY) * DAY
+    const time = readStamp(text)
+    return time === undefined ? undefined : Math.floor(time / DAY) * DAY
   }
   return isDate(text) ? Date.parse(text) * 1000 : undefined
 }

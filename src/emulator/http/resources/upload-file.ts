@@ -88,8 +88,8 @@ async function readCsv(bytes: Buffer): Promise<string[][] | undefined> {
 
 async function* chunksOf(bytes: Buffer): AsyncGenerator<Buffer> {
   const start = bytes.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0
-  for (let at = start; at < bytes.length; at += CHUNK) {
-    yield bytes.subarray(at, at + CHUNK)
+  for (let index = start; index < bytes.length; index += CHUNK) {
+    yield bytes.subarray(index, index + CHUNK)
     await setImmediate()
   }
 }
@@ -141,10 +141,10 @@ function columnOf(text: string): Column {
  */
 export function readRow(columns: readonly Column[], cells: readonly string[], isUtf8: boolean): ReadRow {
   const given = { field: new Map<string, unknown>(), contact: new Map(), custom: new Map() }
-  for (const [at, cell] of cells.entries()) {
+  for (const [index, cell] of cells.entries()) {
     if (cell === '') continue
-    const column = columns[at] ?? { kind: 'none' }
-    if (column.kind === 'none') return { detail: `non_field_errors: Column ${at + 1} has no name.` }
+    const column = columns[index] ?? { kind: 'none' }
+    if (column.kind === 'none') return { detail: `non_field_errors: Column ${index + 1} has no name.` }
     if (!isUtf8 && cell.includes('\ufffd')) return { detail: `${column.header}: Enter text in UTF-8.` }
     given[column.kind].set(column.name, column.name === 'patient_tags' ? tagsOf(cell) : cell)
   }

@@ -47,8 +47,8 @@ export function fillForm(form: Form, filling: Filling): Answers {
   const sheet = open(filling)
   const blocks = new Set<string>()
   const until = filling.until ?? form.questions.length
-  for (const [at, question] of form.questions.entries()) {
-    if (at >= until) break
+  for (const [index, question] of form.questions.entries()) {
+    if (index >= until) break
     const { block } = question
     if (block === undefined || !isRepeated(form, block)) answerOne(sheet, question)
     else if (!blocks.has(block)) {
@@ -155,13 +155,13 @@ function choose(sheet: Sheet, question: Question, count: number): void {
   const start = none ? 0 : sheet.draw.below(choices.length)
   const chosen = none ? [] : pickFrom(choices, start, Math.min(count, choices.length))
   // This choice can have an explanation.
-  const own = !none && chosen.some(({ text_value }) => text_value === 'Other') ? 'my own' : null
-  give(sheet, asked(question), own, chosen)
+  const ownText = !none && chosen.some(({ text_value }) => text_value === 'Other') ? 'my own' : null
+  give(sheet, asked(question), ownText, chosen)
 }
 
 /** `count` neighbours from `start` on, cyclically, in the order of the form. */
 function pickFrom(choices: readonly Choice[], start: number, count: number): Choice[] {
-  return choices.filter((_, at) => (at - start + choices.length) % choices.length < count)
+  return choices.filter((_, index) => (index - start + choices.length) % choices.length < count)
 }
 
 function fillTable(sheet: Sheet, question: Question): void {

@@ -62,10 +62,10 @@ const mood: FormPlan = {
     'Found it hard to follow a book or a film',
     'Moved or spoke so slowly that others noticed',
     'Had thoughts of harming yourself',
-  ].map((text, at) => ({
+  ].map((text, index) => ({
     type: 'single_choice' as const,
     subtype: 'scale',
-    text: `${at + 1}. ${text}`,
+    text: `${index + 1}. ${text}`,
     choices: HOW_OFTEN,
   })),
 }

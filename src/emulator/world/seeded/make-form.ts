@@ -37,8 +37,8 @@ export function placeQuestions(plan: Pick<FormPlan, 'questions'>, key: Key, inde
     const section = item.section ?? 1
     const row = (rows.get(`${page}/${section}`) ?? 0) + 1
     rows.set(`${page}/${section}`, row)
-    const name = (text: string, at: number, from: number) => ({
-      id: stableId(key, index, place + from + at),
+    const name = (text: string, number: number, from: number) => ({
+      id: stableId(key, index, place + from + number),
       text,
     })
     const question: Question = {
@@ -50,11 +50,11 @@ export function placeQuestions(plan: Pick<FormPlan, 'questions'>, key: Key, inde
       page,
       section,
       row,
-      choices: (item.choices ?? []).map((text, at) => ({ id: name(text, at, 0).id, text_value: text })),
-      ...(item.rows === undefined ? {} : { rows: item.rows.map((text, at) => name(text, at, 40_000)) }),
+      choices: (item.choices ?? []).map((text, index) => ({ id: name(text, index, 0).id, text_value: text })),
+      ...(item.rows === undefined ? {} : { rows: item.rows.map((text, index) => name(text, index, 40_000)) }),
       ...(item.columns === undefined
         ? {}
-        : { columns: item.columns.map((text, at) => name(text, at, 70_000)) }),
+        : { columns: item.columns.map((text, index) => name(text, index, 70_000)) }),
       ...(block === undefined ? {} : { block }),
     }
     questions.push(question)
@@ -82,7 +82,7 @@ export function makePacket(ids: IdSpace, key: Key, index: number, forms: readonl
     id: ids.idAt(index),
     name: index < PACKETS.length ? plan.name : `${plan.name} ${index + 1}`,
     text: plan.text,
-    forms: Array.from({ length: size }, (_, at) => forms[(start + at) % forms.length]!),
+    forms: Array.from({ length: size }, (_, index) => forms[(start + index) % forms.length]!),
     created_at: stamp(times.created),
     updated_at: stamp(times.updated),
   }
@@ -109,6 +109,6 @@ export function makeDocument(ids: IdSpace, key: Key, index: number): Document {
     text: index % 2 === 0 ? 'Please read and sign.' : '',
     created_at: stamp(times.created),
     updated_at: stamp(times.updated),
-    input_fields: fields.map((field, at) => ({ id: stableId(key, index, at + 1), ...field })),
+    input_fields: fields.map((field, position) => ({ id: stableId(key, index, position + 1), ...field })),
   }
 }

@@ -28,7 +28,7 @@ const QUARTER = 7_776_000_000_000
 /** The part of a patient that other records show. */
 export type Person = Pick<Patient, 'id' | 'external_id' | 'first_name' | 'last_name' | 'email'>
 
-interface Beginning extends Person {
+interface FirstDraws extends Person {
   readonly place: (typeof PLACES)[number]
   readonly hasAddress: boolean
   readonly created: number
@@ -36,7 +36,7 @@ interface Beginning extends Person {
 }
 
 /** The first draws of a patient, enough for `Person`. */
-function begin(draw: Draw, ids: IdSpace, index: number): Beginning {
+function begin(draw: Draw, ids: IdSpace, index: number): FirstDraws {
   const first_name = draw.pick(FIRST_NAMES)
   const last_name = draw.pick(LAST_NAMES)
   const place = draw.pick(PLACES)
@@ -154,15 +154,15 @@ function makeContact(draw: Draw, last: string): EmergencyContact | null {
 function makeTags(draw: Draw): Tag[] {
   const start = draw.below(TAGS.length)
   const count = Math.max(0, draw.below(6) - 2)
-  return Array.from({ length: count }, (_, at) => TAGS[(start + at) % TAGS.length]!)
+  return Array.from({ length: count }, (_, index) => TAGS[(start + index) % TAGS.length]!)
 }
 
 function makeCustomFields(draw: Draw): Record<string, string> {
   const fields: Record<string, string> = {}
   const start = draw.below(CUSTOM_FIELDS.length)
   const count = Math.max(0, draw.below(7) - 2)
-  for (let at = 0; at < count; at += 1) {
-    const field = CUSTOM_FIELDS[(start + at) % CUSTOM_FIELDS.length]!
+  for (let index = 0; index < count; index += 1) {
+    const field = CUSTOM_FIELDS[(start + index) % CUSTOM_FIELDS.length]!
     fields[field.key] = draw.pick<string>(field.values)
   }
   return fields

@@ -32,9 +32,9 @@ function visitOf(seeded: Seed, place: Place): Visit {
   const { visits, key, patients, documents } = seeded
   const { plan, round } = place
   const draw = new Draw(key, visits.numberOf(place))
-  const own = draw.below(patients.count)
+  const drawn = draw.below(patients.count)
   const first = plan.sameClient === true || plan.answers === 'full'
-  const patient = first ? new Draw(key, -1 - round).below(patients.count) : own
+  const patient = first ? new Draw(key, -1 - round).below(patients.count) : drawn
   const requested = WORLD_START + Math.floor(draw.share() * SPAN)
   const sent = requested + draw.below(50_000_000)
   const submitted = sent + 2 * MINUTE + Math.floor(draw.share() ** 3 * 9 * DAY)
@@ -153,7 +153,7 @@ export function makePacketResponse(seeded: Seed, index: number): PacketResponse 
     updated_at: stamp(is_submitted ? visit.submitted : progress ? visit.sent + MINUTE : visit.sent),
     form_index: is_submitted ? plan.responses : progress ? 1 : null,
     is_queued: false,
-    responses: Array.from({ length: plan.responses }, (_, at) => seeded.responseIds.idAt(first + at)),
+    responses: Array.from({ length: plan.responses }, (_, index) => seeded.responseIds.idAt(first + index)),
   }
 }
 

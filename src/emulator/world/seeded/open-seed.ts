@@ -25,8 +25,8 @@ export function openSeed(path: readonly (string | number)[], sizes: Sizes, impor
   const formCount = imported.forms.length + sizes.forms
   const answeredAlready = imported.surveys.length
   const firstMember = sizes.forms > 0 ? imported.forms.length : answeredAlready
-  const members = Array.from({ length: Math.min(formCount - firstMember, MEMBERS) }, (_, at) =>
-    forms!.ids.idAt(firstMember + at),
+  const members = Array.from({ length: Math.min(formCount - firstMember, MEMBERS) }, (_, index) =>
+    forms!.ids.idAt(firstMember + index),
   )
   const makePacketAt = kept((index) => makePacket(packets!.ids, packets!.key, index, members))
   const patientCount = imported.patients.length + sizes.patients

@@ -48,13 +48,13 @@ class Round {
 
   constructor(plans: readonly VisitPlan[]) {
     this.plans = plans
-    for (const [at, plan] of plans.entries()) {
+    for (const [index, plan] of plans.entries()) {
       this.responsesBefore.push(this.ofResponse.length)
       this.messagesBefore.push(this.ofMessage.length)
       this.packetsBefore.push(this.ofPacket.length)
-      for (let member = 0; member < plan.responses; member += 1) this.ofResponse.push({ at, member })
-      if (plan.message !== null) this.ofMessage.push(at)
-      if (plan.target === 'packet' && plan.responses > 0) this.ofPacket.push(at)
+      for (let member = 0; member < plan.responses; member += 1) this.ofResponse.push({ at: index, member })
+      if (plan.message !== null) this.ofMessage.push(index)
+      if (plan.target === 'packet' && plan.responses > 0) this.ofPacket.push(index)
     }
   }
 }
