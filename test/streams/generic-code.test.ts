@@ -21,6 +21,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   'commands/manage/classify-actions.ts': 'prints the questions of forms',
   'commands/analysts/instruments.ts': 'says how many forms ask an instrument',
   'commands/manage/erase.ts': 'the command is called `erase patient`',
+  'core/error-codes.ts': 'the explanation of an unknown patient names the table to look in',
   'load/exports/': 'the format and the tables of the files of exports',
   'operate/erase/find.ts': 'looks for the patient’s id in the rows of files',
   'operate/erase/identities.ts': 'looks for the patient in the rows of files',
