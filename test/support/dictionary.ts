@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import type pg from 'pg'
-import { ALL_STREAMS, streamNamed } from '../../src/streams/catalogue.ts'
+import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 
 interface Column {
   readonly relation: string
@@ -26,23 +26,6 @@ const READ = `
   left join pg_index i on i.indrelid = c.oid and i.indisprimary
   where c.relnamespace = $1::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
   order by c.relname, a.attnum`
-
-/** From the declarations. No foreign key enforces them, because events arrive in any order. */
-const RELATIONS: readonly (readonly [from: string, kind: string, to: string, label: string])[] =
-  ALL_STREAMS.flatMap(({ table, columns, children, reading }) => [
-    ...columns.flatMap(({ name, to }) =>
-      to === undefined ? [] : [[streamNamed(to)!.table, '||--o{', table, name] as const],
-    ),
-    ...children.map((child) => [table, '||--o{', child.table, child.parent] as const),
-    ...children.flatMap((child) =>
-      Object.entries(child.references ?? {}).map(
-        ([name, to]) => [streamNamed(to)!.table, '||--o{', child.table, name] as const,
-      ),
-    ),
-    ...(reading?.kind === 'files' ? reading.tables : []).map(
-      (file) => [table, '||--o{', file.table, 'export_id'] as const,
-    ),
-  ])
 
 function streams(): string {
   const code = (texts: readonly string[]) => texts.map((text) => `\`${text}\``).join(', ')
@@ -87,7 +70,7 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
     FHIR,
     ...relations(fhir, 'intake_fhir'),
     '## Tables: `intake`',
-    diagram(),
+    'They are [drawn above](#how-the-tables-relate). No foreign key enforces this, because events arrive in any order.',
     ...relations(tables, 'intake'),
   ].join('\n\n')}\n`
 }
@@ -120,8 +103,3 @@ function relations(columns: readonly Column[], schema: string): readonly string[
 }
 
 const escaped = (text: string | null) => (text ?? '').replace(/\|/g, '\\|')
-
-function diagram(): string {
-  const lines = RELATIONS.map(([one, how, many, by]) => `  ${one} ${how.trim()} ${many} : "${by}"`)
-  return `\`\`\`mermaid\nerDiagram\n${lines.join('\n')}\n\`\`\``
-}
