@@ -4,8 +4,8 @@
  * Invariant: every table and reference of the catalogue is in it, and boxes do not overlap. A stream is to the right of those
  * that it refers to; the same catalogue gives the same image.
  */
-import { ALL_STREAMS } from '../streams/catalogue.ts'
-import type { Stream } from '../streams/stream.ts'
+import { ALL_STREAMS } from './catalogue.ts'
+import type { Stream } from './stream.ts'
 
 export interface Relation {
   /** The table that is referred to, by its id. */

@@ -1,9 +1,9 @@
 /** docs/warehouse.svg is the diagram of today's catalogue; UPDATE_DOCS=1 draws it again. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { entityDiagram, RELATIONS } from '../../src/analytics/diagram.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
-import { EXPECTED_TABLES } from '../streams/expected-tables.ts'
+import { entityDiagram, RELATIONS } from '../../src/streams/diagram.ts'
+import { EXPECTED_TABLES } from './expected-tables.ts'
 
 const file = new URL('../../docs/warehouse.svg', import.meta.url)
 
