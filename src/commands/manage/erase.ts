@@ -122,7 +122,10 @@ function documentOf(team: string, erased: Erased, { forget }: Options): object {
     rewritten:
       rewritten === null
         ? null
-        : { complete: rewritten.isComplete, tables: rewritten.tables, not_owned: rewritten.notOwned },
+        : {
+            ...{ complete: rewritten.isComplete, tables: rewritten.tables, not_owned: rewritten.notOwned },
+            kept_for: rewritten.keepers,
+          },
     search: {
       identifiers: searched.identifiers,
       left_out: searched.leftOut,
@@ -171,12 +174,17 @@ function rewrittenText({ rewritten }: Erased): readonly string[] {
     return [
       'Files of tables keep deleted rows until Postgres uses their place again: --vacuum rewrites them.',
     ]
-  const { tables, notOwned, isComplete } = rewritten
+  const { tables, notOwned, keepers, isComplete } = rewritten
   if (isComplete) return [`rewrote ${tables.length} tables`]
-  if (notOwned.length > 0)
-    return [`not rewritten, because the login does not own them: ${notOwned.join(', ')}`]
   return [
-    'Another session could still read deleted rows while tables were rewritten: end it, and run this again.',
+    ...(notOwned.length === 0
+      ? []
+      : [`not rewritten, because the login does not own them: ${notOwned.join(', ')}`]),
+    ...(keepers.length === 0
+      ? []
+      : [
+          `files still contain deleted rows, kept because they could be read: by ${keepers.join(', ')}; end that, and run this again`,
+        ]),
   ]
 }
 

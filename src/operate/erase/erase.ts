@@ -25,7 +25,7 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 import { type Found, findRecords, isKnown, type Patient, subjectsIn } from './find.ts'
 import { type Clients, findClients, findIdentities } from './identities.ts'
 import {
-  isSeenByOthers,
+  keepersOf,
   type Rewritten,
   refreshStatistics,
   rewrite,
@@ -169,10 +169,10 @@ async function rewriteTables(
   onRewrite: NonNullable<EraseOptions['onRewrite']>,
 ): Promise<Rewritten> {
   const { rows } = await sql<{ now: string }>`select pg_current_xact_id()::xid::text as now`.execute(db)
-  let seen = true
-  for (let tries = 0; seen && tries < TRIES; tries++) {
-    if (tries > 0) await clock.sleep(PAUSE_MS)
-    seen = await isSeenByOthers(db, rows[0]!.now)
+  let keepers = await keepersOf(db, rows[0]!.now)
+  for (let tries = 1; keepers.length > 0 && tries < TRIES; tries++) {
+    await clock.sleep(PAUSE_MS)
+    keepers = await keepersOf(db, rows[0]!.now)
   }
   const tables = await tablesToRewrite(db)
   const own = tables.filter((table) => table.own)
@@ -181,7 +181,8 @@ async function rewriteTables(
     await withRetries(clock, () => rewrite(db, name))
   }
   const notOwned = tables.filter((table) => !table.own).map(({ name }) => name)
-  return { tables: own.map(({ name }) => name), notOwned, isComplete: !seen && notOwned.length === 0 }
+  const isComplete = keepers.length === 0 && notOwned.length === 0
+  return { tables: own.map(({ name }) => name), notOwned, keepers, isComplete }
 }
 
 /** Retries while another session holds a lock; the limit exceeds the duration of a long load. */

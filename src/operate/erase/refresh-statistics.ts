@@ -57,6 +57,8 @@ export interface Rewritten {
   readonly tables: readonly string[]
   /** Tables that are not rewritten, because the login does not own them. */
   readonly notOwned: readonly string[]
+  /** The sessions for which deleted rows were kept. */
+  readonly keepers: readonly string[]
   /** False if some are not rewritten, or contain deleted rows still because another session may read them. */
   readonly isComplete: boolean
 }
@@ -87,13 +89,24 @@ export async function rewrite(db: Kysely<Warehouse>, name: string): Promise<void
   await sql`vacuum full ${sql.table(name)}`.execute(db)
 }
 
-/** True while a snapshot from before the deletion is in use: rewriting would keep the deleted rows for it. */
-export async function isSeenByOthers(db: Kysely<Warehouse>, transaction: string): Promise<boolean> {
-  const { rows } = await sql<{ seen: boolean }>`
-    select exists (
-      select from pg_stat_activity
-      where pid <> pg_backend_pid() and backend_xmin is not null and (datname is null or datname = current_database())
-        and age(backend_xmin) >= age(${transaction}::text::xid)
-    ) as seen`.execute(db)
-  return rows[0]?.seen === true
+/**
+ * Those for which rewriting would keep rows that were deleted before `transaction`: none, once they all ended.
+ *
+ * A transaction that wrote counts in every database of the server, not only in this one: each snapshot that is taken while
+ * it runs, also that of `vacuum full` itself, begins with it. A transaction that only reads counts in its own database.
+ */
+export async function keepersOf(db: Kysely<Warehouse>, transaction: string): Promise<readonly string[]> {
+  const deleted = sql`age(${transaction}::text::xid)`
+  const { rows } = await sql<{ keeper: string }>`
+    select concat('session ', pid, ' of database ' || datname) as keeper from pg_stat_activity
+    where pid <> pg_backend_pid() and (age(backend_xid) >= ${deleted}
+      or age(backend_xmin) >= ${deleted} and (datname is null or datname = current_database()))
+    union all
+    select 'a prepared transaction of database ' || database from pg_prepared_xacts where age(transaction) >= ${deleted}
+    union all
+    select 'the replication slot ' || slot_name from pg_replication_slots
+    where (age(xmin) >= ${deleted} or age(catalog_xmin) >= ${deleted})
+      and (database is null or database = current_database())
+    order by 1`.execute(db)
+  return rows.map(({ keeper }) => keeper)
 }

@@ -4,13 +4,11 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
-import { loadFile } from '../../../src/load/exports/load-file.ts'
-import { spool } from '../../../src/load/exports/spool.ts'
-import { takeSlice } from '../../../src/load/slice.ts'
 import { type EraseOptions, erase, previewErasure } from '../../../src/operate/erase/erase.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { type Event, noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { tablesHolding } from '../everywhere.ts'
+import { filesHolding, loadExport } from './files.ts'
 
 let scene: Scene
 
@@ -36,7 +34,6 @@ const PERSON = {
 const FORMER = { ...PERSON, external_id: 'EHR-10000099', last_name: 'Vorher', email: 'vorher@example.com' }
 const IDENTIFIERS = [ID, 'EHR-20774411', 'EHR-10000099', 'annegret@example.com', 'vorher@example.com']
 
-const HEAD = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,q\n'
 const ROWS = [
   `${ID},Annegret,Leewenhook,annegret@example.com,,,False,under the id`,
   'EHR-20774411,Annegret,L,,,,False,under the external id',
@@ -47,17 +44,7 @@ const ROWS = [
   'p-2,Bea,Other,bea@example.com,,,False,of another patient',
 ]
 
-async function load(...rows: readonly string[]): Promise<void> {
-  const taken = await takeSlice(scene.session.db, { teamId: scene.teamId, stream: 'exports', slice: '' }, '1')
-  async function* pieces() {
-    yield Buffer.from(HEAD + rows.join('\n'))
-  }
-  const { last: _, ...spooled } = await spool(scene.session, pieces())
-  await loadFile(scene.session, taken, {
-    ...{ ...spooled, exportId: 'e', isJsonString: false, apiVersion: 'v2.1', timezone: 'UTC' },
-    ...{ observedAt: noonPlus(1), origin: 'test' },
-  })
-}
+const load = (...rows: readonly string[]) => loadExport(scene, rows)
 
 /** One after another: of several events in one batch, only the last state is stored. */
 async function receive(...events: readonly (Event | string)[]): Promise<void> {
@@ -225,22 +212,6 @@ test('what is left anywhere is reported as table and column, whatever its type, 
   expect(searched.leftOut).toBe(1)
 })
 
-/** Files of the database that contain one of the texts; temporary tables belong to their sessions. */
-async function filesHolding(texts: readonly string[]): Promise<readonly string[]> {
-  await scene.session.client.query('checkpoint')
-  const rows = await scene.rows<{ name: string }>(
-    `with own as (select 'base/' || oid as folder from pg_database where datname = current_database()),
-       files as (select folder || '/' || pg_ls_dir(folder) as path from own)
-     select distinct split_part(path, '/', 3) as name from files
-     cross join lateral (select pg_read_binary_file(path, 0, coalesce((pg_stat_file(path, true)).size, 0), true) as bytes offset 0) as content
-     where path !~ '/t[0-9]' and exists (
-       select from unnest($1::text[]) as given (text) where position(convert_to(text, 'UTF8') in bytes) > 0)
-     order by 1`,
-    [texts],
-  )
-  return rows.map(({ name }) => name)
-}
-
 test('files of tables keep deleted rows until they are rewritten while nobody can read these', async () => {
   const texts = [...IDENTIFIERS, 'Annegret@Example.com', PERSON.phone_number, 'Leewenhook', 'Vorher']
   await receive(patientEvent(ID, 1, FORMER), patientEvent('p-2', 2, { first_name: 'Bea' }))
@@ -259,8 +230,9 @@ test('files of tables keep deleted rows until they are rewritten while nobody ca
   }
   const early = await erased({ unnamedRows: true, onRewrite: () => {}, clock })
   expect([early.rewritten!.isComplete, waits > 10]).toEqual([false, true])
+  expect(early.rewritten!.keepers).toContainEqual(expect.stringMatching(/^session \d+ of database /))
   await reader.close()
-  expect((await filesHolding(texts)).length).toBeGreaterThan(3)
+  expect((await filesHolding(scene, texts)).length).toBeGreaterThan(3)
   const rewriting: string[] = []
   const done = await erased({ onRewrite: (table) => rewriting.push(table) })
   expect(done.rewritten).toMatchObject({ isComplete: true, notOwned: [], tables: rewriting })
@@ -276,18 +248,38 @@ test('files of tables keep deleted rows until they are rewritten while nobody ca
   const [{ version, statistics }] = (await scene.rows<{ version: number; statistics: string }>(
     `select current_setting('server_version_num')::int as version, pg_relation_filenode('pg_statistic')::text as statistics`,
   )) as [{ version: number; statistics: string }]
-  if (version >= 180000) expect(await filesHolding(texts)).toEqual([])
-  // Before, Postgres cannot clear the statistics of a table without rows: the command reports them. And a transaction of
-  // another test may keep the rows at first: erasing again rewrites again.
-  const left = async () => (await filesHolding(texts)).filter((name) => name !== statistics)
-  await expect
-    .poll(async () => {
-      const names = await left()
-      if (names.length > 0) await erased({ onRewrite: () => {} })
-      return names
-    })
-    .toEqual([])
+  if (version >= 180000) expect(await filesHolding(scene, texts)).toEqual([])
+  // Before, Postgres cannot clear the statistics of a table without rows: the command reports them.
+  expect((await filesHolding(scene, texts)).filter((name) => name !== statistics)).toEqual([])
   expect(await scene.rows('select id, first_name from intake.patients')).toEqual([
     { id: 'p-2', first_name: 'Bea' },
   ])
+})
+
+test('a transaction of another database that wrote is waited for, named, and keeps the rows if it outlasts that', async () => {
+  const other = new URL(scene.url)
+  other.pathname = '/postgres'
+  await receive(patientEvent(ID, 1, PERSON))
+  const writer = await openSession({ url: other.href, purpose: 'writer' })
+  const { rows } = await writer.client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  await writer.client.query('begin; select pg_current_xact_id()')
+  const impatient = { now: systemClock.now, sleep: async () => {} }
+  const early = await erased({ onRewrite: () => {}, clock: impatient })
+  expect(early.rewritten).toMatchObject({
+    ...{
+      isComplete: false,
+      keepers: expect.arrayContaining([`session ${rows[0]!.pid} of database postgres`]),
+    },
+  })
+  expect((await filesHolding(scene, [PERSON.last_name])).length).toBeGreaterThan(0)
+  const patient = {
+    now: systemClock.now,
+    async sleep() {
+      await writer.close()
+      await systemClock.sleep(500)
+    },
+  }
+  const later = erased({ onRewrite: () => {}, clock: patient })
+  expect((await later).rewritten).toMatchObject({ isComplete: true, keepers: [] })
+  expect(await filesHolding(scene, [PERSON.last_name])).toEqual([])
 })
