@@ -219,7 +219,7 @@ test('a refetch requested while the answer is on its way is made again', async (
   expect(await storedPatients()).toMatchObject([{ last_name: 'after' }])
 })
 
-test('a failing service is asked again later, without a dead letter', async () => {
+test('a failing service gets the request again later, without a dead letter', async () => {
   service.records.patients.push(patient('p1'))
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
