@@ -10,7 +10,7 @@ import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { noteQuestions } from './classify.ts'
 import { isInUse, syncViews } from './views.ts'
-import { refreshWideViews } from './wide-views.ts'
+import { refreshWideViews } from './wide/wide-views.ts'
 
 /** Null, or why the views are not as new as the tables. */
 export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | null> {

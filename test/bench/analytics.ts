@@ -3,7 +3,7 @@
  * the cost of the wide views.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { refreshWideViews } from '../../src/analytics/wide-views.ts'
+import { refreshWideViews } from '../../src/analytics/wide/wide-views.ts'
 import { type BenchRow, timed } from './row.ts'
 import type { BenchWarehouse } from './warehouse.ts'
 

@@ -524,7 +524,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a name made of a question is cut by characters, not by bytes',
-    file: 'src/analytics/column-names.ts',
+    file: 'src/analytics/wide/column-names.ts',
     from: 'length += Buffer.byteLength(character)',
     to: 'length += character.length',
     tests: ['test/fuzz/identifiers.test.ts'],

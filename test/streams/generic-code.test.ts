@@ -18,6 +18,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   'commands/manage/upload-columns.ts': 'the columns of the batch upload of patients',
   'commands/run/emulator.ts': 'the options of the emulator',
   'console/pages/insights.ts': 'charts of forms, over the analysts’ views',
+  'console/pages/questions.ts': 'decides which answers to the questions of forms and exports analysts see',
   'commands/manage/classify-actions.ts': 'prints the questions of forms',
   'commands/analysts/instruments.ts': 'says how many forms ask an instrument',
   'commands/manage/erase.ts': 'the command is called `erase patient`',

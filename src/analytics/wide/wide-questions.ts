@@ -4,7 +4,7 @@
  * Invariant: questions of the form come first, in its order; then questions that only answers refer to.
  */
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { Warehouse } from '../warehouse/tables.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 import type { AskedQuestion } from './wide-columns.ts'
 import type { Subject } from './wide-subjects.ts'
 

@@ -1,13 +1,17 @@
 /** One column per question, typed and named, that stays whatever happens to the question. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { nameFor, slugOf } from '../../src/analytics/column-names.ts'
-import { columnsFor, MAX_COLUMNS } from '../../src/analytics/wide-columns.ts'
-import { type LittleRecord, type LittleService, startLittleService } from '../e2e/support/little-service.ts'
-import { connect, openScene, openWarehouse, query } from '../e2e/support/scene.ts'
-import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
-import type { TestDatabase } from '../support/database.ts'
-import { runCommand } from '../support/run-command.ts'
-import { makeLogin } from './logins.ts'
+import { nameFor, slugOf } from '../../../src/analytics/wide/column-names.ts'
+import { columnsFor, MAX_COLUMNS } from '../../../src/analytics/wide/wide-columns.ts'
+import {
+  type LittleRecord,
+  type LittleService,
+  startLittleService,
+} from '../../e2e/support/little-service.ts'
+import { connect, openScene, openWarehouse, query } from '../../e2e/support/scene.ts'
+import { realData, realDataMissing, reasonWhenMissing } from '../../emulator/real-data.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
+import { makeLogin } from '../logins.ts'
 
 interface Asked {
   readonly id: string

@@ -5,9 +5,9 @@
  * that refresh at the same time take turns.
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import { lockAlone } from '../warehouse/locks.ts'
-import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
-import type { Warehouse } from '../warehouse/tables.ts'
+import { lockAlone } from '../../warehouse/locks.ts'
+import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 import { nameFor } from './column-names.ts'
 import { EXPORT_COLUMNS, exportView, SHOWN_COLUMNS, shownView } from './shown-sql.ts'
 import { FORM_COLUMNS, formView } from './view-sql.ts'

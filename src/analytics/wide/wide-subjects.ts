@@ -4,7 +4,7 @@
  * Invariant: one query, over questions and not over answers; the same questions have the same signature.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Warehouse } from '../warehouse/tables.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 
 export interface Subject {
   /** form: its responses; shown: the same, as analysts see them; export: its rows, as analysts see them. */
