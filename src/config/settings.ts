@@ -1,4 +1,8 @@
-/** Settings by name: from the environment, or from the file that `NAME_FILE` points at (Docker secrets). */
+/**
+ * Settings by name: from the environment, or from the file that `NAME_FILE` points at (Docker secrets).
+ *
+ * Invariant: an error names the variable and never shows its value.
+ */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'

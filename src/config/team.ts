@@ -1,4 +1,9 @@
-/** One team of the configuration, with the settings that every team shares as defaults. */
+/**
+ * One team of the configuration, with the settings that every team shares as defaults.
+ *
+ * Invariant: no request leaves this machine without TLS unless `INTAKE_ALLOW_HTTP` permits it; an error names the key
+ * and never shows its value.
+ */
 import { z } from 'zod'
 import type { RateLimit } from '../api/budget/limit-model.ts'
 import { DEFAULT_BODY_KEYS, pathsWith } from '../api/paths.ts'

@@ -1,4 +1,9 @@
-/** Addresses of peers, as they are counted and trusted. */
+/**
+ * Addresses of peers, as they are counted and trusted.
+ *
+ * Invariant: a sender cannot choose its own name: only entries that trusted proxies added are believed, and the
+ * addresses of an IPv6 network count as one.
+ */
 import { BlockList, isIP } from 'node:net'
 
 /** The networks that `texts` name, as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`; null when one is none. */

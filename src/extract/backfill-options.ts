@@ -1,4 +1,9 @@
-/** The options of a backfill, and its teams: numbered, locked, opened. */
+/**
+ * The options of a backfill, and its teams: numbered, locked, opened.
+ *
+ * Invariant: every stream of every team is locked before the first request, or nothing starts; a scheduled run leaves
+ * out teams that it cannot lock.
+ */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'

@@ -1,4 +1,8 @@
-/** The options of a slice, and the notes about its outcome. */
+/**
+ * The options of a slice, and the notes about its outcome.
+ *
+ * Invariant: a note contains counts, ids of streams and reasons, never a value of a record.
+ */
 import type { ScanReport } from './scan/scan.ts'
 import type { WindowOptions } from './scan/window.ts'
 

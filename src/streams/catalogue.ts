@@ -1,4 +1,8 @@
-/** All streams, and what follows from their declarations. A new resource has its line here: docs/adding-a-resource.md. */
+/**
+ * All streams, and what follows from their declarations. A new resource has its line here: docs/adding-a-resource.md.
+ *
+ * Invariant: names, tables and sources are unique; generic code finds a stream only here.
+ */
 import type { Endpoint } from '../api/paths.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { documents } from './documents.ts'

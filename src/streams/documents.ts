@@ -1,4 +1,8 @@
-/** Documents (specification, sections 2.3 and 9): `input_fields` come only when version v2.1 is requested. */
+/**
+ * Documents (specification, sections 2.3 and 9): `input_fields` come only when version v2.1 is requested.
+ *
+ * Invariant: fields that are a list or an object keyed by name give the same rows, in the same order.
+ */
 import type { Problem } from '../core/envelope.ts'
 import { isObject } from '../core/json.ts'
 import type { Cell } from './parts/cell.ts'

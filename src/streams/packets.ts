@@ -1,4 +1,8 @@
-/** Packets (specification, section 2.3): forms sent together. */
+/**
+ * Packets (specification, section 2.3): forms sent together.
+ *
+ * Forms come as ids or as whole records.
+ */
 import { type Cell, readCell } from './parts/cell.ts'
 import { itemsOf } from './parts/parts.ts'
 import { type Child, type Stream, text, time } from './stream.ts'

@@ -1,4 +1,9 @@
-/** The SQL files of the project, in the folder next to `src/` or `dist/`, and their numbered migrations. */
+/**
+ * The SQL files of the project, in the folder next to `src/` or `dist/`, and their numbered migrations.
+ *
+ * Invariant: migrations run in the order of their numbers, each once. A missing right to create roles does not stop a
+ * migration; the result says which roles are missing.
+ */
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { type Kysely, type Migration, type MigrationProvider, sql } from 'kysely'

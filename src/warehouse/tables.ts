@@ -1,4 +1,8 @@
-/** The tables that are read and written through kysely by name; columns are described in sql/migrations. */
+/**
+ * The tables that are read and written through kysely by name; columns are described in sql/migrations.
+ *
+ * The types are what pg returns and accepts, so a bigint is text.
+ */
 import type { ColumnType, Generated } from 'kysely'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>

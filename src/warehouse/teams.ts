@@ -1,4 +1,8 @@
-/** The teams of the warehouse, whether or not the configuration has them. */
+/**
+ * The teams of the warehouse, whether or not the configuration has them.
+ *
+ * Invariant: a removed team is listed as removed as long as its data is kept.
+ */
 import { type Kysely, sql } from 'kysely'
 import { selectTeam } from '../core/which-team.ts'
 import { openSession } from './connect.ts'

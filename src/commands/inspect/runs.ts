@@ -1,4 +1,8 @@
-/** `intake-sync runs`: the newest runs, their outcome and its reason. */
+/**
+ * `intake-sync runs`: the newest runs, their outcome and its reason.
+ *
+ * Invariant: only reads; where there is no warehouse, it says so and creates none.
+ */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'

@@ -1,4 +1,8 @@
-/** The report of a verification, as text and as the JSON document of `--json`. */
+/**
+ * The report of a verification, as text and as the JSON document of `--json`.
+ *
+ * Invariant: contains counts, ids and names of fields, never a value; ids are never cut short in the document.
+ */
 import type { Channels } from '../../reconcile/verify/channels.ts'
 import type { StreamResult, TeamVerified, VerifySummary } from '../../reconcile/verify/verify.ts'
 import type { Context } from '../context.ts'

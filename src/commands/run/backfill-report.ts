@@ -1,4 +1,8 @@
-/** The report of a backfill, as text and as the JSON document of `--json`. */
+/**
+ * The report of a backfill, as text and as the JSON document of `--json`.
+ *
+ * Invariant: contains counts, notes and the reasons of failures, never a value of a record.
+ */
 import { waitingText } from '../../analytics/classify.ts'
 import type { BackfillSummary, TeamSummary } from '../../extract/backfill.ts'
 import type { StreamReport } from '../../load/runs.ts'

@@ -1,4 +1,8 @@
-/** Alternative notations of forms, packets, documents, messages and events. Signatures cover the bytes that are sent. */
+/**
+ * Alternative notations of forms, packets, documents, messages and events. Signatures cover the bytes that are sent.
+ *
+ * Invariant: a shape rewrites an answer after its handler; the records of the world do not change.
+ */
 import type { JsonRecord } from '../http/answer.ts'
 import { groupBy, type ShapePart, without, withQuestions } from './shape.ts'
 

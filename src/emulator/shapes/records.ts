@@ -1,4 +1,8 @@
-/** Alternative notations of records: other ids and references, absent, null or nested fields, and other types. */
+/**
+ * Alternative notations of records: other ids and references, absent, null or nested fields, and other types.
+ *
+ * Invariant: as in forms.ts, only answers change.
+ */
 import type { JsonRecord } from '../http/answer.ts'
 import { type ShapePart, without, withQuestions } from './shape.ts'
 

@@ -1,4 +1,8 @@
-/** Alternative notations of responses and of their filters, and formats of exports. */
+/**
+ * Alternative notations of responses and of their filters, and formats of exports.
+ *
+ * Invariant: as in forms.ts, only answers change.
+ */
 import type { JsonRecord } from '../http/answer.ts'
 import { groupBy, type ShapePart, without } from './shape.ts'
 

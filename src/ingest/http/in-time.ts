@@ -1,5 +1,7 @@
 /**
  * Work in the warehouse with a time limit. A late statement continues there, so its connection cannot be used again.
+ *
+ * Times are in milliseconds.
  */
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'

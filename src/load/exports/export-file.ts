@@ -1,4 +1,9 @@
-/** A fetched file: its metadata, and its row in intake_raw.export_files. */
+/**
+ * A fetched file: its metadata, and its row in intake_raw.export_files.
+ *
+ * Invariant: a file counts as unchanged only if its hash, the API version and the time zone are those of the loaded
+ * one.
+ */
 import { type Kysely, sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/envelope.ts'

@@ -1,4 +1,8 @@
-/** Parts of the loading statements: a table with its staging table, lists of columns, and the text of a statement. */
+/**
+ * Parts of the loading statements: a table with its staging table, lists of columns, and the text of a statement.
+ *
+ * Invariant: names are quoted by kysely, never by hand.
+ */
 import {
   DummyDriver,
   Kysely,

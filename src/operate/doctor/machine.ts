@@ -1,4 +1,8 @@
-/** Checks of this machine: Node.js, disk, ports. */
+/**
+ * Checks of this machine: Node.js, disk, ports.
+ *
+ * Sizes are in bytes.
+ */
 import { createServer } from 'node:net'
 import { type Check, failed, ok, warning } from './check.ts'
 

@@ -1,4 +1,8 @@
-/** Checks that webhooks can be received and drained: secrets, encryption key, partitions of the inbox. */
+/**
+ * Checks that webhooks can be received and drained: secrets, encryption key, partitions of the inbox.
+ *
+ * Invariant: a check changes nothing and shows no part of a secret.
+ */
 import { sql } from 'kysely'
 import { keyOf, open } from '../../core/secret-box.ts'
 import type { Session } from '../../warehouse/connect.ts'

@@ -1,4 +1,8 @@
-/** Reads everything that the warehouse stores about one record: states, events, dead letters and a pending refetch. */
+/**
+ * Reads everything that the warehouse stores about one record: states, events, dead letters and a pending refetch.
+ *
+ * Invariant: what it returns contains health data; callers decide what to show.
+ */
 import { type Kysely, sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
 import type { Stream } from '../../streams/stream.ts'

@@ -1,4 +1,8 @@
-/** Reads the teams of a warehouse for `teams list`: counts and times. */
+/**
+ * Reads the teams of a warehouse for `teams list`: counts and times.
+ *
+ * Invariant: reads kept counts, so that it takes no longer with more records.
+ */
 import { sql } from 'kysely'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
