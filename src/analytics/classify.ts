@@ -91,6 +91,21 @@ export async function decide(
   return rows.length
 }
 
+/** The questions with this text, blanks around it aside. */
+export async function questionsOfText(
+  db: Kysely<Warehouse>,
+  scope: Scope,
+  text: string,
+): Promise<readonly { readonly teamId: number; readonly form: string; readonly questionId: string }[]> {
+  const { rows } = await sql<{ teamId: number; form: string; questionId: string }>`
+    select q.team_id as "teamId", q.form_id as form, q.question_id as "questionId"
+    from intake.questions q
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where trim(E' \t\r\n' from q.question_text) = trim(E' \t\r\n' from ${text}) and ${within(scope)}
+    order by q.team_id, q.form_id, q.position`.execute(db)
+  return rows
+}
+
 /** The number of matching questions, which may be of several forms or teams. */
 export async function countQuestions(
   db: Kysely<Warehouse>,

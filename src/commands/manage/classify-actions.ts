@@ -3,9 +3,6 @@
  *
  * Invariant: a file is imported as a whole or not at all. A question that does not exist is an error.
  */
-import { readFile } from 'node:fs/promises'
-import { InvalidArgumentError } from 'commander'
-import { parse } from 'csv-parse/sync'
 import { teamNamed } from '../../analytics/access.ts'
 import {
   countQuestions,
@@ -14,6 +11,7 @@ import {
   nameConcept,
   noteQuestions,
   type Question,
+  questionsOfText,
   type Scope,
   type Visibility,
 } from '../../analytics/classify.ts'
@@ -23,8 +21,9 @@ import { IntakeError, UsageError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
-import { shown } from '../terminal/printable.ts'
-import { fittedTable } from '../terminal/terminal.ts'
+import { shown, table } from '../terminal/printable.ts'
+import { colored, paragraph, widthOf } from '../terminal/terminal.ts'
+import { csvOf, readDecisions, visibilityIn } from './classify-file.ts'
 
 interface Common {
   readonly team?: string
@@ -35,6 +34,7 @@ export interface ListOptions extends Common {
   readonly form?: string
   readonly hidden?: true
   readonly waiting?: true
+  readonly csv?: true
 }
 
 export interface SetOptions extends Common {
@@ -49,7 +49,7 @@ export async function listDecisions(context: Context, options: ListOptions): Pro
       ({ shows, waits }) => (!options.hidden || shows === 'nothing') && (!options.waiting || waits),
     )
     if (options.json) printJson(context, { questions })
-    else context.stdout.write(listText(context, questions))
+    else context.stdout.write(options.csv ? csvText(context, questions) : listText(context, questions))
   })
 }
 
@@ -71,6 +71,7 @@ export async function setDecision(
       const scope = await scopeOf(within, options)
       return await decideOn(within, scope, {
         question,
+        text: question,
         decided,
         concept: options.concept,
         place: 'QUESTION',
@@ -85,18 +86,20 @@ export async function setDecision(
   })
 }
 
+/** A row without a visibility and a concept leaves its question as it is. */
 export async function importDecisions(context: Context, file: string, options: Common): Promise<void> {
-  const rows = await rowsOf(file)
+  const rows = await readDecisions(file)
   await withSession(context, async ({ db }) => {
     const questions = await db.transaction().execute(async (within) => {
       let count = 0
       for (const [at, row] of rows.entries()) {
+        if (!row.visibility && !row.concept) continue
         const scope = await scopeOf(within, { team: row.team || options.team, form: row.form || undefined })
         const place = `row ${at + 1} of FILE`
-        const decided = row.visibility || !row.concept ? visibilityIn(row.visibility, place) : undefined
         count += await decideOn(within, scope, {
-          ...{ question: row.question_id ?? '', decided, place },
-          concept: row.concept === '' ? undefined : row.concept,
+          ...{ question: row.question_id || null, text: row.question_text || null, place },
+          decided: row.visibility ? visibilityIn(row.visibility, place) : undefined,
+          concept: row.concept || undefined,
         })
       }
       return count
@@ -106,17 +109,10 @@ export async function importDecisions(context: Context, file: string, options: C
   })
 }
 
-/** The words are those of `classify list` too: everything, structured, nothing. */
-export function visibility(text: string): Visibility {
-  const word = text.trim().toLowerCase()
-  if (['visible', 'shown', 'show', 'true', 'yes', 'everything'].includes(word)) return 'visible'
-  if (['structured', 'by type', 'by-type', 'type'].includes(word)) return 'structured'
-  if (['hidden', 'hide', 'false', 'no', 'nothing'].includes(word)) return 'hidden'
-  throw new InvalidArgumentError('Use visible or hidden, or structured for what its type shows.')
-}
-
 interface Decision {
-  readonly question: string
+  /** Its id; null for the questions with the text. */
+  readonly question: string | null
+  readonly text: string | null
   /** Undefined leaves the visibility unchanged. */
   readonly decided: Visibility | undefined
   readonly concept: string | undefined
@@ -125,70 +121,37 @@ interface Decision {
 }
 
 async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Promise<number> {
-  const { question, decided, concept, place } = decision
-  const questions =
-    decided === undefined
-      ? await countQuestions(db, scope, question)
-      : await decide(db, scope, question, decided)
-  if (questions === 0) {
-    throw new IntakeError(`${place} names a question that is not in the warehouse`, {
-      code: 'unknown_question',
-      verdict: 'stop',
-      hint: 'see intake-sync classify list; intake-sync backfill --streams forms loads the forms',
-    })
+  const { decided, concept, place } = decision
+  let questions = 0
+  for (const { within, question } of await targetsOf(db, scope, decision)) {
+    questions +=
+      decided === undefined
+        ? await countQuestions(db, within, question)
+        : await decide(db, within, question, decided)
+    if (concept !== undefined) await nameConcept(db, within, question, concept)
   }
-  if (concept !== undefined) await nameConcept(db, scope, question, concept)
-  return questions
+  if (questions > 0) return questions
+  throw new IntakeError(`${place} names a question that is not in the warehouse`, {
+    code: 'unknown_question',
+    verdict: 'stop',
+    hint: 'see intake-sync classify list; intake-sync backfill --streams forms loads the forms',
+  })
 }
 
-interface Row {
-  readonly question_id?: string
-  readonly visibility?: string
-  readonly form?: string
-  readonly team?: string
-  readonly concept?: string
+interface Target {
+  readonly within: Scope
+  readonly question: string
 }
 
-async function rowsOf(file: string): Promise<readonly Row[]> {
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (error) {
-    const { code = 'unknown' } = error as NodeJS.ErrnoException
-    throw new UsageError(
-      `FILE cannot be read (${code})`,
-      'check the path and its permissions',
-      'FILE',
-      'file_unreadable',
-    )
-  }
-  try {
-    const rows = parse(text, { bom: true, columns: true, skip_empty_lines: true, trim: true }) as Row[]
-    if (rows.length === 0 || (rows[0]?.question_id !== undefined && rows[0].visibility !== undefined))
-      return rows
-  } catch {
-    // Its message quotes the file.
-  }
-  throw new UsageError(
-    'FILE is not a CSV file with the columns question_id and visibility',
-    'name the columns in its first line: question_id,visibility,form,team,concept',
-    'FILE',
-    'definition_invalid',
-  )
-}
-
-function visibilityIn(text: string | undefined, place: string): Visibility {
-  try {
-    return visibility(text ?? '')
-  } catch (error) {
-    if (!(error instanceof InvalidArgumentError)) throw error
-    throw new UsageError(
-      `the visibility in ${place} is none of visible, structured and hidden`,
-      error.message,
-      'FILE',
-      'definition_invalid',
-    )
-  }
+async function targetsOf(
+  db: Session['db'],
+  scope: Scope,
+  { question, text }: Decision,
+): Promise<readonly Target[]> {
+  if (question !== null && (text === null || (await countQuestions(db, scope, question)) > 0))
+    return [{ within: scope, question }]
+  const found = await questionsOfText(db, scope, text ?? '')
+  return found.map(({ teamId, form, questionId }) => ({ within: { teamId, form }, question: questionId }))
 }
 
 async function scopeOf(
@@ -201,16 +164,22 @@ async function scopeOf(
   }
 }
 
-/** Column numbers. On a narrow terminal the SPARE columns are dropped in this order, then the text is cut. */
-const TEXT = 2
-const SPARE = [6, 5, 3]
+function csvText({ stdout }: Context, questions: readonly Question[]): string {
+  if (stdout.isTTY !== true) return csvOf(questions)
+  const plain = questions.map((each) => ({
+    ...{ ...each, form: each.form === null ? null : shown(each.form) },
+    question_text: shown(each.question_text),
+  }))
+  return csvOf(plain)
+}
 
+/** A table; on a terminal that is too narrow for it, three lines for each question, with the whole text. */
 function listText(context: Context, questions: readonly Question[]): string {
   if (questions.length === 0) return 'no question\n'
   const rows = questions.map((each) => [
     shown(each.form ?? each.form_id),
     each.question_id,
-    shown(each.question_text).slice(0, 60),
+    shown(each.question_text),
     shown(each.question_type),
     each.shows,
     each.waits
@@ -218,8 +187,18 @@ function listText(context: Context, questions: readonly Question[]): string {
       : (each.decided_by ?? (each.shows === 'nothing' ? 'new or changed' : 'type')),
     shown(each.concept),
   ])
-  const head = ['form', 'question', 'text', 'type', 'shows', 'decided by', 'concept']
-  return fittedTable(context, [head, ...rows], TEXT, SPARE)
+  const text = table([['form', 'question', 'text', 'type', 'shows', 'decided by', 'concept'], ...rows])
+  const width = widthOf(context)
+  if (width === null || text.split('\n').every((line) => [...line].length <= width)) return text
+  let form = ''
+  return rows
+    .map(([name, id, words, type, shows, by, concept]) => {
+      const head = name === form ? '' : colored(context, 'dim', paragraph(context, name!, 0))
+      form = name!
+      const about = `${type} · shows ${shows} · ${by}${concept === '' ? '' : ` · ${concept}`}`
+      return head + paragraph(context, words!, 2) + paragraph(context, about, 4) + paragraph(context, id!, 4)
+    })
+    .join('')
 }
 
 async function withSession(context: Context, work: (session: Session) => Promise<void>): Promise<void> {

@@ -8,17 +8,18 @@ import {
   listDecisions,
   type SetOptions,
   setDecision,
-  visibility,
 } from './classify-actions.ts'
+import { visibility } from './classify-file.ts'
 
 export function classifyCommand(context: Context): Command {
   const list = named('list', 'the questions, and what analysts see of their answers')
     .option('--form <form>', 'only questions of this form: its id or name')
     .option('--hidden', 'only questions whose answers are hidden')
     .option('--waiting', 'only questions that were reworded and wait for a decision')
+    .option('--csv', 'as a file for classify import: fill in the column visibility')
     .action((options: ListOptions) => listDecisions(context, options))
   const set = named('set', 'decide on one question')
-    .argument('<question>', 'its id: see classify list')
+    .argument('<question>', 'its id or its text: see classify list')
     .argument(
       '[visibility]',
       'visible, hidden, or structured for what its type shows; optional with --concept',
@@ -34,9 +35,9 @@ export function classifyCommand(context: Context): Command {
     )
   const load = named(
     'import',
-    'decide on many questions: a CSV file with the columns question_id and visibility, and optionally form, team, concept',
+    'decide on many questions: a CSV file with the columns form, question_text and visibility, and optionally concept, team, question_id',
   )
-    .argument('<file>', 'the file; classify list --json is a starting point')
+    .argument('<file>', 'the file that classify list --csv wrote, with the column visibility filled in')
     .action((file: string, options: { readonly team?: string; readonly json?: true }) =>
       importDecisions(context, file, options),
     )
@@ -61,4 +62,10 @@ question shows all its answers, including texts; dates show only the year. A
 structured question shows what its type shows without a decision. A decision
 applies to the answers to one wording: if the text or type of a question
 changes, it waits for a decision (classify list --waiting), and shows no more
-than the choices of the form that its type had shown.`
+than the choices of the form that its type had shown.
+
+A file names questions by form and text, or by question_id. Rows without a
+visibility and a concept are left as they are.
+
+  intake-sync classify list --csv > questions.csv
+  intake-sync classify import questions.csv`

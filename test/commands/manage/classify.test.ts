@@ -2,6 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { parse } from 'csv-parse/sync'
+import { stringify } from 'csv-stringify/sync'
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -191,6 +194,84 @@ describe('classify list', () => {
     const hidden = JSON.parse((await classify('list', '--hidden', '--json')).stdout).questions as unknown[]
     expect(hidden).toHaveLength(all.filter(({ shows }) => shows === 'nothing').length)
     expect(all).toHaveLength(8)
+  })
+})
+
+describe('a file by form and text', () => {
+  const LONG = `Over the last two weeks, how often were you bothered by ${'little interest or pleasure in '.repeat(5)}things?`
+  const listed = async (...words: string[]) => (await classify('list', '--csv', ...words)).stdout
+
+  beforeAll(() =>
+    query(
+      warehouse.url,
+      `insert into intake.forms (team_id, id, name, _version, _origin)
+         select team_id, 'long', 'A form, "long"', now(), 'test' from intake.teams where name = 'a';
+       insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+         select team_id, 'long', place, 'uuid-' || place, 'short_text', (array['${LONG}', E'Two\nlines ', 'Same', 'Same', null])[place]
+         from intake.teams, generate_series(1, 5) place where name = 'a'`,
+    ),
+  )
+
+  it('is written by list --csv with whole texts, ids only where form and text name no single question', async () => {
+    const rows = parse(await listed('--form', 'long'), { columns: true }) as Record<string, string>[]
+    expect(
+      rows.map((row) => [row.team, row.form, row.question_text, row.question_id, row.visibility]),
+    ).toEqual([
+      ['a', 'A form, "long"', LONG, '', ''],
+      ['a', 'A form, "long"', 'Two\nlines ', '', ''],
+      ['a', 'A form, "long"', 'Same', 'uuid-3', ''],
+      ['a', 'A form, "long"', 'Same', 'uuid-4', ''],
+      ['a', 'A form, "long"', '', 'uuid-5', ''],
+    ])
+  })
+
+  it('decides on the rows that were filled in, and nothing else, however often it is imported', async () => {
+    const before = await shown()
+    const file = join(folder, 'listed.csv')
+    const text = await listed('--form', 'long')
+    writeFileSync(file, text)
+    expect((await classify('import', file)).stdout).toBe('decided on 0 question(s)\n')
+    expect(await shown()).toEqual(before)
+    const filled = parse(text, { columns: true }) as Record<string, string>[]
+    for (const at of [0, 1, 3]) filled[at]!.visibility = 'visible'
+    filled[4]!.concept = 'untitled'
+    writeFileSync(file, stringify(filled, { header: true }))
+    for (let times = 0; times < 2; times++)
+      expect((await classify('import', file)).stdout).toBe('decided on 4 question(s)\n')
+    expect(await shown()).toEqual({
+      ...before,
+      'a/long/uuid-1': 'everything',
+      'a/long/uuid-2': 'everything',
+      'a/long/uuid-4': 'everything',
+    })
+    const again = parse(await listed('--form', 'long'), { columns: true }) as Record<string, string>[]
+    expect(again.map(({ visibility, concept }) => `${visibility}/${concept}`)).toEqual([
+      ...['visible/', 'visible/', '/', 'visible/', '/untitled'],
+    ])
+  })
+
+  it('may be written by hand; a text that no form asks changes nothing', async () => {
+    const file = join(folder, 'by-hand.csv')
+    writeFileSync(file, 'form,question_text,visibility\n"A form, ""long""",Same,hidden\n')
+    expect((await classify('import', file)).stdout).toBe('decided on 2 question(s)\n')
+    const before = await shown()
+    writeFileSync(file, 'form,question_text,visibility\nlong,Same,visible\nlong,her-name,visible\n')
+    const ended = await classify('import', file)
+    expect(ended.code).toBe(1)
+    expect(ended.stderr).toContain('row 2 of FILE')
+    expect(ended.stderr).not.toContain('her-name')
+    expect(await shown()).toEqual(before)
+    expect((await classify('set', LONG, 'hidden', '--form', 'long')).stdout).toBe('hidden: one question\n')
+  })
+
+  it('on a terminal, however narrow, list shows each text as a whole', async () => {
+    const env = { DATABASE_URL: warehouse.url }
+    const { stdout } = await runCommand(['classify', 'list', '--form', 'long'], env, { columns: 60 })
+    const plain = stripVTControlCharacters(stdout)
+    expect(plain.replace(/\s+/g, ' ')).toContain(LONG)
+    for (const words of ['uuid-1', 'short_text · shows nothing · person', 'A form, "long"'])
+      expect(plain).toContain(words)
+    expect(Math.max(...plain.split('\n').map((line) => [...line].length))).toBeLessThanOrEqual(60)
   })
 })
 
