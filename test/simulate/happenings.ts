@@ -15,6 +15,7 @@ export function offersOf(scene: Scene): readonly Offer[] {
   if (serves.started < plan.serves)
     offers.push({ label: 'serve starts', weight: 0.5, act: () => serves.start() })
   if (isRough(scene)) offers.push(...troubles(scene))
+  if (scene.follower !== null) offers.push(...scene.follower.offers())
   return offers
 }
 

@@ -5,6 +5,7 @@
  */
 import pg from 'pg'
 import { type Backends, openBackends, setClock } from './backends.ts'
+import { COPY } from './follower.ts'
 
 export interface Lane extends AsyncDisposable {
   readonly backends: Backends
@@ -32,6 +33,7 @@ export async function openLane(url: string): Promise<Lane> {
   })
   await judge.connect()
   await setClock(judge)
+  await judge.query(COPY)
   const backends = openBackends(url)
   let teams = 0
   return {

@@ -13,6 +13,8 @@ import { EVERYTHING, type WindowOptions } from '../../src/extract/scan/window.ts
 import { type Drain, openDrain } from '../../src/ingest/drain/drain.ts'
 import { LIMITS } from '../../src/ingest/http/in-flight.ts'
 import { type Inbox, openInbox } from '../../src/ingest/inbox/inbox.ts'
+import { erase } from '../../src/operate/erase/erase.ts'
+import { verify } from '../../src/reconcile/verify/verify.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { SimulatedClient } from './client.ts'
 import type { SimulatedStream } from './history.ts'
@@ -48,6 +50,9 @@ export interface Processes {
   /** `ready` resolves when it receives events. */
   serve(): { readonly actor: Actor; readonly ready: Promise<Serve> }
   backfill(actor: Actor, kind: 'everything' | 'new'): Promise<BackfillSummary>
+  /** Compares each team's tables with its source. */
+  verify(actor: Actor): Promise<void>
+  erase(actor: Actor, patient: { readonly teamId: number; readonly id: string }): Promise<void>
   start(name: string): Actor
   kill(actor: Actor): void
   /** Ends all, and restores Postgres's own client. */
@@ -143,6 +148,31 @@ export function openProcesses(options: ProcessOptions): Processes {
       })
       const storing = openInbox({ url, clock, logger, watch, onStored: drain.wake, limits: LIMITS })
       return { actor, ready: storing.then((inbox) => ({ actor, inbox, drain, refetcher })) }
+    },
+    async verify(actor) {
+      try {
+        await verify({
+          url: urlOf(actor),
+          teams: teams.map((each) => source(actor, each)),
+          streams: listed,
+          repair: null,
+          deep: false,
+          clock: scheduler.clockOf(actor),
+          random: choice.share,
+          logger,
+          signal: new AbortController().signal,
+          onProgress: () => {},
+        })
+      } finally {
+        running.delete(actor)
+      }
+    },
+    async erase(actor, patient) {
+      try {
+        await erase({ url: urlOf(actor), patient, forget: false, clock: scheduler.clockOf(actor) })
+      } finally {
+        running.delete(actor)
+      }
     },
     async backfill(actor, kind) {
       try {

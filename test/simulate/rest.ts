@@ -3,7 +3,9 @@
  *
  * Invariant: a seed is at rest when every event was acknowledged, none is pending and no refetch is pending.
  */
+import type { Follower } from './follower.ts'
 import type { Scene } from './scene.ts'
+import type { Actor } from './scheduler.ts'
 
 /** More choices than any seed takes: one that takes as many is in a loop. */
 export const MAX_CHOICES = 20_000
@@ -47,4 +49,43 @@ export async function readAll({ plan, scheduler, warehouse, runs, teams }: Scene
     await scheduler.run(() => run.over, MAX_CHOICES)
     for (const { checker } of teams) await checker.afterRun(kind, run.summary)
   }
+}
+
+/**
+ * What the checker does not know is played last: a patient is erased and the tables are verified while records change, a run
+ * reads them and events are drained; the reader of the change feed is ended among all that.
+ */
+export async function followToTheEnd(scene: Scene, follower: Follower): Promise<void> {
+  const { choice, scheduler, teams, first, processes, runs, plan } = scene
+  const { world } = first.service
+  follower.mayBeEnded(3)
+  for (let each = 0; each < 4; each++) scheduler.note(choice.one(teams).changes.next())
+  const patient =
+    world.patients.size === 0 ? null : world.patients.slice(choice.below(world.patients.size), 1)[0]!
+  let open = 0
+  const begin = (name: string, work: (actor: Actor) => Promise<void>) => {
+    open += 1
+    const actor = processes.start(name)
+    void work(actor)
+      .catch((error) => {
+        scheduler.note(`${actor.name} failed: ${error.code ?? error.message}`)
+        if (error.code === 'internal')
+          first.checker.note(`${name} failed by a fault of its own: ${error.message}`)
+      })
+      .finally(() => {
+        open -= 1
+      })
+  }
+  const run = runs.start(choice.chance(0.5) ? 'everything' : 'new')
+  begin('verify', processes.verify)
+  if (patient !== null)
+    begin('erase', (actor) => processes.erase(actor, { teamId: first.team.teamId, id: patient.id }))
+  await scheduler.run(() => run.over && open === 0, MAX_CHOICES)
+  if (plan.serves > 0) await comeToRest(scene)
+  const { rounds } = follower
+  await scheduler.run(() => follower.rounds > rounds, MAX_CHOICES)
+  follower.stop()
+  await scheduler.run(() => scene.warehouse.forsaken === 0, MAX_CHOICES)
+  for (const key of await follower.differing())
+    first.checker.note(`the copy of a reader of the change feed differs: ${key}`)
 }

@@ -30,7 +30,7 @@ const say = (line: string) => void process.stdout.write(`${line}\n`)
 await using stage = await openStage()
 whenInterrupted(() => stage[Symbol.asyncDispose]())
 const begun = performance.now()
-let [failed, choices, mixed] = [0, 0, 0]
+let [failed, choices, mixed, rounds] = [0, 0, 0, 0]
 let done = 0
 while (done < seeds && !(values.first && failed > 0)) {
   await using lane = await stage.lane()
@@ -43,6 +43,7 @@ while (done < seeds && !(values.first && failed > 0)) {
     const outcome = await simulate(first + done, lane)
     choices += outcome.choices
     mixed += outcome.mixed
+    rounds += outcome.followed.rounds
     if (values.verbose || seeds === 1 || outcome.faults.length > 0) {
       say(`seed ${outcome.seed} ${JSON.stringify(outcome.plan)}`)
       if (seeds === 1 || values.verbose) for (const line of outcome.trace) say(line)
@@ -59,6 +60,6 @@ while (done < seeds && !(values.first && failed > 0)) {
 const cpu = process.cpuUsage()
 const seconds = (performance.now() - begun) / 1000
 say(
-  `${done} seeds from ${first} on, ${choices} choices, ${mixed} batches of several teams, ${seconds.toFixed(1)} s, ${Math.round((seconds * 1000) / done)} ms a seed (${Math.round((cpu.user + cpu.system) / 1000 / done)} ms of them ours): ${failed} in violation`,
+  `${done} seeds from ${first} on, ${choices} choices, ${mixed} batches of several teams, ${rounds} transactions of readers of the change feed, ${seconds.toFixed(1)} s, ${Math.round((seconds * 1000) / done)} ms a seed (${Math.round((cpu.user + cpu.system) / 1000 / done)} ms of them ours): ${failed} in violation`,
 )
 process.exitCode = failed === 0 ? 0 : 1

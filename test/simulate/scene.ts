@@ -6,6 +6,7 @@
 import { type Changes, openChanges } from './changes.ts'
 import { type Checker, openChecker } from './checker.ts'
 import { type Choice, openChoice } from './choice.ts'
+import { type Follower, openFollower } from './follower.ts'
 import { type History, openHistory } from './history.ts'
 import type { Lane, Team } from './lane.ts'
 import type { Heard, NetworkOptions } from './network.ts'
@@ -56,6 +57,8 @@ export interface Scene {
   readonly serves: Serves
   readonly runs: Runs
   readonly drained: Drained
+  /** Reads the change feed, in every fourth seed; null in the others. */
+  readonly follower: Follower | null
   /** True while delayed events are sent. */
   isPouring: boolean
   /** A process that is rarely scheduled. */
@@ -139,8 +142,11 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
     return { ...source, changes, sender, checker }
   })
   const runs = openRuns({ processes, scheduler, note: (fault) => teams[0]!.checker.note(fault) })
+  const teamIds = sources.map(({ team }) => team.teamId)
+  const followed = { seed, teamIds, streams: plan.streams, lane, scheduler, processes }
+  const follower = seed % 4 === 0 ? await openFollower(followed) : null
   const scene: Scene = {
-    ...{ plan, choice, scheduler, lane, teams, warehouse, processes, serves, runs, drained, left },
+    ...{ plan, choice, scheduler, lane, teams, warehouse, processes, serves, runs, drained, follower, left },
     first: teams[0]!,
     dawdler: null,
     isPouring: false,

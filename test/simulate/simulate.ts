@@ -5,6 +5,8 @@
  *       └─► rest: no faults, every event delivered and drained, every refetch made ─► acknowledged states are stored
  *             └─► an ordinary run ─► every submission is stored
  *                   └─► a full scan ─► the tables equal the source
+ *                         └─► every fourth seed: a load, a drain, a verification and an erasure at once ─► the copy of a
+ *                             reader of the change feed equals the tables
  *
  * Invariant: everything follows from the seed.
  */
@@ -12,7 +14,7 @@ import { isSpent, offersOf } from './happenings.ts'
 import type { Lane } from './lane.ts'
 import type { Plan } from './plan.ts'
 import { type Playing, playScript } from './playing.ts'
-import { comeToRest, MAX_CHOICES, readAll } from './rest.ts'
+import { comeToRest, followToTheEnd, MAX_CHOICES, readAll } from './rest.ts'
 import { openScene, type Scene } from './scene.ts'
 
 export interface Outcome {
@@ -24,6 +26,8 @@ export interface Outcome {
   readonly choices: number
   /** Batches of the drain with events of several teams. */
   readonly mixed: number
+  /** Transactions of the reader of the change feed, and how often it began. */
+  readonly followed: { readonly rounds: number; readonly starts: number }
 }
 
 export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
@@ -45,7 +49,9 @@ export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
   const faults = teams.flatMap(({ checker }, place) =>
     checker.faults.map((fault) => (teams.length === 1 ? fault : `team ${place + 1}: ${fault}`)),
   )
-  return { seed, plan, faults, trace, choices: trace.length, mixed: drained.mixed }
+  const { rounds, starts } = scene.follower ?? { rounds: 0, starts: 0 }
+  const followed = { rounds, starts }
+  return { seed, plan, faults, trace, choices: trace.length, mixed: drained.mixed, followed }
 }
 
 async function play(scene: Scene, script: Playing): Promise<void> {
@@ -64,6 +70,7 @@ async function play(scene: Scene, script: Playing): Promise<void> {
     for (const { checker } of teams) await checker.afterRest()
   }
   await readAll(scene)
+  if (scene.follower !== null) await followToTheEnd(scene, scene.follower)
 }
 
 /** Each night of a script is checked on the way. */
