@@ -41,11 +41,13 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   config: async (context) => (await import('./manage/config.ts')).configCommand(context),
   doctor: async (context) => (await import('./inspect/doctor.ts')).doctorCommand(context),
   completion: async (context) =>
-    (await import('./manage/completion.ts')).completionCommand(context, () =>
-      Promise.all(Object.values(COMMANDS).map((open) => open(context))),
-    ),
+    (await import('./manage/completion.ts')).completionCommand(context, () => everyCommand(context)),
   emulator: async (context) => (await import('./run/emulator.ts')).emulatorCommand(context),
   demo: async (context) => (await import('./demo/demo.ts')).demoCommand(context),
+}
+
+export function everyCommand(context: Context): Promise<readonly Command[]> {
+  return Promise.all(Object.values(COMMANDS).map((open) => open(context)))
 }
 
 /** The width of help text without a terminal. */

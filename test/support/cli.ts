@@ -6,6 +6,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { builtFile } from './built.ts'
+import { withKnownDocument } from './documents.ts'
 import { makeFolder, removeFolder } from './folders.ts'
 import { withoutPersons } from './no-person.ts'
 import { whenFileEnds } from './when-file-ends.ts'
@@ -94,7 +95,7 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
       const seconds = (performance.now() - begun) / 1000
       const end = { code, signal, stdout, stderr, output: stdout + stderr, seconds }
       try {
-        done(withoutPersons(args, end))
+        done(withKnownDocument(args, withoutPersons(args, end), false))
       } catch (error) {
         failed(error)
       }

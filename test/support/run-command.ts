@@ -7,6 +7,7 @@
 import { join } from 'node:path'
 import { runProgram } from '../../src/commands/program.ts'
 import type { Ended, Variables } from './cli.ts'
+import { withKnownDocument } from './documents.ts'
 import { makeFolder, removeFolder } from './folders.ts'
 import { withoutPersons } from './no-person.ts'
 import { whenFileEnds } from './when-file-ends.ts'
@@ -40,7 +41,8 @@ export async function runCommand(
   })
   const seconds = (performance.now() - begun) / 1000
   const [out, err] = [textOf(stdout), textOf(stderr)]
-  return withoutPersons(words, { code, signal: null, stdout: out, stderr: err, output: out + err, seconds })
+  const ended = { code, signal: null, stdout: out, stderr: err, output: out + err, seconds }
+  return withKnownDocument(words, withoutPersons(words, ended))
 }
 
 function textOf(pieces: readonly Buffer[]): string {
