@@ -1,0 +1,104 @@
+/**
+ * The package, as `npm pack` makes it, installs and runs: globally and by `npx` in an empty folder, with the Node at hand
+ * and with the newest LTS; and a new user is at the first query within two minutes. Asks the registry of npm.
+ */
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { newestOf, unpacked } from '../compat/from-npm.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+import { freePort } from '../support/free-port.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const run = promisify(execFile)
+const NEWEST_LTS = '24'
+const FIRST_QUERY_MILLISECONDS = 120_000
+
+/** Blanks: many a path has them. */
+const folder = makeFolder('package of npm ')
+let tarball: string
+
+beforeAll(() => {
+  execFileSync(process.execPath, ['scripts/build.mjs', '--if-stale'], { cwd: root })
+  execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder], { cwd: root })
+  tarball = join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz'))!)
+})
+afterAll(() => removeFolder(folder))
+
+/** The environment of a new user: none of our settings, an own home, and this Node first in the path. */
+function environment(node: string, home: string): NodeJS.ProcessEnv {
+  mkdirSync(home, { recursive: true })
+  const npm = Object.entries(process.env).filter(([name]) => /^npm_config_registry$/i.test(name))
+  const cache = String(execFileSync('npm', ['config', 'get', 'cache'])).trim()
+  const path = `${dirname(node)}:${process.env.PATH ?? ''}`
+  return { ...Object.fromEntries(npm), npm_config_cache: cache, HOME: home, PATH: path }
+}
+
+function newestLts(): string {
+  const found = newestOf(`node-${process.platform}-${process.arch}`, NEWEST_LTS)
+  if ('why' in found) throw new Error(found.why)
+  const at = join(folder, 'lts')
+  return join(existsSync(at) ? at : unpacked(found.versioned, at), 'bin/node')
+}
+
+describe.each([
+  ['the Node at hand', () => process.execPath],
+  [`Node ${NEWEST_LTS}`, newestLts],
+])('with %s', (title, nodeOf) => {
+  const own = join(folder, title)
+
+  it('npx runs it in an empty folder, and a new user has the first answer within two minutes', async () => {
+    const env = environment(nodeOf(), join(own, 'home'))
+    const empty = join(own, 'empty')
+    mkdirSync(empty)
+    const words = ['--yes', '--prefer-offline', '--package', tarball, 'intake-sync']
+    const service = { INTAKE_BASE_URL: '', INTAKE_API_KEY: 'demo-key', INTAKE_API_SECRET: 'demo-secret' }
+    const place = { cwd: empty, env: { ...env, ...service } }
+    const npx = async (...own: readonly string[]) => (await run('npx', [...words, ...own], place)).stdout
+    expect(await npx('--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
+
+    const port = await freePort()
+    const credentials = ['--api-key', service.INTAKE_API_KEY, '--api-secret', service.INTAKE_API_SECRET]
+    const sizes = ['--patients', '200', '--responses', '400']
+    const emulator = spawn('npx', [...words, 'emulator', '--port', `${port}`, ...credentials, ...sizes], {
+      ...place,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    onTestFinished(() => void process.kill(-emulator.pid!, 'SIGKILL'))
+    await once(emulator.stdout, 'data')
+    place.env.INTAKE_BASE_URL = `http://127.0.0.1:${port}`
+
+    const begun = performance.now()
+    const init = await npx('init', '--database', 'embedded')
+    const backfill = await npx('backfill')
+    const answer = await npx('psql', '--as', 'analyst', '-c', 'select count(*) as patients from patients')
+    expect(performance.now() - begun).toBeLessThan(FIRST_QUERY_MILLISECONDS)
+    expect(answer).toMatch(/\b\d{3}\b/)
+    expect(backfill).toContain('psql')
+    expect(`${init}${backfill}${answer}`).not.toMatch(/npm run|node dist/)
+  })
+
+  it('a global installation has the command, its manual page, schemas and documents', () => {
+    const env = environment(nodeOf(), join(own, 'home'))
+    const prefix = join(own, 'global')
+    execFileSync('npm', ['install', '--global', '--prefer-offline', '--prefix', prefix, tarball], {
+      env,
+      stdio: 'pipe',
+    })
+    const words = [join(prefix, 'bin/intake-sync'), '--help']
+    expect(String(execFileSync(words[0]!, words.slice(1), { env, cwd: own }))).toContain('backfill')
+    const installed = join(prefix, 'lib/node_modules/intake-sync')
+    for (const name of [
+      'man/intake-sync.1',
+      'schemas/status.json',
+      'docs/errors.md',
+      'docs/deploy/chart/Chart.yaml',
+    ])
+      expect([name, existsSync(join(installed, name))]).toEqual([name, true])
+    expect(existsSync(join(prefix, 'share/man/man1/intake-sync.1'))).toBe(true)
+  })
+})
