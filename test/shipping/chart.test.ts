@@ -61,7 +61,7 @@ describe('the chart', () => {
       expect([name, withoutMigration(made.get(name))]).toEqual([name, withoutMigration(document)])
   })
 
-  it('migrates as the owner before the pods of a new version start, and never beside them', () => {
+  it('migrates as the owner before the pods of a new version start, and never next to them', () => {
     const job = named(documents()).get('Job intake-sync-migrate')
     expect(job.metadata.annotations['helm.sh/hook']).toBe('pre-install,pre-upgrade')
     const [container, ...others] = podOf(job).containers

@@ -63,8 +63,8 @@ export function rendered(template: string, root: Values): string {
       .slice(1)
       .split('.')
       .reduce<unknown>((found, key) => {
-        const held = found as Values
-        return Object.hasOwn(held, key) ? held[key] : unknown(text)
+        const map = found as Values
+        return Object.hasOwn(map, key) ? map[key] : unknown(text)
       }, root)
   }
 
