@@ -38,6 +38,8 @@ try {
     for (const name of ['sql', 'docs', 'package.json']) {
       if (!existsSync(`${built}/${name}`)) symlinkSync(`../../${name}`, `${built}/${name}`)
     }
+    for (const name of ['views', 'assets'])
+      symlinkSync(`../../../../src/console/${name}`, `${built}/src/console/${name}`)
     const args = ['--max-semi-space-size=32', `${built}/test/bench/run.js`, ...process.argv.slice(2)]
     process.exitCode = await run(args)
   }

@@ -1,7 +1,8 @@
 /**
  * Server-sent events: an open page learns that something changed, never what.
  *
- * Invariant: one short query every two seconds for all pages together, and none while no page is open.
+ * Invariant: one short query every two seconds for all pages together, and none while no page is open. In two seconds at
+ * most ten pages are asked to load again, in turn, so that the cost of many open pages is bounded.
  */
 import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
@@ -11,14 +12,23 @@ import type { Shared } from './shared.ts'
 
 const EVERY_MS = 2_000
 const MAX_PAGES = 500
-/** A change is announced this often: readings of the last seconds may not show it yet. */
-const ROUNDS = 3
+/** A change is announced to each page this often: readings of the last seconds may not show it yet. */
+const TIMES = 3
+const PAGES_AT_ONCE = 10
+
+interface OpenPage {
+  write(text: string): void
+  end(): void
+  isIn(): boolean
+  /** Announcements that it is still to get. */
+  owed: number
+}
 
 export function serveLive(app: FastifyInstance, { readings, signal, sessions }: Shared): void {
-  const pages = new Set<{ write(text: string): void; end(): void; isIn(): boolean }>()
+  /** Those that were asked last are last. */
+  const pages = new Set<OpenPage>()
   let seen: string | null = null
   let timer: NodeJS.Timeout | undefined
-  let rounds = 0
 
   async function look(): Promise<void> {
     let now: string
@@ -27,11 +37,18 @@ export function serveLive(app: FastifyInstance, { readings, signal, sessions }: 
     } catch {
       now = 'unreachable'
     }
-    rounds = now === seen || seen === null ? rounds - 1 : ROUNDS
+    if (seen !== null && now !== seen) for (const page of pages) page.owed = TIMES
     seen = now
-    for (const page of pages) {
+    let asked = 0
+    for (const page of [...pages]) {
       if (!page.isIn()) page.end()
-      else page.write(rounds > 0 ? 'event: changed\ndata: {}\n\n' : ': same\n\n')
+      else if (page.owed > 0 && asked < PAGES_AT_ONCE) {
+        asked += 1
+        page.owed -= 1
+        pages.delete(page)
+        pages.add(page)
+        page.write('event: changed\ndata: {}\n\n')
+      } else page.write(': same\n\n')
     }
     timer = pages.size === 0 || signal.aborted ? undefined : setTimeout(look, EVERY_MS).unref()
   }
@@ -43,7 +60,8 @@ export function serveLive(app: FastifyInstance, { readings, signal, sessions }: 
     reply.hijack()
     raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
     raw.write('retry: 3000\n\n')
-    const page = {
+    const page: OpenPage = {
+      owed: 0,
       // A reader that does not read gets no more.
       write: (text: string) => void (raw.writableNeedDrain || raw.write(text)),
       end: () => void raw.end(),

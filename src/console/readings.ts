@@ -1,7 +1,7 @@
 /**
  * The readings of the warehouse that pages share.
  *
- * Invariant: one reading at a time, however many pages are open, and never more than a fifth of the time spent reading:
+ * Invariant: one reading at a time, however many pages are open, and a slow one at most a twentieth of the time:
  * what a reading costs does not grow with the number of pages.
  */
 import { type Kysely, sql } from 'kysely'
@@ -24,6 +24,8 @@ export interface Readings {
   readonly server: Remembered<Server>
   /** One query that pages do not share. */
   look<Result>(work: (db: Kysely<Warehouse>) => Promise<Result>): Promise<Result>
+  /** A reading that one kind of page shares. */
+  share<Value>(read: () => Promise<Value>, freshMs: number): Remembered<Value>
   /** Something was changed: every reading is taken again. */
   forget(): void
 }
@@ -66,10 +68,16 @@ export function openReadings(options: ReadingsOptions): Readings {
     }, every(60_000)),
     server: remembered(() => look(readServer), every(30_000)),
   }
-  const forget = () => {
-    for (const each of Object.values(readings)) each.forget()
+  const shared: Remembered<unknown>[] = Object.values(readings)
+  const share: Readings['share'] = (read, freshMs) => {
+    const own = remembered(read, every(freshMs))
+    shared.push(own)
+    return own
   }
-  return { ...readings, look, forget }
+  const forget = () => {
+    for (const each of shared) each.forget()
+  }
+  return { ...readings, look, share, forget }
 }
 
 async function readServer(db: Kysely<Warehouse>): Promise<Server> {
@@ -97,7 +105,7 @@ export interface Remembered<Value> {
 const STALE_MS = 60_000
 /** A page that has such a value waits no longer than this for a newer one. */
 const SHORT_MS = 120
-const SHARE = 5
+const SHARE = 20
 
 export function remembered<Value>(
   read: () => Promise<Value>,

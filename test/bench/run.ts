@@ -13,6 +13,7 @@ import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { fileToWrite, readWords, someOf } from '../support/words.ts'
 import { benchAnalytics } from './analytics.ts'
+import { benchConsole } from './console.ts'
 import { benchDrain } from './drain.ts'
 import { benchEmulator } from './emulator.ts'
 import { benchExports } from './exports.ts'
@@ -33,7 +34,7 @@ const USAGE = `npm run bench -- [--quick] [--json FILE] [--only SECTION,SECTION]
 
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
-  --only A,B   some of load, nights, responses, exports, drain, mixture, teams, ingest, memory, analytics, emulator, rate`
+  --only A,B   some of load, nights, responses, exports, drain, mixture, teams, ingest, memory, analytics, console, emulator, rate`
 
 const { values } = readWords(USAGE, {
   quick: { type: 'boolean' },
@@ -82,6 +83,10 @@ const sections: readonly Section[] = [
   withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
   withWarehouse('memory', (warehouse) => benchMemory(warehouse, patients, quick ? 100_000 : 1_000_000)),
   withWarehouse('analytics', (warehouse) => benchAnalytics(warehouse, quick ? 20_000 : 200_000)),
+  withWarehouse('console', (warehouse) => {
+    const million = { records: 1_000_000, teams: 10, aim: 0.2 }
+    return benchConsole(warehouse, quick ? [million] : [million, { records: 10_000_000, teams: 100, aim: 1 }])
+  }),
   { name: 'emulator', measure: () => benchEmulator(quick ? 20 : 100) },
   { name: 'rate', measure: () => benchRate({ seconds: quick ? 5 : 20 }) },
 ]

@@ -40,6 +40,7 @@ interface Waiting {
 /** At once; each is retried in a transaction of its own. */
 const MAX_AT_ONCE = 1_000
 const MAX_SHOWN = 200
+const FRESH_MS = 500
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
 const ACTIONS = ['retry', 'discard'] as const
@@ -47,9 +48,10 @@ type Action = (typeof ACTIONS)[number]
 
 export function serveDeadLetters(app: FastifyInstance, shared: Shared): void {
   const { options, readings, show } = shared
+  const waiting = readings.share(() => readings.look(readGroups), FRESH_MS)
 
   app.get('/dead-letters', VIEWER, async (request, reply) => {
-    const groups = await readings.look(readGroups)
+    const groups = await waiting.get()
     return show(request, reply, { view: 'dead-letters', title: 'Dead letters', data: { groups } })
   })
 

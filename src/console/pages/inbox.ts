@@ -11,6 +11,7 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Shared } from '../shared.ts'
 
 const EVERY_MS = 2_000
+const FRESH_MS = 1_000
 /** Ten minutes. */
 const MAX_SAMPLES = 300
 const METRICS_MS = 1_500
@@ -38,6 +39,10 @@ export function serveInbox(app: FastifyInstance, { options, readings, show }: Sh
   const samples: Sample[] = []
   let last: { readonly at: number; readonly metrics: Metrics } | null = null
   let sampling: Promise<Metrics | null> | null = null
+  const stored = readings.share(
+    () => readings.look(async (db) => [await readInbox(db), await readInboxDays(db)] as const),
+    FRESH_MS,
+  )
 
   /** Sampled while somebody looks, at most every two seconds, once for all who look. */
   async function sample(): Promise<Metrics | null> {
@@ -59,9 +64,7 @@ export function serveInbox(app: FastifyInstance, { options, readings, show }: Sh
 
   app.get('/inbox', { config: { role: 'viewer' } }, async (request, reply) => {
     const metrics = await sample()
-    const [waiting, days] = await readings.look(
-      async (db) => [await readInbox(db), await readInboxDays(db)] as const,
-    )
+    const [waiting, days] = await stored.get()
     const data = { metrics, samples, waiting, days }
     return show(request, reply, { view: 'inbox', title: 'Inbox', data })
   })

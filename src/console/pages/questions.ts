@@ -16,7 +16,6 @@ import {
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'
-import { remembered } from '../readings.ts'
 import type { Shared } from '../shared.ts'
 import { audit, textIn } from './visits.ts'
 
@@ -27,6 +26,7 @@ const MAX_QUESTIONS = 500
 const MAX_FINDINGS = 50
 /** The counts read every answer. */
 const COUNTS_MS = 60_000
+const FRESH_MS = 5_000
 const VISIBILITIES = ['visible', 'structured', 'hidden'] as const
 
 /** What a question shows now, as the decision that shows the same. */
@@ -37,11 +37,10 @@ const SAME: Readonly<Record<Question['shows'], Visibility>> = {
 }
 
 export function serveQuestions(app: FastifyInstance, shared: Shared): void {
-  const { options, readings, show } = shared
-  const { clock } = options
-  const questions = remembered(() => readings.look((db) => listQuestions(db, {})), { freshMs: 5_000, clock })
-  const counts = remembered(() => readings.look(readCounts), { freshMs: COUNTS_MS, clock })
-  const context = remembered(() => readings.look(readContext), { freshMs: 5_000, clock })
+  const { readings, show } = shared
+  const questions = readings.share(() => readings.look((db) => listQuestions(db, {})), FRESH_MS)
+  const counts = readings.share(() => readings.look(readCounts), COUNTS_MS)
+  const context = readings.share(() => readings.look(readContext), FRESH_MS)
 
   app.get('/questions', VIEWER, async (request, reply) => {
     const { shows = '', form = '', text = '' } = request.query as Readonly<Record<string, string>>

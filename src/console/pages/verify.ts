@@ -28,6 +28,7 @@ interface Job {
 }
 
 const ALL_TEAMS = '*'
+const FRESH_MS = 500
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
 
@@ -35,9 +36,10 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
   const { options, readings, signal, show } = shared
   const { clock, logger, random, url, version } = options
   let job: Job | null = null
+  const newest = readings.share(() => readings.look(readNewest), FRESH_MS)
 
   app.get('/verify', VIEWER, async (request, reply) => {
-    const rows = await readings.look(readNewest)
+    const rows = await newest.get()
     const isRunning = job !== null && job.outcome === null
     const now = clock.now()
     const seconds = job === null ? null : (job.seconds ?? (now - job.startedAt) / 1e6)
@@ -113,6 +115,7 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
         isWatched: true,
       })
       const isGood = equal || (running.repair && status === 'succeeded')
+      readings.forget()
       const text = equal ? 'equal' : isGood ? 'differences were repaired' : status.replace('_', ' ')
       running.outcome = { mark: isGood ? 'good' : 'bad', text, runId }
     } catch (error) {
