@@ -100,7 +100,9 @@ export function openClient(options: ClientOptions): Client {
   const closed = new AbortController()
   const { giveUpAfterMs, rateLimit } = options
   const limiter = options.limiter ?? openLimiter({ concurrency, clock, logger, giveUpAfterMs, rateLimit })
-  const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  const chosen = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  // One unanswered request must not outlast the time after which the team gives up.
+  const timeouts = { ...chosen, headers: Math.min(chosen.headers, limiter.giveUpAfterMs) }
   const wire = options.wire ?? openWire(base.origin, concurrency, timeouts, options.maxBytes ?? MAX_BYTES)
   const attempts = openAttempts({
     limiter,

@@ -14,6 +14,8 @@ export class ApiError extends IntakeError {
   readonly tries: number
   /** False if a write was sent and it is unknown whether it took effect. */
   readonly outcomeKnown: boolean
+  /** True if no request of the team can be expected to do better. */
+  readonly gaveUp: boolean
 
   constructor(method: string, template: string, failure: Failure, tries: number, read: boolean) {
     const outcomeKnown = read || failure.untouched
@@ -28,6 +30,7 @@ export class ApiError extends IntakeError {
     this.status = failure.status
     this.tries = tries
     this.outcomeKnown = outcomeKnown
+    this.gaveUp = failure.gaveUp === true
   }
 }
 

@@ -140,10 +140,10 @@ function onceEach(tally: Tally): Tally {
   return { ...tally, fetched, unchanged: Math.min(tally.unchanged, fetched - tally.changed) }
 }
 
-/** True for an error that every stream of the team would meet: refused credentials, no permitted request. */
+/** True for an error that every stream of the team would meet: refused credentials, no permitted or answered request. */
 function endsTeam(error: IntakeError): boolean {
-  const status = (error as { status?: unknown }).status
-  return status === 401 || status === 403 || status === 429
+  const { status, gaveUp } = error as { status?: unknown; gaveUp?: unknown }
+  return status === 401 || status === 403 || status === 429 || gaveUp === true
 }
 
 /** Reads a slice by its stream's way of reading: whole list, date windows or exports. */

@@ -109,6 +109,20 @@ it.concurrent('a service that only throttles ends the run after INTAKE_GIVE_UP_A
   await expectNextRunGood(service, 'throttled')
 })
 
+it.concurrent('a service that accepts connections and never answers ends the run after INTAKE_GIVE_UP_AFTER, once', async () => {
+  await using service = await startLittleService(littlePatients(25))
+  service.interfere = () => true
+  const env = { ...service.env, INTAKE_GIVE_UP_AFTER: '2s' }
+  const run = await backfill({ env }, 'silent')
+  expect(run.code).toBe(1)
+  expect(run.seconds).toBeGreaterThanOrEqual(2)
+  expect(run.stdout.match(/the service answered no request for 2s/g)).toHaveLength(1)
+  expect(run.stdout).toContain('INTAKE_GIVE_UP_AFTER (2s)')
+  // Two seconds for each request in flight, and none after them; not five tries for each of nine streams.
+  expect(service.received.length).toBeLessThan(20)
+  await expectNextRunGood(service, 'silent')
+})
+
 it.concurrent('a redirect to another origin is an error, and the other origin receives no request', async () => {
   await using service = await startLittleService(littlePatients(25))
   service.interfere = ({ url }, response) => {

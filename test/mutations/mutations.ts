@@ -175,8 +175,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a retried event that was loaded since keeps its attempts',
     file: 'src/operate/dead-letters/retry.ts',
-    from: "do update set status = 'pending', attempts = 0, due_at = null`",
-    to: "do update set status = 'pending', due_at = null`",
+    from: "set settled_at = null, status = 'pending', attempts = 0, due_at = null`",
+    to: "set settled_at = null, status = 'pending', due_at = null`",
     tests: ['test/commands/manage/dead-letters.test.ts'],
   },
   {

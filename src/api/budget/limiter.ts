@@ -30,8 +30,8 @@ export interface Permit {
   streaming(): () => void
   /** 429; `retryAfter` in milliseconds, or null if the answer has none. Returns false if the call must give up. */
   throttled(retryAfter: number | null): boolean
-  /** There was no answer. */
-  lost(): void
+  /** There was no answer. Returns false if no request of the team was answered for so long that it must give up. */
+  lost(): boolean
 }
 
 /** One call, which may send several requests. */
@@ -81,6 +81,9 @@ export function openLimiter(options: LimiterOptions): Limiter {
   let bodies = 0
   /** When the service last answered anything but 429. */
   let acceptedAt = Number.NEGATIVE_INFINITY
+  /** When the first of the latest requests was sent that had no answer; null once one is answered. */
+  let silentSince: number | null = null
+  let lostAt = Number.NEGATIVE_INFINITY
   /** End of a requested pause that exceeds `giveUpAfterMs`. */
   let closedUntil = Number.NEGATIVE_INFINITY
 
@@ -176,6 +179,7 @@ export function openLimiter(options: LimiterOptions): Limiter {
     }
     const accept = () => {
       acceptedAt = clock.now()
+      silentSince = null
       limit.accepted(ticket, acceptedAt)
     }
     return {
@@ -203,7 +207,14 @@ export function openLimiter(options: LimiterOptions): Limiter {
         })
         return !hasGivenUp({ since })
       },
-      lost: () => release(() => limit.lost(ticket)),
+      lost: () => {
+        const at = clock.now()
+        release(() => limit.lost(ticket))
+        // Unanswered requests of another time, before a pause of the team, say nothing about this one.
+        if (silentSince === null || now - lostAt >= giveUpAfterMs * 1000) silentSince = now
+        lostAt = at
+        return at - silentSince < giveUpAfterMs * 1000
+      },
     }
   }
 

@@ -14,7 +14,7 @@ import { ApiError } from '../errors.ts'
 import { expandPath } from '../paths.ts'
 import { type Answer, dateOf, type Meter, type RequestOptions } from './answer.ts'
 import { pauseBefore, retryAfterOf } from './backoff.ts'
-import { type Failure, failureOfBody, failureOfFault, failureOfThrottling } from './failures.ts'
+import { durationText, type Failure, failureOfBody, failureOfFault, failureOfThrottling } from './failures.ts'
 import { queryText } from './query.ts'
 import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
 import { BodyFault } from './wire.ts'
@@ -142,9 +142,10 @@ export function openAttempts(options: AttemptsOptions): Attempts {
           refusal = { ...received, startedAt, receivedAt, serviceDate, bytes, invalidUtf8: false }
         }
       } catch (thrown) {
-        permit.lost()
+        const mayGoOn = permit.lost()
         for (const signal of signals) signal.throwIfAborted()
         failure = failureOf(thrown)
+        if (!mayGoOn) failure = failureOfSilence(failure, limiter.giveUpAfterMs)
         logger.debug({ method, path: label, code: failure.code, attempt: tries }, 'request failed')
       }
       const { again } = failure
@@ -198,4 +199,14 @@ function encoded(call: RequestOptions): { body: Uint8Array | string | null; cont
     return { body: call.body, contentType: call.contentType ?? 'application/octet-stream' }
   // Lossless numbers are written as received.
   return { body: stringify(call.body) ?? null, contentType: call.contentType ?? 'application/json' }
+}
+
+/** The failure of a request without an answer, after no request of the team had one for too long. */
+function failureOfSilence(failure: Failure, giveUpAfterMs: number): Failure {
+  const limit = durationText(giveUpAfterMs)
+  return {
+    ...{ ...failure, again: 'never', gaveUp: true },
+    what: `${failure.what}, and the service answered no request for ${limit}`,
+    hint: `${failure.hint} INTAKE_GIVE_UP_AFTER (${limit}) says how long to wait.`,
+  }
 }

@@ -25,6 +25,8 @@ export interface Failure {
   readonly status?: number
   /** True if the request certainly had no effect. */
   readonly untouched: boolean
+  /** No request of the team can be expected to do better. */
+  readonly gaveUp?: true
 }
 
 const CREDENTIALS =
@@ -113,9 +115,7 @@ export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: 
       ? `, and accepted no request for ${limit}`
       : ` and requests a pause longer than ${limit}`
   return {
-    code: 'throttled',
-    verdict: 'retry',
-    again: 'never',
+    ...{ code: 'throttled', verdict: 'retry', again: 'never', gaveUp: true },
     what: `${THROTTLED}${reason} (429)`,
     hint: `Run fewer clients of this team at a time, or ask the service’s operators for a higher limit; INTAKE_GIVE_UP_AFTER (${limit}) says how long to wait.`,
     status: 429,
@@ -124,7 +124,7 @@ export function failureOfThrottling(why: 'gave_up' | 'too_long', giveUpAfterMs: 
 }
 
 /** In the format of the configuration: `90s`, `15m`, `2h`. */
-function durationText(milliseconds: number): string {
+export function durationText(milliseconds: number): string {
   const seconds = milliseconds / 1000
   if (seconds % 3600 === 0) return `${seconds / 3600}h`
   return seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`

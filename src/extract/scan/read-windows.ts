@@ -87,8 +87,8 @@ async function readWindow(
   const lacksNewest = reaches && last.complete && (last.newest ?? '') < checkpoint.newest
   if (last.stopped || last.distinct === 0 || lacksNewest) {
     // The records that were read are loaded; the scan of everything counts them again.
-    const { fetched, unchanged, erased } = before
-    Object.assign(tally, options.dry ? before : { fetched, unchanged, erased })
+    const { fetched, unchanged, erased, deadLetters } = before
+    Object.assign(tally, options.dry ? before : { fetched, unchanged, erased, deadLetters })
     const reason = last.stopped
       ? 'the service does not keep to the date filter'
       : last.distinct === 0

@@ -165,9 +165,8 @@ async function backToInbox(db: Kysely<Warehouse>, deadLetter: Waiting, eventId: 
       (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body)
     values (${teamId}, ${event.eventId}, decode(${event.bodyHash}, 'hex'), (now() at time zone 'UTC')::date,
       ${deadLetter.createdAt}, ${event.eventType}, ${event.source}, ${event.recordId}, ${body})
-    on conflict (team_id, event_id, body_hash, received_on) do update set status = 'pending', attempts = 0, due_at = null`.execute(
-    db,
-  )
+    on conflict (team_id, event_id, body_hash, received_on) do update
+      set settled_at = null, status = 'pending', attempts = 0, due_at = null`.execute(db)
   return { id, outcome: 'pending' }
 }
 

@@ -62,6 +62,31 @@ test('all waiting calls are rejected when the service asks for hours, and so are
   await expect(limiter.acquire([], call())).rejects.toBe(TOO_LONG)
 })
 
+test('requests without an answer end the patience of the team; an answer, or a long pause, begins it anew', async () => {
+  const SECOND = 1_000_000
+  const clock = openHurriedClock()
+  const limiter = openLimiter({
+    concurrency: 2,
+    clock,
+    logger: pino({ level: 'silent' }),
+    giveUpAfterMs: 10_000,
+  })
+  const lose = async (seconds: number) => {
+    const permit = await limiter.acquire([], { since: clock.now(), again: false })
+    await clock.sleep(seconds * 1000)
+    return permit.lost()
+  }
+  expect([await lose(4), await lose(4)]).toEqual([true, true])
+  expect(await lose(4)).toBe(false)
+  ;(await limiter.acquire([], { since: clock.now(), again: false })).accepted()
+  expect(await lose(9)).toBe(true)
+  const begun = clock.now()
+  await clock.sleep(60_000)
+  expect(clock.now() - begun).toBeGreaterThanOrEqual(60 * SECOND)
+  expect(await lose(9)).toBe(true)
+  expect(await lose(10)).toBe(false)
+})
+
 describe('a call that is throttled', () => {
   const MINUTE = 60_000_000
 

@@ -168,11 +168,12 @@ test('an event that was loaded since is pending again, with all its tries', asyn
   await scene.store([event], { receivedAt: instantOf(systemClock.now()) })
   await scene.drain()
   await scene.rows(`update intake_raw.inbox set attempts = 2, due_at = now() + interval '1 hour'`)
+  expect(await scene.rows('select from intake_raw.inbox where settled_at is not null')).toHaveLength(1)
   const id = await put({ origin: `event:${event.id}`, body: JSON.stringify(event) })
   expect((await deadLetters(`retry ${id}`)).code).toBe(0)
-  expect(await scene.rows(`select attempts, due_at from intake_raw.inbox where status = 'pending'`)).toEqual([
-    { attempts: 0, due_at: null },
-  ])
+  expect(
+    await scene.rows(`select attempts, due_at, settled_at from intake_raw.inbox where status = 'pending'`),
+  ).toEqual([{ attempts: 0, due_at: null, settled_at: null }])
 })
 
 test('an event that is no longer in the inbox is stored again from its dead letter', async () => {

@@ -158,6 +158,17 @@ describe('everything is read instead', () => {
   })
 })
 
+test('a dead letter of a window that is not trusted is counted once', async () => {
+  const known = response('known', 3)
+  const nameless = response(null as unknown as string, 2)
+  rig.service.records.responses = [nameless, known]
+  await settled({ newest: known.submitted_at, swept_at: SWEPT })
+  filtered((listed) => listed.filter((each) => (each as { id?: string }).id !== 'known'))
+  const { queries, tally } = await read()
+  expect(queries).toEqual([daysBefore(known.submitted_at, 4), null])
+  expect(tally).toMatchObject({ fetched: 2, deadLetters: 1 })
+})
+
 test('a list that keeps changing does not move the newest date on', async () => {
   const known = response('known', 3)
   rig.service.records.responses = [known, response('new', 1)]
