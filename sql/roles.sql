@@ -6,7 +6,7 @@ do $$
 declare
   role_name text;
 begin
-  foreach role_name in array array['intake_loader', 'intake_analyst', 'intake_clinical'] loop
+  foreach role_name in array array['intake_loader', 'intake_analyst', 'intake_clinical', 'intake_researcher'] loop
     if not exists (select from pg_roles where rolname = role_name) then
       begin
         execute format('create role %I nologin', role_name);
@@ -22,8 +22,8 @@ grant usage on schema intake, intake_raw, intake_ops, intake_analytics to intake
 grant select, insert, update, delete, truncate on all tables in schema intake, intake_raw, intake_ops to intake_loader;
 grant usage, select on all sequences in schema intake, intake_raw, intake_ops to intake_loader;
 grant execute on all functions in schema intake_raw, intake_ops to intake_loader;
-grant usage on schema intake_exports, intake_forms to intake_loader;
-grant select on all tables in schema intake_analytics, intake_exports, intake_forms to intake_loader;
+grant usage on schema intake_exports, intake_forms, intake_safe_harbor to intake_loader;
+grant select on all tables in schema intake_analytics, intake_exports, intake_forms, intake_safe_harbor to intake_loader;
 
 grant usage on schema intake_analytics, intake_exports, intake_forms to intake_analyst;
 grant select on all tables in schema intake_analytics, intake_exports, intake_forms to intake_analyst;
@@ -33,8 +33,11 @@ grant select on all tables in schema intake, intake_analytics, intake_exports, i
 grant usage on schema intake_fhir to intake_clinical;
 grant select on all tables in schema intake_fhir to intake_clinical;
 
+grant usage on schema intake_safe_harbor to intake_researcher;
+grant select on all tables in schema intake_safe_harbor to intake_researcher;
+
 -- The key is for views, which run as their owner; the loader writes it, when it is configured.
-grant execute on function intake_ops.teams_of(text) to intake_loader, intake_analyst, intake_clinical;
+grant execute on function intake_ops.teams_of(text) to intake_loader, intake_analyst, intake_clinical, intake_researcher;
 grant execute on function intake_ops.hmac_pad(bytea, int) to intake_loader;
 grant select on intake.questions to intake_loader;
 
@@ -42,6 +45,8 @@ grant select on intake.questions to intake_loader;
 do $$
 begin
   execute format('alter role intake_analyst in database %I set search_path = intake_analytics, public', current_database());
+  execute format(
+    'alter role intake_researcher in database %I set search_path = intake_safe_harbor, public', current_database());
   execute format(
     'alter role intake_clinical in database %I set search_path = intake, intake_analytics, public', current_database());
 exception

@@ -34,7 +34,8 @@ export async function grantAccess(db: Kysely<Warehouse>, login: string, team: st
   const { rows: roles } = await sql<{ has_role: boolean }>`
     select exists (
       select from pg_roles granted
-      where granted.rolname in ('intake_analyst', 'intake_clinical') and pg_has_role(login.oid, granted.oid, 'member')
+      where granted.rolname in ('intake_analyst', 'intake_clinical', 'intake_researcher')
+        and pg_has_role(login.oid, granted.oid, 'member')
     ) as has_role
     from pg_roles login where login.rolname = ${login}`.execute(db)
   if (roles[0] === undefined) {
@@ -60,10 +61,15 @@ async function giveSearchPath(db: Kysely<Warehouse>, login: string): Promise<str
   const { rows } = await sql<{ database: string; path: string }>`
     select current_database() as database,
       case when pg_has_role(login.oid, 'intake_clinical', 'member') then 'intake, intake_analytics, public'
-        else 'intake_analytics, public' end as path
+        when pg_has_role(login.oid, 'intake_analyst', 'member') then 'intake_analytics, public'
+        else 'intake_safe_harbor, public' end as path
     from pg_roles login
     where login.rolname = ${login} and login.rolcanlogin and not login.rolsuper
-      and (pg_has_role(login.oid, 'intake_analyst', 'member') or pg_has_role(login.oid, 'intake_clinical', 'member'))
+      and exists (
+        select from pg_roles granted
+        where granted.rolname in ('intake_analyst', 'intake_clinical', 'intake_researcher')
+          and pg_has_role(login.oid, granted.oid, 'member')
+      )
       and not pg_has_role(login.oid, 'intake_loader', 'member')
       and not exists (
         select from pg_db_role_setting own cross join unnest(own.setconfig) as setting

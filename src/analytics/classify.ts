@@ -27,6 +27,9 @@ export interface Question {
 /** What a person decides on: as the type shows it, or all or nothing of the answers. */
 export type Visibility = 'hidden' | 'structured' | 'visible'
 
+/** What a person decides on for researchers; `structured` is what the type shows them: choices and ticks. */
+export type ForResearchers = Visibility | 'age'
+
 /** A team and a form, by id or name; all of them where left out. */
 export interface Scope {
   readonly teamId?: number
@@ -104,6 +107,68 @@ export async function questionsOfText(
     where trim(E' \t\r\n' from q.question_text) = trim(E' \t\r\n' from ${text}) and ${within(scope)}
     order by q.team_id, q.form_id, q.position`.execute(db)
   return rows
+}
+
+/** As `decide`, for the researchers of intake_safe_harbor. They never see what analysts do not see. */
+export async function decideForResearchers(
+  db: Kysely<Warehouse>,
+  scope: Scope,
+  questionId: string,
+  shows: ForResearchers,
+): Promise<number> {
+  const chosen = sql`
+    select q.team_id, q.form_id, q.question_id, intake_ops.wording(q.question_type, q.question_text) as wording
+    from intake.questions q
+    left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
+    where q.question_id = ${questionId} and ${within(scope)}`
+  await (shows === 'structured'
+    ? sql`delete from intake_ops.research_questions
+        where (team_id, form_id, question_id, wording) in (select * from (${chosen}) chosen)`
+    : sql`
+      insert into intake_ops.research_questions (team_id, form_id, question_id, wording, shows)
+      select chosen.*, ${shows} from (${chosen}) chosen
+      on conflict (team_id, form_id, question_id, wording)
+        do update set shows = excluded.shows, decided_at = now()`
+  ).execute(db)
+  return await countQuestions(db, scope, questionId)
+}
+
+export interface Tag {
+  readonly team: string
+  readonly name: string
+  readonly patients: number
+}
+
+/** The tags that researchers see. Others are not listed: staff may have written a name. */
+export async function shownTags(db: Kysely<Warehouse>, { teamId }: Scope): Promise<readonly Tag[]> {
+  const { rows } = await sql<Tag>`
+    select team.name as team, t.name, count(distinct own.patient_id)::int as patients
+    from intake_ops.research_tags t
+    join intake.teams team on team.team_id = t.team_id
+    left join intake.patient_tags own on own.team_id = t.team_id and own.name = t.name
+    where ${teamId ?? null}::smallint is null or t.team_id = ${teamId ?? null}::smallint
+    group by team.name, t.name
+    order by team.name, t.name`.execute(db)
+  return rows
+}
+
+/** Shows a tag to researchers, or hides it. False if no patient has it and no decision named it. */
+export async function decideOnTag(
+  db: Kysely<Warehouse>,
+  { teamId }: Scope,
+  name: string,
+  isShown: boolean,
+): Promise<boolean> {
+  const { rows } = await (isShown
+    ? sql`insert into intake_ops.research_tags (team_id, name)
+        select distinct team_id, name from intake.patient_tags
+        where name = ${name} and (${teamId ?? null}::smallint is null or team_id = ${teamId ?? null}::smallint)
+        on conflict (team_id, name) do update set decided_at = now() returning name`
+    : sql`delete from intake_ops.research_tags
+        where name = ${name} and (${teamId ?? null}::smallint is null or team_id = ${teamId ?? null}::smallint)
+        returning name`
+  ).execute(db)
+  return rows.length > 0
 }
 
 /** The number of matching questions, which may be of several forms or teams. */

@@ -96,8 +96,12 @@ async function viewFiles(): Promise<readonly ViewFile[]> {
   const names = (await readdir(fileURLToPath(new URL('views/', SQL_FOLDER)))).filter((name) =>
     /^\d\d_\w+\.sql$/.test(name),
   )
+  const groups = await sqlFile('views/groups.sql')
   const files = await Promise.all(
-    names.sort().map(async (name) => ({ name, text: withStreams(await sqlFile(`views/${name}`)) })),
+    names.sort().map(async (name) => {
+      const text = await sqlFile(`views/${name}`)
+      return { name, text: withStreams(text.replace('/* the groups of members */', () => groups)) }
+    }),
   )
   return [...files, ...streamViews()].map(({ name, text }) => {
     const view = /create or replace view (\w+\.\w+)/.exec(text)![1]!

@@ -29,7 +29,7 @@ export async function takeRole(context: Context, { client }: Session, reader: Re
       throw sqlstateOf(error) === SQLSTATE.insufficientPrivilege ? roleRefused(reader) : warehouseError(error)
     })
   }
-  await noteTeams(context, client)
+  await noteTeams(context, client, reader)
   return !login.is_only_reader
 }
 
@@ -43,10 +43,11 @@ const IS_ONLY_READER = `
   ) as is_only_reader
   from pg_roles reader where reader.rolname = $1`
 
-async function noteTeams(context: Context, client: pg.Client): Promise<void> {
+async function noteTeams(context: Context, client: pg.Client, reader: Reader): Promise<void> {
+  const views = reader === 'researcher' ? READERS.researcher.schema : READERS.analyst.schema
   const { rows } = await client
     .query<{ login: string; sees: boolean }>(
-      'select current_user as login, exists (select from intake_analytics.teams) as sees',
+      `select current_user as login, exists (select from ${views}.teams) as sees`,
     )
     .catch(() => ({ rows: [] }))
   const { login, sees } = rows[0] ?? { login: '', sees: true }
@@ -70,9 +71,6 @@ function roleMissing(reader: Reader): IntakeError {
   return new IntakeError(`this warehouse has no role ${role}`, {
     code: 'role_missing',
     verdict: 'stop',
-    hint:
-      reader === 'researcher'
-        ? 'this version has no tables for researchers; use --as analyst'
-        : 'run intake-sync migrate as a superuser, or as a user that may create and grant roles',
+    hint: 'run intake-sync migrate as a superuser, or as a user that may create and grant roles',
   })
 }

@@ -154,6 +154,8 @@ const WORK = explained({
     'The warehouse has no data of a patient with that id. → Use the id of the service (`intake.patients.id`), and check `--team`.',
   unknown_question:
     'A file of classifications names a question that the warehouse does not have. → `intake-sync classify list` prints the questions. Nothing was changed.',
+  unknown_tag:
+    'No patient has that tag, or it is hidden from researchers already. → Write it as staff did. `intake-sync classify tag` lists the tags that are shown.',
   erased:
     'The record was erased, or belonged to a patient who was erased. → Nothing: only a keyed hash of the id is left.',
   no_such_letter:

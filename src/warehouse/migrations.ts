@@ -87,8 +87,8 @@ export async function isAhead(db: Kysely<Warehouse>): Promise<boolean> {
 }
 
 /**
- * Creates the missing ones of the roles intake_loader, intake_analyst and intake_clinical, and their grants
- * (sql/roles.sql). Returns null, or the reason for failing.
+ * Creates the missing ones of the roles intake_loader, intake_analyst, intake_clinical and intake_researcher, and their
+ * grants (sql/roles.sql). Returns null, or the reason for failing.
  *
  * Invariant: a user who may not create roles can still migrate; the result says which roles are missing.
  */
@@ -101,7 +101,7 @@ export async function ensureRoles(db: Kysely<Warehouse>): Promise<string | null>
     } catch (error) {
       const state = sqlstateOf(error)
       if (state === SQLSTATE.insufficientPrivilege || state === '42704') {
-        return 'roles intake_loader, intake_analyst and intake_clinical are not in place: this user may not create or grant them; create them as a superuser and migrate again'
+        return 'roles intake_loader, intake_analyst, intake_clinical and intake_researcher are not in place: this user may not create or grant them; create them as a superuser and migrate again'
       }
       // Two databases of one server that grant at once collide on the server's catalogue ("tuple concurrently updated").
       if (attempt >= 5 || (state !== 'XX000' && state !== SQLSTATE.uniqueViolation)) throw error

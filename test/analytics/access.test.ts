@@ -10,6 +10,7 @@ import { type Login, makeLogin } from './logins.ts'
 let scene: Scene
 let analyst: Login
 let clinician: Login
+let researcher: Login
 let loader: Login
 
 const access = async (...words: string[]) => {
@@ -35,6 +36,7 @@ beforeAll(async () => {
   expect((await scene.backfill()).code).toBe(0)
   analyst = await makeLogin(scene.url, 'intake_analyst')
   clinician = await makeLogin(scene.url, 'intake_clinical')
+  researcher = await makeLogin(scene.url, 'intake_researcher')
   loader = await makeLogin(scene.url, 'intake_loader')
 })
 afterAll(() => scene[Symbol.asyncDispose]())
@@ -63,6 +65,7 @@ describe('with one team', () => {
   it('every login with a role sees it', async () => {
     expect(await seen(analyst, 'intake_analytics')).toEqual(['1'])
     expect(await seen(clinician, 'intake')).toEqual(['1'])
+    expect(await seen(researcher, 'intake_safe_harbor')).toEqual(['1'])
     expect(await access('list', '--json')).toMatchObject({
       code: 0,
       document: { teams: ['default'], everybody: true, access: [] },
@@ -75,11 +78,16 @@ describe('the search path', () => {
     where pg_table_is_visible(c.oid) and c.relkind in ('r', 'p', 'v', 'm') and c.relnamespace <> 'pg_catalog'::regnamespace`
 
   it('of a login is that of its role, once it was granted a team: \\d lists the views that matter, no wide one', async () => {
-    const path = { analyst: 'intake_analytics, public', clinician: 'intake, intake_analytics, public' }
+    const path = {
+      analyst: 'intake_analytics, public',
+      clinician: 'intake, intake_analytics, public',
+      researcher: 'intake_safe_harbor, public',
+    }
     expect((await analyst.rows<{ names: string | null }>(LISTED))[0]!.names ?? '').not.toContain('answers')
     for (const [login, given] of [
       [analyst, path.analyst],
       [clinician, path.clinician],
+      [researcher, path.researcher],
     ] as const) {
       const granted = await access('grant', login.name, 'default', '--json')
       expect(granted.document).toMatchObject({ search_path: given })
@@ -118,6 +126,7 @@ describe('with several teams', () => {
       [analyst, 'intake_analytics'],
       [clinician, 'intake_analytics'],
       [clinician, 'intake'],
+      [researcher, 'intake_safe_harbor'],
     ] as const) {
       expect(await seen(login, schema)).toEqual([])
       expect(await access('grant', login.name, 'other', '--json')).toMatchObject({
@@ -290,7 +299,7 @@ describe('with several teams', () => {
     })
     const stranger = await makeLogin(scene.url, 'pg_monitor')
     expect((await access('grant', stranger.name, 'other')).stderr).toContain(
-      'neither intake_analyst nor intake_clinical',
+      'none of intake_analyst, intake_clinical and intake_researcher',
     )
     const list = (await access('list')).stdout
     expect(list).toContain(stranger.name)

@@ -20,7 +20,8 @@ it('every view and column of the views has a comment', async () => {
   const client = await connect(warehouse.url)
   const { rows } = await client.query(
     `select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-     where c.relkind = 'v' and c.relnamespace in ('intake'::regnamespace, 'intake_analytics'::regnamespace, 'intake_fhir'::regnamespace)
+     where c.relkind = 'v' and c.relnamespace in ('intake'::regnamespace, 'intake_analytics'::regnamespace, 'intake_fhir'::regnamespace,
+       'intake_safe_harbor'::regnamespace)
        and (obj_description(c.oid) is null or col_description(c.oid, a.attnum) is null)`,
   )
   await client.end()

@@ -160,6 +160,12 @@ describe('a role', () => {
     expect(await endings('intake_analyst', ['select from intake_analytics.nothing'])).toEqual(['42P01'])
   })
 
+  test('of a researcher reads nothing of these, nor of the analysts', async () => {
+    expect(await readable('intake_researcher')).toEqual(NOTHING)
+    const statements = ['select from intake_safe_harbor.patients', 'select from intake_analytics.patients']
+    expect(await endings('intake_researcher', statements)).toEqual([null, '42501'])
+  })
+
   test('of a clinician reads the normalized tables, and no others', async () => {
     expect(await readable('intake_clinical')).toEqual({
       ...NOTHING,
@@ -168,7 +174,7 @@ describe('a role', () => {
     })
   })
 
-  test.each(['intake_analyst', 'intake_clinical'])('%s writes nothing', async (role) => {
+  test.each(['intake_analyst', 'intake_clinical', 'intake_researcher'])('%s writes nothing', async (role) => {
     const statements = [
       `insert into intake.teams (name) values ('x')`,
       'delete from intake.patients',
@@ -192,11 +198,14 @@ describe('a role', () => {
   test('cannot log in', async () => {
     const roles = await query(
       database.url,
-      `select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb from pg_roles where rolname in ('intake_loader', 'intake_analyst', 'intake_clinical') order by 1`,
+      `select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb from pg_roles where rolname in ('intake_loader', 'intake_analyst', 'intake_clinical', 'intake_researcher') order by 1`,
     )
     const not = { rolcanlogin: false, rolsuper: false, rolcreaterole: false, rolcreatedb: false }
     expect(roles).toEqual(
-      ['intake_analyst', 'intake_clinical', 'intake_loader'].map((rolname) => ({ rolname, ...not })),
+      ['intake_analyst', 'intake_clinical', 'intake_loader', 'intake_researcher'].map((rolname) => ({
+        rolname,
+        ...not,
+      })),
     )
   })
 })
@@ -237,17 +246,16 @@ describe('on a server without any of the roles', () => {
     await requireMigrated(urlOf('modest', 'plain'))
 
     expect(await migrate(urlOf('modest'))).toMatchObject({ migrated: [], rolesNote: null, notes: [] })
-    expect(await roles()).toEqual(['intake_analyst', 'intake_clinical', 'intake_loader'])
+    expect(await roles()).toEqual(['intake_analyst', 'intake_clinical', 'intake_loader', 'intake_researcher'])
     expect(await query(urlOf('modest'), 'set role intake_clinical', 'select from intake.patients')).toEqual(
       [],
     )
   })
 
   test('databases of one server that are migrated at once all get their grants', async () => {
-    const modest = ['intake_loader', 'intake_analyst', 'intake_clinical'].flatMap((role) => [
-      `drop owned by ${role}`,
-      `drop role ${role}`,
-    ])
+    const modest = ['intake_loader', 'intake_analyst', 'intake_clinical', 'intake_researcher'].flatMap(
+      (role) => [`drop owned by ${role}`, `drop role ${role}`],
+    )
     await query(urlOf('modest'), ...modest)
     const names = ['twin_a', 'twin_b', 'twin_c']
     for (const name of names) await query(server.url, `create database ${name}`)

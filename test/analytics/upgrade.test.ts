@@ -6,7 +6,7 @@ import { openScene, openWarehouse, query } from '../e2e/support/scene.ts'
 import { cleanUp, temporaryDirectory } from '../support/embedded-fixture.ts'
 
 const VIEWS = `select format('%I.%I', schemaname, viewname) as name, definition from pg_views
-  where schemaname in ('intake', 'intake_analytics', 'intake_exports', 'intake_forms') order by 1`
+  where schemaname in ('intake', 'intake_raw', 'intake_analytics', 'intake_exports', 'intake_forms', 'intake_safe_harbor') order by 1`
 const MADE = 'select name, hash, made_at from intake_ops.view_files order by 1'
 
 describe('views', () => {
@@ -23,7 +23,7 @@ describe('views', () => {
     const before = await query(warehouse.url, VIEWS)
     await query(warehouse.url, 'drop view intake_analytics.freshness')
     // As an earlier version created them: other columns, in another order.
-    await query(warehouse.url, 'drop view intake_analytics.teams')
+    await query(warehouse.url, 'drop view intake_analytics.teams cascade')
     await query(
       warehouse.url,
       'create view intake_analytics.teams as select name, team_id, environment from intake.teams',
@@ -44,7 +44,7 @@ describe('views', () => {
     expect((await scene.backfill()).code).toBe(0)
     const before = await query<{ name: string }>(scene.url, VIEWS)
     expect(before.filter(({ name }) => name.startsWith('intake_exports.export_')).length).toBeGreaterThan(1)
-    await query(scene.url, 'drop view intake_analytics.teams')
+    await query(scene.url, 'drop view intake_analytics.teams cascade')
     await query(scene.url, 'create view intake_analytics.teams as select name, team_id from intake.teams')
     await query(scene.url, `update intake_ops.view_files set hash = '' where name ~ 'teams'`)
     await migrate(scene.url)
@@ -64,7 +64,7 @@ describe('views', () => {
     // The same columns: replaced in place.
     await migrate(warehouse.url)
     await query(warehouse.url, 'drop view public.mine')
-    await query(warehouse.url, 'drop view intake_analytics.teams')
+    await query(warehouse.url, 'drop view intake_analytics.teams cascade')
     await query(warehouse.url, 'create view intake_analytics.teams as select name, team_id from intake.teams')
     await query(warehouse.url, 'create view public.mine as select name from intake_analytics.teams')
     await query(warehouse.url, `update intake_ops.view_files set hash = '' where name ~ 'teams'`)

@@ -28,6 +28,7 @@ const SCHEMAS = [
   'intake_exports',
   'intake_forms',
   'intake_fhir',
+  'intake_safe_harbor',
 ]
 
 async function tablesOf(schema: string): Promise<Record<string, ExpectedTable>> {

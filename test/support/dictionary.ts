@@ -49,6 +49,7 @@ function streams(): string {
 
 export async function dictionary(client: pg.Client, introduction: string): Promise<string> {
   const analytics = (await client.query<Column>(READ, ['intake_analytics'])).rows
+  const research = (await client.query<Column>(READ, ['intake_safe_harbor'])).rows
   const intake = (await client.query<Column>(READ, ['intake'])).rows
   const fhir = (await client.query<Column>(READ, ['intake_fhir'])).rows
   const views = intake.filter(({ kind }) => kind === 'v')
@@ -63,6 +64,9 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
     questions(),
     '## Views for analysts: `intake_analytics`',
     ...relations(analytics, 'intake_analytics'),
+    '## Views for researchers: `intake_safe_harbor`',
+    'De-identified: [Safe Harbor](safe-harbor.md) says how, and which queries are answered there.',
+    ...relations(research, 'intake_safe_harbor'),
     '## Views for the clinical role: `intake`',
     'Each form also has a [wide view](#wide-views) `form_…`.',
     ...relations(views, 'intake'),

@@ -15,6 +15,7 @@ const SCHEMAS = [
   'intake_exports',
   'intake_forms',
   'intake_fhir',
+  'intake_safe_harbor',
 ]
 
 let database: TestDatabase

@@ -27,7 +27,7 @@ export function accessCommand(context: Context): Command {
         const { changed, hasRole, searchPath } = await grantAccess(db, login, team)
         if (!hasRole) {
           context.stderr.write(
-            'note: the login has neither intake_analyst nor intake_clinical: grant it one of them\n',
+            'note: the login has none of intake_analyst, intake_clinical and intake_researcher: grant it one of them\n',
           )
         }
         if (json) printJson(context, { login, team, changed, search_path: searchPath })
@@ -92,7 +92,8 @@ async function withSession(context: Context, work: (session: Session) => Promise
 
 const HELP = `
 The role intake_analyst lets a login read the views of intake_analytics; the
-role intake_clinical adds the tables of intake. Grant the roles in SQL. With
+role intake_clinical adds the tables of intake; intake_researcher reads the
+de-identified views of intake_safe_harbor only. Grant the roles in SQL. With
 one team in the warehouse, the roles suffice. With several, a login sees only
 the teams granted here; the owner of the tables and members of intake_loader
 see all teams. grant also gives a login its role's search_path in this

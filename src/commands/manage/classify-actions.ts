@@ -7,6 +7,8 @@ import { teamNamed } from '../../analytics/access.ts'
 import {
   countQuestions,
   decide,
+  decideForResearchers,
+  type ForResearchers,
   listQuestions,
   nameConcept,
   noteQuestions,
@@ -25,7 +27,7 @@ import { shown, table } from '../terminal/printable.ts'
 import { colored, paragraph, widthOf } from '../terminal/terminal.ts'
 import { csvOf, readDecisions, visibilityIn } from './classify-file.ts'
 
-interface Common {
+export interface Common {
   readonly team?: string
   readonly json?: true
 }
@@ -40,6 +42,7 @@ export interface ListOptions extends Common {
 export interface SetOptions extends Common {
   readonly form?: string
   readonly concept?: string
+  readonly researchers?: ForResearchers
 }
 
 export async function listDecisions(context: Context, options: ListOptions): Promise<void> {
@@ -59,7 +62,8 @@ export async function setDecision(
   decided: Visibility | undefined,
   options: SetOptions,
 ): Promise<void> {
-  if (decided === undefined && options.concept === undefined) {
+  const { concept, researchers } = options
+  if (decided === undefined && concept === undefined && researchers === undefined) {
     throw new UsageError(
       'neither a visibility nor a concept was given',
       'write visible, structured or hidden, or --concept NAME',
@@ -70,11 +74,7 @@ export async function setDecision(
     const questions = await db.transaction().execute(async (within) => {
       const scope = await scopeOf(within, options)
       return await decideOn(within, scope, {
-        question,
-        text: question,
-        decided,
-        concept: options.concept,
-        place: 'QUESTION',
+        ...{ question, text: question, decided, concept, researchers, place: 'QUESTION' },
       })
     })
     const word = decided ?? null
@@ -116,12 +116,13 @@ interface Decision {
   /** Undefined leaves the visibility unchanged. */
   readonly decided: Visibility | undefined
   readonly concept: string | undefined
+  readonly researchers?: ForResearchers | undefined
   /** Where the decision was given, for an error. */
   readonly place: string
 }
 
 async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Promise<number> {
-  const { decided, concept, place } = decision
+  const { decided, concept, researchers, place } = decision
   let questions = 0
   for (const { within, question } of await targetsOf(db, scope, decision)) {
     questions +=
@@ -129,6 +130,7 @@ async function decideOn(db: Session['db'], scope: Scope, decision: Decision): Pr
         ? await countQuestions(db, within, question)
         : await decide(db, within, question, decided)
     if (concept !== undefined) await nameConcept(db, within, question, concept)
+    if (researchers !== undefined) await decideForResearchers(db, within, question, researchers)
   }
   if (questions > 0) return questions
   throw new IntakeError(`${place} names a question that is not in the warehouse`, {
@@ -154,7 +156,7 @@ async function targetsOf(
   return found.map(({ teamId, form, questionId }) => ({ within: { teamId, form }, question: questionId }))
 }
 
-async function scopeOf(
+export async function scopeOf(
   db: Session['db'],
   { team, form }: { readonly team?: string | undefined; readonly form?: string | undefined },
 ): Promise<Scope> {
@@ -201,7 +203,10 @@ function listText(context: Context, questions: readonly Question[]): string {
     .join('')
 }
 
-async function withSession(context: Context, work: (session: Session) => Promise<void>): Promise<void> {
+export async function withSession(
+  context: Context,
+  work: (session: Session) => Promise<void>,
+): Promise<void> {
   await using warehouse = await openWarehouse(context, readConfig(context.env))
   await requireMigrated(warehouse.url)
   await using session = await openSession({ url: warehouse.url, purpose: 'classify' })

@@ -1,13 +1,18 @@
 /** `intake-sync classify`: which questions' answers analysts may see. */
-import { Command } from 'commander'
-import type { Visibility } from '../../analytics/classify.ts'
-import type { Context } from '../context.ts'
+import { Command, Option } from 'commander'
+import { decideOnTag, shownTags, type Visibility } from '../../analytics/classify.ts'
+import { IntakeError, UsageError } from '../../core/errors.ts'
+import { type Context, printJson } from '../context.ts'
+import { shown, table } from '../terminal/printable.ts'
 import {
+  type Common,
   importDecisions,
   type ListOptions,
   listDecisions,
   type SetOptions,
+  scopeOf,
   setDecision,
+  withSession,
 } from './classify-actions.ts'
 import { visibility } from './classify-file.ts'
 
@@ -22,13 +27,19 @@ export function classifyCommand(context: Context): Command {
     .argument('<question>', 'its id or its text: see classify list')
     .argument(
       '[visibility]',
-      'visible, hidden, or structured for what its type shows; optional with --concept',
+      'visible, hidden, or structured for what its type shows; optional with --concept or --researchers',
       visibility,
     )
     .option('--form <form>', 'only in this form: its id or name')
     .option(
       '--concept <name>',
       'a name shared by versions and translations of the question; empty removes it',
+    )
+    .addOption(
+      new Option(
+        '--researchers <what>',
+        'what researchers see of what analysts see: visible shows numbers and years, age a number of years; structured is choices and ticks',
+      ).choices(['visible', 'age', 'structured', 'hidden']),
     )
     .action((question: string, decided: Visibility | undefined, options: SetOptions) =>
       setDecision(context, question, decided, options),
@@ -41,11 +52,41 @@ export function classifyCommand(context: Context): Command {
     .action((file: string, options: { readonly team?: string; readonly json?: true }) =>
       importDecisions(context, file, options),
     )
+  const tag = named('tag', 'which tags researchers see; without arguments, lists these')
+    .argument('[name]', 'the tag')
+    .argument('[visibility]', 'visible or hidden', visibility)
+    .action((name: string | undefined, decided: Visibility | undefined, options: Common) =>
+      setTag(context, name, decided, options),
+    )
   const group = new Command('classify')
     .description('decide which questions’ answers analysts may see')
     .addHelpText('after', HELP)
-  for (const each of [list, set, load]) group.addCommand(each)
+  for (const each of [list, set, load, tag]) group.addCommand(each)
   return group
+}
+
+async function setTag(
+  context: Context,
+  name: string | undefined,
+  decided: Visibility | undefined,
+  options: Common,
+): Promise<void> {
+  if ((name === undefined) !== (decided === undefined) || decided === 'structured')
+    throw new UsageError('a tag needs a visibility', 'write visible or hidden', 'VISIBILITY')
+  await withSession(context, async ({ db }) => {
+    const scope = await scopeOf(db, options)
+    if (name !== undefined && !(await decideOnTag(db, scope, name, decided === 'visible')))
+      throw new IntakeError('no patient has this tag, or it is hidden already', {
+        code: 'unknown_tag',
+        verdict: 'stop',
+        hint: 'write it as staff did; intake-sync classify tag lists those that are shown',
+      })
+    const tags = await shownTags(db, scope)
+    if (options.json) return printJson(context, { tags })
+    if (tags.length === 0) return void context.stdout.write('researchers see no tag\n')
+    const rows = tags.map((tag) => [shown(tag.name), tag.team, String(tag.patients)])
+    context.stdout.write(table([['shown tag', 'team', 'of how many'], ...rows]))
+  })
 }
 
 function named(name: string, description: string): Command {
@@ -63,6 +104,11 @@ structured question shows what its type shows without a decision. A decision
 applies to the answers to one wording: if the text or type of a question
 changes, it waits for a decision (classify list --waiting), and shows no more
 than the choices of the form that its type had shown.
+
+Researchers (intake_safe_harbor) see of that only choices and checkboxes, and no
+tag. Numbers and years of dates need --researchers, a decision of its own,
+because a limited data set may show what Safe Harbor may not, such as a ZIP
+code. Texts stay hidden.
 
 A file names questions by form and text, or by question_id. Rows without a
 visibility and a concept are left as they are.

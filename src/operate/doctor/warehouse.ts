@@ -190,12 +190,12 @@ async function privilegeCheck({ db }: Session): Promise<Check> {
   )
 }
 
-const ROLES = ['intake_loader', 'intake_analyst', 'intake_clinical'] as const
+const ROLES = ['intake_loader', 'intake_analyst', 'intake_clinical', 'intake_researcher'] as const
 
 async function rolesCheck({ db }: Session): Promise<Check> {
   const { rows } = await sql<{ role: string; exists: boolean; usable: boolean }>`
     select wanted.role, own.oid is not null as exists,
-      coalesce(has_schema_privilege(own.oid, case wanted.role when 'intake_loader' then 'intake_raw' else 'intake_analytics' end, 'usage'), false) as usable
+      coalesce(has_schema_privilege(own.oid, case wanted.role when 'intake_loader' then 'intake_raw' when 'intake_researcher' then 'intake_safe_harbor' else 'intake_analytics' end, 'usage'), false) as usable
     from unnest(${[...ROLES]}::text[]) as wanted (role) left join pg_roles own on own.rolname = wanted.role`.execute(
     db,
   )

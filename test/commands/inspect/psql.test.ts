@@ -91,15 +91,15 @@ describe('without psql', () => {
     expect(taken.stdout).toBe(`current_user\n${login.name}\n(1 row)\n\n`)
   })
 
-  it('where there is no role for researchers, an error says so', async () => {
-    const [role] = await query(warehouse.url, `select from pg_roles where rolname = 'intake_researcher'`)
-    const { code, stderr } = await own(['--as', 'researcher', '-c', 'select 1'])
-    if (role === undefined)
-      expect([code, stderr]).toEqual([
-        1,
-        expect.stringMatching(/no role intake_researcher\n[\s\S]*code: role_missing/),
-      ])
-    else expect(code).toBe(0)
+  it('a researcher finds the de-identified views, and is refused those of analysts', async () => {
+    const before = await own(['--as', 'researcher', '-c', 'select team_id from teams order by 1'])
+    expect(before.stderr).toContain('intake-sync access grant intake_researcher TEAM')
+    expect(before.stdout).toBe('team_id\n(0 rows)\n\n')
+    const { code, stderr } = await own(['--as', 'researcher', '-c', 'select from intake_analytics.teams'])
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining('permission denied for schema intake_analytics'),
+    ])
     expect((await own(['--as', 'nobody'])).code).toBe(2)
   })
 

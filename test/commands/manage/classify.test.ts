@@ -139,6 +139,9 @@ describe('classify set', () => {
     [['set', 'q1', 'perhaps'], 2, 'Use visible or hidden'],
     [['set', 'q1', 'visible', '--team', 'nobody'], 2, 'use one of: a, b'],
     [['set', 'q1'], 2, 'visibility'],
+    [['set', 'q1', '--researchers', 'perhaps'], 2, 'Allowed choices are visible, age'],
+    [['tag', 'nothing', 'visible'], 1, 'code: unknown_tag'],
+    [['tag', 'nothing'], 2, 'a tag needs a visibility'],
     [['import', '/nonexistent.csv'], 2, 'ENOENT'],
     [['import', '/nonexistent.csv'], 2, 'code: file_unreadable'],
   ])('%j exits with %i and gives the reason', async (words, code, said) => {
