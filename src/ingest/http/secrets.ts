@@ -88,6 +88,7 @@ export function openSecretSources<Team extends SecretTeam>(
       async (db) => [await secretsInUse(db, teamIds), await removedAmong(db, teamIds)] as const,
     )
     removed = new Set(gone)
+    const before = known
     known = new Map(
       teams.map((team) => {
         const stored = boxes.filter(({ teamId }) => teamId === team.teamId)
@@ -97,6 +98,10 @@ export function openSecretSources<Team extends SecretTeam>(
         ]
       }),
     )
+    for (const { teamId, name } of teams) {
+      if (before.get(teamId)?.length === 0 && known.get(teamId)!.length > 0)
+        logger.info({ team: name }, 'a signature secret has arrived: events are accepted')
+    }
   }
   /** Fails with the look-up before it: the warehouse does not answer, and nobody waits for two limits. */
   const lookNext = async () => {

@@ -75,6 +75,7 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
     onStored: options.onStored ?? (() => {}),
   })
   let closing: Promise<void> | null = null
+  const flowing = new Set<string>()
 
   const refuse = (response: ServerResponse, reason: Refusal, team?: IngestTeam) => {
     watch.rejected(reason, team?.name)
@@ -116,6 +117,8 @@ export async function openIngester(options: IngesterOptions): Promise<Ingester> 
       if (outcome === null) return refuse(response, 'unavailable', team)
       if (outcome === 'removed') return refuse(response, 'unknown_team', team)
       watch.stored(team.name, outcome === 'duplicate')
+      if (!flowing.has(team.name)) logger.info({ team: team.name }, 'events flow: the first one is stored')
+      flowing.add(team.name)
       answerStored(response, outcome)
     } finally {
       reservation.release()

@@ -52,6 +52,8 @@ describe('a signed event', () => {
     ])
     expect(await inboxOf(scene.url)).toHaveLength(1)
     expect(scene.recorded.stored).toEqual(['clinic stored', 'clinic duplicate', 'clinic duplicate'])
+    const flowing = scene.recorded.logged.filter((line) => line.includes('events flow'))
+    expect(flowing).toEqual([expect.stringContaining('"team":"clinic"')])
   })
 
   it('that is sent again with newer data is stored again', async () => {

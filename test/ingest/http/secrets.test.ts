@@ -78,6 +78,20 @@ describe('the secrets of a team', () => {
     expect(source.current()).toEqual(['configured', 'stored'])
   })
 
+  it('are said to have arrived, once, where there was none', async () => {
+    await using bench = await openBench([])
+    const source = bench.source()
+    const said = () => bench.recorded.logged.filter((line) => line.includes('a signature secret has arrived'))
+    expect(await source.refresh()).toEqual([])
+    expect(said()).toEqual([])
+    await bench.store('a', 'stored')
+    for (let at = 0; at < 2; at += 1) {
+      bench.clock.pass(1)
+      expect(await source.refresh()).toEqual(['stored'])
+    }
+    expect(said()).toEqual([expect.stringContaining('"team":"clinic"')])
+  })
+
   it('are looked up at most five times a second, and by a look-up that began after the request for them', async () => {
     await using bench = await openBench()
     let looks = 0
