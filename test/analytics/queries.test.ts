@@ -1,6 +1,6 @@
 /** Each worked query of docs/queries gives an analyst the answer that follows from the emulator's own records. */
 import { createHmac } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openScene, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -37,6 +37,33 @@ const answer = (name: string) => {
   return (text.includes('intake_clinical') ? clinician : analyst).rows(text)
 }
 
+/** Those of docs/warehouse.md, which show each kind of view, and whose answers do not depend on today. */
+const SHOWN = ['02', '03', '04', '05', '06', '11', '12', '14', '15', '18']
+const SHOWN_ROWS = 6
+const shownQueries = new URL('../support/warehouse-queries.md', import.meta.url)
+
+interface Shown {
+  readonly head: string
+  readonly rows: readonly string[]
+  readonly note: string
+}
+
+/** A query with the first rows of its answer, in Markdown. */
+async function shownQuery(number: string): Promise<Shown> {
+  const name = files.find((file) => file.startsWith(number))!
+  const text = readFileSync(new URL(name, folder), 'utf8').trim()
+  const question = /^-- ([\s\S]*?\?)/.exec(text)![1]!.replace(/\n-- /g, ' ')
+  const rows = await answer(name)
+  const columns = Object.keys(rows[0]!)
+  const line = (cells: readonly unknown[]) => `| ${cells.map((cell) => String(cell ?? '')).join(' | ')} |`
+  const head = [
+    ...[`### ${question}`, '', '```sql', text.replace(/^(?:--.*\n)+/, ''), '```', ''],
+    ...[line(columns), line(columns.map(() => '---'))],
+  ]
+  const note = rows.length > SHOWN_ROWS ? `\n\n… and ${rows.length - SHOWN_ROWS} more rows` : ''
+  return { head: head.join('\n'), rows: rows.map((row) => line(Object.values(row))), note }
+}
+
 /** Numbers as numbers and days as text, whatever their types; in one order. */
 function comparable(rows: readonly Line[]): string[] {
   const plain = (value: unknown) => {
@@ -57,6 +84,26 @@ function comparable(rows: readonly Line[]): string[] {
 it('there are thirty, each with its question', () => {
   expect(files).toHaveLength(30)
   for (const name of files) expect(readFileSync(new URL(name, folder), 'utf8')).toMatch(/^-- [A-Z].*\?/)
+})
+
+it('docs/warehouse.md shows ten of them with their answers; UPDATE_DOCS=1 renews these', async () => {
+  const shown = []
+  for (const number of SHOWN) shown.push(await shownQuery(number))
+  const text = shown.map(({ head, rows, note }) => `${head}\n${rows.slice(0, SHOWN_ROWS).join('\n')}${note}`)
+  if (process.env.UPDATE_DOCS === '1') writeFileSync(shownQueries, `${text.join('\n\n')}\n`)
+  const documented = readFileSync(shownQueries, 'utf8').trimEnd()
+  expect(readFileSync(new URL('../../docs/warehouse.md', import.meta.url), 'utf8')).toContain(documented)
+  // The order of texts is that of the database's collation: rows may be others of the same answer.
+  const parts = documented.split(/\n\n(?=### )/)
+  expect(parts).toHaveLength(shown.length)
+  for (const [at, { head, rows, note }] of shown.entries()) {
+    const part = parts[at]!
+    expect(part.startsWith(`${head}\n`)).toBe(true)
+    const body = part.slice(head.length + 1, part.length - note.length).split('\n')
+    expect(body).toHaveLength(Math.min(SHOWN_ROWS, rows.length))
+    expect(rows).toEqual(expect.arrayContaining(body))
+    expect(part.endsWith(note)).toBe(true)
+  }
 })
 
 describe('the answer follows from the records', () => {

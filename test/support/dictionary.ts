@@ -56,6 +56,9 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
   const tables = intake.filter(({ kind }) => kind !== 'v')
   return `${[
     introduction.trimEnd(),
+    '## Ten queries, with their answers',
+    ANSWERED,
+    readFileSync(new URL('warehouse-queries.md', import.meta.url), 'utf8').trimEnd(),
     '## Streams',
     'From their declarations in `src/streams` ([adding a resource](adding-a-resource.md)).',
     streams(),
@@ -78,6 +81,9 @@ export async function dictionary(client: pg.Client, introduction: string): Promi
     ...relations(tables, 'intake'),
   ].join('\n\n')}\n`
 }
+
+const ANSWERED =
+  'Ask as `intake_analyst`, for example with `intake-sync psql --as analyst`. The people are invented ([the emulator](emulator.md)); the tests run each query and compare. All are in [worked questions](#worked-questions).'
 
 const FHIR = readFileSync(new URL('warehouse-fhir.md', import.meta.url), 'utf8').trimEnd()
 
