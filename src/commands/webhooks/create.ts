@@ -18,6 +18,7 @@ import { teamIdOf } from '../../load/teams.ts'
 import { placeOf, type SecretKey, storeSecret, tryStore } from '../../warehouse/webhook-secrets.ts'
 import { type Context, oneTeam, openService, openWarehouse, printJson } from '../context.ts'
 import { table } from '../terminal/printable.ts'
+import { paragraph } from '../terminal/terminal.ts'
 import { type FieldOptions, fieldsOf, linesOf, type ShownConfig, shownConfig } from './fields.ts'
 import { withStore } from './store.ts'
 
@@ -51,13 +52,13 @@ export async function createWebhook(context: Context, options: CreateOptions): P
     throw await undone(client, configId, error, 'its secret could not be stored')
   }
   if (options.json) printJson(context, { ...created, signature_secret: secret, secret_stored: true })
-  else context.stdout.write(createdText(created, secret))
+  else context.stdout.write(createdText(context, created, secret))
 }
 
-function createdText(created: ShownConfig, secret: string): string {
+function createdText(context: Context, created: ShownConfig, secret: string): string {
   const secretText = `signature secret, stored encrypted in the warehouse and shown only this once:\n${secret}\n`
-  const test = `intake-sync webhooks test ${created.id}`
-  return `created\n${table(linesOf(created))}\n${secretText}\nnext: ${test} sends an event to intake-sync serve\n`
+  const next = `next: intake-sync webhooks test ${created.id} sends an event to intake-sync serve`
+  return `created\n${table(linesOf(created))}\n${secretText}\n${paragraph(context, next, 0)}`
 }
 
 async function create(
