@@ -198,7 +198,7 @@ it('a bad configuration exits with 2, one error and its hint, and no stack trace
         expect(ended.output).not.toContain(CANARY)
         expectNoStack(ended.output)
         expect(ended.code).toBe(2)
-        expect(ended.stderr).toMatch(/^error: .+\n {2}hint: .+\n$/)
+        expect(ended.stderr).toMatch(/^error: .+\n {2}hint: .+\n(?:code: .+\n)?$/)
       },
     ),
     40,
