@@ -46,7 +46,7 @@ it('every table and view with a team has rows of both', async () => {
     [...(await rows)].flatMap(([name, lines]) => (lines.length === 0 ? [name] : []))
   // Each form and each export has a view of its team; the runs so far were of both teams, and none was removed.
   const own =
-    /^intake(_analytics|_exports)?\.(form|export)_(intake|north|south|g)|^intake_ops\.(runs|removed_teams)$/
+    /^intake(_analytics|_exports|_forms)?\.(form|export)_(intake|north|south|g)|^intake_ops\.(runs|removed_teams)$/
   for (const rows of [north!, south!])
     expect((await empty(rows)).filter((name) => !own.test(name))).toEqual([])
 })

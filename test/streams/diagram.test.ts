@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import { entityDiagram, RELATIONS } from '../../src/streams/diagram.ts'
-import { EXPECTED_TABLES } from './expected-tables.ts'
+import { TABLES } from './fixtures/all.ts'
 
 const file = new URL('../../docs/warehouse.svg', import.meta.url)
 
@@ -37,7 +37,7 @@ it('has every table and column of a stream once, and a line for each reference t
     const next = texts.findIndex((text, at) => at > from && tables.includes(text))
     const lines = texts.slice(from + 1, next < 0 ? undefined : next)
     const names = lines.flatMap((text) => text.split(/, ?| → .*$/)).filter((name) => name !== '')
-    const expected = Object.keys(EXPECTED_TABLES[table]!.columns).filter(
+    const expected = Object.keys(TABLES[table]!.columns).filter(
       (name) => name !== 'team_id' && !name.startsWith('_'),
     )
     expect([table, names.sort()]).toEqual([table, expected.sort()])
