@@ -20,6 +20,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   'console/pages/insights.ts': 'charts of forms, over the analysts’ views',
   'console/pages/questions.ts': 'decides which answers to the questions of forms and exports analysts see',
   'commands/manage/classify-actions.ts': 'prints the questions of forms',
+  'commands/manage/classify-file.ts': 'the columns of the file of decisions about the questions of forms',
   'commands/analysts/instruments.ts': 'says how many forms ask an instrument',
   'commands/manage/erase.ts': 'the command is called `erase patient`',
   'core/error-codes.ts': 'the explanation of an unknown patient names the table to look in',
