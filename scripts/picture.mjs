@@ -34,6 +34,15 @@ try {
   await page.locator('main:not([data-waits])').waitFor({ timeout: 120_000 })
   await page.goto(`${origin}/streams`)
   await page.locator('main:not([data-waits])').waitFor()
+  // As wide as its table: nothing is cut off.
+  const missing = await page.evaluate(
+    'Math.max(...[...document.querySelectorAll(".scroll")].map((each) => each.scrollWidth - each.clientWidth))',
+  )
+  await page.setViewportSize({ width: 1_100 + missing, height: 620 })
+  const cut = await page.evaluate(
+    '[...document.querySelectorAll(".scroll")].some((each) => each.scrollWidth > each.clientWidth)',
+  )
+  if (cut) throw new Error('the picture would be cut off at the right')
   await page.screenshot({ path: `${root}docs/console.png` })
   await browser.close()
 } finally {

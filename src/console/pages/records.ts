@@ -5,10 +5,12 @@
  * A steward may ask for one value of the current state: the audit has a row of it before it is shown.
  */
 import type { FastifyInstance } from 'fastify'
+import { type Kysely, sql } from 'kysely'
 import { canonicalText } from '../../core/canonical.ts'
 import { isObject, parseText } from '../../core/json.ts'
 import { type Explained, explain } from '../../operate/explain/explain.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'
 import { mayAct } from '../sessions.ts'
@@ -42,6 +44,16 @@ export function serveRecords(app: FastifyInstance, shared: Shared): void {
     return show(request, reply, { view: 'value', title: 'One value', data })
   })
 
+  app.get('/events', { config: { role: 'viewer' } }, async (request, reply) => {
+    const { team = '', id = '' } = request.query as Readonly<Record<string, string>>
+    const events = await readings.look((db) => readEvents(db, team, String(id)))
+    const streamOf = (source: string | null) =>
+      ALL_STREAMS.find((each) => each.source === source)?.name ?? null
+    const data = { asked: { team, id: String(id) }, events, streamOf }
+    const status = events.length === 0 ? 404 : 200
+    return show(request, reply, { view: 'event', title: 'Event', status, data })
+  })
+
   app.get('/records', { config: { role: 'viewer' } }, async (request, reply) => {
     const { team = '', stream = '', id = '' } = request.query as Readonly<Record<string, string>>
     const teams = (await readings.look(readTeams)).filter(({ isRemoved }) => !isRemoved)
@@ -68,6 +80,33 @@ export function serveRecords(app: FastifyInstance, shared: Shared): void {
     }
   })
 }
+
+interface ReceivedEvent {
+  readonly received_at: string
+  readonly event_type: string | null
+  readonly source: string | null
+  readonly record_id: string | null
+  readonly status: string
+  readonly attempts: number
+  readonly settled_at: string | null
+  readonly body_hash: string
+}
+
+/** An event id may come again with other content. */
+async function readEvents(
+  db: Kysely<Warehouse>,
+  team: string,
+  id: string,
+): Promise<readonly ReceivedEvent[]> {
+  const { rows } = await sql<ReceivedEvent>`
+    select to_json(received_at) #>> '{}' as received_at, event_type, source, record_id, status, attempts::int as attempts,
+      to_json(settled_at) #>> '{}' as settled_at, encode(body_hash, 'hex') as body_hash
+    from intake_raw.inbox join intake.teams team using (team_id)
+    where team.name = ${team} and event_id = ${id} order by seq limit ${MAX_EVENTS}`.execute(db)
+  return rows
+}
+
+const MAX_EVENTS = 100
 
 function isUnknown(error: unknown): boolean {
   const { code } = error as { code?: string }

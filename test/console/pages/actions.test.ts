@@ -225,6 +225,24 @@ it('a record is explained by origins and names of fields, without a value', asyn
   expect(await audited()).toEqual([])
 })
 
+it('an event is found by its id, with what became of it and a link to its record', async () => {
+  await scene.query(`
+    insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id,
+      body, status, settled_at)
+    select team_id, '<i>e-7', '\\x0a0b', current_date, now(), 'updated', 'patient', 'x-7', '{"a":"canary-body"}', 'done', now()
+    from intake.teams`)
+  const found = await operator.get(`/events?${new URLSearchParams({ team: 'default', id: '<i>e-7' })}`)
+  expect(found.status).toBe(200)
+  expect(found.text).toContain('patient updated, content <code>0a0b</code>')
+  expect(found.text).toContain('/records?team=default&amp;stream=patients&amp;id=x-7')
+  expect(found.text).toContain('&lt;i&gt;e-7')
+  expect(found.text).not.toMatch(/<i>|canary/)
+  const unknown = await operator.get('/events?team=default&id=nothing')
+  expect([unknown.status, unknown.text.includes('The inbox has no event')]).toEqual([404, true])
+  expect(await audited()).toEqual([])
+  await scene.query(`delete from intake_raw.inbox where event_id = '<i>e-7'`)
+})
+
 it('a steward asks for one value, which is recorded before it is shown; others see that there is none to ask for', async () => {
   const { control } = scene.emulator
   const { id } = control.world().patients.at(1)!
