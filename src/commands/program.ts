@@ -32,6 +32,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   dbt: async (context) => (await import('./analysts/dbt.ts')).dbtCommand(context),
   instruments: async (context) => (await import('./analysts/instruments.ts')).instrumentsCommand(context),
   access: async (context) => (await import('./analysts/access.ts')).accessCommand(context),
+  privacy: async (context) => (await import('./analysts/privacy.ts')).privacyCommand(context),
   teams: async (context) => (await import('./manage/teams.ts')).teamsCommand(context),
   runs: async (context) => (await import('./inspect/runs.ts')).runsCommand(context),
   explain: async (context) => (await import('./inspect/explain.ts')).explainCommand(context),

@@ -448,3 +448,59 @@ describe('a number, a date or a text', () => {
     expect(await numbers('Phone number')).toEqual([])
   })
 })
+
+describe('privacy report', () => {
+  const report = async () => {
+    const ended = await runCommand(['privacy', 'report', '--json'], { DATABASE_URL: warehouse.url })
+    expect(ended.stdout).not.toMatch(SEEN)
+    return { code: ended.code, document: JSON.parse(ended.stdout) as Report }
+  }
+
+  it('finds no broken rule, and counts columns, values and descriptions of each view', async () => {
+    const { code, document } = await report()
+    const [limited, safe] = document.tiers
+    expect([limited!.broken, safe!.broken, document.broken, code]).toEqual([0, 0, 0, 0])
+    expect(
+      safe!.views.flatMap(({ view, columns }) => columns.map(({ column }) => `${view}.${column}`)),
+    ).toEqual((await columns()).map(({ view, name }) => `${view}.${name}`))
+    expect(safe!.k_anonymity.k).toBeGreaterThanOrEqual(11)
+    expect(limited!.k_anonymity.people_in_groups_under).toBeGreaterThan(0)
+    const under = (tier: Report['tiers'][number]) =>
+      tier.views
+        .flatMap((view) => view.columns)
+        .reduce((sum, { values_under }) => sum + (values_under ?? 0), 0)
+    expect([under(limited!) > 0, under(safe!)]).toEqual([true, 0])
+    expect((await run('privacy', 'report')).match(/no rule is broken/g)).toHaveLength(2)
+  })
+
+  it('ends with 4 and names each column that breaks a rule', async () => {
+    await query(
+      warehouse.url,
+      `create view intake_safe_harbor.mine as
+         select team_id, id as patient, date_birth, external_id, created_at, zipcode as zip3 from intake.patients`,
+    )
+    const { code, document } = await report()
+    expect(code).toBe(4)
+    const mine = document.tiers[1]!.views.find(({ view }) => view === 'mine')!
+    expect(mine.columns.filter(({ broken }) => broken > 0).map(({ column }) => column)).toEqual([
+      ...['patient', 'date_birth', 'external_id', 'created_at', 'zip3'],
+    ])
+    await query(warehouse.url, 'drop view intake_safe_harbor.mine')
+  })
+})
+
+interface Report {
+  readonly broken: number
+  readonly tiers: readonly {
+    readonly broken: number
+    readonly views: readonly {
+      readonly view: string
+      readonly columns: readonly {
+        readonly column: string
+        readonly broken: number
+        readonly values_under: number | null
+      }[]
+    }[]
+    readonly k_anonymity: { readonly k: number; readonly people_in_groups_under: number }
+  }[]
+}

@@ -1,0 +1,126 @@
+/**
+ * The rules of the tiers for readers: what each column of a view may hold, and which columns have values that people share.
+ *
+ * Invariant: a column that no rule names breaks one.
+ */
+
+export const MIN_PEOPLE = 11
+
+export const DESCRIPTION = ['age_band', 'birth_year', 'sex_at_birth', 'state', 'zip3']
+
+/** Areas of 20,000 people or fewer: a copy of the list in the view, so that a slip there is found. */
+const SMALL_AREAS = '036 059 063 102 203 556 692 790 821 823 830 831 878 879 884 890 893'.split(' ')
+
+export interface Rule {
+  readonly rule: string
+  readonly columns: RegExp
+  /** What breaks it, of a value `v` that is not null. */
+  readonly breaks: string
+}
+
+const THIS_YEAR = `extract(year from now() at time zone 'UTC')`
+
+/** The first that matches `view.column type` counts. */
+export const SAFE_HARBOR: readonly Rule[] = [
+  { rule: 'no dates but years', columns: / (date|time|timestamp)/, breaks: 'true' },
+  { rule: 'the team', columns: /\.team(_id)? /, breaks: 'false' },
+  { rule: 'a code', columns: /\.(patient|\w+_id) text$/, breaks: `v !~ '^[0-9a-f]{32}$'` },
+  {
+    rule: 'a year of the last ninety',
+    columns: /year integer$/,
+    breaks: `v not between ${THIS_YEAR} - 89 and ${THIS_YEAR} + 1`,
+  },
+  {
+    rule: 'three digits of a large ZIP area',
+    columns: /\.zip3 text$/,
+    breaks: `v !~ '^[0-9]{3}$' or v in (${SMALL_AREAS.map((area) => `'${area}'`).join()})`,
+  },
+  { rule: 'an age band to 90+', columns: /\.age_band text$/, breaks: `v !~ '^([0-8]?0-[0-8]?9|90[+])$'` },
+  {
+    rule: 'whole hours, up to 30 days',
+    columns: / interval$/,
+    breaks: `v > interval '720 hours' or date_trunc('minute', v) <> v`,
+  },
+  {
+    rule: 'a number that was decided on, ages to 90',
+    columns: /\.value_number /,
+    breaks: 'v > 90 and intake_ops.asks_age(question_text)',
+  },
+  { rule: 'a count of enough people', columns: / bigint$/, breaks: `v between 1 and ${MIN_PEOPLE - 1}` },
+  {
+    rule: 'a word of a list',
+    columns: /\.(sex_at_birth|state|channel|status|activity) text$/,
+    breaks: 'false',
+  },
+  {
+    rule: 'tags that were decided on',
+    columns: /\.tags text\[\]$/,
+    breaks: `not v <@ array(select name from intake_ops.research_tags)`,
+  },
+  {
+    rule: 'a choice of the form',
+    columns: /\.(choice|band) text$/,
+    breaks: `v ~ '@[a-z0-9-]+[.]' or v ~ '[0-9]{3}-[0-9]{2}-[0-9]{4}'`,
+  },
+  { rule: 'yes or no', columns: / boolean$/, breaks: 'false' },
+  {
+    rule: 'words of staff',
+    columns: /\.(form|packet|document|question_text|question_type|concept|instrument|title) text$/,
+    breaks: 'false',
+  },
+  {
+    rule: 'a place or a score',
+    columns:
+      /\.(position|question_position|value_position|items|visit|score|share_submitted) (integer|numeric)$/,
+    breaks: 'false',
+  },
+]
+
+/** Dates and ids of records are permitted; whoever reads them needs a data use agreement. */
+export const LIMITED: readonly Rule[] = [
+  { rule: 'a pseudonym', columns: /\.patient text$/, breaks: `v !~ '^[0-9a-f]{64}$'` },
+  {
+    rule: 'no direct identifier',
+    columns:
+      /\.(external_id|first_name|last_name|email|target_\w+|\w*phone\w*|address2?|city|zipcode|date_birth) /,
+    breaks: 'true',
+  },
+  ...SAFE_HARBOR.filter(({ columns }) =>
+    ['zip3 text', 'age_band text'].some((name) => columns.test(`patients.${name}`)),
+  ),
+  { rule: 'permitted in a limited data set', columns: /^/, breaks: 'false' },
+]
+
+/** Columns whose values people share, by view; compared within these columns. */
+export const SHARED: Readonly<
+  Record<string, readonly (readonly [columns: readonly string[], within: readonly string[]])[]>
+> = {
+  patients: [[DESCRIPTION, []]],
+  responses: [
+    [['form'], []],
+    [['is_submitted', 'is_skipped', 'is_archived', 'created_year', 'submitted_year', 'visit'], ['form_id']],
+  ],
+  answers: [
+    [
+      ['choice', 'value_boolean', 'value_year', 'is_answered'],
+      ['form_id', 'question_id'],
+    ],
+  ],
+  message_outcomes: [
+    [
+      ['channel', 'status', 'is_sent', 'is_opened', 'is_answered', 'sent_year'],
+      ['form_id', 'packet_id'],
+    ],
+  ],
+  packet_progress: [[['activity', 'is_archived', 'created_year', 'submitted_year'], ['packet_id']]],
+  scores: [[['band'], ['form_id', 'instrument']]],
+  export_answers: [
+    [
+      ['choice', 'value_boolean'],
+      ['export_id', 'question_id'],
+    ],
+  ],
+}
+
+/** Whose rows without a value must not be few: what is hidden is no difference from the whole. */
+export const NO_FEW = /^(responses\.(is_|\w+_year|visit)|message_outcomes\.|packet_progress\.)/
