@@ -6,13 +6,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { Client } from '../../src/api/client.ts'
 import { getById } from '../../src/api/resources/resource.ts'
+import type { Context } from '../../src/commands/context.ts'
 import { runProgram } from '../../src/commands/program.ts'
+import { takeRole } from '../../src/commands/reader.ts'
 import { ERROR_GROUPS } from '../../src/core/error-codes.ts'
 import { findPackage } from '../../src/embedded/package.ts'
 import { withLock } from '../../src/embedded/process-identity.ts'
 import { notStarted } from '../../src/embedded/supervise.ts'
 import { recordsOf } from '../../src/reconcile/expected/from-raw.ts'
-import { openSession } from '../../src/warehouse/connect.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 import { query } from '../e2e/support/scene.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -134,6 +136,7 @@ describe('is raised', () => {
     ['embedded_busy', () => twice(mkdtempSync(join(folder, 'lock-')))],
     ['team_removed', () => Promise.reject(warehouseError(Object.assign(new Error(), { code: 'IT001' })))],
     ['record_unreadable', () => getById(answering([]), 'patient', z.unknown(), 'p')],
+    ['role_missing', () => takeRole({} as Context, withoutRoles(), 'researcher')],
     ['payload_missing', () => withoutPayload()],
   ])('%s by its part', async (code, action) => {
     await expect((async () => action())()).rejects.toMatchObject({ code })
@@ -141,6 +144,9 @@ describe('is raised', () => {
 
   const answering = (body: unknown) =>
     ({ paths: { patient: '/v2/patients/{id}' }, get: async () => ({ body }) }) as unknown as Client
+
+  /** Roles belong to the server, which other tests use. */
+  const withoutRoles = () => ({ client: { query: async () => ({ rows: [] }) } }) as unknown as Session
 
   it('not_reached by waiting for what is not there', async () => {
     const words = ['wait', 'patients', 'nobody', '--timeout', '0']

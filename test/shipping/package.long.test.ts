@@ -30,10 +30,17 @@ afterAll(() => removeFolder(folder))
 /** The environment of a new user: none of our settings, an own home, and this Node first in the path. */
 function environment(node: string, home: string): NodeJS.ProcessEnv {
   mkdirSync(home, { recursive: true })
-  const npm = Object.entries(process.env).filter(([name]) => /^npm_config_registry$/i.test(name))
-  const cache = String(execFileSync('npm', ['config', 'get', 'cache'])).trim()
+  const foreign = Object.entries(process.env).filter(
+    ([name]) => !/^(INTAKE_|DATABASE_URL|LOG_LEVEL|VITEST|NODE_ENV)/.test(name),
+  )
+  const npm = ['cache', 'userconfig'].map((name) => {
+    const value = String(
+      execFileSync('npm', ['config', 'get', name], { stdio: ['ignore', 'pipe', 'ignore'] }),
+    )
+    return [`npm_config_${name}`, value.trim()] as const
+  })
   const path = `${dirname(node)}:${process.env.PATH ?? ''}`
-  return { ...Object.fromEntries(npm), npm_config_cache: cache, HOME: home, PATH: path }
+  return { ...Object.fromEntries(foreign), ...Object.fromEntries(npm), HOME: home, PATH: path }
 }
 
 function newestLts(): string {
