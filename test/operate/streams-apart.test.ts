@@ -160,6 +160,15 @@ beforeAll(async () => {
        insert into intake_ops.pruned_logs (team_id, stream, before) select $1, name, '2001-01-01' from stream
      ), removed as (
        insert into intake_raw.removed_records (team_id, stream, key) select $1, name, 'gone' from stream
+     ), lines as (
+       insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
+       select run.id, 1000 + number, now(), 'info', $1, name, 'planted'
+       from unnest($2::text[]) with ordinality as stream (name, number), (select max(run_id) as id from intake_ops.runs) run
+     ), progress as (
+       insert into intake_ops.run_progress
+         (run_id, team_id, stream, phase, pages, requests, throttled, fetched, began_at)
+       select run.id, $1, name, 'ended', 1, 1, 0, 1, now() from stream, (select max(run_id) as id from intake_ops.runs) run
+       on conflict do nothing
      ), problems as (
        insert into intake_ops.problems (team_id, stream, path, reason) select $1, name, 'more', 'planted' from stream
      )

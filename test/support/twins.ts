@@ -431,6 +431,25 @@ export async function troubleTwins(twins: Twins): Promise<void> {
        values ($1, 'patients', 'p5', 'contested', 'event:x', now() + interval '1 day') on conflict do nothing`,
       [teamId],
     )
+    await query(
+      url,
+      `with tag as (insert into intake_ops.research_tags (team_id, name) values ($1, 'planted'))
+       insert into intake_ops.research_questions (team_id, form_id, question_id, wording, shows)
+       values ($1, 'planted', 'planted', '\\x00', 'hidden')`,
+      [teamId],
+    )
+    // A run stores these only when it takes more than a second.
+    await query(
+      url,
+      `with run as (select max(run_id) as id from intake_ops.runs), line as (
+         insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
+         select id, 1000 + $1::int, now(), 'info', $1::int, 'patients', 'planted' from run
+       )
+       insert into intake_ops.run_progress
+         (run_id, team_id, stream, phase, pages, requests, throttled, fetched, began_at)
+       select id, $1::int, 'patients', 'ended', 1, 1, 0, 1, now() from run on conflict do nothing`,
+      [teamId],
+    )
   }
 }
 

@@ -123,12 +123,12 @@ const STATES: Readonly<Record<MixedStream, (draft: Draft) => State>> = {
         forms: [{ id, ...fields, created_at: timeOf(createdAt), updated_at: timeOf(updatedAt) }],
         form_questions: questions.map(({ id: question_id, question_type, text, help_text, order }, at) => ({
           ...{ form_id: id, position: at + 1, question_id, ...question_type, text, help_text },
-          sort_order: order,
+          ...{ sort_order: order, link_id: null, page: null, block_id: null },
         })),
         question_choices: questions.flatMap(({ id: question_id, choices }, at) =>
           choices.map(({ id: choice_id, text_value }, of) => ({
             ...{ form_id: id, question_position: at + 1, position: of + 1, question_id, choice_id },
-            text: text_value,
+            ...{ text: text_value, code: null, points: null },
           })),
         ),
       },
