@@ -15,7 +15,7 @@ ENV NODE_ENV=production
 WORKDIR /app
 COPY package.json ./
 COPY sql sql
-COPY docs/openapi.yaml docs/openapi.yaml
+COPY docs/openapi.yaml docs/errors.md docs/
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN ln -s /app/dist/cli.js /usr/local/bin/intake-sync

@@ -3,6 +3,9 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
+/** Of Node; long-term since October 2026. */
+export const NEWEST_LTS = '26'
+
 /** The newest version of a package with this prefix (`24`, `15.18`), as `name@version`; else why there is none. */
 export function newestOf(
   name: string,

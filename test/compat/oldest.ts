@@ -13,7 +13,7 @@ import { delimiter, dirname, join, resolve } from 'node:path'
 import { makeFolder, removeFolder, removeForgotten } from '../support/folders.ts'
 import { runProgram, whenInterrupted } from '../support/interruption.ts'
 import { temporaryPlace } from '../support/server.ts'
-import { newestOf, unpacked } from './from-npm.ts'
+import { NEWEST_LTS, newestOf, unpacked } from './from-npm.ts'
 import { startPostgres } from './postgres.ts'
 
 const OLDEST = 15
@@ -24,9 +24,6 @@ const PLACES = [
   `/opt/homebrew/opt/postgresql@${OLDEST}/bin`,
   `/usr/local/opt/postgresql@${OLDEST}/bin`,
 ]
-
-/** Long-term since October 2026. */
-const NEWEST_NODE = '26'
 
 const place = temporaryPlace()
 for (const each of new Set([place, tmpdir()])) removeForgotten(each)
@@ -49,10 +46,10 @@ try {
 
 /** The newest long-term Node; null if this is one, or if npm cannot be asked. */
 function findNode(): string | null {
-  if (process.versions.node.startsWith(`${NEWEST_NODE}.`)) return null
-  const found = newestOf(`node-${process.platform}-${process.arch}`, NEWEST_NODE)
+  if (process.versions.node.startsWith(`${NEWEST_LTS}.`)) return null
+  const found = newestOf(`node-${process.platform}-${process.arch}`, NEWEST_LTS)
   if ('why' in found) {
-    process.stdout.write(`Node ${process.versions.node}, and not ${NEWEST_NODE}: ${found.why}\n`)
+    process.stdout.write(`Node ${process.versions.node}, and not ${NEWEST_LTS}: ${found.why}\n`)
     return null
   }
   return join(unpacked(found.versioned, join(work, 'node')), 'bin/node')

@@ -8,13 +8,12 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { newestOf, unpacked } from '../compat/from-npm.ts'
+import { NEWEST_LTS, newestOf, unpacked } from '../compat/from-npm.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 import { freePort } from '../support/free-port.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
-const NEWEST_LTS = '24'
 /** Installing takes a minute or two on a busy machine. */
 const TIMEOUT = 900_000
 const FIRST_QUERY_MILLISECONDS = 120_000

@@ -30,9 +30,9 @@ export async function claimWarehouse(
   try {
     await takeLock(session, dataDir)
     await refuseForeign(session, dataDir)
-    await sql`drop schema if exists intake, intake_raw, intake_ops, intake_analytics, intake_exports, intake_forms, intake_fhir cascade`.execute(
-      session.db,
-    )
+    const { rows: schemas } = await sql<{ name: string }>`
+      select nspname as name from pg_namespace where nspname ~ '^intake(_|$)'`.execute(session.db)
+    for (const { name } of schemas) await sql`drop schema ${sql.id(name)} cascade`.execute(session.db)
     await migrate(url, { analyticsKey })
     const { rows } = await sql<{ server_version: string }>`show server_version`.execute(session.db)
     return rows[0]!.server_version

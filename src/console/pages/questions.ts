@@ -210,7 +210,7 @@ async function readContext(db: Kysely<Warehouse>): Promise<Context> {
     order by drift.last_seen desc, 1, 2, 3, 4 limit ${MAX_FINDINGS}`.execute(db)
   const { rows: views } = await sql<Context['views'][number]>`
     select team.name as team, kind, subject_id as subject,
-      case kind when 'form' then 'intake.' else 'intake_exports.' end || view_name as view,
+      case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name as view,
       (select count(*)::int from intake_raw.wide_columns c
         where c.team_id = w.team_id and c.kind = w.kind and c.subject_id = w.subject_id) as columns,
       to_json(made_at) #>> '{}' as made_at
