@@ -3,16 +3,7 @@
 -- so that an answer of long ago does not reveal an age of 90 or over.
 create or replace view intake_raw.safe_answers as
 with terms as materialized (
-  select q.team_id, q.form_id, q.question_id, q.kind, coalesce(d.shows, 'type') as shows,
-    coalesce(d.shows = 'age', false) or intake_ops.asks_age(q.question_text) as is_age,
-    intake_ops.asks_year(q.question_text) as is_year,
-    intake_ops.research_code(k.inner_pad, k.outer_pad, 'form', q.team_id, q.form_id) as form_code,
-    intake_ops.research_code(k.inner_pad, k.outer_pad, 'question', q.team_id, q.question_id) as question_code
-  from intake_raw.question_terms q
-  cross join intake_ops.analytics_key k
-  left join intake_ops.research_questions d
-    on d.team_id = q.team_id and d.form_id = q.form_id and d.question_id = q.question_id
-    and d.wording = intake_ops.wording(q.question_type, q.question_text)
+  select * from intake_raw.safe_terms
 )
 select a.team_id, a.response_id, a.position, a.value_position, a.patient, hashtextextended(a.patient, 0) as person,
   a.form_id, a.form, a.submitted_at is not null as is_submitted,
@@ -21,7 +12,7 @@ select a.team_id, a.response_id, a.position, a.value_position, a.patient, hashte
   a.is_shown and t.shows <> 'hidden' and t.kind in ('choice', 'checkbox')
     or a.is_shown and t.shows in ('visible', 'age') and t.kind in ('number', 'date') and not a.is_reworded as is_shown,
   case when t.shows <> 'hidden' and t.kind = 'choice' then
-    case when t.is_age then intake_ops.choice_of_age(a.choice) else a.choice end
+    intake_raw.safe_choice(a.choice, t.is_age, t.is_year, t.is_decided)
   end as choice,
   case when t.shows <> 'hidden' and t.kind = 'checkbox' then a.value_boolean end as value_boolean,
   case when t.shows in ('visible', 'age') and t.kind = 'date' and not a.is_reworded then a.value_year end as value_year,

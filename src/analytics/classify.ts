@@ -123,7 +123,7 @@ export async function decideForResearchers(
     where q.question_id = ${questionId} and ${within(scope)}`
   await (shows === 'structured'
     ? sql`delete from intake_ops.research_questions
-        where (team_id, form_id, question_id, wording) in (select * from (${chosen}) chosen)`
+        where (team_id, form_id, question_id) in (select team_id, form_id, question_id from (${chosen}) chosen)`
     : sql`
       insert into intake_ops.research_questions (team_id, form_id, question_id, wording, shows)
       select chosen.*, ${shows} from (${chosen}) chosen

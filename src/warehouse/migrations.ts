@@ -97,7 +97,10 @@ export async function ensureRoles(db: Kysely<Warehouse>): Promise<string | null>
   for (let attempt = 1; ; attempt++) {
     try {
       await sql.raw(statements).execute(db)
-      return null
+      const { rows } = await sql`select from pg_roles where rolname = 'intake_researcher'`.execute(db)
+      return rows.length > 0
+        ? null
+        : 'the role intake_researcher is not in place: this user may not create it; create it as a superuser and migrate again'
     } catch (error) {
       const state = sqlstateOf(error)
       if (state === SQLSTATE.insufficientPrivilege || state === '42704') {

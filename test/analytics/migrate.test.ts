@@ -252,6 +252,19 @@ describe('on a server without any of the roles', () => {
     )
   })
 
+  test('where only the youngest role is missing, the others get their grants on what is new', async () => {
+    await query(urlOf('modest'), 'drop owned by intake_researcher', 'drop role intake_researcher')
+    await query(urlOf('modest'), 'revoke all on schema intake_exports from intake_analyst')
+    const { rolesNote } = await migrate(urlOf('modest', 'plain'))
+    expect(rolesNote).toMatch(/^the role intake_researcher is not in place/)
+    const granted = `select has_schema_privilege('intake_analyst', 'intake_exports', 'usage') as usage`
+    expect(await query(urlOf('modest'), granted)).toEqual([{ usage: true }])
+    expect(await migrate(urlOf('modest'))).toMatchObject({ migrated: [], rolesNote: null })
+    expect(
+      await query(urlOf('modest'), 'set role intake_researcher', 'select from intake_safe_harbor.patients'),
+    ).toEqual([])
+  })
+
   test('databases of one server that are migrated at once all get their grants', async () => {
     const modest = ['intake_loader', 'intake_analyst', 'intake_clinical', 'intake_researcher'].flatMap(
       (role) => [`drop owned by ${role}`, `drop role ${role}`],

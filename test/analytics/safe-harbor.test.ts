@@ -21,6 +21,10 @@ const QUESTIONS = [
   { id: 'question payer', type: 'single_choice', text: 'Payer', choices: ['HMO', 'PPO', 'Cash', 'Other'] },
   { id: 'question home', type: 'single_choice', text: 'Home', choices: ['House', 'Flat'] },
   { id: 'question band', type: 'single_choice', text: 'Age of your father', choices: ['80-89', '95-99'] },
+  { id: 'question town', type: 'single_choice', text: 'Which town do you live in?', choices: ['Ede', 'Ure'] },
+  { id: 'question year', type: 'single_choice', text: 'Year of birth', choices: ['1921', '1980'] },
+  { id: 'question visit', type: 'single_choice', text: 'Last visit', choices: ['March 2026', 'Never'] },
+  { id: 'question winters', type: 'single_choice', text: 'Winters seen', choices: ['80', '95'] },
   { id: 'question rare', type: 'single_choice', text: 'Asked of few', choices: ['Yes', 'No'] },
 ] as const
 
@@ -167,6 +171,10 @@ function response(n: number, form: string) {
       choice('question payer', PAYERS[n]!),
       choice('question home', n % 2 ? 'House' : 'Flat'),
       choice('question band', n % 2 ? '80-89' : '95-99'),
+      choice('question town', n % 2 ? 'Ede' : 'Ure'),
+      choice('question year', n % 2 ? '1921' : '1980'),
+      choice('question visit', n % 2 ? 'March 2026' : 'Never'),
+      choice('question winters', n % 2 ? '80' : '95'),
       ...(n < 4 ? [choice('question rare', 'Yes')] : []),
     ],
     matrix_cells: [
@@ -438,6 +446,35 @@ describe('a number, a date or a text', () => {
     await decide('question born', '--researchers', 'visible')
     const shown = await people('answers', 'value_year', `question_text = 'Date of birth'`)
     expect(shown).toEqual({ 1980: 20, null: 40 })
+  })
+
+  const chosen = (question: string) =>
+    people('answers', 'choice', `question_text = '${question}' and form = 'The large form'`)
+
+  it('that is a choice of a town, a day or a year of ninety years ago is hidden; somebody may decide on the first two', async () => {
+    expect(await chosen('Which town do you live in?')).toEqual({ null: 60 })
+    expect(await chosen('Last visit')).toEqual({ Never: 30, null: 30 })
+    expect(await chosen('Year of birth')).toEqual({ 1980: 30, null: 30 })
+    for (const question of ['question town', 'question visit', 'question year'])
+      await decide(question, '--researchers', 'visible')
+    expect(await chosen('Which town do you live in?')).toEqual({ Ede: 30, Ure: 30 })
+    expect(await chosen('Last visit')).toEqual({ Never: 30, 'March 2026': 30 })
+    expect(await chosen('Year of birth')).toEqual({ 1980: 30, null: 30 })
+    await decide('question town', '--researchers', 'structured')
+    expect(await chosen('Which town do you live in?')).toEqual({ null: 60 })
+  })
+
+  it('that was hidden, or is an age, stays so when its question is reworded, until somebody decides again', async () => {
+    const reword = (id: string, text: string) =>
+      query(warehouse.url, 'update intake.form_questions set text = $2 where question_id = $1', [id, text])
+    await decide('question home', '--researchers', 'hidden')
+    await decide('question winters', '--researchers', 'age')
+    await reword('question home', 'Your home')
+    await reword('question winters', 'Winters lived')
+    expect(await chosen('Your home')).toEqual({ null: 60 })
+    expect(await chosen('Winters lived')).toEqual({ 80: 30, '90+': 30 })
+    await decide('question home', '--researchers', 'structured')
+    expect(await chosen('Your home')).toEqual({ House: 30, Flat: 30 })
   })
 
   it('of a question that was reworded since waits for a decision', async () => {

@@ -354,6 +354,12 @@ it('questions and insights count, and show no answer', async () => {
       (select sum(started)::int from intake_analytics.form_completion) as asked from intake.questions`)
   expect(await wait('/questions')).toContain(`<caption>${counted!.all} questions</caption>`)
   expect(await wait('/questions?shows=nothing')).toContain(`<caption>${counted!.hidden} question`)
+  const views = [...(await wait('/questions')).matchAll(/<code>(intake\w*\.\w+)<\/code>/g)].map(
+    ([, name]) => name!,
+  )
+  expect(views.map((name) => name.split('.')[0])).toContain('intake_forms')
+  const missing = 'select name from unnest($1::text[]) as own (name) where to_regclass(name) is null'
+  expect(await scene.query(missing, [views])).toEqual([])
   const insights = await wait('/insights')
   expect(counted!.asked).toBeGreaterThan(10)
   const asked = [...insights.matchAll(/<th scope="row" class="wide">[^<]*<\/th><td class="n">(\d+)<\/td>/g)]
