@@ -1,6 +1,6 @@
 create or replace view intake_raw.safe_packets as
 select p.team_id,
-  coalesce(p.packet_response_id, concat_ws(':', p.patient, p.packet_id, p.created_at)) as packet_response_id,
+  coalesce(p.packet_response_id, concat_ws(':', p.patient, p.packet_id, extract(epoch from p.created_at))) as packet_response_id,
   p.patient, hashtextextended(p.patient, 0) as person, p.packet_id, p.packet, p.activity,
   coalesce(p.is_submitted, false) as is_submitted, coalesce(p.is_archived, false) as is_archived,
   years.created as created_year, years.submitted as submitted_year,

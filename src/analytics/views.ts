@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
 import { SQL_FOLDER, sqlFile } from '../warehouse/migrations.ts'
-import { sqlstateOf } from '../warehouse/sqlstate.ts'
+import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { streamViews, withStreams } from './stream-views.ts'
 
@@ -24,7 +24,6 @@ interface ViewFile {
 
 /** Postgres replaces a view only by one that has at least the same columns, of the same types, in the same order. */
 const OTHER_COLUMNS = '42P16'
-const OTHERS_DEPEND = '2BP01'
 /** Error code when views of users depend on ours. */
 const IN_USE = 'views_in_use'
 
@@ -68,7 +67,7 @@ async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): 
     for (const { view } of [...wide, ...files.toReversed()])
       await sql`drop view if exists ${sql.table(view)}`.execute(db)
   } catch (error) {
-    if (sqlstateOf(error) !== OTHERS_DEPEND) throw error
+    if (sqlstateOf(error) !== SQLSTATE.othersDepend) throw error
     throw new IntakeError(
       'the columns of views in intake_analytics changed, and views of others depend on them',
       {

@@ -20,6 +20,7 @@ export const SQLSTATE = {
   deadlock: '40P01',
   serializationFailure: '40001',
   insufficientPrivilege: '42501',
+  othersDepend: '2BP01',
   undefinedTable: '42P01',
   undefinedColumn: '42703',
   undefinedFunction: '42883',

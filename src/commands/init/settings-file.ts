@@ -4,7 +4,7 @@
  * Invariant: only its owner can read it; lines that need no change stay as they are, comments included; a difference
  * never shows a secret.
  */
-import { chmodSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { SETTINGS } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
@@ -60,8 +60,8 @@ export function writeSettingsFile(path: string, changed: readonly Difference[]):
   }
   // A reader sees the file as it was or as it is, and never one that others may read.
   const draft = `${path}.new`
-  writeFileSync(draft, `${lines.join('\n')}\n`, { mode: 0o600 })
-  chmodSync(draft, 0o600)
+  rmSync(draft, { force: true })
+  writeFileSync(draft, `${lines.join('\n')}\n`, { mode: 0o600, flag: 'wx' })
   renameSync(draft, path)
 }
 

@@ -16,7 +16,7 @@ import { lockStreams } from '../../load/runs.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { isLocked, lockAlone, tryLock } from '../../warehouse/locks.ts'
-import { warehouseError } from '../../warehouse/sqlstate.ts'
+import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { refreshStatistics } from '../erase/refresh-statistics.ts'
@@ -153,8 +153,10 @@ async function deleteAll(
   withRetries: WithRetries,
   signal: AbortSignal,
 ): Promise<Pick<RemovedTeam, 'rows' | 'tables' | 'notes'>> {
+  const kept = await dropWideViews(db, teamId, withRetries)
   const first = await deleteRows(db, teamId, withRetries, signal)
   const stale = await refreshAnalytics(db)
+  await dropWideViews(db, teamId, withRetries)
   const second = await deleteRows(db, teamId, withRetries, signal)
   await withRetries(() => sql`delete from intake.teams where team_id = ${teamId}`.execute(db))
   const refreshed = await withRetries(() => refreshStatistics(db))
@@ -163,11 +165,36 @@ async function deleteAll(
     tables: [...new Set([...first.tables, ...second.tables])].sort(),
     notes: [
       ...(stale === null ? [] : [stale]),
+      ...(kept.length === 0
+        ? []
+        : [`views stay, because others own them or build on them; drop them: ${kept.join(', ')}`]),
       ...(refreshed
         ? []
         : ['planner statistics may still contain values of the team; docs/security.md describes what to do']),
     ],
   }
+}
+
+/** Drops the views of the team's forms and exports, whose columns name its questions. Returns those that stay. */
+async function dropWideViews(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  withRetries: WithRetries,
+): Promise<readonly string[]> {
+  const { rows } = await sql<{ view: string }>`
+    select case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name as view
+    from intake_raw.wide_views where team_id = ${teamId}`.execute(db)
+  const kept: string[] = []
+  for (const { view } of rows) {
+    try {
+      await withRetries(() => sql`drop view if exists ${sql.table(view)}`.execute(db))
+    } catch (error) {
+      const state = sqlstateOf(error)
+      if (state !== SQLSTATE.insufficientPrivilege && state !== SQLSTATE.othersDepend) throw error
+      kept.push(view)
+    }
+  }
+  return kept
 }
 
 /** Returns a function that retries until `signal` aborts or `TRIES` is reached. */

@@ -346,11 +346,20 @@ it('--delete-data deletes every row of the team in every table, and none of the 
   const full = [...own].filter(([, lines]) => lines.length > 0).map(([name]) => name)
   expect(full.length).toBeGreaterThan(50)
   const before = await rowsOfTeam(twins.url, south.teamId)
+  const wide = `pg_views where schemaname ~ '^intake' and schemaname || '.' || viewname in (
+    select case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name
+    from intake_raw.wide_views where team_id = $1)`
+  const [views, others] = [await count(wide, north.teamId), await count(wide, south.teamId)]
+  expect(views).toBeGreaterThan(2)
+  const all = await count(`pg_views where schemaname ~ '^intake'`)
   const removal = await alone('teams', 'remove', 'north', '--delete-data', '--json')
   expect([removal.code, removal.stderr]).toEqual([0, ''])
   const left = [...(await rowsOfTeam(twins.url, north.teamId))].filter(([, lines]) => lines.length > 0)
   // Its number stays, so that no process writes under it again.
   expect(left.map(([name]) => name)).toEqual(['intake_ops.removed_teams'])
+  // The columns of its views name its questions.
+  expect(await count(`pg_views where schemaname ~ '^intake'`)).toBe(all - views)
+  expect(await count(wide, south.teamId)).toBe(others)
   // A run of both teams is now a run of one; its row is unchanged.
   const changes = changesBetween(before, await rowsOfTeam(twins.url, south.teamId))
   expect(changes.filter((line) => !line.startsWith('+ intake_ops.runs '))).toEqual([])
