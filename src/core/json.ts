@@ -12,6 +12,7 @@
 import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import { LosslessNumber } from 'lossless-json'
+import { MISREADS_KEYS, withKeys, withoutEscapedKeys } from './escaped-keys.ts'
 
 export interface ParsedJson {
   readonly value: unknown
@@ -97,10 +98,14 @@ export function isTooComplex(body: Uint8Array): boolean {
 
 /** As `parseJson`, for text that is decoded already. */
 export function parseText(text: string): unknown {
-  const value: unknown = JSON.parse(text)
-  if (!LOSSY_NUMBER.test(text)) return value
+  const keys: string[] = []
+  const plain = MISREADS_KEYS && text.includes('\\') ? withoutEscapedKeys(text, MARK, keys) : text
+  const value: unknown = JSON.parse(plain)
+  const isLossy = LOSSY_NUMBER.test(plain)
+  if (!isLossy && keys.length === 0) return value
   try {
-    return withNumbers(JSON.parse(withoutLossyNumbers(text)))
+    const read = isLossy ? withNumbers(JSON.parse(withoutLossyNumbers(plain))) : value
+    return keys.length === 0 ? read : withKeys(read, MARK, keys)
   } catch (error) {
     if (error instanceof RangeError) throw new SyntaxError('nested too deeply to read')
     throw error

@@ -249,3 +249,34 @@ test('one number that JavaScript would change does not make a large body slow to
   // A parser in JavaScript, of the same text at the same time, is the measure.
   expect(least(() => parseJson(body)) * 2).toBeLessThan(least(() => parseLossless(text)))
 })
+
+test('every key is read as it is, however it is escaped, on every Node', () => {
+  const unit = fc.constantFrom('a', 'b', 'é', 'ö', '"', '\\', '\t', '漢', '\udc96', ':', '1')
+  const name = fc.array(unit, { maxLength: 4 }).map((units) => units.join(''))
+  const escaped = (text: string) =>
+    `"${[...text].map((each) => (each === 'a' ? each : `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)).join('')}"`
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(name, { minLength: 1, maxLength: 5 }),
+      fc.constantFrom('1', '1.0', '"\\\\\\" :"'),
+      (names, value) => {
+        const object = Object.fromEntries(names.map((key) => [key, JSON.parse(value) as unknown]))
+        const text = `[{${names.map((key) => `${escaped(key)} :\n${value}`).join(', ')}}]`
+        const [read] = parseText(text) as [object]
+        expect(Object.keys(read)).toEqual(Object.keys(object))
+        const values = Object.values(read).map((each: unknown) =>
+          isLosslessNumber(each) ? Number(String(each)) : each,
+        )
+        expect(values).toEqual(Object.values(object))
+      },
+    ),
+    { numRuns: 3_000 },
+  )
+})
+
+test.each(['{"\\u00', '{"\\', '{"\\"', '{"\\q":1}', '{"\\u00e":1}', '{"a\\":1}', '"\\" {"\\u00e9"'])(
+  'a text that is cut short or has a wrong escape is no JSON: %s',
+  (text) => {
+    expect(() => parseText(text)).toThrow(SyntaxError)
+  },
+)
