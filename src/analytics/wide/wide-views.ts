@@ -188,3 +188,11 @@ async function runUnseen(db: Transaction<Warehouse>, statements: RawBuilder<unkn
     db,
   )
 }
+
+/** The wide views of a team, with their schemas. */
+export async function wideViewsOf(db: Kysely<Warehouse>, teamId: number): Promise<readonly string[]> {
+  const { rows } = await sql<{ view: string }>`
+    select case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name as view
+    from intake_raw.wide_views where team_id = ${teamId}`.execute(db)
+  return rows.map(({ view }) => view)
+}

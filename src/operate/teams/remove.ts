@@ -9,6 +9,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import { refreshAnalytics } from '../../analytics/refresh.ts'
+import { wideViewsOf } from '../../analytics/wide/wide-views.ts'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
 import { selectTeams } from '../../core/which-team.ts'
@@ -181,11 +182,8 @@ async function dropWideViews(
   teamId: number,
   withRetries: WithRetries,
 ): Promise<readonly string[]> {
-  const { rows } = await sql<{ view: string }>`
-    select case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name as view
-    from intake_raw.wide_views where team_id = ${teamId}`.execute(db)
   const kept: string[] = []
-  for (const { view } of rows) {
+  for (const view of await wideViewsOf(db, teamId)) {
     try {
       await withRetries(() => sql`drop view if exists ${sql.table(view)}`.execute(db))
     } catch (error) {
