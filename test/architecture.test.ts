@@ -45,6 +45,27 @@ describe.each(folders)('src/%s', (folder) => {
   })
 })
 
+describe('its diagram', () => {
+  const drawn = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
+    .split('only from rows above its own:\n\n```\n')[1]!
+    .split('\n```')[0]!
+    .split('\n')
+    .map((line) => line.match(/[a-z]+/g) ?? [])
+
+  test('has every folder once', () => {
+    expect(drawn.flat().sort()).toEqual([...folders].sort())
+  })
+
+  test.each(drawn.flatMap((row, at) => row.map((folder) => [folder, drawn.slice(0, at).flat()] as const)))(
+    'has all that src/%s imports in rows above it',
+    (folder, above) => {
+      expect(
+        [...importsOf(folder)].filter((each) => folders.includes(each) && !above.includes(each)),
+      ).toEqual([])
+    },
+  )
+})
+
 test('it names only files and folders that exist', () => {
   const text = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
   const named = [...text.matchAll(/`((?:src|sql|test|docs|scripts)\/[\w./-]+)`/g)].map(([, path]) => path!)

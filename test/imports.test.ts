@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 
 const biome = join(
@@ -47,8 +47,15 @@ const ALLOWED: readonly (readonly [from: string, imported: string])[] = [
   ['src/emulator/planted.ts', '../core/signature.ts'],
 ]
 
-/** Files in which the rule was broken, for a file that imports each of the above. */
+/** Each imports the next, and the last one the first; the second pair imports types only. */
+const CIRCLES: readonly (readonly string[])[] = [
+  ['src/core/circle_one.ts', 'src/core/circle_two.ts', 'src/core/circle_three.ts'],
+  ['src/emulator/circle_one.ts', 'src/emulator/world/circle_two.ts'],
+]
+
+/** Files in which a rule was broken: each of the pairs above is a file, and each circle its files. */
 let broken: readonly string[]
+let inCircles: readonly string[]
 
 beforeAll(() => {
   const folder = mkdtempSync(join(tmpdir(), 'intake-imports-'))
@@ -60,9 +67,22 @@ beforeAll(() => {
       mkdirSync(dirname(path), { recursive: true })
       writeFileSync(path, `import type { X } from '${imported}'\n\nexport type Y = X\n`)
     }
+    for (const files of CIRCLES) {
+      for (const [at, file] of files.entries()) {
+        const next = relative(dirname(file), files[(at + 1) % files.length]!)
+        const imported = next.startsWith('.') ? next : `./${next}`
+        mkdirSync(join(folder, dirname(file)), { recursive: true })
+        writeFileSync(
+          join(folder, file),
+          `import type { X as Y } from '${imported}'\n\nexport type X = Y | 1\n`,
+        )
+      }
+    }
     const options = ['lint', '--reporter=github', '--max-diagnostics=none', '.']
     const { stdout } = spawnSync(process.execPath, [biome, ...options], { cwd: folder, encoding: 'utf8' })
-    broken = stdout.split('\n').filter((line) => line.includes('noRestrictedImports'))
+    const lines = stdout.split('\n')
+    broken = lines.filter((line) => line.includes('noRestrictedImports'))
+    inCircles = lines.filter((line) => line.includes('noImportCycles'))
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -83,4 +103,12 @@ test.each(FORBIDDEN)('%s may not import %s, not even a type', (from, imported) =
 
 test.each(ALLOWED)('%s may import %s', (from, imported) => {
   expect(isBroken(from, imported)).toBe(false)
+})
+
+test.each(CIRCLES.flat())('%s may not be part of a circle, not even of types', (file) => {
+  expect(inCircles.some((line) => line.includes(`file=${file},`) || line.includes(`/${file},`))).toBe(true)
+})
+
+test('files that form no circle are not reported as one', () => {
+  expect(inCircles).toHaveLength(CIRCLES.flat().length)
 })
