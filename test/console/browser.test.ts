@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { entityDiagram } from '../../src/streams/diagram.ts'
 import { openScene, type Scene } from '../e2e/support/scene.ts'
 import { realData, reasonWhenMissing } from '../emulator/real-data.ts'
 import { noBrowser, openBrowser, openPage, reasonWithoutBrowser, SMALL, tabTo } from './support/browser.ts'
@@ -118,6 +119,22 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await expect.poll(() => newest.textContent()).not.toBe(before)
     expect(await reader.page.evaluate('document.activeElement.className')).toBe('scroll')
     expect(await reader.page.getByRole('link', { name: 'Audit' }).count()).toBe(0)
+    await reader.inspect()
+    await reader.close()
+  })
+
+  it('the diagram of the tables is drawn in full, on a telephone too', async () => {
+    const reader = await openPage(browser, page.link('ada', 'viewer'), { viewport: SMALL })
+    await reader.visit('/streams')
+    await reader.page.getByRole('link', { name: 'Diagram of the tables' }).click()
+    const image = reader.page.getByRole('img', { name: 'Tables of the schema intake' })
+    const size = () =>
+      image.evaluate((each) => {
+        const { naturalWidth, width } = each as unknown as Record<'naturalWidth' | 'width', number>
+        return [naturalWidth, width]
+      })
+    const [, width] = /viewBox="0 0 (\d+) /.exec(entityDiagram())!
+    await expect.poll(size).toEqual([Number(width), Number(width)])
     await reader.inspect()
     await reader.close()
   })

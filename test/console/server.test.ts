@@ -4,6 +4,7 @@ import { POLICY } from '../../src/console/assets.ts'
 import { ROLES, type Role } from '../../src/console/sessions.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { networksOf } from '../../src/core/peers.ts'
+import { entityDiagram } from '../../src/streams/diagram.ts'
 import { openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { type Reader, startConsole, whole } from './support/console.ts'
@@ -330,6 +331,17 @@ describe('pages', () => {
     expect(health).toContain('disk warning nearly full free space')
     expect(health).toContain('INTAKE_CRON 0 3 * * * environment')
     expect(health).toMatch(/Postgres 1\d/)
+  })
+
+  it('the streams lead to the diagram of all tables, under the policy of every page', async () => {
+    await using console_ = await startConsole(scene.url)
+    const reader = await console_.enter('viewer')
+    expect((await reader.get('/streams')).text).toContain('<a href="/streams/tables">')
+    expect((await reader.get('/streams/tables')).text).toContain('<img src="/streams/tables.svg"')
+    const { status, text, headers } = await reader.get('/streams/tables.svg')
+    expect([status, headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
+    expect(headers.get('content-security-policy')).toBe(POLICY)
+    expect(text).toBe(entityDiagram())
   })
 
   it('a run is compared with the one before, and says why a figure is zero', async () => {

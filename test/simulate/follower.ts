@@ -27,6 +27,11 @@ export interface Follower {
   differing(): Promise<readonly string[]>
 }
 
+/** A seed with a reader takes twice as long as another. */
+export function hasReader(seed: number): boolean {
+  return seed % 4 === 0
+}
+
 /** In the schema of the simulation, next to its clock. */
 export const COPY = `
   create table sim.place (reader int primary key, seq bigint not null);

@@ -1,28 +1,32 @@
 /**
- * `npm run simulate -- [--seeds 100] [--seed 1] [--verbose] [--first]`: runs this many seeds from the given one on, or with
- * `--first` up to the first that violates a law, and prints violations. For a single seed, prints each choice. Exit 1 if
- * a law was violated.
+ * `npm run simulate -- [--seeds 100] [--seed 1] [--readers] [--verbose] [--first]`: runs this many seeds from the given one
+ * on, or with `--first` up to the first that violates a law, and prints violations. For a single seed, prints each choice.
+ * Exit 1 if a law was violated.
  */
 import { whenInterrupted } from '../support/interruption.ts'
 import { readWords, wholeNumber } from '../support/words.ts'
+import { hasReader } from './follower.ts'
 import { simulate } from './simulate.ts'
 import { openStage } from './stage.ts'
 
-const USAGE = `npm run simulate -- [--seeds 100] [--seed 1] [--verbose] [--first]
+const USAGE = `npm run simulate -- [--seeds 100] [--seed 1] [--readers] [--verbose] [--first]
 
   --seeds N  how many are played
   --seed S   the first of them; with --seeds 1 its choices are printed
+  --readers  plays only seeds that have a reader of the change feed
   --verbose  prints the choices of each
   --first    stops at the first that violates a law`
 
 const { values } = readWords(USAGE, {
   seeds: { type: 'string' },
   seed: { type: 'string' },
+  readers: { type: 'boolean' },
   verbose: { type: 'boolean' },
   first: { type: 'boolean' },
 })
 const seeds = wholeNumber('--seeds', values.seeds ?? '100')
 const first = wholeNumber('--seed', values.seed ?? '1', 0)
+const plays = values.readers ? hasReader : () => true
 /** Tables grow with each seed: after a while a new database costs less. */
 const PER_DATABASE = 100
 const say = (line: string) => void process.stdout.write(`${line}\n`)
@@ -31,16 +35,17 @@ await using stage = await openStage()
 whenInterrupted(() => stage[Symbol.asyncDispose]())
 const begun = performance.now()
 let [failed, choices, mixed, rounds] = [0, 0, 0, 0]
-let done = 0
+let [done, seed] = [0, first]
 while (done < seeds && !(values.first && failed > 0)) {
   await using lane = await stage.lane()
   const forget = whenInterrupted(() => lane[Symbol.asyncDispose]())
   for (
     const end = Math.min(seeds, done + PER_DATABASE);
     done < end && !(values.first && failed > 0);
-    done++
+    done++, seed++
   ) {
-    const outcome = await simulate(first + done, lane)
+    while (!plays(seed)) seed += 1
+    const outcome = await simulate(seed, lane)
     choices += outcome.choices
     mixed += outcome.mixed
     rounds += outcome.followed.rounds

@@ -6,7 +6,7 @@
 import { type Changes, openChanges } from './changes.ts'
 import { type Checker, openChecker } from './checker.ts'
 import { type Choice, openChoice } from './choice.ts'
-import { type Follower, openFollower } from './follower.ts'
+import { type Follower, hasReader, openFollower } from './follower.ts'
 import { type History, openHistory } from './history.ts'
 import type { Lane, Team } from './lane.ts'
 import type { Heard, NetworkOptions } from './network.ts'
@@ -144,7 +144,7 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
   const runs = openRuns({ processes, scheduler, note: (fault) => teams[0]!.checker.note(fault) })
   const teamIds = sources.map(({ team }) => team.teamId)
   const followed = { seed, teamIds, streams: plan.streams, lane, scheduler, processes }
-  const follower = seed % 4 === 0 ? await openFollower(followed) : null
+  const follower = hasReader(seed) ? await openFollower(followed) : null
   const scene: Scene = {
     ...{ plan, choice, scheduler, lane, teams, warehouse, processes, serves, runs, drained, follower, left },
     first: teams[0]!,

@@ -1,5 +1,6 @@
 /** Pages that only read: overview, streams, health. */
 import type { FastifyInstance } from 'fastify'
+import { entityDiagram } from '../../streams/diagram.ts'
 import type { Shared } from '../shared.ts'
 import { readFindings, runBars } from './streams.ts'
 
@@ -28,6 +29,13 @@ export function servePages(app: FastifyInstance, shared: Shared): void {
     const waits = status === null || history === null
     return show(request, reply, { view: 'streams', title: 'Streams', waits, data })
   })
+
+  app.get('/streams/tables', VIEWER, (request, reply) =>
+    show(request, reply, { view: 'tables', title: 'Tables' }),
+  )
+  app.get('/streams/tables.svg', VIEWER, (_request, reply) =>
+    reply.type('image/svg+xml').send(entityDiagram()),
+  )
 
   app.get('/streams/:team/:stream', VIEWER, async (request, reply) => {
     const { team, stream } = request.params as { team: string; stream: string }
