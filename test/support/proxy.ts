@@ -73,7 +73,8 @@ export async function openProxy(target: string): Promise<TcpProxy> {
       const due = network.kind === 'slow' ? performance.now() + network.ms : 0
       way = way.then(async () => {
         await open
-        if (due > 0) await sleep(due - performance.now())
+        // A timer may come a little early.
+        while (due > performance.now()) await sleep(due - performance.now())
         const part = arriving(line, piece, side)
         if (part === null) return reset(line)
         if (part.length > 0 && to.writable) to.write(part)

@@ -25,16 +25,13 @@ export interface ChecksOptions {
 const EACH_MS = 2_000
 const ALL_MS = 5_000
 
-export function openWebhookChecks({
-  inboxDays,
-  eachMs = EACH_MS,
-  allMs = ALL_MS,
-}: ChecksOptions): WebhookChecks {
+export function openWebhookChecks(options: ChecksOptions): WebhookChecks {
   /** The sequence number of each team's last check. */
   const lastChecks = new Map<string, number>()
   let checks = 0
   return {
     async check(db, teams) {
+      const { inboxDays, eachMs = EACH_MS, allMs = ALL_MS } = options
       const end = performance.now() + allMs
       const found: WebhookStatus[] = []
       const known = await teamNames(db)
@@ -46,10 +43,8 @@ export function openWebhookChecks({
         if (left <= 0) break
         checks += 1
         lastChecks.set(team, checks)
-        const options = { inboxDays, team }
-        found.push(
-          ...((await withinBudget(db, Math.min(eachMs, left), () => readWebhooks(db, options))) ?? []),
-        )
+        const look = () => readWebhooks(db, { inboxDays, team })
+        found.push(...((await withinBudget(db, Math.min(eachMs, left), look)) ?? []))
       }
       return found
     },

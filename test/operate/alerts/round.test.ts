@@ -182,12 +182,17 @@ describe('a receiver', () => {
          select team_id, 'patients', $1, 'string', 1 from intake.teams where name = 'north'`,
         [path],
       )
+    /** Seconds until the next post, which grow fewer while the test runs. */
     const pause = async () => {
       const [row] = await query<{ seconds: number }>(
         scene.url,
-        'select round(extract(epoch from due_at - now()))::int as seconds from intake_ops.alerts',
+        'select extract(epoch from due_at - now())::float8 as seconds from intake_ops.alerts',
       )
       return row!.seconds
+    }
+    const failsForHalfAMinute = async () => {
+      expect(await scene.round()).toBe('failed')
+      expect(await pause()).toBeLessThanOrEqual(30)
     }
     const fails = async (times: number) => {
       scene.receiver.answer(503)
@@ -200,7 +205,7 @@ describe('a receiver', () => {
     await drift('a')
     await fails(3)
     await drift('b')
-    expect([await scene.round(), await pause()]).toEqual(['failed', 30])
+    await failsForHalfAMinute()
     await fails(2)
     scene.receiver.answer(200)
     await scene.query('update intake_ops.alerts set due_at = now()')
@@ -210,7 +215,7 @@ describe('a receiver', () => {
     await drift('c')
     await fails(3)
     await scene.query("update intake_ops.drift set last_seen = now() - interval '8 days'")
-    expect([await scene.round(), await pause()]).toEqual(['failed', 30])
+    await failsForHalfAMinute()
   })
 
   it('gets all pending alerts as soon as one of them is due', async () => {

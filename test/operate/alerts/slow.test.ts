@@ -10,7 +10,10 @@ import { openReceiver, SECRET, shortOf } from './receiver.ts'
 
 const TEAMS = ['north', 'south', 'west']
 
-async function openScene(webhookChecks: WebhookChecks) {
+/** Longer than any check takes that waits for nothing. */
+const AMPLE = { inboxDays: 30, eachMs: 20_000, allMs: 20_000 }
+
+async function openScene(webhookChecks: WebhookChecks = openWebhookChecks(AMPLE)) {
   const warehouse = await openWarehouse()
   const receiver = await openReceiver()
   onTestFinished(async () => {
@@ -27,7 +30,7 @@ async function openScene(webhookChecks: WebhookChecks) {
   )
   const options = {
     ...{ url, logger, clock: systemClock, signal: new AbortController().signal, version: '1.2.3' },
-    ...{ teams: TEAMS, webhookChecks },
+    teams: TEAMS,
     settings: { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: null },
   }
   return {
@@ -35,8 +38,8 @@ async function openScene(webhookChecks: WebhookChecks) {
     run,
     late: () => late.flat(),
     /** The alerts that one round posts, in short form. */
-    async posted() {
-      await runRound(options, { thorough: true, insist: false })
+    async posted(checks = webhookChecks) {
+      await runRound({ ...options, webhookChecks: checks }, { thorough: true, insist: false })
       return receiver.taken().flatMap(shortOf)
     },
     /** Events arrived for this team until a day ago, and none since. */
@@ -67,13 +70,13 @@ async function openScene(webhookChecks: WebhookChecks) {
 }
 
 it('deliveries that cannot be compared block no other alert, and clear none', async () => {
-  const scene = await openScene(openWebhookChecks({ inboxDays: 30, eachMs: 200 }))
+  const scene = await openScene()
   await scene.silence('north')
   expect(await scene.posted()).toEqual(['raised webhooks_silent north'])
   const unlock = await scene.lock('intake.webhook_deliveries')
   await scene.deadLetter('south')
   await scene.oldEvent('west')
-  expect((await scene.posted()).toSorted()).toEqual([
+  expect((await scene.posted(openWebhookChecks({ ...AMPLE, eachMs: 200 }))).toSorted()).toEqual([
     'raised dead_letters south forms',
     'raised inbox_old west',
   ])
@@ -84,7 +87,7 @@ it('deliveries that cannot be compared block no other alert, and clear none', as
 })
 
 it('when the deliveries of one team take long to compare, the others are checked and the team is named in the log', async () => {
-  const scene = await openScene(openWebhookChecks({ inboxDays: 30, eachMs: 500 }))
+  const scene = await openScene(openWebhookChecks({ ...AMPLE, eachMs: 1_500 }))
   for (const team of TEAMS) await scene.silence(team)
   // A single row of the team is as slow as millions.
   await scene.run('alter table intake.webhook_deliveries rename to all_deliveries')
@@ -106,18 +109,20 @@ it('when the deliveries of one team take long to compare, the others are checked
 })
 
 it('teams that were skipped for lack of time come first in the next round', async () => {
-  const checks = openWebhookChecks({ inboxDays: 30, eachMs: 300, allMs: 300 })
+  const limits = { ...AMPLE, eachMs: 300, allMs: 300 }
+  const checks = openWebhookChecks(limits)
   const scene = await openScene(checks)
   const unlock = await scene.lock('intake.webhook_deliveries')
   await using session = await openSession({ url: scene.url, purpose: 'looks' })
   expect(await checks.check(session.db, null)).toEqual([])
   await unlock()
+  Object.assign(limits, AMPLE)
   const judged = await checks.check(session.db, null)
   expect(judged.map(({ team }) => team)).toEqual(['south', 'west', 'north'])
 })
 
 it('dead letters that cannot be counted block no other alert', async () => {
-  const scene = await openScene(openWebhookChecks({ inboxDays: 30 }))
+  const scene = await openScene()
   const unlock = await scene.lock('intake_ops.dead_letters')
   await scene.oldEvent('west')
   await scene.silence('south')
@@ -127,7 +132,7 @@ it('dead letters that cannot be counted block no other alert', async () => {
 })
 
 it('the timeout of the checks does not apply to later statements', async () => {
-  const scene = await openScene(openWebhookChecks({ inboxDays: 30 }))
+  const scene = await openScene()
   await using session = await openSession({
     url: scene.url,
     purpose: 'looks',

@@ -5,6 +5,7 @@ import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
 import { openGlances } from '../../../src/warehouse/glance.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import { awayFromTheHour } from '../../support/hour.ts'
 
 interface Metric {
   readonly name: string
@@ -43,6 +44,7 @@ function parse(text: string): readonly Metric[] {
 
 /** A warehouse with a team in which each countable thing occurs once. */
 async function everything(): Promise<readonly Metric[]> {
+  await awayFromTheHour()
   await using warehouse = await openWarehouse()
   await query(warehouse.url, "insert into intake.teams (name) values ('north')")
   await query(

@@ -6,6 +6,7 @@ import { readWebhooks } from '../../../src/operate/health/team-status.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
+import { awayFromTheHour } from '../../support/hour.ts'
 
 /** A team that receives as many events as usual. */
 const STEADY: Signs = {
@@ -77,6 +78,7 @@ describe('the verdict', () => {
 
 /** A warehouse with a team `default` whose configuration `c-1` is ours. */
 async function openTeam() {
+  await awayFromTheHour()
   const warehouse = await openWarehouse()
   const run = (text: string, values: unknown[] = []) =>
     query<Record<string, unknown>>(warehouse.url, text, values)
